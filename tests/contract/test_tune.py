@@ -11,5 +11,5 @@ from penstock import CopySpec, UsageError, tune
 
 def test_refused_where_no_scratch_table_can_be_made(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/a.db"
-    with pytest.raises(UsageError, match="as a target does not support it: no scratch table"):
+    with pytest.raises(UsageError, match="as a target does not support penstock tune"):
         next(tune(CopySpec(source=url, target=url, table="main.t")))

@@ -535,7 +535,7 @@ def test_the_schema_has_every_option_with_its_help() -> None:
     of_one = {"source", "target", "table", "query", "target_table"}
     assert of_table.keys() - options.keys() == of_one
     assert (
-        "the table to write; by default named as table" in of_table["target_table"]["description"]
+        "the table to write (default: the name of table)" in of_table["target_table"]["description"]
     )
     assert options["degree"]["description"].endswith("(default: auto)")
     assert {"const": "auto", "type": "string"} in options["degree"]["else"]["anyOf"]

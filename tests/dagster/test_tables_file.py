@@ -84,7 +84,7 @@ def test_arguments_override_what_holds_for_all(file: Path) -> None:
 def test_what_cannot_be_meant_is_refused(file: Path) -> None:
     assert 'penstock.toml:11: [tables."public.log_*"]: an asset needs the name' in refused(file)
     file.write_text("[tables", encoding="utf-8")
-    assert "penstock.toml: not valid TOML" in refused(file)
+    assert "penstock.toml: invalid TOML" in refused(file)
     assert "gone.toml: expected a TOML file" in refused(file.with_name("gone.toml"))
 
 

@@ -195,7 +195,7 @@ def test_a_row_is_put_right_and_its_run_is_re_executed(warehouse: Warehouse, mod
     warehouse.check_same()
     assert all(evaluation.passed for evaluation in again.evaluations)
     (warning,) = [line for line in again.warnings if ", as requested" in line]
-    assert warning.startswith("dw/t: warning: what is left: read as of ")
+    assert warning.startswith("dw/t: warning: the remaining partitions: read as of ")
     report = again.metadata()["penstock/report"]
     assert "Read later than the rest, as of " in report
 

@@ -618,14 +618,14 @@ class TestBadInput:
             '[[table]]\ntable = "public.made"\ntarget-table = "public.item"\n'
         )
         errors = self.refused(batch.pair, self.file(tmp_path, sections))
-        assert "two tables would go into public.item" in errors
+        assert "two tables would be copied to public.item" in errors
         assert "public.made" in errors
 
     def test_two_schemas_into_one(self, batch: Batch) -> None:
         execute(batch.pair.source, "CREATE SCHEMA other", "CREATE TABLE other.made ()")
         tables = ("--tables", "public.*", "other.*", "--target-schema", "public")
         errors = self.refused(batch.pair, *tables)
-        assert "two tables would go into public.made" in errors
+        assert "two tables would be copied to public.made" in errors
         assert "other.made" in errors
 
     def test_an_unknown_option_of_a_table(self, batch: Batch, tmp_path: Path) -> None:

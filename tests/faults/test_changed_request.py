@@ -30,9 +30,9 @@ def stop_in_mid_copy(pair: Pair) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
     [
-        (NEW, None, ["column 'extra' is new"]),
-        (GONE, GONE, ["column 'amount' is gone"]),
-        (RETYPED, RETYPED, ["'amount' was numeric(12,2), and is numeric(14,2) now"]),
+        (NEW, None, ["column 'extra' was added"]),
+        (GONE, GONE, ["column 'amount' was dropped"]),
+        (RETYPED, RETYPED, ["'amount' was numeric(12,2) and is now numeric(14,2)"]),
         (None, GONE, ["amount", "the target has no such column"]),
     ],
 )

@@ -147,7 +147,7 @@ def test_tables_of_a_batch_are_replaced_together(pair: Pair) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"deletes": "hard"}, "--deletes hard goes with --mode upsert"),
+        ({"deletes": "hard"}, "--deletes hard: expected --mode upsert"),
         ({"mode": "append", "key": None, "partitions": None}, "expected --mode upsert or replace"),
         ({"incremental": "xmin"}, "--incremental: expected --mode upsert"),
         ({"key": None, "partitions": None}, "--key"),

@@ -285,8 +285,8 @@ def test_what_is_refused(items: Pair) -> None:
         ({"lookback": None}, "expected --lookback: a row whose transaction"),
         ({"lookback": "soon"}, "expected a duration"),
         ({"mode": "append"}, "expected --mode upsert"),
-        ({"incremental": "xmin"}, "--lookback goes with --incremental COLUMN"),
-        ({"incremental": "changed,changed"}, "each once"),
+        ({"incremental": "xmin"}, "--lookback: expected --incremental COLUMN"),
+        ({"incremental": "changed,changed"}, "distinct columns"),
     ):
         found = night(items, **options)
         assert (found.code, words in found.said) == (64, True), found.said

@@ -99,7 +99,7 @@ def test_what_is_refused(tmp_path: Path, target: Side) -> None:
     write(tmp_path, "a", {1: "a"})
     for options, words in (
         ({"strategy": "whole"}, "expected --strategy auto or files"),
-        ({"lookback": "1h"}, "--lookback goes with --incremental COLUMN"),
+        ({"lookback": "1h"}, "--lookback: expected --incremental COLUMN"),
         ({"incremental": "xmin"}, "Parquet as a source does not support --incremental xmin"),
     ):
         assert words in night(tmp_path, target, **options).said

@@ -190,7 +190,7 @@ def test_a_column_that_comes_to_the_source_while_a_night_runs(items: Pair) -> No
     items.source.run("UPDATE items SET word = 'x' WHERE id = 1")
     penstock.create(CopySpec(**given(items, run_id="early")))
     items.source.run("ALTER TABLE items ADD note text DEFAULT 'none'")
-    with pytest.raises(penstock.PlanningError, match="column 'note' is new"):
+    with pytest.raises(penstock.PlanningError, match="column 'note' was added"):
         list(penstock.resume("early", source=items.source.url, target=items.target.url))
     assert full(night(items, on_drift="add")) != ""
     check_same(items)

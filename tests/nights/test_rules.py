@@ -82,7 +82,7 @@ def is_committed(event: Event) -> bool:
 def test_what_is_decided_when_a_run_is_planned_is_no_option_of_resume(items: Pair) -> None:
     penstock.create(CopySpec(**given(items, run_id="planned", full_every="7d")))
     ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
-    with pytest.raises(penstock.UsageError, match="full_every cannot be changed"):
+    with pytest.raises(penstock.UsageError, match="full_every cannot change"):
         list(penstock.resume("planned", **ends, full_every=1.0))
     list(penstock.resume("planned", **ends))
     check_same(items)

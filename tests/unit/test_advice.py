@@ -37,106 +37,108 @@ def facts(spent: TimeSpent | None, **given: object) -> RunFacts:
     [
         (
             facts(EVEN, planning=60.0, copying=20.0, steps=20.0, tables=5000),
-            "60% of the time went into planning (60 s for 5,000 tables, 12 ms each), 20 s into the "
-            "copy itself: leave out tables that need no copy (--exclude)",
+            "60% of the time went into planning (60 s for 5,000 tables, 12 ms each), 20 s into "
+            "copying: leave out tables that need not be copied (--exclude)",
         ),
         (
             facts(EVEN, planning=60.0, copying=20.0, tables=200),
-            "75% of the time went into planning (60 s for 200 tables, 300 ms each), 20 s into the "
-            "copy itself: run Penstock nearer to both servers, which it asks about each table",
+            "75% of the time went into planning (60 s for 200 tables, 300 ms each), 20 s into "
+            "copying: run Penstock closer to both servers, since planning queries them for each "
+            "table",
         ),
         (
             facts(EVEN, planning=60.0, copying=20.0, cheaper_plan="--strategy range"),
-            "75% of the time went into planning (60 s), 20 s into the copy itself: try --strategy "
-            "range",
+            "75% of the time went into planning (60 s), 20 s into copying: try --strategy range",
         ),
         # A part of the time, and less than the copy: no advice about it.
         (facts(EVEN, planning=19.0, copying=20.0), ""),
         (
             facts(TARGET, waits={"target": {"log": 0.78, "working": 0.22}}, **BOTH),
-            "target-bound: 80% of the time spent waiting for it, 78% of its sessions in its log "
-            "(WAL): try --unlogged --allow-ddl or --indexes defer --allow-ddl",
+            "target-bound: 80% of the time was spent waiting for it, with 78% of its sessions "
+            "waiting for its log (WAL): try --unlogged --allow-ddl or --indexes defer "
+            "--allow-ddl",
         ),
         (
             facts(TARGET, waits={"target": {"log": 0.78}}, deferrable="--indexes defer"),
-            "target-bound: 80% of the time spent waiting for it, 78% of its sessions in its log "
-            "(WAL): try --indexes defer",
+            "target-bound: 80% of the time was spent waiting for it, with 78% of its sessions "
+            "waiting for its log (WAL): try --indexes defer",
         ),
         (
             facts(TARGET, waits={"target": {"log": 0.78}}),
-            "target-bound: 80% of the time spent waiting for it, 78% of its sessions in its log "
-            "(WAL)",
+            "target-bound: 80% of the time was spent waiting for it, with 78% of its sessions "
+            "waiting for its log (WAL)",
         ),
         (
             facts(TARGET, waits={"target": {"locks": 0.6, "log": 0.4}}, degree=16, **BOTH),
-            "target-bound: 80% of the time spent waiting for it, 60% of its sessions in locks, "
-            "which its sessions hold against each other: try --degree 8",
+            "target-bound: 80% of the time was spent waiting for it, with 60% of its sessions "
+            "waiting for each other's locks: try --degree 8",
         ),
         (
             facts(TARGET, waits={"target": {"working": 0.6, "log": 0.4}}, **BOTH),
-            "target-bound: 80% of the time spent waiting for it, 60% of its sessions computing: "
-            "try --indexes defer --allow-ddl",
+            "target-bound: 80% of the time was spent waiting for it, with 60% of its sessions "
+            "computing: try --indexes defer --allow-ddl",
         ),
         (
             facts(TARGET, waits={"target": {"storage": 0.5, "log": 0.2}}, **BOTH),
-            "target-bound: 80% of the time spent waiting for it, 50% of its sessions in its "
-            "files: try --indexes defer --allow-ddl or --unlogged --allow-ddl",
+            "target-bound: 80% of the time was spent waiting for it, with 50% of its sessions "
+            "waiting for its files: try --indexes defer --allow-ddl or --unlogged --allow-ddl",
         ),
         (
             facts(TARGET, deferrable="--indexes defer"),
-            "target-bound: 80% of the time spent waiting for it: try --indexes defer",
+            "target-bound: 80% of the time was spent waiting for it: try --indexes defer",
         ),
         (
             facts(SOURCE, waits={"source": {"storage": 0.7, "mover": 0.3}}, **BOTH),
-            "source-bound: 80% of the time spent waiting for it, 70% of its sessions in its files",
+            "source-bound: 80% of the time was spent waiting for it, with 70% of its sessions "
+            "waiting for its files",
         ),
-        (facts(SOURCE), "source-bound: 80% of the time spent waiting for it"),
+        (facts(SOURCE), "source-bound: 80% of the time was spent waiting for it"),
         (
             facts(MOVER, **BOTH),
-            "mover-bound: 80% of the time spent on its own work, neither server being waited for: "
-            "a machine with more or faster CPUs would help",
+            "mover-bound: 80% of the time was spent on Penstock's own work, not waiting for a "
+            "server: use a machine with more or faster CPUs",
         ),
         (
             facts(TimeSpent(5.0, 10.0, 5.0, 60.0), **BOTH),
-            "held back: 75% of the time spent keeping to a rate (--max-rate, or --max-lag)",
+            "held back: 75% of the time was spent keeping to a rate (--max-rate or --max-lag)",
         ),
         (
             facts(TARGET, slow=SLOW, tail=33.0, idle=80.0, even="--strategy ntile --key id"),
-            "skewed: p0007 took 41.0 s, 4.1 times the median; for the last 33.0 s fewer than 4 "
-            "streams were at work, 40% of what they could do: try --strategy ntile --key id or "
-            "--partitions 128",
+            "skewed: p0007 took 41.0 s, 4.1 times the median; for the last 33.0 s, fewer than "
+            "4 streams were at work, which wasted 40% of the streams' time: try --strategy ntile "
+            "--key id or --partitions 128",
         ),
         (
             facts(TARGET, slow=SLOW, tail=33.0, idle=80.0, counts=False),
-            "skewed: p0007 took 41.0 s, 4.1 times the median; for the last 33.0 s fewer than 4 "
-            "streams were at work, 40% of what they could do",
+            "skewed: p0007 took 41.0 s, 4.1 times the median; for the last 33.0 s, fewer than 4 "
+            "streams were at work, which wasted 40% of the streams' time",
         ),
         (
             facts(TARGET, tail=20.0, idle=40.0, partitions=6),
-            "for the last 20.0 s fewer than 4 streams were at work, 20% of what they could do: "
-            "try --partitions 24",
+            "for the last 20.0 s, fewer than 4 streams were at work, which wasted 20% of the "
+            "streams' time: try --partitions 24",
         ),
         (
             facts(TARGET, partitions=3, degree=8, idle=300.0, tail=50.0),
-            "too few partitions: 3 for 8 streams, so that 5 had nothing to do: try --partitions 32",
+            "too few partitions: 3 for 8 streams, so 5 had nothing to do: try --partitions 32",
         ),
         (
             facts(TARGET, partitions=1, degree=8, counts=False),
-            "too few partitions: 1 for 8 streams, so that 7 had nothing to do",
+            "too few partitions: 1 for 8 streams, so 7 had nothing to do",
         ),
         (
             facts(TARGET, partitions=4000, median=0.05, **BOTH),
-            "too many partitions: 4,000 of 0.05 s, most of it to begin and to commit: "
+            "too many partitions: 4,000, with a median of 0.05 s, mostly to begin and to commit: "
             "try --partitions 32",
         ),
         (
             facts(TARGET, lost=150.0),
-            "60% of the streams' time was lost in attempts that failed (150 s): try "
-            "--partitions 64, so that less is lost",
+            "60% of the streams' time was lost to failed attempts (150 s): try "
+            "--partitions 64, to lose less with each",
         ),
         (
             facts(TARGET, steps=150.0, **BOTH),
-            "75% of the time went into the steps after the load (150 s), 50 s into the copy itself",
+            "75% of the time went into the steps after the load (150 s), 50 s into copying",
         ),
     ],
 )

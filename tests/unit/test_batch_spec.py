@@ -52,7 +52,7 @@ def test_patterns_may_be_one_text() -> None:
     ("options", "words"),
     [
         ({}, ["expected tables", "--tables PATTERN", '[tables."PATTERN"]']),
-        ({"tables": [" "]}, ["tables: expected patterns such as 'public.*'", "an empty one"]),
+        ({"tables": [" "]}, ["tables: expected patterns such as 'public.*'", "an empty string"]),
         ({"tables": 7}, ["tables: expected patterns", "found 7"]),
         ({"tables": ["a.*"], "colour": "red"}, ["unknown option 'colour'"]),
         ({"tables": ["a.*"], "query": "SELECT 1"}, ["query belongs in the section of a table"]),
@@ -61,7 +61,7 @@ def test_patterns_may_be_one_text() -> None:
         ({"table": [{"table": "a.b", "mode": "merge"}]}, ["--mode", "found 'merge'"]),
         (
             {"table": [{"table": "a.b"}, {"table": "a.c", "target-table": "a.b"}]},
-            ["two tables would go into a.b"],
+            ["two tables would be copied to a.b"],
         ),
         ({"tables": ["a.*"], "on-table-error": "ask"}, ["--on-table-error", "found 'ask'"]),
         ({"tables": ["a.*"], "run-id": "x" * (MAX_BATCH_ID + 1)}, ["--run-id", "found 28"]),

@@ -70,11 +70,11 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"columns": ("a", "")}, ["--columns", "expected one or more names", "found an empty one"]),
     (
         {"partitions": 2, "rows_per_partition": 5},
-        ["--partitions and --rows-per-partition contradict each other", "pass one of them"],
+        ["--partitions and --rows-per-partition conflict", "pass one of them"],
     ),
     (
         {"partitions": 2, "rows_per_partition": 5, "bytes_per_partition": 5},
-        ["--partitions and --rows-per-partition and --bytes-per-partition contradict"],
+        ["--partitions and --rows-per-partition and --bytes-per-partition conflict"],
     ),
     ({"types": ("a",)}, ["--types", "expected NAME=TYPE", "found 'a'"]),
     ({"types": ("=int",)}, ["--types", "expected NAME=TYPE", "found '=int'"]),
@@ -86,24 +86,24 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"strategy": "ctid", "key": "id"},
         [
-            "--strategy ctid does not use a key",
-            "leave --key out, or use a strategy that cuts by one",
+            "--strategy ctid uses no key",
+            "omit --key, or use a strategy that partitions by one",
         ],
     ),
     (
         {"strategy": "whole", "key": "id"},
         [
-            "--strategy whole does not use a key",
-            "leave --key out, or use a strategy that cuts by one",
+            "--strategy whole uses no key",
+            "omit --key, or use a strategy that partitions by one",
         ],
     ),
     (
         {"strategy": "range", "key": "at", "interval": "1 day"},
-        ["--interval goes with --strategy time, not range"],
+        ["--interval: expected --strategy time, found range"],
     ),
     (
         {"strategy": "range", "key": "at", "values_query": "SELECT 1"},
-        ["--values-query goes with --strategy values, not range"],
+        ["--values-query: expected --strategy values, found range"],
     ),
     ({"interval": "1 day"}, ["--interval", "expected --key", "found none"]),
     ({"values_query": "SELECT 1"}, ["--values-query", "expected --key", "found none"]),

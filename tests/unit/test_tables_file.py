@@ -147,7 +147,7 @@ def test_the_environment_fills_in_variables(file: Path) -> None:
     with pytest.raises(UsageError, match="environment variable 'URL' is not set"):
         batch_of_file(str(file), {}, {})
     # Where definitions are made, none is needed.
-    with pytest.raises(UsageError, match=r"source: expected env:NAME, .* found a part of it"):
+    with pytest.raises(UsageError, match=r"source: expected env:NAME, .* found a part of the URL"):
         batch_of_file(str(file), {}, None)
     batch = batch_of_file(str(file), {"source": "env:A"}, None)
     assert batch.named_tables()[0].where == "host = '${MISSING}'"
@@ -156,8 +156,8 @@ def test_the_environment_fills_in_variables(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[tables", ["FILE: not valid TOML", "Expected"]),
-        ('[tables."public.orders"]\n[tables."public.orders"]\n', ["FILE: not valid TOML"]),
+        ("[tables", ["FILE: invalid TOML", "Expected"]),
+        ('[tables."public.orders"]\n[tables."public.orders"]\n', ["FILE: invalid TOML"]),
         ("", ["FILE: expected tables", '[tables."PATTERN"]']),
         ("[tables]\norders = 5\n", ["FILE: tables: expected sections", "orders = 5"]),
         ('[tables." "]\n', ["expected a table or a pattern, found an empty name"]),
@@ -185,12 +185,12 @@ def test_the_environment_fills_in_variables(file: Path) -> None:
             '[tables."public.orders"]\ndegree = 4\n',
             ["FILE:4:", "degree applies to the whole batch", "above the sections"],
         ),
-        ('[tables."public.orders"]\ntable = "a.b"\n', ["FILE:4:", "the section's own name"]),
+        ('[tables."public.orders"]\ntable = "a.b"\n', ["FILE:4:", "already names the table"]),
         ('[tables."a.b.c"]\n', ["FILE:3:", "expected NAME or SCHEMA.NAME", "'a.b.c'"]),
-        ('[tables."public.*"]\nquery = "SELECT 1"\n', ["FILE:4:", "query belongs to one table"]),
+        ('[tables."public.*"]\nquery = "SELECT 1"\n', ["FILE:4:", "query applies to one table"]),
         (
             '[tables."public.*"]\ntarget-table = "dw.a"\n',
-            ["target_table belongs to one table"],
+            ["target_table applies to one table"],
         ),
         (
             '[tables."public.orders"]\nmax-deletes = "5%"\nmax_deletes = "6%"\n',
@@ -208,14 +208,14 @@ def test_the_environment_fills_in_variables(file: Path) -> None:
             '[tables."public.log_*"]\nmode = "truncate"\n'
             '[tables."public.*_old"]\nmode = "append"\n',
             [
-                "FILE:5: [tables.\"public.*_old\"]: mode: 'append' contradicts 'truncate' of "
-                'FILE:3: [tables."public.log_*"], which matches public.log_b_old just as exactly',
-                'say in [tables."public.log_b_old"]',
+                "FILE:5: [tables.\"public.*_old\"]: mode: 'append' conflicts with 'truncate' in "
+                'FILE:3: [tables."public.log_*"], which matches public.log_b_old just as',
+                'decide in [tables."public.log_b_old"]',
             ],
         ),
         (
             '[tables."public.orders"]\n[tables."public.items"]\ntarget-table = "public.orders"\n',
-            ["two tables would go into public.orders"],
+            ["two tables would be copied to public.orders"],
         ),
         ('[defaults]\ncolour = "red"\n[tables."a.b"]\n', ["FILE:4: [defaults]", "'colour'"]),
         ('[defaults]\ndegree = 4\n[tables."a.b"]\n', ["FILE:4: [defaults]", "whole batch"]),
@@ -223,7 +223,7 @@ def test_the_environment_fills_in_variables(file: Path) -> None:
         ('defaults = 5\n[tables."a.b"]\n', ["FILE: defaults: expected a section", "found 5"]),
         (
             'mode = "truncate"\n[defaults]\nmode = "append"\n[tables."a.b"]\n',
-            ["FILE:5: [defaults]: mode is said above [defaults], too"],
+            ["FILE:5: [defaults]: mode is also set above [defaults]"],
         ),
         ('[tables."a.b"]\n[[table]]\ntable = "a.c"\n', ["found both"]),
         ('colour = "red"\n[tables."a.b"]\n', ["FILE: unknown option 'colour'"]),
@@ -308,7 +308,7 @@ def test_the_file_of_the_folder_is_found_where_nothing_else_is_named(
 
 def test_a_command_for_one_table_says_which_is_for_many(file: Path) -> None:
     file.write_text(ENDS + NIGHTLY, encoding="utf-8")
-    with pytest.raises(UsageError, match="describes many tables: use penstock copy-all"):
+    with pytest.raises(UsageError, match="lists many tables; use penstock copy-all"):
         read_spec(command("copy", str(file)), {})
 
 

@@ -29,7 +29,7 @@ def in_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ({"partitions": 0}, "public.orders: partitions: expected at least 1, found 0"),
         (
             {"strategy": "ctid", "key": "id"},
-            'public.orders: strategy="ctid" does not use a key: leave key out, or use a strategy',
+            'public.orders: strategy="ctid" uses no key: omit key, or use a strategy',
         ),
         (
             {"mode": "truncate", "indexes": "defer"},
@@ -59,4 +59,4 @@ def test_of_a_call_in_python() -> None:
 def test_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     given = [f"--{name}={value}" for name, value in ENDS.items()]
     assert main(["copy", *given, "--strategy", "ctid", "--key", "id"]) == 64
-    assert "--strategy ctid does not use a key: leave --key out" in capsys.readouterr().err
+    assert "--strategy ctid uses no key: omit --key" in capsys.readouterr().err

@@ -60,7 +60,7 @@ class Diagnosis:
 class PenstockError(Exception):
     """Base of all errors that Penstock raises on purpose.
 
-    Parameters:
+    Args:
         message: what is wrong, where, and what to do. Never contains a secret.
         diagnosis: what the server reported.
     """
@@ -84,6 +84,8 @@ class PenstockError(Exception):
 
 
 class UsageError(PenstockError):
+    """A request is invalid: an option is wrong, or does not fit the others."""
+
     exit_code = EXIT_USAGE
 
 
@@ -92,6 +94,8 @@ class SpecMismatch(UsageError):
 
 
 class PermanentError(PenstockError):
+    """Trying again cannot help: the request, the data or a server must change first."""
+
     exit_code = EXIT_PERMANENT
 
 
@@ -134,6 +138,8 @@ class RunFailed(PermanentError):
 
 
 class TransientError(PenstockError):
+    """Trying again may help."""
+
     exit_code = EXIT_TRANSIENT
     transient = True
 
@@ -166,8 +172,10 @@ class TargetBusy(TransientError):
 class Overtaken(TransientError):
     """Another night has ended since this one was planned, with the same changes or newer ones.
 
-    Parameters:
-        by: the run that ended it.
+    Args:
+        message: the message for people.
+        diagnosis: the details for programs.
+        by: the id of the run that ended the other night.
     """
 
     def __init__(self, message: str, diagnosis: Diagnosis | None = None, *, by: str = "") -> None:
@@ -188,6 +196,8 @@ class RunFailedTransiently(TransientError):
 
 
 class Interrupted(PenstockError):
+    """The user, or the process's environment, ended the command."""
+
     exit_code = EXIT_INTERRUPTED
 
 

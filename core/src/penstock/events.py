@@ -39,14 +39,18 @@ class Event:
     at: str = field(default_factory=now)
 
     def as_json(self) -> dict[str, Any]:
+        """Return the event as a JSON object."""
         return {"version": VERSION, "event": self.name, **to_json(self)}
 
     def to_line(self) -> str:
+        """Return the event as a JSON line, without a line break."""
         return json.dumps(self.as_json(), separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEvent(Event):
+    """An event of an attempt at a partition."""
+
     partition_id: str
     attempt: int
     pid: int
@@ -64,6 +68,8 @@ class Opened(AttemptEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved(AttemptEvent):
+    """Rows have moved: the sums since the attempt began."""
+
     rows: int
     bytes: int
     seconds: float
@@ -291,6 +297,8 @@ class PartitionsChecked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Event):
+    """A warning for people; the run goes on."""
+
     name: ClassVar[str] = "warning"
     message: str
     error: Mapping[str, Any] | None = None
@@ -317,6 +325,8 @@ class ReadLater:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTiming:
+    """The figures of a committed partition."""
+
     json_form = JsonForm(defaults=True)
 
     partition_id: str

@@ -145,7 +145,7 @@ def test_a_holder_on_another_machine(pair: Pair, monkeypatch: pytest.MonkeyPatch
         task = pair.resume("--only", "p0001", "--await-snapshot", "1s")
         task.ended(75)
         assert (
-            "found one that is gone (source: the process that holds the snapshot has ended, "
+            "found a lost one (source: the process that holds the snapshot has ended, "
             in task.errors
         )
         assert "tasks on several machines cannot share" in task.errors

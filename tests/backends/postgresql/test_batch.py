@@ -216,7 +216,7 @@ class TestByItsId:
     def test_it_is_resumed(self, night: Pair) -> None:
         refused = night.cli("resume", "night", "--only", "p0001", *night.ends)
         assert refused.returncode == 64
-        assert "--only goes with a single run" in refused.stderr
+        assert "--only: night is a batch" in refused.stderr
         done = night.cli("resume", "night", *night.ends)
         assert done.returncode == 0, done.stderr
         assert "batch night done" in done.stdout

@@ -123,7 +123,7 @@ def test_a_part_of_a_family_is_refused(pair: Pair) -> None:
     assert isinstance(end, BatchFinished)
     (place,) = [table for table in end.tables if table.table == "public.place"]
     assert place.error is not None
-    assert "public.city: copy all of them or none" in place.error["message"]
+    assert "public.city missing; copy all or none" in place.error["message"]
 
 
 def test_parts_are_found_by_their_names(pair: Pair) -> None:

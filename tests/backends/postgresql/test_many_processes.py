@@ -287,7 +287,7 @@ class TestHeld:
         with pytest.raises(UsageError, match="'many' is not in the target"):
             next(penstock.hold(RUN, **ends))
         create(filled)
-        with pytest.raises(UsageError, match="hold: mode cannot be changed for an existing run"):
+        with pytest.raises(UsageError, match="hold: mode cannot change for an existing run"):
             next(penstock.hold(RUN, **ends, mode="append"))
 
 
@@ -302,7 +302,7 @@ class TestAwaiting:
         create(filled)
         resume(filled, only=["p0001"])  # with a snapshot of its own, which is gone now
         filled.source.run("UPDATE t SET name = 'z'")
-        with pytest.raises(NoHolder, match="found one that is gone"):
+        with pytest.raises(NoHolder, match="found a lost one"):
             resume(filled, only=["p0002"], await_snapshot=1.0)
         release(filled)
         with pytest.raises(SnapshotLost):
@@ -514,7 +514,7 @@ class TestAsOfNow:
         holding.wait_for("taken")
         resume(filled, only=["p0004"], await_snapshot=PATIENCE)
         filled.source.run(f"UPDATE t SET name = '{'good' * 1000}' WHERE id = 300")
-        with pytest.raises(penstock.TransientError, match="try again when those have ended"):
+        with pytest.raises(penstock.TransientError, match="try again once those have ended"):
             resume(filled, only=["p0002"], as_of_now=True)
         release(filled)
         holding.ended()

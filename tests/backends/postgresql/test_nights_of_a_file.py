@@ -171,7 +171,7 @@ def test_a_plan_changes_nothing_and_says_how_each_would_be_copied(shop: Pair, fi
         ("[tables.nothing]\n", ["whose search path is public"]),
         (
             '[tables."public.*s"]\nmode = "append"\n[tables."public.r*"]\nmode = "swap"\n',
-            ["mode: 'swap' contradicts 'append'", "matches public.rates"],
+            ["mode: 'swap' conflicts with 'append'", "matches public.rates"],
         ),
     ],
 )
@@ -196,7 +196,7 @@ def test_tables_on_the_command_line_select_among_those_of_the_file(shop: Pair, f
     shop.source.run("CREATE TABLE sales.other (id int PRIMARY KEY)")
     with pytest.raises(UsageError, match=r"--tables: 'public\.nothing' matches no table"):
         night(file, tables="public.nothing")
-    with pytest.raises(UsageError, match=r"the sections leave no table to copy"):
+    with pytest.raises(UsageError, match=r"leaves out every table that the sections match"):
         night(file, tables="sales.*")
     assert statuses(night(file, tables="*.oth*")[-1]) == {"other": "done"}
 

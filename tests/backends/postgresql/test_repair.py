@@ -155,7 +155,7 @@ def test_a_source_that_was_emptied_is_no_reason_to_empty_the_target(shop: Pair) 
         (
             {"mode": "upsert", "incremental": "xmin", "deletes": "soft"},
             "",
-            "marks rows that the source has no more",
+            "marks deleted rows",
         ),
     ],
 )
@@ -172,7 +172,9 @@ def test_what_cannot_be_repaired(
 def test_a_run_that_is_not_complete(shop: Pair) -> None:
     shop.target.run(TABLE)
     create(CopySpec(**ends(shop), table="public.t", mode="append", run_id=RUN))
-    with pytest.raises(UsageError, match=r"p0\w* not committed; continue it with penstock resume"):
+    with pytest.raises(
+        UsageError, match=r"p0\w* not committed\); continue it with penstock resume"
+    ):
         planned(shop)
 
 
@@ -198,9 +200,9 @@ def test_from_the_command_line(shop: Pair, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--max-deletes", "1%"], "--max-deletes: expected --repair as well"),
-        (["--dry-run"], "--dry-run: expected --repair as well"),
-        (["--repair", "--show-rows"], "--show-rows: prints rows"),
+        (["--max-deletes", "1%"], "--max-deletes requires --repair"),
+        (["--dry-run"], "--dry-run requires --repair"),
+        (["--repair", "--show-rows"], "--show-rows, --repair: expected one"),
         (["--repair", "--max-deletes", "many"], "--max-deletes: expected a percentage"),
     ],
 )

@@ -85,7 +85,7 @@ def test_measures_each_setting_and_leaves_the_target_alone(filled: Pair) -> None
     measured = [each for each in seen if isinstance(each, Measured)]
     # Always the same rows, fewer than there are.
     (rows,) = {each.rows for each in measured}
-    assert any("a larger --sample says more" in remark for remark in result.remarks)
+    assert any("use a larger --sample" in remark for remark in result.remarks)
     assert 0 < rows < ROWS
     assert rows == pytest.approx(ROWS * result.partitions / result.of_partitions, rel=0.1)
     for each in measured:
@@ -182,7 +182,7 @@ def test_the_command_line_and_what_copy_makes_of_it(filled: Pair, tmp_path: Path
     filled.assert_same()
     refused = filled.cli("copy", *filled.ends, "--table", "u", "--tuned", str(out))
     assert refused.returncode == 64
-    assert "it is for another table: expected --table u, found public.t" in refused.stderr
+    assert "measured for another table: expected --table u, found public.t" in refused.stderr
 
 
 def test_refused_without_the_right_to_make_a_schema(filled: Pair) -> None:
@@ -218,7 +218,7 @@ def test_refused_where_a_scratch_table_says_nothing(filled: Pair) -> None:
         next(tune(filled.spec(), options=("unlogged",)))
     with pytest.raises(UsageError, match="--strategy hash reads the whole table"):
         next(tune(filled.spec(strategy="hash", key="n")))
-    with pytest.raises(PlanningError, match="one partition"):
+    with pytest.raises(PlanningError, match="a single partition"):
         next(tune(filled.spec()))
     assert left(filled) == []
 

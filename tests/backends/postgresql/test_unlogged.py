@@ -72,7 +72,7 @@ class TestRefused:
             pair.plan(unlogged=True, **MODES["truncate"])
 
     def test_a_mode_that_adds_to_other_rows(self, pair: Pair) -> None:
-        with pytest.raises(UsageError, match="empties an unlogged table"):
+        with pytest.raises(UsageError, match="an unlogged table is emptied"):
             pair.spec(unlogged=True, mode="append", allow_ddl=True)
 
     def test_partitions_of_which_some_are_unlogged(self, pair: Pair) -> None:

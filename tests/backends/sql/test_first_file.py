@@ -111,7 +111,7 @@ def test_sakila_into_postgresql(
 ) -> None:
     name = database_of(sakila)
     text = init(file, sakila, target_url, monkeypatch)
-    assert "MySQL tells no versions of rows: all rows are read every time" in text
+    assert "MySQL has no row versions: all rows are read every time" in text
     assert tomllib.loads(text)["defaults"] == {
         "mode": "upsert",
         "atomic": "table",
@@ -202,7 +202,7 @@ def test_a_file_that_is_there_is_kept(
     file.write_text("mine", encoding="utf-8")
     words = ["init", str(file), "--source", pair.source.url]
     assert main(words) == 64
-    assert "is there already: use --force to replace it" in capsys.readouterr().err
+    assert "already exists; pass --force to overwrite it" in capsys.readouterr().err
     assert file.read_text(encoding="utf-8") == "mine"
     assert main([*words, "--force"]) == 0
     assert f"penstock copy-all {file}" in file.read_text(encoding="utf-8")
@@ -219,14 +219,14 @@ def test_a_secret_does_not_get_into_the_file(
     shown = capsys.readouterr()
     assert 'source = "env:SOURCE"' in shown.out
     assert "s3cret" not in shown.out + shown.err
-    assert "set that variable" in shown.err
+    assert "set SOURCE to the URL" in shown.err
 
 
 def test_nothing_to_write_about(pair: Pair, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", str(file), "--source", pair.source.url, "--tables", "nothing.*"]) == 64
     assert "--tables: nothing.* matches no table of the source" in capsys.readouterr().err
     assert main(["init", str(file), "--source", "./somewhere/"]) == 64
-    assert "--source: a file of many tables needs a database" in capsys.readouterr().err
+    assert "--source: copying many tables needs a database" in capsys.readouterr().err
     assert not file.exists()
 
 

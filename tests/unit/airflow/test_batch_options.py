@@ -17,7 +17,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tables": []}, "tables: expected a list of patterns such as 'public.*'"),
     ({"tables": "a.*"}, "tables: expected a list of patterns such as 'public.*'"),
     ({"tables": [3]}, "tables: expected a pattern such as 'public.*', or a table's arguments"),
-    ({"tables": [" "]}, "tables: expected patterns such as 'public.*', found an empty one"),
+    ({"tables": [" "]}, "tables: expected patterns such as 'public.*', found an empty string"),
     ({"tables": ["a.*"], "mode": "merge"}, "mode: expected one of append, truncate"),
     ({"tables": ["a.*"], "mode": "replace"}, 'mode="replace": expected key'),
     (
@@ -26,7 +26,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"tables": [{**ORDERS, "strategy": "time"}]}, 'a.orders: strategy="time": expected key'),
     ({"tables": [{**ORDERS, "mod": "swap"}]}, "a.orders: unknown option 'mod'"),
-    ({"tables": [ORDERS, ORDERS]}, "two tables would go into a.orders"),
+    ({"tables": [ORDERS, ORDERS]}, "two tables would be copied to a.orders"),
     ({"tables": [{**ORDERS, "degree": 4}]}, "a.orders: degree applies to the whole batch"),
     ({"tables": ["a.*"], "on_table_error": "cry"}, "on_table_error: expected one of continue"),
     ({"tables": ["a.*"], "source_conn_id": None}, "source_conn_id, source: expected one of them"),

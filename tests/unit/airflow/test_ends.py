@@ -168,14 +168,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"source": "postgresql://me:hidden@h/db", "table": "a.b", "target": "s3://lake/b/"},
         "source: expected a URL without secrets",
     ),
-    ({**FILES, "table": "a.b"}, "table: s3://lake/orders/*.parquet leads to the rows themselves"),
+    ({**FILES, "table": "a.b"}, "table: s3://lake/orders/*.parquet points to the rows themselves"),
     (
         {"source": "s3://lake/orders/", "target_conn_id": "pg_dst"},
-        "target_table: expected the table to write; found none",
+        "target_table: expected the table to write, found none",
     ),
     (
         {"source_conn_id": "pg", "table": "a.b", "target": "s3://lake/b/", "target_table": "a.b"},
-        "target_table: s3://lake/b/ leads to where the rows go: leave target_table out",
+        "target_table: s3://lake/b/ points to where the rows go: omit target_table",
     ),
     ({**FILES, "mode": "replace"}, 'mode="replace": expected key'),
     ({"source": "duckdb:////data/w.duckdb", **DATABASE}, "table, query: expected one of them"),

@@ -23,30 +23,30 @@ ARGUMENTS = [
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "table, query: expected one of them, found neither"),
     ({"query": "SELECT 1", "table": "a.b"}, "table, query: expected one of them, found both"),
-    ({"query": "SELECT 1"}, "target_table: expected the table to write; found none"),
+    ({"query": "SELECT 1"}, "target_table: expected the table to write, found none"),
     ({"table": "a.b.c"}, "table: expected NAME or SCHEMA.NAME"),
     ({"table": "a.b", "target_table": "c."}, "target_table: expected NAME or SCHEMA.NAME"),
     ({"table": "a.b", "mode": "merge"}, "mode: expected one of append, truncate"),
     ({"table": "a.b", "mode": "replace"}, 'mode="replace": expected key, the column'),
     (
         {"table": "a.b", "mode": "replace", "strategy": "ctid"},
-        'mode="replace" deletes by key, and strategy="ctid" has none',
+        'mode="replace" deletes rows by a key, which strategy="ctid" does not have',
     ),
     ({"table": "a.b", "strategy": "time"}, 'strategy="time": expected key, found none'),
-    ({"table": "a.b", "strategy": "whole", "key": "k"}, 'strategy="whole" does not use a key'),
+    ({"table": "a.b", "strategy": "whole", "key": "k"}, 'strategy="whole" uses no key'),
     ({"table": "a.b", "strategy": "quick"}, "strategy: expected one of auto, blocks, ctid"),
     ({"table": "a.b", "interval": "1 day"}, "interval: expected key, found none"),
     (
         {"table": "a.b", "interval": "1 day", "key": "k", "strategy": "hash"},
-        'interval goes with strategy="time", not hash',
+        'interval: expected strategy="time", found hash',
     ),
     (
         {"table": "a.b", "values_query": "SELECT 1", "key": "k", "strategy": "hash"},
-        'values_query goes with strategy="values", not hash',
+        'values_query: expected strategy="values", found hash',
     ),
     (
         {"table": "a.b", "partitions": 3, "rows_per_partition": 5},
-        "partitions and rows_per_partition contradict each other",
+        "partitions and rows_per_partition conflict",
     ),
     ({"table": "a.b", "partitions": 0}, "partitions: expected at least 1, found 0"),
     ({"table": "a.b", "partitions": "many"}, "partitions: expected a whole number, found 'many'"),
@@ -66,11 +66,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"table": "a.b", "indexes": "drop"}, "indexes: expected one of keep, defer"),
     (
         {"table": "a.b", "partitioning": True},
-        'partitioning=True goes with mode="recreate", not append',
+        'partitioning: expected mode="recreate", found append',
     ),
     (
         {"table": "a.b", "conflict_columns": ["k"]},
-        'conflict_columns goes with mode="upsert", not append',
+        'conflict_columns: expected mode="upsert", found append',
     ),
     ({"table": "a.b", "columns": []}, "columns: expected one or more names"),
     ({"table": "a.b", "columns": ["k", "k"]}, "columns: expected each name once, found 'k' twice"),
@@ -86,7 +86,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"table": "a.b", "where": " "}, "where: expected a condition, found an empty string"),
     ({"table": "a.b", "where": {"day": 1}}, "where: expected a string, found {'day': 1}"),
     ({"table": "a.b", "control_schema": ""}, "control_schema: expected a name"),
-    ({"query": "SELECT 1", "target_table": "a.b", "strategy": "ctid"}, 'strategy="ctid" reads'),
+    (
+        {"query": "SELECT 1", "target_table": "a.b", "strategy": "ctid"},
+        'strategy="ctid" partitions',
+    ),
 ]
 
 

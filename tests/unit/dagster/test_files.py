@@ -100,7 +100,7 @@ def test_templates_of_a_component_name_folders_as_tables() -> None:
         ({"target": "postgresql://me@h/dw", "mode": "replace"}, 'mode="replace": expected key'),
         ({"target": "duckdb:////w.duckdb", "mode": "replace"}, 'mode="replace": expected key'),
         ({"source": "postgresql://me@h/shop", "table": None}, "table, query: expected one of them"),
-        ({"source": "s3://lake/orders/"}, "table: s3://lake/orders/ leads to the rows themselves"),
+        ({"source": "s3://lake/orders/"}, "table: s3://lake/orders/ points to the rows themselves"),
         (
             {"target": "postgresql://me@h/dw", "table": None, "query": "SELECT 1"},
             "target_table: expected the table to write",

@@ -20,14 +20,15 @@ _CONNECTIONS = ("source", "target")
 
 
 def add_completion(commands: Commands) -> None:
+    """Add ``completion``."""
     parser = commands.add(
         "completion",
         _completion,
-        "print a script that completes commands, options, their values and files in a shell",
+        "print a completion script for a shell",
         "{" + ",".join(_SHELLS) + "}",
         (_EXAMPLES,),
     )
-    parser.add_argument("shell", choices=_SHELLS, help="the shell that the script is for")
+    parser.add_argument("shell", choices=_SHELLS, help="the shell to write the script for")
 
 
 def _completion(arguments: argparse.Namespace) -> int:

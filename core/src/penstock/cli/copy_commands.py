@@ -30,11 +30,12 @@ from penstock.model.codec import to_json
 
 
 def add_plan(commands: Commands) -> None:
+    """Add ``plan``."""
     _add_for_table(
         commands,
         "plan",
         _plan,
-        "show how a table would be cut, and why; changes nothing",
+        "show how a table would be copied, and why; change nothing",
         COPY_EXAMPLES.replace("penstock copy", "penstock plan"),
         "the plan",
     )
@@ -57,11 +58,12 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def add_create(commands: Commands) -> None:
+    """Add ``create``."""
     _add_for_table(
         commands,
         "create",
         _create,
-        "plan a run and store it; copies nothing",
+        "plan a run and store it; copy nothing",
         MANY_PROCESSES,
         "the run's status",
     )
@@ -80,8 +82,16 @@ def _create(arguments: argparse.Namespace) -> int:
 
 
 def add_copy(commands: Commands) -> None:
+    """Add ``copy``."""
     examples = COPY_EXAMPLES + "\n" + STREAMS
-    _add_for_table(commands, "copy", _copy, "copy a table", examples, "events, one a line,")
+    _add_for_table(
+        commands,
+        "copy",
+        _copy,
+        "copy a table or the result of a query",
+        examples,
+        "events, one per line,",
+    )
 
 
 def _copy(arguments: argparse.Namespace) -> int:
@@ -97,24 +107,26 @@ def _copy(arguments: argparse.Namespace) -> int:
 
 
 def add_copy_all(commands: Commands) -> None:
+    """Add ``copy-all``."""
     _add_for_tables(
         commands,
         "copy-all",
         _copy_all,
-        "copy many tables with one snapshot and one pool of streams",
+        "copy many tables, with one snapshot and one pool of streams",
         (BATCH_EXAMPLES, BATCH_FILE, STREAMS),
-        "events, one a line,",
+        "events, one per line,",
     )
 
 
 def add_plan_all(commands: Commands) -> None:
+    """Add ``plan-all``."""
     _add_for_tables(
         commands,
         "plan-all",
         _plan_all,
-        "show how many tables would be copied; changes nothing",
+        "show how copy-all would copy its tables; change nothing",
         (BATCH_EXAMPLES.replace("penstock copy-all", "penstock plan-all"), BATCH_FILE),
-        "each table's plan, one a line,",
+        "the plan of each table, one per line,",
     )
 
 
@@ -125,13 +137,13 @@ def _plan_all(arguments: argparse.Namespace) -> int:
 
     sums, end = PlanSums(), None
     with signals():
-        for found in plan_all(batch):
+        for item in plan_all(batch):
             if arguments.json:
-                print_json_line(to_json(found))
-            if isinstance(found, BatchPlan):
-                end = found
+                print_json_line(to_json(item))
+            if isinstance(item, BatchPlan):
+                end = item
             elif not arguments.json:
-                sums.add(found)
+                sums.add(item)
     assert end is not None
     if not arguments.json:
         with stdout_console() as console:
@@ -156,16 +168,10 @@ def _add_for_tables(
     epilog: Sequence[str],
     json_content: str,
 ) -> None:
-    """Add a command on many tables.
-
-    Parameters:
-        json_content: describes the output of `--json`.
-    """
+    """Add a command on many tables; the parameters are those of `Commands.add` and `add_json`."""
     usage = "[FILE] --source URL --target URL --tables PATTERN ... [options]"
     parser = commands.add(name, call, text, usage, epilog)
-    parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="a TOML file with tables and options"
-    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of tables and options")
     add_batch_options(parser)
     add_json(parser, json_content)
 
@@ -178,19 +184,15 @@ def _add_for_table(
     examples: str,
     json_content: str,
 ) -> None:
-    """Add a command on one table.
-
-    Parameters:
-        json_content: describes the output of `--json`.
-    """
+    """Add a command on one table; the parameters are those of `Commands.add` and `add_json`."""
     usage = "[FILE] --source URL --target URL [--table NAME] [options]"
     parser = commands.add(name, call, text, usage, (examples, FILE))
-    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file with options")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of options")
     add_copy_options(parser)
     if name in ("plan", "copy"):
         parser.add_argument(
             "--tuned",
             metavar="FILE",
-            help="take the degree and the options that penstock tune --out has written to FILE",
+            help="use the degree and options that penstock tune --out wrote to FILE",
         )
     add_json(parser, json_content)

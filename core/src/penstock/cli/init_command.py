@@ -18,20 +18,19 @@ from penstock.spec.batch_spec import TABLES_FILE
 _EXAMPLES = """\
 examples:
   penstock init --source env:SHOP --target env:DW
-  penstock init shop.toml --source env:SHOP --tables 'public.*' 'sales.*' --exclude 'tmp_*'
-  penstock init - --source env:SHOP | less
-then:
+  penstock init shop.toml --source env:SHOP --exclude 'tmp_*'
+next:
   penstock plan-all
   penstock copy-all
 """
 
 
 def add_init(commands: Commands) -> None:
+    """Add ``init``."""
     parser = commands.add(
         "init",
         _init,
-        "write a first file of many tables, with a mode for each and the reason; reads the "
-        "source's catalog alone",
+        "write a file of tables for copy-all, with a suggested mode for each",
         "[FILE] --source URL [--target URL] [--tables PATTERN ...] [--force]",
         (_EXAMPLES,),
     )
@@ -40,26 +39,26 @@ def add_init(commands: Commands) -> None:
         metavar="FILE",
         nargs="?",
         default=TABLES_FILE,
-        help=f"what to write; -: standard output (default: {TABLES_FILE})",
+        help=f"the file to write, or - for standard output (default: {TABLES_FILE})",
     )
     add_connections(parser, "source", schema=False)
     add_connections(parser, "target", required=False, schema=False)
-    add_patterns(parser.add_argument_group("which tables"))
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    add_patterns(parser.add_argument_group("tables"))
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
 def _init(arguments: argparse.Namespace) -> int:
     path = arguments.file
     if path != "-" and os.path.exists(path) and not arguments.force:
         raise UsageError(
-            f"{path}: is there already: use --force to replace it, or name another file"
+            f"{path} already exists; pass --force to overwrite it, or name another file"
         )
     from penstock.run.survey import survey
     from penstock.show.tables_file_text import tables_file_text
 
     target = getattr(arguments, "target", None)
     with signals():
-        found = survey(
+        tables = survey(
             arguments.source,
             target,
             tables=getattr(arguments, "tables", ["*"]),
@@ -67,7 +66,7 @@ def _init(arguments: argparse.Namespace) -> int:
         )
     named = "" if path in ("-", TABLES_FILE) else f" {shlex.quote(path)}"
     text = tables_file_text(
-        found,
+        tables,
         _shown(arguments.source, "SOURCE"),
         _shown(target or "env:TARGET", "TARGET"),
         named,
@@ -76,7 +75,7 @@ def _init(arguments: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return EXIT_DONE
     write_file(path, text, "FILE")
-    count = len(found.tables)
+    count = len(tables.tables)
     say(f"{path}: {count} table{'s' * (count != 1)}; next: penstock plan-all{named}")
     return EXIT_DONE
 
@@ -87,5 +86,8 @@ def _shown(url: str, variable: str) -> str:
 
     if not holds_secret(url):
         return url
-    say(f"the URL has a secret in it: the file names it env:{variable}; set that variable to it")
+    say(
+        f"the URL contains a secret, so the file refers to env:{variable}; set {variable} to "
+        "the URL"
+    )
     return f"env:{variable}"

@@ -35,12 +35,12 @@ def _drivers() -> dict[str, str]:
     for requirement in distribution(DISTRIBUTION).requires or ():
         if match := _REQUIREMENT.match(requirement):
             needs.setdefault(match[2], set()).add(match[1])
-    found = {}
+    drivers = {}
     for extra, names in needs.items():
-        own = names.difference(*(others for others in needs.values() if others < names))
+        unshared = names.difference(*(subset for subset in needs.values() if subset < names))
         driver = _native if extra == NATIVE else _driver
-        found[extra] = ", ".join(driver(name) for name in sorted(own))
-    return found
+        drivers[extra] = ", ".join(driver(name) for name in sorted(unshared))
+    return drivers
 
 
 def _driver(name: str) -> str:

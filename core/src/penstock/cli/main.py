@@ -20,7 +20,7 @@ from penstock.cli.copy_commands import (
 from penstock.cli.entry import handle_signals
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.init_command import add_init
-from penstock.cli.output import discard, flush_output, report_end, signals
+from penstock.cli.output import flush_output, reader_closed, report_end, signals
 from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_report, add_resume, add_runs, add_status, add_verify
 from penstock.cli.schema_command import add_schema
@@ -45,30 +45,31 @@ class _Version(argparse.Action):
 
 _COMMANDS = {
     "plan": add_plan,
-    "plan-all": add_plan_all,
-    "schema": add_schema,
-    "create": add_create,
     "copy": add_copy,
-    "copy-all": add_copy_all,
-    "init": add_init,
-    "runs": add_runs,
+    "resume": add_resume,
     "status": add_status,
     "report": add_report,
+    "verify": add_verify,
+    "runs": add_runs,
     "tune": add_tune,
-    "resume": add_resume,
+    "init": add_init,
+    "plan-all": add_plan_all,
+    "copy-all": add_copy_all,
+    "schema": add_schema,
+    "watermark": add_watermark,
+    "create": add_create,
     "hold": add_hold,
     "release": add_release,
-    "verify": add_verify,
-    "watermark": add_watermark,
     "control-ddl": add_control_ddl,
     "completion": add_completion,
 }
+"""Commands in the order of `penstock --help`: one table, many tables, special needs."""
 
 
 def make_parser(command: str = "") -> argparse.ArgumentParser:
     """Create the parser of the command line.
 
-    Parameters:
+    Args:
         command: the only command to add; an unknown name adds all of them.
     """
     parser = Parser(
@@ -77,7 +78,10 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
         epilog="\n".join((EXAMPLES, CONNECTIONS, EXIT_CODES)),
     )
     parser.add_argument(
-        "--version", action=_Version, nargs=0, help="show the version and installed parts, and exit"
+        "--version",
+        action=_Version,
+        nargs=0,
+        help="show the versions of Penstock and its installed parts, and exit",
     )
     commands = Commands(parser)
     for add in (_COMMANDS[command],) if command in _COMMANDS else _COMMANDS.values():
@@ -89,7 +93,7 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
-    Parameters:
+    Args:
         argv: the arguments without the program's name; by default those of the process.
 
     Returns: the exit code.
@@ -108,15 +112,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PenstockError, KeyboardInterrupt) as error:
         return report_end(error)
     except BrokenPipeError:
-        discard(sys.stdout)
-        return report_end(Interrupted("interrupted: the reader of the output is gone"))
+        return report_end(reader_closed())
     except Exception as error:
         return report_end(error)
     finally:
         flush_output()
 
 
-def _choose_values(asked: str | None) -> None:
+def _choose_values(choice: str | None) -> None:
     """Show values of rows only to a person at a terminal, unless the environment chooses otherwise.
 
     Raises:
@@ -127,9 +130,9 @@ def _choose_values(asked: str | None) -> None:
         raise UsageError(
             f"{values.VARIABLE}: expected one of {', '.join(values.SHOW_VALUES)}; found {named!r}"
         )
-    if asked is None and not named and sys.stderr.isatty() and sys.stdout.isatty():
-        asked = values.ERRORS
-    values.choose_for_process(asked)
+    if choice is None and not named and sys.stderr.isatty() and sys.stdout.isatty():
+        choice = values.ERRORS
+    values.choose_for_process(choice)
 
 
 def run() -> NoReturn:

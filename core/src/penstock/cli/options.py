@@ -26,71 +26,88 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "table",
         "query",
         "target_table",
-        "descendants",
         "where",
         "columns",
         "exclude_columns",
         "set",
         "mask",
         "map",
-    ),
-    "how to cut it": (
-        "strategy",
-        "key",
-        "values_query",
-        "interval",
-        "partitions",
-        "rows_per_partition",
-        "bytes_per_partition",
+        "descendants",
     ),
     "how to load it": (
         "mode",
-        "schema_only",
-        "data_only",
         "conflict_columns",
+        "atomic",
+        "indexes",
+        "unlogged",
+        "allow_ddl",
+        "sequences",
+        "on_drift",
+    ),
+    "how to partition it": (
+        "strategy",
+        "key",
+        "partitions",
+        "rows_per_partition",
+        "bytes_per_partition",
+        "interval",
+        "values_query",
+    ),
+    "streams": (
+        "degree",
+        "max_rate",
+        "max_lag",
+    ),
+    "snapshot": (
+        "snapshot",
+        "on_snapshot_lost",
+        "snapshot_warn_after",
+        "give_way_after",
+        "accept_moving_rows",
+    ),
+    "failures and checks": (
+        "attempts",
+        "on_error",
+        "stall_timeout",
+        "grace",
+        "verify",
+        "check_partitions",
+    ),
+    "incremental loads": (
         "incremental",
         "lookback",
         "null_cursor",
         "max_ahead",
-        "atomic",
-        "atomic_limit",
-        "above_atomic_limit",
         "deletes",
         "max_deletes",
         "full_every",
+        "atomic_limit",
+        "above_atomic_limit",
         "on_target_changed",
-        "on_drift",
         "watermark",
-        "indexes",
-        "sequences",
-        "unlogged",
-        "partitioning",
-        "allow_ddl",
+    ),
+    "tables that the copy creates": (
+        "schema_only",
+        "data_only",
         "types",
         "arrays",
         "enums",
         "order_by",
-        "snapshot",
-        "on_snapshot_lost",
-        "accept_moving_rows",
+        "partitioning",
     ),
-    "how to write files": ("partition_by", "file_size", "row_group_size", "compression"),
-    "how to run it": (
-        "degree",
-        "max_rate",
-        "max_lag",
-        "attempts",
-        "on_error",
-        "verify",
-        "check_partitions",
-        "stall_timeout",
-        "grace",
-        "snapshot_warn_after",
-        "give_way_after",
+    "files that the copy writes": (
+        "partition_by",
+        "file_size",
+        "row_group_size",
+        "compression",
+    ),
+    "run": (
+        "run_id",
+        "control_schema",
         "show_values",
     ),
-    "how to find it again": ("run_id", "control_schema"),
 }
+"""Options by group, in the order in which people need them."""
 
 _CONNECTION = ("source", "target")
 
@@ -98,47 +115,48 @@ _CONNECTION = ("source", "target")
 def add_copy_options(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
     """Add the options of `CopySpec` in groups; only those on the command line reach the result.
 
-    Parameters:
+    Args:
+        parser: the parser of the command.
         without: names of options to leave out.
     """
-    left = {item.name: item for item in fields(CopySpec) if item.name not in without}
+    remaining = {item.name: item for item in fields(CopySpec) if item.name not in without}
     for title, names in _GROUPS.items():
         group = parser.add_argument_group(title)
         for name in names:
-            if name in left:
-                _add(group, left.pop(name))
-    if left:
+            if name in remaining:
+                _add(group, remaining.pop(name))
+    if remaining:
         group = parser.add_argument_group("other options")
-        for item in left.values():
+        for item in remaining.values():
             _add(group, item)
 
 
 def add_batch_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that select tables, and those that apply to all tables."""
-    group = parser.add_argument_group("which tables")
-    known = {item.name: item for item in fields(CopySpec)}
+    group = parser.add_argument_group("tables", "all other options apply to every table")
+    options = {item.name: item for item in fields(CopySpec)}
     for name in _CONNECTION:
-        _add(group, known.pop(name))
+        _add(group, options.pop(name))
     add_patterns(group)
     group.add_argument(
         "--target-schema",
         metavar="NAME",
         default=argparse.SUPPRESS,
-        help="the schema that the tables go to; by default the one they come from",
+        help="the schema to write the tables to (default: the schema of each source table)",
     )
     group.add_argument(
         "--on-table-error",
         choices=ON_TABLE_ERROR,
         default=argparse.SUPPRESS,
-        help="after a table has failed: continue with the others, or stop (default: continue)",
+        help="once a table fails: continue with the rest, or stop (default: continue)",
     )
     for name in ("table", "query", "target_table"):
-        known.pop(name)
+        options.pop(name)
     for title, names in _GROUPS.items():
-        group = parser.add_argument_group(title + ", for every table")
+        group = parser.add_argument_group(title)
         for name in names:
-            if name in known:
-                _add(group, known[name])
+            if name in options:
+                _add(group, options[name])
 
 
 def add_patterns(group: Any) -> None:
@@ -151,8 +169,8 @@ def add_patterns(group: Any) -> None:
     }
     group.add_argument(
         "--tables",
-        help="tables such as 'public.*' or 'sales.order_?'; a pattern without a dot matches names "
-        "in the source's search path",
+        help="tables to copy, such as 'public.*' or 'sales.order_?'; a pattern without a dot "
+        "matches names in the source's search path",
         **patterns,
     )
     group.add_argument(
@@ -164,19 +182,15 @@ def add_patterns(group: Any) -> None:
 
 def add_resume_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that may change when a run is resumed."""
-    group = parser.add_argument_group(
-        "how to run it", "options left out stay as they are in the run"
-    )
-    known = {item.name: item for item in fields(CopySpec)}
+    group = parser.add_argument_group("changes to the run", "an omitted option keeps its value")
+    options = {item.name: item for item in fields(CopySpec)}
     for name in resumed_options():
-        _add(group, known[name], show_default=False)
+        _add(group, options[name], show_default=False)
 
 
 def add_hold_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that apply to holding a run's snapshot."""
-    group = parser.add_argument_group(
-        "how to hold it", "options left out stay as they are in the run"
-    )
+    group = parser.add_argument_group("changes to the run", "an omitted option keeps its value")
     for item in fields(CopySpec):
         if item.name in ("on_snapshot_lost", "snapshot_warn_after", "give_way_after"):
             _add(group, item, show_default=False)
@@ -185,19 +199,26 @@ def add_hold_options(parser: argparse.ArgumentParser) -> None:
 def add_connections(
     parser: argparse.ArgumentParser, *names: str, required: bool = True, schema: bool = True
 ) -> None:
-    """Add ``--source`` and ``--target``, or one of the two, and ``--control-schema``."""
-    group = parser.add_argument_group("where it is")
-    known = {item.name: item for item in fields(CopySpec)}
+    """Add connection options, and ``--control-schema``.
+
+    Args:
+        parser: the parser of the command.
+        names: ``source``, ``target`` or both.
+        required: whether the command fails without them.
+        schema: whether the command reads the control tables.
+    """
+    group = parser.add_argument_group("connections")
+    options = {item.name: item for item in fields(CopySpec)}
     for name in names:
-        _add(group, known[name], required=required)
+        _add(group, options[name], required=required)
     if schema:
-        _add(group, known["control_schema"])
+        _add(group, options["control_schema"])
 
 
 def add_show_values(parser: argparse.ArgumentParser) -> None:
     """Add ``--show-values`` to a command that takes no other options of an execution."""
-    known = {item.name: item for item in fields(CopySpec)}
-    _add(parser, known["show_values"])
+    options = {item.name: item for item in fields(CopySpec)}
+    _add(parser, options["show_values"])
 
 
 def _add(
@@ -246,7 +267,7 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
     options, origin = _from_file(arguments, environ)
     if options.keys() & {"tables", "defaults"} or isinstance(options.get("table"), list):
         many = "plan-all" if arguments.command == "plan" else "copy-all"
-        raise UsageError(f"{origin}: describes many tables: use penstock {many}")
+        raise UsageError(f"{origin} lists many tables; use penstock {many}")
     explicit = _explicit_options(arguments)
     if (tuned := getattr(arguments, "tuned", None)) is not None:
         from penstock.tuning.tuned_file import tuned_options  # noqa: PLC0415 - rarely needed
@@ -293,10 +314,12 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: a value has the wrong type or is out of range.
     """
-    given = _explicit_options(arguments)
+    overrides = _explicit_options(arguments)
     # Stand in for the stored options; this table and mode allow every execution option.
-    spec = CopySpec.from_mapping({**given, "table": "a.b", "mode": "truncate"}, "penstock resume")
-    return {name: getattr(spec, name) for name in given if name in resumed_options()}
+    spec = CopySpec.from_mapping(
+        {**overrides, "table": "a.b", "mode": "truncate"}, "penstock resume"
+    )
+    return {name: getattr(spec, name) for name in overrides if name in resumed_options()}
 
 
 def execution_words(arguments: argparse.Namespace) -> list[str]:

@@ -80,6 +80,7 @@ def results() -> Iterator[None]:
 
 @contextmanager
 def stdout_console() -> Iterator[Console]:
+    """Open a console for results on standard output."""
     from penstock.show.console import make_console
 
     reconfigure = getattr(sys.stdout, "reconfigure", None)
@@ -95,9 +96,9 @@ def _print_json(result: Any) -> None:
         print(json.dumps(result, indent=2))
 
 
-def print_json_line(found: Any) -> None:
+def print_json_line(result: Any) -> None:
     """Write a JSON line to stdout at once."""
-    print(json.dumps(_shown(found), separators=(",", ":")), flush=True)
+    print(json.dumps(_shown(result), separators=(",", ":")), flush=True)
 
 
 def print_result(
@@ -108,9 +109,11 @@ def print_result(
 ) -> None:
     """Print a result on stdout, as JSON if requested.
 
-    Parameters:
+    Args:
+        arguments: the parsed command line, with `json`.
+        result: the result.
         shown: prints the result for people.
-        as_json: the JSON to print instead; by default the whole result.
+        as_json: returns the JSON to print instead of the whole result.
     """
     if arguments.json:
         _print_json(_shown(as_json() if as_json else to_json(result)))
@@ -119,17 +122,35 @@ def print_result(
         shown(console, result)
 
 
-def _shown(found: Any) -> Any:
+def _shown(result: Any) -> Any:
     """Return the result without partition bounds, unless people may see values."""
-    if isinstance(found, dict):
-        if found.keys() == {"type", "text"}:
-            return {**found, "text": str(Bound(found["type"], found["text"]))}
-        return {name: _shown(item) for name, item in found.items()}
-    return [_shown(item) for item in found] if isinstance(found, list) else found
+    if isinstance(result, dict):
+        if result.keys() == {"type", "text"}:
+            return {**result, "text": str(Bound(result["type"], result["text"]))}
+        return {name: _shown(item) for name, item in result.items()}
+    return [_shown(item) for item in result] if isinstance(result, list) else result
+
+
+def check_writable(path: str | None, flag: str) -> None:
+    """Check that a file can be written.
+
+    Raises:
+        UsageError: the file's directory does not exist, or cannot be written to.
+    """
+    if path is None:
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"{flag}: cannot write {path!r}")
 
 
 def write_file(path: str, text: str, flag: str) -> None:
     """Write a file.
+
+    Args:
+        path: the file's path; an existing file is replaced.
+        text: the content.
+        flag: the option that named the file, for errors.
 
     Raises:
         UsageError: the file cannot be written.
@@ -138,12 +159,11 @@ def write_file(path: str, text: str, flag: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(
-            f"{flag}: expected a file that can be written, found {path!r}: {error.strerror}"
-        ) from error
+        raise UsageError(f"{flag}: cannot write {path!r}: {error.strerror}") from error
 
 
 def say(text: str) -> None:
+    """Print a line for people on standard error; a closed stream is not an error."""
     with suppress(OSError):
         print(f"penstock: {printable(text)}", file=sys.stderr, flush=True)
 
@@ -154,9 +174,9 @@ def report_end(error: BaseException) -> int:
         say("interrupted")
         return EXIT_INTERRUPTED
     if isinstance(error, PenstockError):
-        first, *rest = error_lines(error.as_json())
+        first, *details = error_lines(error.as_json())
         say(first if isinstance(error, Interrupted) else f"error: {first}")
-        for line in rest:
+        for line in details:
             say(f"  {line}")
         return error.exit_code
     with suppress(OSError):
@@ -178,6 +198,12 @@ def _print_traceback(error: BaseException) -> None:
     print(f"{type(error).__name__}: {values.server_message(str(error))}", file=sys.stderr)
 
 
+def reader_closed() -> Interrupted:
+    """Return the error of a command whose output's reader has closed the pipe."""
+    discard(sys.stdout)
+    return Interrupted("interrupted: the reader of the output closed the pipe")
+
+
 def discard(stream: Any) -> None:
     """Discard output that is still buffered for a reader that has closed the pipe."""
     with suppress(OSError, ValueError, AttributeError):
@@ -187,6 +213,7 @@ def discard(stream: Any) -> None:
 
 
 def flush_output() -> None:
+    """Flush both output streams; discard what nobody can read any more."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:

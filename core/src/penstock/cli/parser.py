@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from textwrap import indent
+from textwrap import indent, wrap
 from typing import Any, NoReturn
 
 from penstock.cli.help import CONNECTIONS, EXIT_CODES, URLS
@@ -12,14 +12,22 @@ from penstock.errors import EXIT_USAGE
 from penstock.spec.toml_file import UNQUOTED
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """A formatter that never breaks a line within an option or another hyphenated word."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose usage errors end with our own exit code instead of argparse's 2."""
 
     def __init__(self, **settings: Any) -> None:
-        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        settings.setdefault("formatter_class", _HelpFormatter)
         super().__init__(allow_abbrev=False, **settings)
 
     def format_help(self) -> str:
+        """Return the help, with the URL examples of the installed backends."""
         if self.epilog and URLS in self.epilog:
             from penstock.backends.api.registry import url_examples  # noqa: PLC0415 - only help needs it
 
@@ -27,23 +35,26 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found, unknown = self.parse_known_args(args, namespace)
+        """Parse a command line; an unknown argument ends the process with its command's usage."""
+        arguments, unknown = self.parse_known_args(args, namespace)
         if unknown:
             # argparse would print the usage of the whole program instead of the command's.
-            found.refuse(unknown)
-        return found
+            arguments.refuse(unknown)
+        return arguments
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """End the process because of unknown arguments, and suggest the option that was meant."""
         from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
 
         message = f"unrecognized arguments: {' '.join(unknown)}"
         if any("/" in word for word in unknown):
             self.error(f"{message}\npenstock:   {UNQUOTED}")
         option = unknown[0].partition("=")[0]
-        meant = get_close_matches(option, self._option_string_actions, n=1, cutoff=0.75)
-        self.error(message + "".join(f"; did you mean {name}?" for name in meant))
+        suggestions = get_close_matches(option, self._option_string_actions, n=1, cutoff=0.75)
+        self.error(message + "".join(f"; did you mean {name}?" for name in suggestions))
 
     def error(self, message: str) -> NoReturn:
+        """End the process with exit code 64 and a message."""
         self.exit(EXIT_USAGE, f"penstock: error: {message}\npenstock: see {self.prog} --help\n")
 
 
@@ -63,9 +74,10 @@ class Commands:
     ) -> argparse.ArgumentParser:
         """Add a command.
 
-        Parameters:
+        Args:
+            name: the command, as the user types it.
             call: runs the command and returns the exit code; stored as `arguments.call`.
-            text: describes the command.
+            text: the one-line purpose, in the imperative and without a full stop.
             usage: the usage line after the command's name.
             epilog: examples and other text before connections and exit codes.
         """
@@ -85,7 +97,7 @@ class Commands:
             parser.add_argument(
                 "--s3-endpoint",
                 metavar="URL",
-                help="the server for s3:// URLs that name none, like AWS_ENDPOINT_URL_S3 "
+                help="the server of s3:// URLs that name none; overrides AWS_ENDPOINT_URL_S3 "
                 "(default: AWS)",
             )
 
@@ -93,16 +105,20 @@ class Commands:
 def add_run_id(parser: argparse.ArgumentParser, *, batch: bool = False) -> None:
     """Add the argument for a run id.
 
-    Parameters:
-        batch: whether the name of a batch is also valid.
+    Args:
+        parser: the parser of the command.
+        batch: whether the id of a batch is also valid.
     """
-    also = "or a batch's, " if batch else ""
-    text = f"the run's name, {also}as shown by copy and penstock runs"
+    text = f"the name of the run{' or batch' * batch}, as penstock runs shows it"
     parser.add_argument("run_id", metavar="RUN_ID", help=text)
 
 
 def add_json(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--json``.
+
+    Args:
+        parser: the parser of the command.
+        what: the printed objects, for the help.
+    """
     group = parser.add_argument_group("output")
-    group.add_argument(
-        "--json", action="store_true", help=f"write {what} as JSON to standard output"
-    )
+    group.add_argument("--json", action="store_true", help=f"print {what} as JSON")

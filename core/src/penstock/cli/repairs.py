@@ -21,23 +21,25 @@ NOTED = 100
 
 
 def add_repair(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``verify --repair``."""
     group = parser.add_argument_group("repair")
     group.add_argument(
         "--repair",
         action="store_true",
-        help="compare the rows range by range of the target's key, and copy the ranges that "
-        "differ again, each in one transaction, as a run of their own: both sides then have the "
-        "same rows",
+        help="compare rows by ranges of the target's key, and copy the ranges that differ again, "
+        "each in one transaction, as a new run; afterwards, source and target have the same rows",
     )
     group.add_argument(
         "--max-deletes",
         metavar="SHARE[,ROWS]",
-        help="with --repair: change nothing if more than this share of the target's rows, and more "
-        "rows than the number after the comma, are in the target alone and would be deleted "
-        "(default: 30%%,1000; where the run's mode leaves rows from elsewhere, none)",
+        help="with --repair: fail without changing anything if more than this share of the "
+        "target's rows would be deleted, and more rows than the number after the comma "
+        "(default: 30%%,1000; no rows at all if the run's mode keeps rows from elsewhere)",
     )
     group.add_argument(
-        "--dry-run", action="store_true", help="with --repair: print the ranges; change nothing"
+        "--dry-run",
+        action="store_true",
+        help="with --repair: print the ranges that differ; change nothing",
     )
 
 
@@ -49,9 +51,9 @@ def check_alone(arguments: argparse.Namespace) -> None:
     """
     for flag in ("--max-deletes", "--dry-run"):
         if getattr(arguments, flag[2:].replace("-", "_")) and not arguments.repair:
-            raise UsageError(f"{flag}: expected --repair as well; found none")
+            raise UsageError(f"{flag} requires --repair")
     if arguments.repair and arguments.show_rows:
-        raise UsageError("--show-rows: prints rows, and --repair copies them; leave out one")
+        raise UsageError("--show-rows, --repair: expected one of them, found both")
 
 
 def repair_runs(arguments: argparse.Namespace, run_ids: Sequence[str]) -> int:
@@ -77,7 +79,7 @@ def _repair(arguments: argparse.Namespace, run_id: str) -> int:
             say(f"compared {compared:,} of {ranges:,} ranges")
 
     with signals():
-        found = plan_repair(
+        repair = plan_repair(
             run_id,
             source=arguments.source,
             target=arguments.target,
@@ -85,23 +87,23 @@ def _repair(arguments: argparse.Namespace, run_id: str) -> int:
             max_deletes=arguments.max_deletes,
             note=note,
         )
-    if arguments.dry_run or not (arguments.json and found.ranges):
-        print_result(arguments, found, print_repair, lambda: _as_json(found))
-    if arguments.dry_run or not found.ranges:
+    if arguments.dry_run or not (arguments.json and repair.ranges):
+        print_result(arguments, repair, print_repair, lambda: _as_json(repair))
+    if arguments.dry_run or not repair.ranges:
         return EXIT_DONE
     go_on = command_words("resume", arguments.source, arguments.target, schema)
-    return watch(repair_run(found), arguments, title=f"repair of {run_id}", go_on=go_on)
+    return watch(repair_run(repair), arguments, title=f"repair of {run_id}", go_on=go_on)
 
 
-def _as_json(found: Repair) -> dict[str, object]:
+def _as_json(repair: Repair) -> dict[str, object]:
     return {
-        "run_id": found.run_id,
-        "of": found.of,
-        "compared": found.compared,
-        "rows": found.rows,
+        "run_id": repair.run_id,
+        "of": repair.of,
+        "compared": repair.compared,
+        "rows": repair.rows,
         "ranges": [
             {"extent": to_json(each.partition.extent), "source": each.source, "target": each.target}
-            for each in found.ranges
+            for each in repair.ranges
         ],
-        "notes": list(found.notes),
+        "notes": list(repair.notes),
     }

@@ -10,7 +10,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.cli.help import RUN_EXAMPLES
+from penstock.cli.help import (
+    REPORT_EXAMPLES,
+    RESUME_EXAMPLES,
+    RUNS_EXAMPLES,
+    STATUS_EXAMPLES,
+    VERIFY_EXAMPLES,
+)
 from penstock.cli.options import (
     add_connections,
     add_resume_options,
@@ -35,16 +41,17 @@ if TYPE_CHECKING:
 
 
 def add_runs(commands: Commands) -> None:
+    """Add ``runs``."""
     parser = commands.add(
-        "runs", _runs, "list runs, the newest first", "--target URL [options]", (RUN_EXAMPLES,)
+        "runs", _runs, "list runs, newest first", "--target URL [options]", (RUNS_EXAMPLES,)
     )
     add_connections(parser, "target")
-    group = parser.add_argument_group("which runs")
+    group = parser.add_argument_group("filters")
     group.add_argument(
         "--table",
         metavar="PATTERN",
-        help="runs of tables such as 'public.ord*', by the source's name or the target's; a "
-        "pattern without a dot matches names in any schema",
+        help="only runs whose source or target table matches, such as 'public.ord*'; a pattern "
+        "without a dot matches names in any schema",
     )
     group.add_argument(
         "--status",
@@ -52,16 +59,17 @@ def add_runs(commands: Commands) -> None:
         action="extend",
         default=[],
         metavar="STATUS",
-        help="runs that are created, running, killed, done, partial, failed or interrupted",
+        help="only runs with one of these: created, running, killed, done, partial, failed, "
+        "interrupted",
     )
     group.add_argument(
         "--since",
         metavar="WHEN",
-        help="runs created since then: a duration such as 2d, or a date such as 2026-07-14",
+        help="only runs created since: a duration such as 2d, or a date such as 2026-07-14",
     )
-    group.add_argument("--batch", metavar="RUN_ID", help="the tables of this batch")
+    group.add_argument("--batch", metavar="RUN_ID", help="only the runs of this batch")
     group.add_argument(
-        "--limit", metavar="N", help="how many at most, 0 for all (default: 20)", default="20"
+        "--limit", metavar="N", help="show at most N runs; 0: all (default: 20)", default="20"
     )
     add_json(parser, "the runs")
 
@@ -73,7 +81,7 @@ def _runs(arguments: argparse.Namespace) -> int:
     from penstock.run.listing import runs
 
     with signals():
-        found = runs(
+        entries = runs(
             target=arguments.target,
             control_schema=_schema(arguments),
             table=arguments.table,
@@ -84,7 +92,7 @@ def _runs(arguments: argparse.Namespace) -> int:
         )
     from penstock.show.runs_table import print_runs
 
-    print_result(arguments, found, print_runs)
+    print_result(arguments, entries, print_runs)
     return EXIT_DONE
 
 
@@ -101,15 +109,20 @@ def _batch(arguments: argparse.Namespace, error: UsageError) -> tuple[RunEntry, 
     from penstock.run.listing import batch_runs
 
     schema = _schema(arguments)
-    found = batch_runs(arguments.run_id, target=arguments.target, control_schema=schema)
-    if not found:
+    entries = batch_runs(arguments.run_id, target=arguments.target, control_schema=schema)
+    if not entries:
         raise error
-    return found
+    return entries
 
 
 def add_status(commands: Commands) -> None:
+    """Add ``status``."""
     parser = commands.add(
-        "status", _status, "show how far a run is", "RUN_ID --target URL [options]", (RUN_EXAMPLES,)
+        "status",
+        _status,
+        "show the progress of a run or batch",
+        "RUN_ID --target URL [options]",
+        (STATUS_EXAMPLES,),
     )
     add_run_id(parser, batch=True)
     add_connections(parser, "target")
@@ -139,7 +152,7 @@ def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) ->
     from penstock.show.runs_table import batch_status, print_batch_runs
 
     missing = _unplanned(arguments, entries)
-    said = without_run(arguments.run_id, missing) if missing else ""
+    note = without_run(arguments.run_id, missing) if missing else ""
     undone = [entry.run_id for entry in entries if entry.data_only and entry.status != "done"]
     dropped = (
         unrestored_of(undone, target=arguments.target, control_schema=_schema(arguments))
@@ -149,7 +162,7 @@ def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) ->
     print_result(
         arguments,
         entries,
-        lambda console, found: print_batch_runs(console, arguments.run_id, found, said, dropped),
+        lambda console, runs: print_batch_runs(console, arguments.run_id, runs, note, dropped),
         lambda: {
             "batch": arguments.run_id,
             "status": batch_status(entries, all_planned=not missing),
@@ -173,12 +186,13 @@ def _unplanned(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> in
 
 
 def add_report(commands: Commands) -> None:
+    """Add ``report``."""
     parser = commands.add(
         "report",
         _report,
-        "show where a run's time went, and what may help",
+        "show where a run's time went, and how to speed it up",
         "RUN_ID --target URL [options]",
-        (RUN_EXAMPLES,),
+        (REPORT_EXAMPLES,),
     )
     add_run_id(parser, batch=True)
     add_connections(parser, "target")
@@ -187,7 +201,7 @@ def add_report(commands: Commands) -> None:
     parser.add_argument(
         "--html",
         metavar="FILE",
-        help="also write the report with charts to FILE, as one page that needs nothing else",
+        help="also write the report, with charts, to FILE as a self-contained page",
     )
 
 
@@ -209,12 +223,13 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def add_resume(commands: Commands) -> None:
+    """Add ``resume``."""
     parser = commands.add(
         "resume",
         _resume,
-        "continue a run: copy what is not committed",
+        "continue a run: copy the partitions that are not committed",
         "RUN_ID --source URL --target URL [options]",
-        (RUN_EXAMPLES,),
+        (RESUME_EXAMPLES,),
     )
     add_run_id(parser, batch=True)
     parser.add_argument(
@@ -223,7 +238,7 @@ def add_resume(commands: Commands) -> None:
         action="extend",
         default=[],
         metavar="PARTITION_ID",
-        help="copy these partitions and no others",
+        help="copy only these partitions",
     )
     parser.add_argument(
         "--recopy",
@@ -233,18 +248,18 @@ def add_resume(commands: Commands) -> None:
     parser.add_argument(
         "--as-of-now",
         action="store_true",
-        help="read the rows as they are now, whatever happened to the run's snapshot; the report "
-        "says which partitions were read later",
+        help="read the rows as they are now instead of as of the run's snapshot; the report "
+        "lists the partitions that were read later",
     )
     parser.add_argument(
         "--await-snapshot",
         metavar="DURATION",
-        help="read with the snapshot that penstock hold holds, and wait for it for so long; by "
-        "default take one if there is none",
+        help="use the snapshot of penstock hold, and wait this long for it (default: take one if "
+        "there is none)",
     )
     add_connections(parser, "source", "target")
     add_resume_options(parser)
-    add_json(parser, "events, one a line,")
+    add_json(parser, "events, one per line,")
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -297,25 +312,26 @@ def _check_for_batch(arguments: argparse.Namespace) -> None:
     for name in ("only", "as_of_now", "await_snapshot"):
         if getattr(arguments, name):
             raise UsageError(
-                f"{flag_of(name)} goes with a single run, and {arguments.run_id} is a batch: name "
-                "the run of a table, which penstock status shows"
+                f"{flag_of(name)}: {arguments.run_id} is a batch; name the run of a table, as "
+                "penstock status shows it"
             )
 
 
 def add_verify(commands: Commands) -> None:
+    """Add ``verify``."""
     parser = commands.add(
         "verify",
         _verify,
-        "compare source, target and commit records",
+        "compare source and target, and both with the commit records",
         "RUN_ID --source URL --target URL [options]",
-        (RUN_EXAMPLES,),
+        (VERIFY_EXAMPLES,),
     )
     add_run_id(parser, batch=True)
     parser.add_argument(
         "--checksum",
         action="store_true",
-        help="compare the values of all rows, by checksums that both servers compute; by default "
-        "compare row counts",
+        help="compare the values of all rows, by checksums that both servers compute (default: "
+        "compare row counts)",
     )
     parser.add_argument(
         "--show-rows",
@@ -373,11 +389,11 @@ def _verify(arguments: argparse.Namespace) -> int:
 
         print(f"penstock: {without_run(arguments.run_id, missing)}", file=sys.stderr)
     if arguments.json:
-        found = {
+        document = {
             "batch": arguments.run_id,
             "ok": ok,
             "unplanned": missing,
             "runs": to_json(results),
         }
-        print_result(arguments, found, lambda *_: None)
+        print_result(arguments, document, lambda *_: None)
     return EXIT_DONE if ok else EXIT_PERMANENT

@@ -17,28 +17,29 @@ from penstock.show.text import printable
 
 _EXAMPLES = """\
 examples:
-  penstock schema --source env:SHOP --target env:DW --tables 'shop.*' --target-schema public
-  penstock schema shop.toml > tables.sql
-then, with the statements as they are or changed:
+  penstock schema --source env:SHOP --target env:DW --tables 'shop.*' \\
+      > tables.sql
+to load the tables once they have been created from it:
   penstock copy-all --source env:SHOP --target env:DW --tables 'shop.*' \\
-      --target-schema public --data-only --mode truncate
-or without looking at them: penstock copy-all ... --schema-only
+      --data-only --mode truncate
+to create the tables without reviewing the statements:
+  penstock copy-all --source env:SHOP --target env:DW --tables 'shop.*' \\
+      --schema-only
 """
 
 
 def add_schema(commands: Commands) -> None:
+    """Add ``schema``."""
     parser = commands.add(
         "schema",
         _schema,
-        "print the statements that would make tables in the target; changes nothing",
+        "print the statements that create the target's tables; change nothing",
         "[FILE] --source URL --target URL --tables PATTERN ... [options]",
         (_EXAMPLES, BATCH_FILE),
     )
-    parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="a TOML file with tables and options"
-    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of tables and options")
     add_batch_options(parser)
-    add_json(parser, "each table, one a line,")
+    add_json(parser, "each table, one per line,")
 
 
 def _schema(arguments: argparse.Namespace) -> int:
@@ -49,14 +50,14 @@ def _schema(arguments: argparse.Namespace) -> int:
     links: list[str] = []
     failed = 0
     with signals():
-        for found in schema(batch):
-            if isinstance(found, SchemaEnd):
-                failed, lines = found.failed, end_lines(links, found)
+        for item in schema(batch):
+            if isinstance(item, SchemaEnd):
+                failed, lines = item.failed, end_lines(links, item)
             else:
-                links += found.links
-                lines = table_lines(found)
+                links += item.links
+                lines = table_lines(item)
             if arguments.json:
-                print_json_line(to_json(found))
+                print_json_line(to_json(item))
             else:
                 for line in lines:
                     print(printable(line), file=sys.stdout)

@@ -17,19 +17,26 @@ from penstock.show.lines import Display, JsonDisplay, PlainDisplay
 from penstock.show.tally import Tally
 from penstock.spec.ids import check_run_id
 
+_DDL_EXAMPLES = """\
+examples:
+  penstock control-ddl --target env:DW > control.sql
+  penstock control-ddl --target env:DW --control-schema ops
+"""
+
 
 def add_hold(commands: Commands) -> None:
+    """Add ``hold``."""
     parser = commands.add(
         "hold",
         _hold,
-        "hold the snapshot of a run that many processes execute, as long as it is needed",
+        "hold a run's snapshot while many processes copy its partitions",
         "RUN_ID --source URL --target URL [options]",
         (MANY_PROCESSES,),
     )
     add_run_id(parser)
     add_connections(parser, "source", "target")
     add_hold_options(parser)
-    add_json(parser, "events, one a line,")
+    add_json(parser, "events, one per line,")
 
 
 def _hold(arguments: argparse.Namespace) -> int:
@@ -58,10 +65,11 @@ def _hold(arguments: argparse.Namespace) -> int:
 
 
 def add_release(commands: Commands) -> None:
+    """Add ``release``."""
     parser = commands.add(
         "release",
         _release,
-        "release a run's snapshot: its holder ends",
+        "release a run's snapshot, which ends penstock hold",
         "RUN_ID --target URL [options]",
         (MANY_PROCESSES,),
     )
@@ -80,11 +88,13 @@ def _release(arguments: argparse.Namespace) -> int:
 
 
 def add_control_ddl(commands: Commands) -> None:
+    """Add ``control-ddl``."""
     parser = commands.add(
         "control-ddl",
         _control_ddl,
-        "print the statements that create the control tables, for an administrator to run",
+        "print the statements that create the control tables",
         "[--target URL] [--control-schema NAME]",
+        (_DDL_EXAMPLES,),
     )
     add_connections(parser, "target", required=False)
 

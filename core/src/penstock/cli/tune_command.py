@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.help import FILE, TUNE, TUNE_EXAMPLES
 from penstock.cli.options import add_copy_options, read_spec
-from penstock.cli.output import print_result, say, signals, write_file
+from penstock.cli.output import check_writable, print_result, say, signals, write_file
 from penstock.cli.parser import Commands, add_json
 from penstock.errors import EXIT_DONE, UsageError
 from penstock.spec.units import parse_size
@@ -24,57 +23,60 @@ _NOT_HERE = ("degree", "run_id", "verify", "control_schema", "sequences")
 
 
 def add_tune(commands: Commands) -> None:
+    """Add ``tune``."""
     parser = commands.add(
         "tune",
         _tune,
-        "copy a sample into a scratch table with several degrees, and recommend one",
+        "measure which degree and options copy a table fastest",
         "[FILE] --source URL --target URL [--table NAME] [options]",
         (TUNE_EXAMPLES, TUNE, FILE),
     )
-    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file with options")
-    group = parser.add_argument_group("what to try")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of options")
+    group = parser.add_argument_group("settings to try")
     group.add_argument(
         "--degrees",
         metavar="N,N,...",
         default="1,2,4,8",
-        help="how many streams at once (default: 1,2,4,8)",
+        help="the numbers of streams to try (default: 1,2,4,8)",
     )
     group.add_argument(
         "--with",
         dest="options",
         metavar="OPTION,...",
         default="",
-        help="unlogged, deferred: each degree also with --unlogged, with --indexes defer, and with "
-        "both",
+        help="also try each degree with --unlogged (unlogged), with --indexes defer (deferred), "
+        "or, if both are named, with each and with both",
     )
     group.add_argument(
         "--sample",
         metavar="SIZE",
         default="1GB",
-        help="how much of the source to copy each time, evenly from all of it (default: 1GB)",
+        help="how much of the source to copy with each setting (default: 1GB)",
     )
     group.add_argument(
         "--repeat",
         metavar="N",
         type=int,
         default=1,
-        help="how often to try each; 3 shows how far times vary (default: 1)",
+        help="how many times to try each setting; 3 shows how much times vary (default: 1)",
     )
     group.add_argument(
         "--plan",
         action="store_true",
-        help="only say what would be copied, how often, and how many bytes that is",
+        help="only show what would be copied, how many times, and how many bytes",
     )
     add_copy_options(parser, without=_NOT_HERE)
-    add_json(parser, "what was found out, or with --plan what would be done,")
-    group = parser.add_argument_group("what to write")
+    add_json(parser, "the measurements, or the plan with --plan,")
+    group = parser.add_argument_group("files")
     group.add_argument(
-        "--out", metavar="FILE", help="write what is recommended to FILE, for copy --tuned FILE"
+        "--out",
+        metavar="FILE",
+        help="write the recommended settings to FILE, for copy --tuned FILE",
     )
     group.add_argument(
         "--html",
         metavar="FILE",
-        help="also write it with charts to FILE, as one page that needs nothing else",
+        help="also write the measurements, with charts, to FILE as a self-contained page",
     )
 
 
@@ -88,7 +90,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     }
     # Check this before the measurements, which may take an hour.
     for flag in ("--out", "--html"):
-        _check_writable(getattr(arguments, flag[2:]), flag)
+        check_writable(getattr(arguments, flag[2:]), flag)
     return _plan(arguments, spec, sweep) if arguments.plan else _measure(arguments, spec, sweep)
 
 
@@ -109,8 +111,8 @@ def _measure(arguments: argparse.Namespace, spec: CopySpec, options: dict[str, A
     from penstock.tuning.sweep import tune
 
     result = None
-    with signals(), closing(tune(spec, **options)) as told:
-        for each in told:
+    with signals(), closing(tune(spec, **options)) as items:
+        for each in items:
             if isinstance(each, Tuning):
                 result = each
             else:
@@ -136,17 +138,6 @@ def _numbers(text: str, flag: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(f"{flag}: expected whole numbers, found {text!r}") from None
-
-
-def _check_writable(path: str | None, flag: str) -> None:
-    """Check that a file can be written.
-
-    Raises:
-        UsageError: the file's directory does not exist, or cannot be written to.
-    """
-    if path is None:
-        return
-    folder = os.path.dirname(path) or "."
-    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise UsageError(f"{flag}: expected a file that can be written, found {path!r}")
+        raise UsageError(
+            f"{flag}: expected whole numbers separated by commas, found {text!r}"
+        ) from None

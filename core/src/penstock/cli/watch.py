@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from penstock.cli.output import discard, report_end, say, signals, stdout_console
+from penstock.cli.output import reader_closed, report_end, say, signals, stdout_console
 from penstock.errors import (
     EXIT_DONE,
     Interrupted,
@@ -52,9 +52,12 @@ def watch(
 ) -> int:
     """Show a run's events until its end, then its report.
 
-    Parameters:
+    Args:
+        events: the events of the run, which is executed as they are read.
+        arguments: the parsed command line, with `json`.
+        title: the title of the live display.
         go_on: the command that continues the run, without the run's id.
-        only: how many partitions were requested; 0 for the whole plan.
+        only: the number of requested partitions; 0 for the whole plan.
     """
     display = _open_display(json=arguments.json, title=title, only=only)
     failure: BaseException | None = None
@@ -63,8 +66,7 @@ def watch(
             for event in events:
                 display.show(event)
     except BrokenPipeError:
-        discard(sys.stdout)
-        failure = Interrupted("interrupted: the reader of the output is gone")
+        failure = reader_closed()
     except (Exception, KeyboardInterrupt) as error:
         failure = error
 
@@ -135,7 +137,14 @@ def _open_display(*, json: bool, title: str, only: int) -> Display:
 
 
 def command_words(name: str, source: str, target: str, control_schema: str) -> list[str]:
-    """Return the words of a command on a run, without the run's id and secrets."""
+    """Return the words of a command on a run, without the run's id and secrets.
+
+    Args:
+        name: the command, such as ``resume``.
+        source: the source's connection.
+        target: the target's connection.
+        control_schema: the schema of the control tables; the default is left out.
+    """
     words = ["penstock", name, "--source", redact(source), "--target", redact(target)]
     return words if control_schema == "penstock" else [*words, "--control-schema", control_schema]
 

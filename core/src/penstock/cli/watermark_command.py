@@ -17,26 +17,28 @@ _WITH_NAME = ("show", "set", "reset")
 
 
 def add_watermark(commands: Commands) -> None:
+    """Add ``watermark``."""
     parser = commands.add(
         "watermark",
         _watermark,
-        "list the watermarks of loads with --incremental, show the nights of one, or move it",
+        "list, show or move the watermarks of incremental loads",
         "list|show|set|reset [NAME] --target URL [options]",
         (WATERMARK_EXAMPLES,),
     )
     parser.add_argument(
         "action",
         choices=("list", *_WITH_NAME),
-        help="list: the latest of each name; show: all nights of one; set: the next night reads "
-        "what has changed since an earlier one; reset: the next night reads all rows",
+        help="list: show all watermarks; show: show a watermark's history; set: go back to an "
+        "earlier epoch, so that the next run reads what has changed since; reset: make the next "
+        "run read all rows",
     )
     parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="of the watermark, as list shows it"
+        "name", nargs="?", metavar="NAME", help="the name of the watermark, as list shows it"
     )
     add_connections(parser, "target")
-    group = parser.add_argument_group("where to move it")
+    group = parser.add_argument_group("position")
     group.add_argument(
-        "--epoch", metavar="N", help="for set: the night to go back to, as show says"
+        "--epoch", metavar="N", help="with set: the epoch to go back to, as show lists it"
     )
     add_json(parser, "the watermarks")
 
@@ -45,17 +47,18 @@ def _watermark(arguments: argparse.Namespace) -> int:
     action, name = arguments.action, arguments.name
     if (name is not None) != (action in _WITH_NAME):
         expected = "a NAME" if action in _WITH_NAME else "no NAME"
-        raise UsageError(f"watermark {action}: expected {expected}; found {name or 'none'}")
+        raise UsageError(f"watermark {action}: expected {expected}, found {name or 'none'}")
     if (arguments.epoch is not None) != (action == "set"):
-        raise UsageError("watermark: --epoch N goes with set, which needs it")
+        required = "requires" if action == "set" else "does not take"
+        raise UsageError(f"watermark {action} {required} --epoch N")
     from penstock.run import watermarks as api
     from penstock.show.watermark_table import print_history, print_watermarks
 
     schema = str(getattr(arguments, "control_schema", "penstock"))
     with signals():
         if action == "list":
-            found = api.watermarks(target=arguments.target, control_schema=schema)
-            print_result(arguments, found, print_watermarks)
+            marks = api.watermarks(target=arguments.target, control_schema=schema)
+            print_result(arguments, marks, print_watermarks)
             return EXIT_DONE
         if action == "set":
             epoch = int(coerce("epoch", "int", arguments.epoch))

@@ -65,28 +65,31 @@ def advice(facts: RunFacts) -> str:
     if facts.planning + facts.copying + facts.steps < SHORT:
         return ""
     for rule in _RULES:
-        if said := rule(facts):
-            return said
+        if text := rule(facts):
+            return text
     return ""
 
 
 def _planning(facts: RunFacts) -> str:
-    whole = facts.planning + facts.copying + facts.steps
-    if facts.planning <= max(facts.copying, MOSTLY * whole):
+    total = facts.planning + facts.copying + facts.steps
+    if facts.planning <= max(facts.copying, MOSTLY * total):
         return ""
     each = facts.planning / facts.tables
     many = f" for {facts.tables:,} tables, {each * 1000:,.0f} ms each" if facts.tables > 1 else ""
-    said = (
-        f"{_percent(facts.planning, whole)} of the time went into planning "
-        f"({facts.planning:,.0f} s{many}), {facts.copying:,.0f} s into the copy itself"
+    text = (
+        f"{_percent(facts.planning, total)} of the time went into planning "
+        f"({facts.planning:,.0f} s{many}), {facts.copying:,.0f} s into copying"
     )
     if facts.cheaper_plan:
-        return f"{said}{_try(facts.cheaper_plan)}"
+        return f"{text}{_try(facts.cheaper_plan)}"
     if each > FAR_AWAY:
-        return f"{said}: run Penstock nearer to both servers, which it asks about each table"
+        return (
+            f"{text}: run Penstock closer to both servers, since planning queries them for "
+            "each table"
+        )
     if facts.tables > 1:
-        return f"{said}: leave out tables that need no copy (--exclude)"
-    return said
+        return f"{text}: leave out tables that need not be copied (--exclude)"
+    return text
 
 
 def _after_the_load(facts: RunFacts) -> str:
@@ -94,7 +97,7 @@ def _after_the_load(facts: RunFacts) -> str:
         return ""
     return (
         f"{_percent(facts.steps, facts.copying + facts.steps)} of the time went into the steps "
-        f"after the load ({facts.steps:,.0f} s), {facts.copying:,.0f} s into the copy itself"
+        f"after the load ({facts.steps:,.0f} s), {facts.copying:,.0f} s into copying"
     )
 
 
@@ -102,21 +105,21 @@ def _failures(facts: RunFacts) -> str:
     total = facts.spent.total if facts.spent else 0.0
     if facts.lost <= MOSTLY * (total + facts.lost):
         return ""
-    smaller = f": try {_partitions(facts, 2)}, so that less is lost" if facts.counts else ""
+    smaller = f": try {_partitions(facts, 2)}, to lose less with each" if facts.counts else ""
     return (
-        f"{_percent(facts.lost, total + facts.lost)} of the streams' time was lost in attempts "
-        f"that failed ({facts.lost:,.0f} s){smaller}"
+        f"{_percent(facts.lost, total + facts.lost)} of the streams' time was lost to failed "
+        f"attempts ({facts.lost:,.0f} s){smaller}"
     )
 
 
 def _too_few(facts: RunFacts) -> str:
     if not 0 < facts.partitions < facts.degree:
         return ""
-    said = (
-        f"too few partitions: {facts.partitions} for {facts.degree} streams, so that "
+    text = (
+        f"too few partitions: {facts.partitions} for {facts.degree} streams, so "
         f"{facts.degree - facts.partitions} had nothing to do"
     )
-    return f"{said}: try --partitions {4 * facts.degree}" if facts.counts else said
+    return f"{text}: try --partitions {4 * facts.degree}" if facts.counts else text
 
 
 def _tiny(facts: RunFacts) -> str:
@@ -124,33 +127,33 @@ def _tiny(facts: RunFacts) -> str:
     if not many or not 0 < facts.median < TINY or not facts.counts:
         return ""
     return (
-        f"too many partitions: {facts.partitions:,} of {facts.median:.2f} s, most of it to begin "
-        f"and to commit: try --partitions {8 * max(1, facts.degree)}"
+        f"too many partitions: {facts.partitions:,}, with a median of {facts.median:.2f} s, "
+        f"mostly to begin and to commit: try --partitions {8 * max(1, facts.degree)}"
     )
 
 
 def _skewed(facts: RunFacts) -> str:
     if facts.degree < 2 or facts.idle <= TAIL * facts.degree * facts.copying:
         return ""
-    said = (
-        f"for the last {facts.tail:,.1f} s fewer than {facts.degree} streams were at work, "
-        f"{_percent(facts.idle, facts.degree * facts.copying)} of what they could do"
+    text = (
+        f"for the last {facts.tail:,.1f} s, fewer than {facts.degree} streams were at work, which "
+        f"wasted {_percent(facts.idle, facts.degree * facts.copying)} of the streams' time"
     )
     if facts.slow is None:
         more = facts.counts and facts.partitions < 4 * facts.degree
-        return f"{said}: try {_partitions(facts, 4)}" if more else said
+        return f"{text}: try {_partitions(facts, 4)}" if more else text
     slow = facts.slow
-    said = (
+    text = (
         f"skewed: {slow.partition_id} took {slow.value:,.1f} s, {slow.times:.1f} times the median; "
-        f"{said}"
+        f"{text}"
     )
     ways = [facts.even, _partitions(facts, 4) if facts.counts else ""]
-    return f"{said}{_try(*ways)}"
+    return f"{text}{_try(*ways)}"
 
 
 def _target(facts: RunFacts) -> str:
-    said, kind = _bound(facts, "target")
-    if not said:
+    text, kind = _bound(facts, "target")
+    if not text:
         return ""
     fewer = f"--degree {facts.degree // 2}" if facts.degree > 1 else ""
     ways = {
@@ -159,7 +162,7 @@ def _target(facts: RunFacts) -> str:
         STORAGE: (facts.deferrable, facts.unlogged),
         WORKING: (facts.deferrable,),
     }
-    return f"{said}{_try(*ways.get(kind, (facts.deferrable, facts.unlogged)))}"
+    return f"{text}{_try(*ways.get(kind, (facts.deferrable, facts.unlogged)))}"
 
 
 def _source(facts: RunFacts) -> str:
@@ -167,9 +170,9 @@ def _source(facts: RunFacts) -> str:
 
 
 _DOING = {
-    LOG: "in its log (WAL)",
-    LOCKS: "in locks, which its sessions hold against each other",
-    STORAGE: "in its files",
+    LOG: "waiting for its log (WAL)",
+    LOCKS: "waiting for each other's locks",
+    STORAGE: "waiting for its files",
     WORKING: "computing",
 }
 
@@ -183,12 +186,12 @@ def _bound(facts: RunFacts, side: str) -> tuple[str, str]:
     waited = getattr(spent, side, 0.0)
     if spent is None or waited <= BOUND * spent.total:
         return "", ""
-    said = f"{side}-bound: {_percent(waited, spent.total)} of the time spent waiting for it"
+    text = f"{side}-bound: {_percent(waited, spent.total)} of the time was spent waiting for it"
     kinds = facts.waits.get(side, {})
     most = max(kinds, key=lambda kind: kinds[kind], default="")
     if most not in _DOING or kinds[most] < MOSTLY:
-        return said, ""
-    return f"{said}, {kinds[most]:.0%} of its sessions {_DOING[most]}", most
+        return text, ""
+    return f"{text}, with {kinds[most]:.0%} of its sessions {_DOING[most]}", most
 
 
 def _paced(facts: RunFacts) -> str:
@@ -196,8 +199,8 @@ def _paced(facts: RunFacts) -> str:
     if spent is None or spent.paced <= BOUND * spent.total:
         return ""
     return (
-        f"held back: {_percent(spent.paced, spent.total)} of the time spent keeping to a rate "
-        "(--max-rate, or --max-lag)"
+        f"held back: {_percent(spent.paced, spent.total)} of the time was spent keeping to a "
+        "rate (--max-rate or --max-lag)"
     )
 
 
@@ -206,8 +209,8 @@ def _mover(facts: RunFacts) -> str:
     if spent is None or spent.moving <= BOUND * spent.total:
         return ""
     return (
-        f"mover-bound: {_percent(spent.moving, spent.total)} of the time spent on its own work, "
-        "neither server being waited for: a machine with more or faster CPUs would help"
+        f"mover-bound: {_percent(spent.moving, spent.total)} of the time was spent on Penstock's "
+        "own work, not waiting for a server: use a machine with more or faster CPUs"
     )
 
 
@@ -225,8 +228,8 @@ _RULES: tuple[Callable[[RunFacts], str], ...] = (
 )
 
 
-def _percent(part: float, whole: float) -> str:
-    return f"{part / whole:.0%}"
+def _percent(part: float, total: float) -> str:
+    return f"{part / total:.0%}"
 
 
 def _partitions(facts: RunFacts, times: int) -> str:
@@ -234,5 +237,5 @@ def _partitions(facts: RunFacts, times: int) -> str:
 
 
 def _try(*ways: str) -> str:
-    known = [way for way in ways if way]
-    return f": try {' or '.join(known)}" if known else ""
+    named = [way for way in ways if way]
+    return f": try {' or '.join(named)}" if named else ""

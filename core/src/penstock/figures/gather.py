@@ -57,14 +57,16 @@ def report_of(
 ) -> RunReport | None:
     """Return the report of a run or a batch; None if neither exists.
 
-    Parameters:
+    Args:
+        control: the target's control store.
+        target: the target's capabilities, for advice.
         run_id: the id of a run or a batch.
-        at_work: whether a process is executing a run now; None if unknown.
         has_indexes: see `WithIndexes`; called only if the answer matters.
+        at_work: whether a process is executing a run now; None if unknown.
     """
     look = _Look(control, target, has_indexes, at_work)
-    if found := look.at_runs([run_id]):
-        return found[0]
+    if runs := look.at_runs([run_id]):
+        return runs[0]
     journals = control.journals(run_id)
     if not journals:
         return None
@@ -128,7 +130,16 @@ def of_run(
     target: TargetCapabilities,
     has_indexes: Callable[[TableRef], bool],
 ) -> RunReport:
-    """Return the report of a run from its stored figures."""
+    """Return the report of a run from its stored figures.
+
+    Args:
+        run: the stored run.
+        records: the commit records of its partitions.
+        journals: its journals, one for each execution, oldest first.
+        keeps_figures: whether the control tables have the columns for figures.
+        target: the target's capabilities, for advice.
+        has_indexes: see `WithIndexes`; called only if the answer matters.
+    """
     plan = run.plan
     labels = {partition.id: str(partition.extent) for partition in plan.partitions}
     partitions = sorted(
@@ -153,9 +164,9 @@ def of_run(
         even=_even(run) if slow and slow.partition_id in large else "",
         cheaper_plan=_CHEAPER_PLANS.get(_strategy(run), ""),
     )
-    said = advice(facts)
-    if facts.deferrable and facts.deferrable in said and not has_indexes(plan.load.table):
-        said = advice(replace(facts, deferrable=""))
+    advised = advice(facts)
+    if facts.deferrable and facts.deferrable in advised and not has_indexes(plan.load.table):
+        advised = advice(replace(facts, deferrable=""))
     return RunReport(
         run_id=run.run_id,
         what=_what(run.spec),
@@ -171,7 +182,7 @@ def of_run(
         spent=spent,
         slowest=tuple(partitions[:SLOWEST]),
         outliers=far,
-        advice=said,
+        advice=advised,
         unknown=tuple(_unknown(records, journals, keeps_figures)),
         columns=tuple(_columns(run.spec)),
         **_from_journals(journals),
@@ -181,11 +192,7 @@ def of_run(
 def _of_batch(
     batch_id: str, journals: Sequence[Journal], runs: Sequence[RunReport], tables: int
 ) -> RunReport:
-    """Return the report of a batch.
-
-    Parameters:
-        tables: the tables of the batch; some may have no run.
-    """
+    """Return the report of a batch of tables, some of which may have no run."""
     slowest = sorted(
         (
             replace(partition, label=f"{run.what}: {partition.label}")
@@ -304,11 +311,11 @@ def _partition(record: CommitRecord, label: str) -> PartitionFigures:
 
 
 def _sum(times: Iterable[TimeSpent | None]) -> TimeSpent | None:
-    known = [each for each in times if each is not None]
-    if not known:
+    spent = [each for each in times if each is not None]
+    if not spent:
         return None
     names = ("source", "target", "moving", "paced")
-    sums = (sum(getattr(each, name) for each in known) for name in names)
+    sums = (sum(getattr(each, name) for each in spent) for name in names)
     return TimeSpent(*(round(each, 3) for each in sums))
 
 
@@ -347,7 +354,7 @@ def _seen(journals: Sequence[Journal], side: str) -> dict[str, Waited]:
 
 
 def _waits(journals: Sequence[Journal]) -> dict[str, tuple[WaitShare, ...]]:
-    found = {}
+    by_side = {}
     for side in _SIDES:
         seen = _seen(journals, side)
         total = sum(waited.sessions for waited in seen.values())
@@ -356,8 +363,8 @@ def _waits(journals: Sequence[Journal]) -> dict[str, tuple[WaitShare, ...]]:
             for wait, waited in seen.items()
         ]
         if shares:
-            found[side] = tuple(sorted(shares, key=lambda each: -each.share)[:MOST_WAITS])
-    return found
+            by_side[side] = tuple(sorted(shares, key=lambda each: -each.share)[:MOST_WAITS])
+    return by_side
 
 
 def _kinds(journals: Sequence[Journal]) -> dict[str, dict[str, float]]:
@@ -388,7 +395,13 @@ def _execution(journal: Journal) -> ExecutionFigures:
 
 
 def applicable(spec: Mapping[str, Any], target: TargetCapabilities, name: str) -> str:
-    """Return an option with the permission it needs; empty if it is set or does not apply."""
+    """Return an option with the permission it needs; empty if it is set or does not apply.
+
+    Args:
+        spec: the stored options of the run.
+        target: the target's capabilities.
+        name: the option's field, ``indexes`` or ``unlogged``.
+    """
     mode = mode_of(spec)
     if spec.get(name) not in (None, False, "keep") or mode not in target.options.get(name, ()):
         return ""
@@ -417,34 +430,38 @@ def _unknown(
 ) -> Iterable[str]:
     if not keeps_figures:
         yield (
-            "where the time went, and how fast it went over time: the control tables were made by "
-            "an earlier version, which kept neither; the next copy adds what is missing, if it may"
+            "where the time went and how the rate developed: the control tables are from an "
+            "earlier version, which recorded neither; the next copy upgrades them, if it has "
+            "the privileges"
         )
         return
     without = sum(record.spent is None for record in records)
     if without:
         yield (
-            f"where the time of {without:,} of {len(records):,} partitions went: they were "
-            "committed by an earlier version"
+            f"where the time of {without:,} of {len(records):,} partitions went: an earlier "
+            "version committed them"
         )
     if records and not any(journal.points for journal in journals):
         yield (
-            "how fast it went over time, and what the servers waited for: no execution came to "
-            "write its journal"
+            "how the rate developed, and what the servers waited for: no execution got to write "
+            "its journal"
         )
         return
     for side in _SIDES:
         if journals and not any(side in journal.waits for journal in journals):
-            yield f"what sessions of the {side} waited for: it does not tell, or none was seen"
+            yield (
+                f"what sessions of the {side} waited for: the server does not report it, or no "
+                "session was seen"
+            )
     yield from _unheard(journals)
 
 
 def _unheard(journals: Sequence[Journal]) -> Iterable[str]:
     for journal in journals:
         if journal.status in (RUNNING, KILLED):
-            went = "went on: it was killed, and" if journal.status == KILLED else "goes on: it"
-            also = "" if journal.status == KILLED else ", and is at work or was killed"
+            went = "ended: it was killed, and" if journal.status == KILLED else "continues: it"
+            also = "" if journal.status == KILLED else ", and is still running or was killed"
             yield (
-                f"how execution {journal.execution_id} {went} was last heard of at "
+                f"how execution {journal.execution_id} {went} was last heard from at "
                 f"{journal.written_at}{also}"
             )

@@ -24,11 +24,14 @@ class TimeSpent:
 
     @property
     def total(self) -> float:
+        """The seconds of all streams together."""
         return self.source + self.target + self.moving + self.paced
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFigures:
+    """The figures of a committed partition."""
+
     partition_id: str
     label: str
     """The partition's extent, as text."""
@@ -73,6 +76,8 @@ class WaitShare:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionFigures:
+    """The figures of an execution, from its journal."""
+
     execution_id: str
     started_at: str
     status: str
@@ -157,5 +162,6 @@ class RunReport:
     """Columns that are not copied unchanged, one line per option."""
 
     def as_json(self) -> dict[str, object]:
+        """Return the output of ``penstock report --json``."""
         written: dict[str, object] = to_json(self)
         return written

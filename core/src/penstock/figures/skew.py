@@ -17,7 +17,7 @@ MOST = 5
 
 def outliers(partitions: Sequence[PartitionFigures]) -> tuple[Outlier, ...]:
     """Return a few partitions with far more rows or time than the median, the farthest first."""
-    found: list[Outlier] = []
+    result: list[Outlier] = []
     for measure in ("seconds", "rows"):
         values = [float(getattr(partition, measure)) for partition in partitions]
         middle = median(values) if len(values) >= FEWEST else 0.0
@@ -28,5 +28,5 @@ def outliers(partitions: Sequence[PartitionFigures]) -> tuple[Outlier, ...]:
             for partition, value in zip(partitions, values, strict=True)
             if value > FAR * middle and value >= LEAST[measure]
         ]
-        found += sorted(far, key=lambda outlier: -outlier.value)[:MOST]
-    return tuple(found)
+        result += sorted(far, key=lambda outlier: -outlier.value)[:MOST]
+    return tuple(result)

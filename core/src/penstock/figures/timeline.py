@@ -40,7 +40,7 @@ def executed(journals: Sequence[Journal]) -> float:
 def covered(spans: Iterable[tuple[float, float, Journal]]) -> float:
     """Return the seconds in which at least one execution did something.
 
-    Parameters:
+    Args:
         spans: seconds from an execution's begin, seconds that the work took, and the execution.
     """
     begins = [(_begun(journal) + after, seconds) for after, seconds, journal in spans]
@@ -54,7 +54,7 @@ def _begun(journal: Journal) -> float:
 class _Clock:
     """A clock that runs only while an execution is at work.
 
-    Parameters:
+    Args:
         spans: the begin and the end of each execution.
     """
 

@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
+    """The state of a run, as the target's control tables have it."""
+
     run: RunRow
     committed: tuple[CommitRecord, ...]
     running: tuple[RunningAttempt, ...]
@@ -85,6 +87,7 @@ class RunStatus:
     """The foreign keys that the run has dropped, and restores when it is resumed."""
 
     def as_json(self) -> dict[str, Any]:
+        """Return the output of ``penstock status --json``."""
         done = {record.partition_id for record in self.committed}
         return {
             "run_id": self.run.run_id,
@@ -130,17 +133,17 @@ def plan(spec: CopySpec) -> PartitionPlan:
         closing(ends.open_source()) as source,
         closing(ends.open_target(spec.control_schema)) as target,
     ):
-        spec, found = ends.with_schemas(spec, source, target)
-        asked = _plan_request(spec, spec.run_id or new_run_id(), ends)
+        spec, reasons = ends.with_schemas(spec, source, target)
+        request = _plan_request(spec, spec.run_id or new_run_id(), ends)
         with _each_asked_once(spec, source, target):
             try:
-                result = plan_table(asked, source, target)
+                result = plan_table(request, source, target)
             except MissingTarget as error:
-                error.plan = plan_source(asked, source)
+                error.plan = plan_source(request, source)
                 raise
         if spec.max_lag is not None:
             ends.lag_gauge().close()
-        return replace(result, reasons=(*found, *result.reasons))
+        return replace(result, reasons=(*reasons, *result.reasons))
 
 
 @scoped_generator
@@ -171,9 +174,9 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
             ends.check_supported(spec)
             with closing(ends.nursery()) as nursery, ExitStack() as stack:
                 with closing(opening.take()) as source:
-                    found: tuple[str, ...] = ()
+                    reasons: tuple[str, ...] = ()
                     if lacks_schema(spec):
-                        spec, found = ends.with_schemas(spec, source, target)
+                        spec, reasons = ends.with_schemas(spec, source, target)
                     run_id = spec.run_id or new_run_id()
                     view = SourceView(
                         spec,
@@ -184,22 +187,22 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                         hold=partial(holding.hold, [spec.relation]),
                     )
                     stack.enter_context(closing(view))
-                    asked = _plan_request(spec, run_id, ends)
+                    request = _plan_request(spec, run_id, ends)
                     with _each_asked_once(spec, source, target):
-                        made = {spec.partitioning} if spec.load_mode.recreates else ()
-                        with in_background(lambda: prefetch(target, made)):
+                        definitions = {spec.partitioning} if spec.load_mode.recreates else ()
+                        with in_background(lambda: prefetch(target, definitions)):
                             prefetch(source)
                             view.note_state(source)
                             # Answers from before the snapshot are dropped: others may have changed
                             # tables.
-                            taken = view.take(source)
-                            prefetch(source, made)
-                        run_plan = plan_table(asked, source, target, lambda _: view.enter(source))
-                    run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
+                            events = view.take(source)
+                            prefetch(source, definitions)
+                        run_plan = plan_table(request, source, target, lambda _: view.enter(source))
+                    run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
                 control = target.control
                 control.create()
                 if control.create_run(run_id, spec.stored(), run_plan, view.state, view.snapshot):
-                    yield from taken
+                    yield from events
                     with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
                         state = RunState(spec, run_id, ends=ends, link=link, view=view)
                         state.begin(run_plan, is_new=True)
@@ -225,7 +228,7 @@ def create(
 
     If a run with this id and the same options exists, returns it unchanged.
 
-    Parameters:
+    Args:
         spec: the copy.
         partitions: named partitions by `spec.key`; they need not cover the table. A `Bound`
             with an empty type has the key's own; the source parses its text.
@@ -250,16 +253,16 @@ def create(
         run_id = spec.run_id or new_run_id()
         run = target.control.load_run(run_id)
         if run is None:
-            spec, found = _resolve_tables(spec, ends, target)
+            spec, reasons = _resolve_tables(spec, ends, target)
             view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
             with closing(view.open()) as source:
                 with _each_asked_once(spec, source, target):
                     view.note_state(source)
                     # Planned from the source as it is now: a plan also covers every row of a later
                     # snapshot.
-                    asked = _plan_request(spec, run_id, ends, partitions, series or "")
-                    run_plan = plan_table(asked, source, target)
-                run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
+                    request = _plan_request(spec, run_id, ends, partitions, series or "")
+                    run_plan = plan_table(request, source, target)
+                run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
                 run_plan = part(run_plan) if part else run_plan
             target.control.create()
             target.control.create_run(run_id, spec.stored(), run_plan, view.state, None)
@@ -286,23 +289,23 @@ def resume(
 ) -> Generator[Event, None, None]:
     """Copy what a run has not committed yet; yields events, the last of which is `Finished`.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
-        source, target: the connections, which are not stored with the run.
+        source: the source's connection, which is not stored with the run.
+        target: the target's connection, which is not stored with the run.
         only: ids of partitions; empty for all that are not committed.
         control_schema: the schema of the control tables.
         await_snapshot: seconds to wait for the snapshot that `hold` holds, even if it is lost
             during the run; None to take a snapshot here if there is none.
-        as_of_now: whether the user has requested the rows as they are now: read them with a
-            snapshot of this execution's own, whatever happened to the run's, and ignore
-            `on_snapshot_lost`. A warning and the report say what was read later.
+        as_of_now: whether to read the rows as they are now, with a snapshot of this execution's
+            own, whatever happened to the run's; `on_snapshot_lost` is ignored. A warning and the
+            report say what was read later.
         recopy: the name of a request to copy the partitions of `only` again even if they are
             committed. Each is copied again once, however often the request is repeated.
         finish: whether to compare both sides and do the steps after the last partition, once all
             partitions are committed; False leaves that to another `resume`.
-        overrides: options that say how to run (`degree`, `attempts`, `on_error`,
-            `stall_timeout`, `grace`, `on_snapshot_lost`, `snapshot_warn_after`,
-            `give_way_after`).
+        overrides: options that say how to run (`degree`, `attempts`, `on_error`, `stall_timeout`,
+            `grace`, `on_snapshot_lost`, `snapshot_warn_after`, `give_way_after`).
 
     Raises:
         UsageError: no such run, partition or option; or the run's partitions cannot be copied
@@ -326,8 +329,8 @@ def resume(
         run = load_run(catalog, run_id, control_schema)
         spec = stored_spec(run, source, target, control_schema, "resume", overrides)
         values.choose(spec.show_values)
-        asked = [run.plan.partition(partition_id) for partition_id in only]
-        partitions = asked or run.plan.partitions
+        requested = [run.plan.partition(partition_id) for partition_id in only]
+        partitions = requested or run.plan.partitions
         yield from _continue_run(
             spec,
             run,
@@ -335,7 +338,7 @@ def resume(
             ends,
             catalog,
             await_snapshot=await_snapshot,
-            asked=list(dict.fromkeys(only)) if as_of_now else None,
+            read_now=list(dict.fromkeys(only)) if as_of_now else None,
             request=recopy,
             finish=finish,
         )
@@ -354,9 +357,10 @@ def verify(
 ) -> Verification:
     """Compare every partition on both sides, and with its commit record.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
-        source, target: the connections, which are not stored with the run.
+        source: the source's connection, which is not stored with the run.
+        target: the target's connection, which is not stored with the run.
         control_schema: the schema of the control tables.
         checksum: whether to compare the values, in addition to the row counts.
         show_rows: whether to find some of the rows that differ; needs `checksum`.
@@ -370,7 +374,7 @@ def verify(
 
     check_run_id(run_id)
     if show_rows and not checksum:
-        raise UsageError("--show-rows: expected --checksum as well; found none")
+        raise UsageError("--show-rows: expected --checksum as well, found none")
     ends = connect(source, target)
     with (
         closing(ends.open_source()) as source_catalog,
@@ -382,7 +386,7 @@ def verify(
         values.choose(show_values or spec.show_values)
         if show_rows and values.chosen() == values.NEVER:
             raise UsageError(
-                "--show-rows: shows values of rows: expected --show-values errors, found never"
+                "--show-rows shows values of rows: expected --show-values errors, found never"
             )
         return verify_run(
             spec, run, source_catalog, target_catalog, checksums=checksum, show_rows=show_rows
@@ -393,7 +397,7 @@ def verify(
 def status(run_id: str, *, target: str, control_schema: str = "penstock") -> RunStatus:
     """Return what a run has committed, what it is doing, and what is left.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -416,21 +420,21 @@ def statuses(
 ) -> list[RunStatus]:
     """Return the status of each run that the target has, over one connection.
 
-    Parameters:
+    Args:
         run_ids: ids of runs; those that the target does not have are left out.
         target: the connection to the target.
         control_schema: the schema of the control tables.
         columns: whether to also read the columns of the tables that the runs load.
     """
     url, backend, *_ = resolve(target, "--target")
-    found = []
+    results = []
     with closing(backend.target(url, control_schema)) as catalog:
         for run_id in run_ids:
             run = catalog.control.load_run(run_id)
             if run is not None:
-                known = _target_columns(catalog, run) if columns else ()
-                found.append(replace(_status(catalog, run), target_columns=known))
-    return found
+                target_columns = _target_columns(catalog, run) if columns else ()
+                results.append(replace(_status(catalog, run), target_columns=target_columns))
+    return results
 
 
 def _target_columns(catalog: TargetCatalog, run: RunRow) -> tuple[Column, ...]:
@@ -449,7 +453,7 @@ def committed_in_series(
 ) -> Mapping[str, tuple[str, CommitRecord]]:
     """Return what the runs of a series have committed: by partition id, run and commit record.
 
-    Parameters:
+    Args:
         series: the name of the series.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -463,9 +467,10 @@ def committed_in_series(
 def control_ddl(target: str | None = None, control_schema: str = "penstock") -> str:
     """Return the statements that create the control tables, for an administrator. Does not connect.
 
-    Parameters:
+    Args:
         target: the target's URL, or its scheme; None if only one installed backend has such
             statements.
+        control_schema: the schema of the control tables.
 
     Raises:
         UsageError: the target creates its own control tables or documents.
@@ -477,8 +482,8 @@ def control_ddl(target: str | None = None, control_schema: str = "penstock") -> 
     capabilities = backend.target_capabilities
     if not capabilities.control_ddl:
         raise UsageError(
-            f"control-ddl: {capabilities.system} as a target does not support it: Penstock "
-            "itself creates what it keeps runs and commit records in"
+            f"{capabilities.system} as a target does not support control-ddl: Penstock itself "
+            "creates what it needs to store runs and commit records"
         )
     return cast(WithControlDdl, backend).control_ddl(control_schema)
 
@@ -545,7 +550,7 @@ def _continue_run(
     target: TargetCatalog,
     *,
     await_snapshot: float | None = None,
-    asked: Sequence[str] | None = None,
+    read_now: Sequence[str] | None = None,
     request: str | None = None,
     finish: bool = True,
 ) -> Generator[Event, None, None]:
@@ -555,7 +560,7 @@ def _continue_run(
     continuation = Continuation(spec, run, partitions, target.control, request)
     pending = continuation.pending
     # With nothing to copy, both sides are compared as of the run's own snapshot.
-    only = asked and [partition.id for partition in pending] if pending else None
+    only = read_now and [partition.id for partition in pending] if pending else None
     policy = _policy(spec, only, await_snapshot)
     view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, policy, run)
     # It costs 0.3 s of CPU, which a task whose partition is already done can save.
@@ -583,17 +588,18 @@ def _continue_run(
 
 
 def _policy(
-    spec: CopySpec, asked: Sequence[str] | None, await_snapshot: float | None
+    spec: CopySpec, read_now: Sequence[str] | None, await_snapshot: float | None
 ) -> LossPolicy:
     """Return the policy for a run whose snapshot is lost.
 
-    Parameters:
-        asked: ids of the partitions that the user wants read as of now, empty for all that are
-            left; None for the run's own snapshot.
+    Args:
+        spec: the options of the run.
+        read_now: ids of the partitions to read as of now, empty for all that are not
+            committed; None for the run's own snapshot.
         await_snapshot: seconds to wait for the snapshot's holder; None to hold it here.
     """
-    if asked is not None and spec.snapshot != "none":
-        return CurrentReads(asked)
+    if read_now is not None and spec.snapshot != "none":
+        return CurrentReads(read_now)
     if await_snapshot is None or spec.snapshot == "none":
         return OptionPolicy()
     return AwaitHolder(await_snapshot)

@@ -94,7 +94,7 @@ def copy_tables(
     Each request names its run, which is created or continued. Connections, control schema,
     `max_rate` and `max_lag` are those of the first.
 
-    Parameters:
+    Args:
         requests: the tables, each with the options of its copy.
         run_id: the id of the batch, for its events and its report.
         degree: the number of concurrent streams, over all tables.
@@ -154,9 +154,10 @@ def resume_all(
 ) -> Generator[Event, None, None]:
     """Continue a batch: all tables whose runs were planned; yields events as `copy_all` does.
 
-    Parameters:
+    Args:
         batch_id: the run id of the batch.
-        source, target: the connections, which are not stored with the runs.
+        source: the source's connection, which is not stored with the runs.
+        target: the target's connection, which is not stored with the runs.
         control_schema: the schema of the control tables.
         overrides: options that say how to run, as for `resume`.
 
@@ -273,20 +274,20 @@ class _Batch:
             requests, self._not_copied = self._find(self._source, self._target)
         if requests:
             self._link.set_patience(requests[0].spec.patience)
-        stored = self._target.control.load_runs([asked.run_id for asked in requests])
-        with describing(self._source, [asked.spec.relation for asked in requests]):
+        stored = self._target.control.load_runs([request.run_id for request in requests])
+        with describing(self._source, [request.spec.relation for request in requests]):
             prefetch(self._source)
-            for asked in requests:
-                self._find_table(asked, stored.get(asked.run_id))
+            for request in requests:
+                self._find_table(request, stored.get(request.run_id))
         errors = [run.error for run in self._runs]
         if errors and errors[0] and all(isinstance(error, UsageError) for error in errors):
             # The options suit none of the tables.
             raise errors[0]
 
-    def _find_table(self, asked: TableRequest, stored: RunRow | None) -> None:
-        run_id = asked.run_id
-        spec = asked.spec if stored is None else with_stored_schemas(asked.spec, stored.spec)
-        self._requests[run_id] = asked
+    def _find_table(self, request: TableRequest, stored: RunRow | None) -> None:
+        run_id = request.run_id
+        spec = request.spec if stored is None else with_stored_schemas(request.spec, stored.spec)
+        self._requests[run_id] = request
         run = RunState(
             spec,
             run_id,
@@ -296,8 +297,8 @@ class _Batch:
         )
         self._runs.append(run)
         try:
-            if asked.error is not None:
-                raise asked.error
+            if request.error is not None:
+                raise request.error
             self._check_table(run, stored)
         except Interrupted:
             raise
@@ -343,8 +344,8 @@ class _Batch:
     def _read_with_snapshot(self) -> list[Relation]:
         """Return the relations that the snapshot is needed for from here on."""
         runs = [run for run in (*self._unplanned, *self._execution.window) if run.error is None]
-        found = dict.fromkeys(run.spec.relation for run in runs if run.reads_snapshot)
-        return list(found)
+        relations = dict.fromkeys(run.spec.relation for run in runs if run.reads_snapshot)
+        return list(relations)
 
     def _plan_window(self, window: Sequence[RunState]) -> Iterator[Event]:
         self._execution.stop_if_requested()
@@ -365,12 +366,14 @@ class _Batch:
         with ExitStack() as facts:
             facts.enter_context(describing(self._source, [run.spec.relation for run in window]))
             facts.enter_context(describing(self._target, [run.spec.target_ref for run in window]))
-            made = {r.spec.partitioning for r in window if r.spec.load_mode.recreates}
-            with in_background(lambda: prefetch(self._target, made)):
-                prefetch(self._source, made)
+            definitions = {r.spec.partitioning for r in window if r.spec.load_mode.recreates}
+            with in_background(lambda: prefetch(self._target, definitions)):
+                prefetch(self._source, definitions)
             stored = self._target.control.load_runs([run.run_id for run in window])
-            taken: dict[str, Sequence[Event]] = {}
-            planned = self._plan_together([r for r in window if r.run_id not in stored], taken)
+            snapshot_events: dict[str, Sequence[Event]] = {}
+            planned = self._plan_together(
+                [r for r in window if r.run_id not in stored], snapshot_events
+            )
             new: list[_New] = []
             for run in window:
                 begun = time.monotonic()
@@ -383,7 +386,7 @@ class _Batch:
                 )
                 seconds[run] = time.monotonic() - begun + (plan.seconds if plan else 0.0)
                 self._execution.stop_if_requested()
-            yield from self._create_all(new, taken)
+            yield from self._create_all(new, snapshot_events)
             yield from self._read_together(window)
         begun_runs = [run for run in window if run.error is None]
         load_standing(begun_runs, self._link)
@@ -403,7 +406,7 @@ class _Batch:
             self._share.close()
             self._share = None
         first = self._share is None
-        for left in reversed(range(TAKES)):
+        for tries_left in reversed(range(TAKES)):
             if self._share is None:
                 self._share, _ = self._snapshot.share()
             try:
@@ -415,7 +418,7 @@ class _Batch:
                 # Nothing depends on the snapshot yet: let the waiting sessions go first.
                 self._share.close()
                 self._share = None
-                if not left:
+                if not tries_left:
                     raise
             else:
                 return
@@ -433,8 +436,8 @@ class _Batch:
             if run.spec.loss_policy == "fail":
                 del tables[run]
                 error = SnapshotLost(
-                    f"the batch's snapshot was lost before {run.spec.source_name} was planned, and "
-                    "--on-snapshot-lost fail allows no other"
+                    f"the batch's snapshot was lost before {run.spec.source_name} was planned, "
+                    "and --on-snapshot-lost fail allows no other; start a new batch"
                 )
                 yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
 
@@ -450,22 +453,22 @@ class _Batch:
         self._lock(free)
 
     def _plan_together(
-        self, runs: Sequence[RunState], taken: dict[str, Sequence[Event]]
+        self, runs: Sequence[RunState], snapshot_events: dict[str, Sequence[Event]]
     ) -> Mapping[RunState, PlannedTable]:
         """Plan the tables of runs together.
 
-        Parameters:
+        Args:
             runs: the runs to plan.
-            taken: receives the events of taking each run's snapshot.
+            snapshot_events: receives the events of taking each run's snapshot.
         """
         views = {run.run_id: run.view for run in runs}
 
-        def enter(asked: PlanRequest) -> None:
-            view = views[asked.run_id]
-            if asked.run_id in taken:
+        def enter(request: PlanRequest) -> None:
+            view = views[request.run_id]
+            if request.run_id in snapshot_events:
                 view.enter(self._source)
             else:
-                taken[asked.run_id] = view.take(self._source)
+                snapshot_events[request.run_id] = view.take(self._source)
 
         requests = [self._plan_request(run) for run in runs]
         planned = plan_tables(
@@ -478,14 +481,14 @@ class _Batch:
         return dict(zip(runs, planned, strict=True))
 
     def _plan_request(self, run: RunState) -> PlanRequest:
-        asked = self._requests[run.run_id]
+        request = self._requests[run.run_id]
         return PlanRequest.of(
             run.spec,
             self._streams,
             run.run_id,
             self._ends.capabilities,
-            asked.partitions,
-            asked.series,
+            request.partitions,
+            request.series,
             self._siblings,
         )
 
@@ -494,18 +497,19 @@ class _Batch:
     ) -> Iterator[Event]:
         """Continue a stored run, or note a planned one for creation.
 
-        Parameters:
+        Args:
+            run: the run to continue or to create.
             stored: the run as the target has it; None if it is not stored.
             planned: the outcome of planning a run that is not stored.
             new: receives the plan, if the run is to be created with it.
         """
         if stored is None:
             assert planned is not None
-            made = self._checked(run, planned)
-            if isinstance(made, PartitionPlan):
-                new.append(_New(run, made))
+            result = self._checked(run, planned)
+            if isinstance(result, PartitionPlan):
+                new.append(_New(run, result))
                 return
-            stored = made
+            stored = result
         yield from self._continue_run(run, stored)
 
     def _checked(self, run: RunState, planned: PlannedTable) -> PartitionPlan | RunRow:
@@ -524,13 +528,13 @@ class _Batch:
         return plan
 
     def _create_all(
-        self, planned: Sequence[_New], taken: Mapping[str, Sequence[Event]]
+        self, planned: Sequence[_New], snapshot_events: Mapping[str, Sequence[Event]]
     ) -> Iterator[Event]:
         """Store the runs; one that another process has created in between is continued.
 
-        Parameters:
+        Args:
             planned: the runs, with their plans.
-            taken: the events of taking each run's snapshot.
+            snapshot_events: the events of taking each run's snapshot.
         """
         if not planned:
             return
@@ -543,7 +547,7 @@ class _Batch:
         for each in planned:
             if each.run.run_id in created:
                 each.run.begin(each.plan, is_new=True)
-                yield from taken[each.run.run_id]
+                yield from snapshot_events[each.run.run_id]
             else:
                 yield from self._execution.attempt(
                     each.run,
@@ -565,7 +569,7 @@ class _Batch:
 
     def _continue_stored(self, run: RunState) -> Iterator[Event]:
         stored = self._target.control.load_run(run.run_id)
-        assert stored is not None, "it could not be created"
+        assert stored is not None, "could not be created"
         yield from self._continue_run(run, stored)
 
     def _continue_run(self, run: RunState, stored: RunRow) -> Iterator[Event]:

@@ -73,7 +73,7 @@ def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
         closing(ends.open_target(batch.control_schema)) as target,
     ):
         requests, not_copied = BatchTables(batch, ends, source, target).requests(batch_id)
-        siblings = siblings_of([asked.spec for asked in requests])
+        siblings = siblings_of([request.spec for request in requests])
         failed = 0
         planner = _Planner(ends, source, target, siblings)
         for window in windows(requests):
@@ -96,29 +96,29 @@ class _Planner:
 
     def plans(self, window: Sequence[TableRequest]) -> Iterator[TablePlan]:
         with ExitStack() as facts:
-            relations = [asked.spec.relation for asked in window]
+            relations = [table.spec.relation for table in window]
             facts.enter_context(describing(self.source, relations))
-            tables = [asked.spec.target_ref for asked in window]
+            tables = [table.spec.target_ref for table in window]
             facts.enter_context(describing(self.target, tables))
-            found = list(map(self._request, window))
-            requests = [each for each in found if isinstance(each, PlanRequest)]
+            prepared = list(map(self._request, window))
+            requests = [each for each in prepared if isinstance(each, PlanRequest)]
             planned = plan_tables(requests, self.source, self.target)
-            for asked, each in zip(window, found, strict=True):
+            for table, each in zip(window, prepared, strict=True):
                 result = next(planned).result if isinstance(each, PlanRequest) else each
-                yield _table_plan(asked.spec, result)
+                yield _table_plan(table.spec, result)
 
-    def _request(self, asked: TableRequest) -> PlanRequest | PenstockError:
+    def _request(self, table: TableRequest) -> PlanRequest | PenstockError:
         """Return the request for planning a table, or why it cannot be planned."""
-        if asked.error is not None:
-            return asked.error
-        spec = asked.spec
+        if table.error is not None:
+            return table.error
+        spec = table.spec
         try:
             if lacks_schema(spec):
                 spec, _ = self.ends.with_schemas(spec, self.source, self.target)
             return PlanRequest.of(
                 spec,
                 streams_of(spec.degree),
-                asked.run_id,
+                table.run_id,
                 self.ends.capabilities,
                 siblings=self.siblings,
             )

@@ -28,9 +28,11 @@ Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
 class BatchTables:
     """The search for the tables of a batch.
 
-    Parameters:
-        batch: the request.
-        source, target: the catalogs to search.
+    Args:
+        batch: the batch.
+        ends: its connections.
+        source: the source's catalog.
+        target: the target's catalog.
     """
 
     def __init__(
@@ -55,25 +57,25 @@ class BatchTables:
         specs = batch.specs(self._match_patterns(), self._with_schemas, self._searched)
         if not specs:
             raise UsageError(
-                f"{batch.origin}: the sections leave no table to copy: each one that they match "
-                "is left out by skip, by exclude or by --tables"
+                f"{batch.origin}: expected tables to copy, found none: skip, exclude or --tables "
+                "leaves out every table that the sections match"
             )
         tables = {spec.relation for spec in specs}
         checked = specs
         if batch.sections and (batch.tables or batch.exclude):
             # Part of a file's tables: masks are checked against all of them.
-            whole = replace(batch, tables=(), exclude=())
-            checked = whole.specs(self._matched, self._with_schemas, self._searched)
+            unfiltered = replace(batch, tables=(), exclude=())
+            checked = unfiltered.specs(self._matched, self._with_schemas, self._searched)
         with describing(self._source, [spec.relation for spec in checked]):
             requests = [self._request(batch_id, spec, tables) for spec in specs]
             self._check_columns(checked)
         return requests, self._not_copied(specs)
 
     def _request(
-        self, batch_id: str, asked: CopySpec, tables: Collection[Relation]
+        self, batch_id: str, table_spec: CopySpec, tables: Collection[Relation]
     ) -> TableRequest:
         missing: list[TableRef] = []
-        spec = self._without_copied_heirs(asked, tables, missing)
+        spec = self._without_copied_heirs(table_spec, tables, missing)
         error = partial_inheritance(spec, missing) if missing else None
         return TableRequest(spec=replace(spec, run_id=run_id_of(batch_id, spec)), error=error)
 
@@ -85,19 +87,19 @@ class BatchTables:
         rules: dict[tuple[str, str], bool] = {}
         for spec in specs:
             route = spec.route
-            asked = [("--mask", rule) for rule in route.masks]
-            asked += [("--exclude-columns", rule) for rule in route.exclude_columns or ()]
-            if not asked:
+            flags = [("--mask", rule) for rule in route.masks]
+            flags += [("--exclude-columns", rule) for rule in route.exclude_columns or ()]
+            if not flags:
                 continue
             try:
                 names = [column.name for column in self._source.columns(route.relation)]
             except PlanningError:
                 return  # planning will report it, and that table's columns are unknown
-            for flag, rule in asked:
-                found = any(meets(name, rule) for name in names)
-                rules[flag, rule] = found or rules.get((flag, rule), False)
-        for (flag, rule), found in rules.items():
-            if not found:
+            for flag, rule in flags:
+                matched = any(meets(name, rule) for name in names)
+                rules[flag, rule] = matched or rules.get((flag, rule), False)
+        for (flag, rule), matched in rules.items():
+            if not matched:
                 raise PlanningError(f"{flag}: no table of the batch has a column {rule!r}")
 
     def _not_copied(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
@@ -109,15 +111,15 @@ class BatchTables:
         if self._batch.sections and not include:
             patterns = (each.pattern for each in self._batch.sections if not each.is_query)
             include = tuple(name for pattern in patterns for name in self._searched(pattern))
-        others = self._source.other_objects(include, exclude)
-        return tuple(item for item in others if item.name not in named)
+        objects = self._source.other_objects(include, exclude)
+        return tuple(item for item in objects if item.name not in named)
 
     def _without_copied_heirs(
         self, spec: CopySpec, tables: Collection[Relation], missing: list[TableRef]
     ) -> CopySpec:
         """Return the spec without the rows of inheriting tables that the batch copies itself.
 
-        Parameters:
+        Args:
             spec: the copy of a table that others may inherit from.
             tables: all tables of the batch.
             missing: receives the inheriting tables that are not copied, if others are.
@@ -147,13 +149,13 @@ class BatchTables:
                 raise self._no_match(f"--tables: {pattern!r}", pattern)
         if batch.sections:
             return self._match_sections()
-        found = self._source.tables(*self._patterns()) if batch.tables else ()
-        if batch.tables and not found and not batch.entries:
+        tables = self._source.tables(*self._patterns()) if batch.tables else ()
+        if batch.tables and not tables and not batch.entries:
             raise UsageError(
                 f"--exclude: {', '.join(batch.exclude)} leaves out every table that --tables "
                 f"{', '.join(batch.tables)} matches"
             )
-        return found
+        return tables
 
     def _match_sections(self) -> Sequence[TableRef]:
         """Return the tables that sections match, as far as `tables` and `exclude` allow.
@@ -163,33 +165,33 @@ class BatchTables:
         """
         batch = self._batch
         everything = self._source.tables(("*",), ())
-        known = {
+        all_names = {
             text for table in everything for text in (f"{table.schema}.{table.name}", str(table))
         }
         # A view, or a part of a table, is found only by its name.
-        alone = [
+        exact = [
             name
             for section in batch.sections
             if section.is_table
             for name in self._searched(section.pattern)
-            if name not in known
+            if name not in all_names
         ]
         sections = Matching(batch.sections, self._searched)
-        found: list[TableRef] = []
+        tables: list[TableRef] = []
         hit: set[str] = set()
-        for table in (*everything, *(self._source.tables(alone, ()) if alone else ())):
+        for table in (*everything, *(self._source.tables(exact, ()) if exact else ())):
             if matching := sections.of(table):
-                found.append(table)
+                tables.append(table)
                 hit.update(section.pattern for section in matching)
         for section in batch.sections:
             if not section.is_query and section.pattern not in hit:
                 raise self._no_match(section.place, section.pattern)
-        self._matched = found
+        self._matched = tables
         if not batch.tables and not batch.exclude:
-            return found
+            return tables
         include, exclude = self._patterns()
-        left = set(self._source.tables(include or ("*", *alone), exclude))
-        return [table for table in found if table in left]
+        remaining = set(self._source.tables(include or ("*", *exact), exclude))
+        return [table for table in tables if table in remaining]
 
     def _no_match(self, place: str, pattern: str) -> UsageError:
         where = ""
@@ -213,15 +215,24 @@ class BatchTables:
         """Return the spec with schemas; unchanged if the table is missing: planning reports it."""
         if lacks_schema(spec):
             with suppress(PlanningError):
-                found, _ = self._ends.with_schemas(spec, self._source, self._target)
-                return found
+                qualified, _ = self._ends.with_schemas(spec, self._source, self._target)
+                return qualified
         return spec
 
 
+def files_are_one_table(flag: str) -> UsageError:
+    """Return the error of an option that leads to files where many tables are needed."""
+    return UsageError(
+        f"{flag}: copying many tables needs a database; this URL points to files, which are one "
+        "table: copy each table separately, with its own URL"
+    )
+
+
 def partial_inheritance(spec: CopySpec, missing: Sequence[TableRef]) -> PlanningError:
+    """Return the error of a batch that has only some tables of an inheritance tree."""
     return PlanningError(
-        f"the batch copies some of the tables that inherit from {spec.source_name}, but not "
-        f"{', '.join(map(str, missing))}: copy all of them or none, or use --descendants to "
+        f"the batch copies {spec.source_name}, but not all of the tables that inherit from it: "
+        f"{', '.join(map(str, missing))} missing; copy all or none, or pass --descendants to "
         "include or exclude their rows"
     )
 
@@ -234,10 +245,7 @@ def check_many(ends: Connections) -> None:
     """
     for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
         if backend.located:
-            raise UsageError(
-                f"{flag}: copying many tables needs a database; this URL leads to files, which are "
-                "one table: copy each table by itself, with its own URL"
-            )
+            raise files_are_one_table(flag)
 
 
 def siblings_of(specs: Sequence[CopySpec]) -> Siblings:

@@ -26,7 +26,7 @@ Steps = Mapping[str, Sequence[Step]]
 class BatchedSteps:
     """The steps that can be done together; others are left, and report errors when done alone.
 
-    Parameters:
+    Args:
         steps: by run, in the order of their ranks; none is urgent.
         open_catalog: opens a connection to the target, one for each thread.
         degree: the number of concurrent transactions; 1 if runs lock each other's tables.
@@ -50,7 +50,7 @@ class BatchedSteps:
         self._over: queue.SimpleQueue[tuple[Steps, frozenset[str], float] | None] = (
             queue.SimpleQueue()
         )
-        run_ids = [run_id for run_id, asked in steps.items() if asked]
+        run_ids = [run_id for run_id, run_steps in steps.items() if run_steps]
         size = min(MOST, max(2, -(-len(run_ids) // degree)))
         for start in range(0, len(run_ids), size):
             self._groups.put({run_id: steps[run_id] for run_id in run_ids[start : start + size]})
@@ -69,13 +69,13 @@ class BatchedSteps:
         try:
             while working:
                 try:
-                    found = self._over.get(timeout=LISTEN)
+                    group = self._over.get(timeout=LISTEN)
                 except queue.Empty:
                     continue
-                if found is None:
+                if group is None:
                     working -= 1
                 else:
-                    yield from self._events(*found)
+                    yield from self._events(*group)
         finally:
             self._ended.set()
             if working:

@@ -17,8 +17,11 @@ def enter(
 ) -> None:
     """Register this process as executing the run.
 
-    Parameters:
-        route, loading, run_id, plan: of the run.
+    Args:
+        route: the route of the run.
+        loading: the run's options of loading.
+        run_id: the id of the run.
+        plan: the plan of the run.
         control: the target's control store.
 
     Raises:
@@ -31,6 +34,11 @@ def enter(
 
 def check_not_overtaken(run_id: str, plan: PartitionPlan, control: ControlStore) -> None:
     """Check that no other night has ended since this one was planned.
+
+    Args:
+        run_id: the id of the run.
+        plan: the plan of the run; a plan without a night is always valid.
+        control: the target's control store, which has the watermark.
 
     Raises:
         Overtaken: another night has ended since this one was planned.
@@ -46,8 +54,10 @@ def collision_check(
     """Return the check for `ControlStore.enter`: it raises `TargetBusy` if another run on the table
     would change the same rows.
 
-    Parameters:
-        route, loading, plan: of the run to execute.
+    Args:
+        route: the route of the run to execute.
+        loading: the run's options of loading.
+        plan: the plan of the run.
         control: the target's control store.
     """
 
@@ -68,8 +78,9 @@ def collision_check(
 def _busy(route: Route, loading: Loading, other: str, mode: str) -> TargetBusy:
     how = f" (--mode {mode})" if mode else ""
     return TargetBusy(
-        f"--mode {loading.mode}: run {other}{how} is changing the same rows of {route.target_name} "
-        "right now, so nothing was changed; try again once it has ended, or stop it first"
+        f"--mode {loading.mode}: run {other}{how} is changing the same rows of "
+        f"{route.target_name} at the moment, so nothing was changed; try again once it has "
+        "ended, or stop it first"
     )
 
 

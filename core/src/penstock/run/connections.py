@@ -56,6 +56,7 @@ class Connections:
 
     @property
     def capabilities(self) -> Capabilities:
+        """The capabilities of both backends."""
         return Capabilities(
             self.source_backend.source_capabilities, self.target_backend.target_capabilities
         )
@@ -78,9 +79,8 @@ class Connections:
         for column, mask in spec.masks.items():
             if mask.variable and is_inherited(mask.variable, self._inherited):
                 raise UsageError(
-                    f"--mask {column}={mask}: the processes that copy inherit variables of that "
-                    "name, and others could see the key there: expected another name, such as "
-                    "MASKING_KEY"
+                    f"--mask {column}={mask}: worker processes inherit variables with this name, "
+                    "so the key could be seen there; use another name, such as MASKING_KEY"
                 )
 
     @property
@@ -91,10 +91,18 @@ class Connections:
     def with_schemas(
         self, spec: CopySpec, source: SourceCatalog, target: TargetCatalog
     ) -> tuple[CopySpec, tuple[str, ...]]:
-        """See `search_path.with_schemas`."""
+        """Return a spec whose tables have schemas, and reasons for people; see
+        `search_path.with_schemas`.
+
+        Args:
+            spec: the options of the copy.
+            source: the source's catalog, which has its search path.
+            target: the target's catalog.
+        """
         return with_schemas(spec, source, None if self.target_backend.located else target)
 
     def open_source(self) -> SourceCatalog:
+        """Open a session in the source; the caller closes it."""
         return self.source_backend.source(self.source_url)
 
     def opening_source(self, *, ahead: bool) -> Opening[SourceCatalog]:
@@ -107,6 +115,7 @@ class Connections:
         return Holding(self.source_backend, self.source_url, ahead=ahead)
 
     def open_target(self, control_schema: str) -> TargetCatalog:
+        """Open a session in the target; the caller closes it."""
         return self.target_backend.target(self.target_url, control_schema)
 
     def nursery(self) -> Nursery:
@@ -128,18 +137,18 @@ class Connections:
 
     def pulses(self) -> dict[str, PulseEnd]:
         """Return, by side, the servers whose sessions can be sampled."""
-        known = self.capabilities
+        capabilities = self.capabilities
         ends = {
-            "source": (self.source_backend, self.source_url, known.source.shows_waits),
-            "target": (self.target_backend, self.target_url, known.target.shows_waits),
+            "source": (self.source_backend, self.source_url, capabilities.source.shows_waits),
+            "target": (self.target_backend, self.target_url, capabilities.target.shows_waits),
         }
-        found = {}
+        pulse_ends = {}
         for side, (backend, url, shows) in ends.items():
             if shows:
                 with_pulse = cast("WithPulse", backend)
                 opened = partial(with_pulse.pulse, url, side)
-                found[side] = PulseEnd(opened, with_pulse.wait_kind)
-        return found
+                pulse_ends[side] = PulseEnd(opened, with_pulse.wait_kind)
+        return pulse_ends
 
     def lag_gauge(self) -> LagGauge:
         """Open a gauge of the source's lag.
@@ -162,8 +171,8 @@ class Connections:
         """
         if not self.capabilities.target.scratch:
             raise UsageError(
-                f"penstock tune: {self.capabilities.target.system} as a target does not support "
-                "it: no scratch table can be made there beside the target"
+                f"{self.capabilities.target.system} as a target does not support penstock tune: "
+                "it cannot have a scratch table"
             )
         return cast("WithScratch", self.target_backend).scratch(self.target_url, like)
 
@@ -181,7 +190,7 @@ class Connections:
     ) -> ControlLink:
         """Return a link to the target's control store, which reconnects.
 
-        Parameters:
+        Args:
             target: an open catalog.
             control_schema: the schema of the control tables.
             patience: how long to wait for sessions that block; None for the default.
@@ -198,7 +207,7 @@ class Connections:
 def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ...]]:
     """Return the resolved URL, its backend, the backend's ``module:attribute``, and its secrets.
 
-    Parameters:
+    Args:
         reference: a URL, a path or ``env:NAME``.
         flag: the option, for the message.
 
@@ -238,15 +247,16 @@ def holds_secret(reference: str) -> bool:
 def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str:
     """Return the URL of a connection with parameters added; existing ones stay unchanged.
 
-    Parameters:
+    Args:
+        reference: the connection, as a URL or ``env:NAME``.
         parameters: values by name; None if unknown.
 
     Raises:
         UsageError: the reference cannot be resolved.
     """
     url = resolve_reference(reference, os.environ, "connection")
-    there = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
-    added = {name: value for name, value in parameters.items() if value and name not in there}
+    existing = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
+    added = {name: value for name, value in parameters.items() if value and name not in existing}
     if not added:
         return url
     # In a list of URLs, the parameters of one apply to all.

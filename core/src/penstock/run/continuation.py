@@ -20,8 +20,11 @@ from penstock.spec.copy_spec import CopySpec
 class Continuation:
     """The rest of an existing run.
 
-    Parameters:
+    Args:
+        spec: the options of the run, with those of this execution.
+        run: the stored run.
         partitions: the requested partitions.
+        control: the target's control store.
         request: the name of a request to copy them again; None to copy nothing again.
     """
 
@@ -39,16 +42,21 @@ class Continuation:
         self._recopying = Recopying(
             spec.load_mode, run, partitions, committed, control, request, spec.stall_timeout
         )
-        wanted = self._recopying.wanted
-        self.pending = [p for p in partitions if p.id not in committed or p.id in wanted]
+        recopied = self._recopying.wanted
+        self.pending = [p for p in partitions if p.id not in committed or p.id in recopied]
         """The partitions to copy."""
-        self.complete = len(committed) == len(run.plan.partitions) and not wanted
+        self.complete = len(committed) == len(run.plan.partitions) and not recopied
         """Whether nothing is left of the whole run."""
 
     def find_view(
         self, view: SourceView, ends: Connections, target: TargetCatalog
     ) -> Iterator[Event]:
         """Check that the run may continue, and find a view of the source for the rest.
+
+        Args:
+            view: the run's view of the source.
+            ends: the connections of the run.
+            target: the target's catalog.
 
         Raises:
             TargetBusy: another run is changing the same rows right now.

@@ -31,7 +31,7 @@ RECONNECT_SECONDS = 60.0
 class ControlLink:
     """A link to the control store that tries to reconnect for a while if the connection is lost.
 
-    Parameters:
+    Args:
         target: an open catalog; the code that opened it closes it.
         connect: opens another one.
         patience: how long to wait for sessions that block.
@@ -68,6 +68,7 @@ class ControlLink:
 
     @property
     def catalog(self) -> TargetCatalog:
+        """The catalog of the current session."""
         return self._reconnected or self._target
 
     def call(self, call: Callable[[ControlStore], T]) -> T:
@@ -106,6 +107,11 @@ class ControlLink:
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         """Register this process as executing the run, and again after each reconnect.
 
+        Args:
+            run_id: the id of the run.
+            table: the target's table.
+            check: gets the ids of other runs on the table, and raises if one is in the way.
+
         Raises:
             TargetBusy: as `check` raises it.
         """
@@ -124,9 +130,9 @@ class ControlLink:
 
     def leave_all(self, run_ids: Sequence[str]) -> None:
         """Record that this process needs nothing more from these runs."""
-        left = {run: self._entered.pop(run) for run in run_ids if run in self._entered}
+        entered = {run: self._entered.pop(run) for run in run_ids if run in self._entered}
         with contextlib.suppress(PenstockError):
-            self.catalog.control.leave_all(left)
+            self.catalog.control.leave_all(entered)
 
     def is_committed(self, run_id: str, partition_id: str) -> bool:
         """Whether the target has the partition's commit record; False if it does not answer.
@@ -146,6 +152,7 @@ class ControlLink:
         self.drop()
 
     def drop(self) -> None:
+        """Replace the session by a new one, if the server can be reached."""
         with contextlib.suppress(PenstockError):
             if self._reconnected is not None:
                 self._reconnected.close()
@@ -155,6 +162,7 @@ class ControlLink:
             self._reconnected.control.enter_all(self._entered, _allow)
 
     def close(self) -> None:
+        """Close the session, unless it is the caller's."""
         self._closed = True
         if self._reconnected is not None:
             self._reconnected.close()

@@ -69,7 +69,7 @@ def find_deleted(
 class _Gone:
     """The connections that the runs share, and the findings.
 
-    Parameters:
+    Args:
         runs: the runs for whose rows to look.
     """
 
@@ -91,31 +91,31 @@ class _Gone:
     ) -> Generator[Event, None, dict[RunState, PenstockError]]:
         """Look for rows that are gone, and for new tables.
 
-        Parameters:
+        Args:
             finding: the runs for whose rows to look, each with its step.
             checked: other runs, of which only the source's tables are checked.
         """
-        found: dict[RunState, DeletedRows] = {}
+        deleted_rows: dict[RunState, DeletedRows] = {}
         began: dict[RunState, float] = {}
         for run, step in finding.items():
             began[run] = time.monotonic()
             yield run.step_changed(step, "started", began[run])
             with self._noting(run):
-                found[run] = self._find(run)
-        self._check_tables([*found, *checked])
+                deleted_rows[run] = self._find(run)
+        self._check_tables([*deleted_rows, *checked])
         for run in checked:
             if not run.spec.load_mode.merges_at_end and isinstance(
                 self.errors.get(run), TablesChanged
             ):
                 del self.errors[run]
                 yield run.leave_watermark()
-        for run, gone in found.items():
+        for run, deleted in deleted_rows.items():
             if run not in self.errors:
                 with self._noting(run):
                     target = self._target_catalog()
-                    assert isinstance(target, FindsDeletedRows), "its capabilities say so"
-                    target.note_deleted(run.run_id, gone.digests, gone.check, gone.within)
-                    run.note_deleted(len(gone.digests))
+                    assert isinstance(target, FindsDeletedRows), "see its capabilities"
+                    target.note_deleted(run.run_id, deleted.digests, deleted.check, deleted.within)
+                    run.note_deleted(len(deleted.digests))
                     yield run.step_changed(finding[run], "done", began[run])
         return self.errors
 
@@ -133,9 +133,9 @@ class _Gone:
             self._source.adopt(snapshot)
         except SnapshotLost:
             raise SnapshotLost(
-                f"run {run.run_id}: all rows are copied, but the snapshot is lost with which "
-                "deleted rows were to be found, so nothing was merged. To continue, use "
-                "--on-snapshot-lost restart (copy everything again)"
+                f"run {run.run_id}: all rows are copied, but the snapshot for finding deleted "
+                "rows is lost, so nothing was merged. To continue, use --on-snapshot-lost "
+                "restart (copy everything again)"
             ) from None
         target = self._target_catalog()
         try:
@@ -199,11 +199,11 @@ def _check_tables(run: RunState, source: SourceCatalog) -> None:
     """
     night, relation = run.plan.night, run.spec.relation
     assert night is not None and isinstance(relation, TableRef), "checked with the options"
-    assert isinstance(source, VersionedSource), "its capabilities say so"
+    assert isinstance(source, VersionedSource), "see its capabilities"
     if has_tables_of(night, source.versions(relation)):
         return
     raise TablesChanged(
-        f"source: tables were attached to {run.spec.source_name}, or its columns or types "
+        f"source: tables were attached to {run.spec.source_name}, or its columns or types were "
         f"altered, while run {run.run_id} read it, so nothing was merged; start a new run",
         Diagnosis(side="source"),
     )

@@ -14,28 +14,28 @@ from penstock.run.connections import resolve
 def unrestored(control: ControlStore, runs: Sequence[RunRow]) -> dict[str, tuple[NotCopied, ...]]:
     """Return the currently missing foreign keys by run id, each with the statement that creates it.
     Runs that are being executed have none."""
-    asked = [
+    dropping = [
         run
         for run in runs
         if run.spec.get("data_only") and run.prepared_at is not None and run.status != "done"
     ]
-    found: dict[str, tuple[NotCopied, ...]] = dict.fromkeys((run.run_id for run in runs), ())
-    if not asked:
-        return found
-    done = control.steps_done_of([run.run_id for run in asked])
-    left = control.pending_steps(list(dict.fromkeys(run.plan.load.table for run in asked)))
-    for run in asked:
+    keys: dict[str, tuple[NotCopied, ...]] = dict.fromkeys((run.run_id for run in runs), ())
+    if not dropping:
+        return keys
+    done = control.steps_done_of([run.run_id for run in dropping])
+    pending = control.pending_steps(list(dict.fromkeys(run.plan.load.table for run in dropping)))
+    for run in dropping:
         missing = {
             (step.instead.table, step.instead.name)
-            for run_id, step in left[run.plan.load.table]
+            for run_id, step in pending[run.plan.load.table]
             if run_id == run.run_id and makes_foreign_key(step) and step.instead is not None
         }
-        found[run.run_id] = tuple(
+        keys[run.run_id] = tuple(
             item
             for item in run.plan.load.unrestored(done[run.run_id])
             if (item.table, item.name) in missing
         )
-    return found
+    return keys
 
 
 def unrestored_of(
@@ -43,13 +43,13 @@ def unrestored_of(
 ) -> tuple[NotCopied, ...]:
     """Return the currently missing foreign keys of several runs.
 
-    Parameters:
+    Args:
         run_ids: ids of runs.
         target: the connection to the target.
         control_schema: the schema of the control tables.
     """
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
-        found = catalog.control.load_runs(run_ids)
-        by_run = unrestored(catalog.control, list(found.values()))
+        stored = catalog.control.load_runs(run_ids)
+        by_run = unrestored(catalog.control, list(stored.values()))
     return tuple(item for run_id in run_ids for item in by_run.get(run_id, ()))

@@ -52,12 +52,15 @@ class Execution:
     A single run ends with its error. In a batch, an error is kept with its run, and the others
     continue.
 
-    Parameters:
+    Args:
         runs: the runs; more may be added until `run` starts.
-        nursery: starts the workers; None if every partition is committed.
         ends: the connections.
         streams: the numbers of streams.
-        max_rate, max_lag: as in `CopySpec`.
+        nursery: starts the workers; None if every partition is committed.
+        link: the link to the target's control store.
+        max_rate: the combined rate of all streams, in bytes per second; None for no limit.
+        max_lag: the replication lag of the source above which streams stop, in seconds; None for no
+            limit.
         batch: whether the runs belong to a batch, even if it has only one.
         stop_all: whether to stop as soon as one of the runs has failed.
     """
@@ -104,7 +107,7 @@ class Execution:
     ) -> Generator[Event, None, None]:
         """Execute the runs, one window after another; the last event of each run is `Finished`.
 
-        Parameters:
+        Args:
             plan: plans the runs of a window.
 
         Raises:
@@ -187,7 +190,7 @@ class Execution:
     def _note_failures(
         self,
         failed: Mapping[str, PenstockError],
-        said: Callable[[RunState], Event] | None = None,
+        event_of: Callable[[RunState], Event] | None = None,
     ) -> Iterator[Event]:
         """Keep each error with its run in a batch; end a single run with its error."""
         for run in self.working():
@@ -195,8 +198,8 @@ class Execution:
                 if not self._batch:
                     raise error
                 run.fail(error)
-                if said is not None:
-                    yield said(run)
+                if event_of is not None:
+                    yield event_of(run)
 
     def stop_if_requested(self) -> None:
         """Stop if the failure of a run stops the others.
@@ -243,7 +246,7 @@ class Execution:
         if self._nursery is None:
             if not any(run.view.started_over for run in self.working()):
                 raise TransientError(
-                    f"another process has just started run {works[0].spec.run_id} over; try again"
+                    f"another process has just restarted run {works[0].spec.run_id}; try again"
                 )
             self._nursery = self._stack.enter_context(contextlib.closing(self._ends.nursery()))
         return self._nursery
@@ -254,11 +257,11 @@ class Execution:
             runs = {run.run_id: run for run in self.working()}
             lag_gauge = self._ends.lag_gauge if self._brake else None
             pulses = Pulses(self._ends.pulses(), list(runs), lag_gauge)
-            asked = max(1, min(self._streams.most, len(works)))
-            steering = self._steer(pulses, asked)
+            requested = max(1, min(self._streams.most, len(works)))
+            steering = self._steer(pulses, requested)
             supervisor = Supervisor(
                 nursery=nursery,
-                degree=asked,
+                degree=requested,
                 is_committed=self._link.is_committed,
                 watch=lambda pulses=pulses: chain(self._watch(), pulses.events()),  # type: ignore[misc]
                 stop_all=self._stop_all,
@@ -283,7 +286,7 @@ class Execution:
             finally:
                 pulses.close()
                 self._used = supervisor.degree
-                if supervisor.degree < asked:  # a server had no connection left
+                if supervisor.degree < requested:  # a server had no connection left
                     self._streams = self._streams.limited(supervisor.degree)
                 if steering is not None:
                     self._used = min(self._used, steering.wanted)
@@ -297,8 +300,8 @@ class Execution:
         # Restarting a run ends its attempts first, so the restart may show a moment later.
         for pause in SUPERSEDED_AFTER if transient else ():
             time.sleep(pause)
-            if found := [run for run in runs if run.is_superseded()]:
-                return found
+            if superseded := [run for run in runs if run.is_superseded()]:
+                return superseded
         return []
 
     def _works(self) -> list[Work]:
@@ -339,14 +342,14 @@ class Execution:
         """Find a view for each run. Tables that are merged together are read as of one moment: if
         one gets another view, all do.
 
-        Parameters:
+        Args:
             lost: the runs whose snapshot is gone.
             error: the error that reports the loss.
             all_lost: whether all runs have lost their snapshot.
         """
         if any(run.spec.atomic == "batch" for run in lost):
-            others = [run for run in self.working() if run.spec.atomic == "batch"]
-            lost = [*lost, *(r for r in others if r not in lost and not r.view.holds_alive())]
+            atomic_runs = [run for run in self.working() if run.spec.atomic == "batch"]
+            lost = [*lost, *(r for r in atomic_runs if r not in lost and not r.view.holds_alive())]
         for run in lost:
             run.complete = False
             yield run.view.lost_event(error.message)
@@ -398,7 +401,7 @@ class Execution:
         if not all(run.finishes for run in self.window):
             return
         if emptied := self._emptied_runs():
-            error = LoadLost("a crash of the target has emptied the table")
+            error = LoadLost("the target crashed, which emptied the table")
             yield from self._load_again(error, emptied)
             yield from self._copy()
         if (yield from self._find_gone()):
@@ -416,11 +419,11 @@ class Execution:
         lost = None
         merged = []
         for run in self.working():
-            found = failures.get(run.run_id)
-            if isinstance(found, LoadLost):
-                lost = found
-            elif found is not None:
-                run.fail(found)
+            failure = failures.get(run.run_id)
+            if isinstance(failure, LoadLost):
+                lost = failure
+            elif failure is not None:
+                run.fail(failure)
             elif _ends_night(due.get(run.run_id, ())):
                 merged.append(run)
         yield from self._merged(merged)
@@ -484,8 +487,8 @@ class Execution:
         error: PenstockError | None = None
         if failed:
             error = TransientError(
-                f"nothing was merged, since {failed[0].spec.source_name} is not copied, and "
-                "--atomic batch merges all tables or none"
+                f"nothing was merged, because {failed[0].spec.source_name} failed, and --atomic "
+                "batch merges all tables or none"
             )
         attempts, ids = runs[0].spec.attempts, sorted(run.run_id for run in runs)
         while error is None and attempts:
@@ -530,7 +533,7 @@ class Execution:
     ) -> Generator[Event, None, Mapping[str, PenstockError]]:
         """Do steps of runs.
 
-        Parameters:
+        Args:
             steps: the steps to do, by run.
             one_by_one: whether each step locks the tables of several runs.
 
@@ -543,20 +546,24 @@ class Execution:
         }
         total = sum(run.plan.bytes or 0 for run in self.working() if run.run_id in joined)
         # Steps that take almost no time need no connections of their own.
-        alone = one_by_one or total <= SMALL
+        separately = one_by_one or total <= SMALL
         together = BatchedSteps(
             {
-                run_id: asked
-                for run_id, asked in joined.items()
-                if not any(step.urgent or step.id == GONE_STEP for step in asked)
+                run_id: run_steps
+                for run_id, run_steps in joined.items()
+                if not any(step.urgent or step.id == GONE_STEP for step in run_steps)
             },
             self._link.reconnect,
-            degree=1 if alone else self._streams.usual,
+            degree=1 if separately else self._streams.usual,
             own=self._link.catalog,
         )
         yield from together.run()
         final_steps = FinalSteps(
-            {run_id: asked for run_id, asked in steps.items() if run_id not in together.done},
+            {
+                run_id: run_steps
+                for run_id, run_steps in steps.items()
+                if run_id not in together.done
+            },
             self._link.reconnect,
             degree=self._streams.usual,
             attempts=max((run.spec.attempts for run in self._runs), default=1),
@@ -575,8 +582,8 @@ class Execution:
     def _conclude(self, runs: Sequence[RunState]) -> Iterator[Event]:
         """Store the status of the runs, and report it."""
         load_records(runs, self._link)
-        asked = [run.run_id for run in runs if run.awaits_last_look]
-        changed = self._link.call(lambda control: control.check_targets(asked)) if asked else {}
+        run_ids = [run.run_id for run in runs if run.awaits_last_look]
+        changed = self._link.call(lambda control: control.check_targets(run_ids)) if run_ids else {}
         due = steps_due([run for run in runs if not run.finishes], self._link)
         statuses = {
             run: run.judge(due.get(run.run_id, ()), changed.get(run.run_id)) for run in runs

@@ -30,7 +30,7 @@ class _Task:
 class FinalSteps:
     """The steps of one run or of many; those of a run are done in the order of their ranks.
 
-    Parameters:
+    Args:
         steps: the steps that are not done yet, by run.
         open_catalog: opens a connection to the target, one for each thread.
         degree: the number of concurrent steps.
@@ -45,8 +45,9 @@ class FinalSteps:
         degree: int,
         attempts: int,
     ) -> None:
-        self._left = {
-            run_id: sorted(asked, key=lambda step: step.rank) for run_id, asked in steps.items()
+        self._remaining = {
+            run_id: sorted(run_steps, key=lambda step: step.rank)
+            for run_id, run_steps in steps.items()
         }
         self._open_catalog = open_catalog
         self._attempts = attempts
@@ -56,7 +57,7 @@ class FinalSteps:
         )
         self._catalogs: set[TargetCatalog] = set()
         self._ended = threading.Event()
-        most = sum(map(len, self._left.values()))
+        most = sum(map(len, self._remaining.values()))
         self._threads = [
             threading.Thread(target=copy_context().run, args=(self._work,), daemon=True)
             for _ in range(min(degree, most))
@@ -73,7 +74,7 @@ class FinalSteps:
 
         Closing the iterator cancels running steps.
         """
-        under_way = {run_id: self._next_rank(run_id) for run_id in self._left}
+        under_way = {run_id: self._next_rank(run_id) for run_id in self._remaining}
         for thread in self._threads:
             thread.start()
         try:
@@ -97,11 +98,11 @@ class FinalSteps:
 
     def _next_rank(self, run_id: str) -> int:
         """Hand out the run's steps of the lowest remaining rank. Return how many there are."""
-        left = self._left[run_id]
-        if not left:
+        remaining = self._remaining[run_id]
+        if not remaining:
             return 0
-        now = [step for step in left if step.rank == left[0].rank]
-        self._left[run_id] = left[len(now) :]
+        now = [step for step in remaining if step.rank == remaining[0].rank]
+        self._remaining[run_id] = remaining[len(now) :]
         for step in now:
             self._ready.put(_Task(run_id, step))
         return len(now)

@@ -58,7 +58,7 @@ def journaled(
 
     A journal that cannot be written within a moment is left out, and nothing else changes.
 
-    Parameters:
+    Args:
         events: the events of the execution.
         link: the link to the control store, which stores the journals.
         kind_of: returns the kind of a wait.
@@ -144,7 +144,7 @@ class _Journals:
     def end(self, status: str) -> None:
         """Write the last journals.
 
-        Parameters:
+        Args:
             status: the status of runs that have not been reported.
         """
         journals = {
@@ -170,8 +170,10 @@ class _Journals:
 class Keeper:
     """The collection of one journal.
 
-    Parameters:
+    Args:
+        execution_id: the id of the execution.
         degree: the requested number of streams.
+        kind_of: returns the kind of a wait of a server's session.
         clock: returns seconds, as `time.monotonic` does.
     """
 
@@ -204,7 +206,7 @@ class Keeper:
         self._heard = 0.0
         self._first: float | None = None
         self._last = 0.0
-        self._left: dict[int, float] = {}
+        self._last_used: dict[int, float] = {}
         """By number of streams: the last time at which that many were at work."""
         self._attempts = 0
         self._failed = 0
@@ -219,9 +221,11 @@ class Keeper:
 
     @property
     def says_something(self) -> bool:
+        """Whether the journal has anything to report."""
         return bool(self._attempts or self._steps or self._comparing)
 
     def add(self, event: Event) -> None:
+        """Add an event of the execution."""
         self.changed = True
         if self.phases is not None:
             self.phases.add(event)
@@ -295,21 +299,21 @@ class Keeper:
             self._end_attempt(at, key)
         self._failed += 1
         if len(self._failures) < MOST_CHANGES:
-            said = event.error
+            error = event.error
             self._failures.append(
                 FailedAttempt(
                     round(at, 3),
                     " ".join(filter(None, (self._runs.get(event.run_id), event.partition_id))),
                     event.attempt,
-                    str(said.get("error", "")),
-                    str(said.get("code") or ""),
-                    str(said.get("side") or ""),
-                    bool(said.get("transient")),
+                    str(error.get("error", "")),
+                    str(error.get("code") or ""),
+                    str(error.get("side") or ""),
+                    bool(error.get("transient")),
                 )
             )
 
     def _end_attempt(self, at: float, key: tuple[str, str, int]) -> None:
-        self._left[len(self._open)] = at
+        self._last_used[len(self._open)] = at
         del self._open[key], self._opened[key]
         self._last = at
 
@@ -338,10 +342,13 @@ class Keeper:
         """
         allowed = min(self._degree, len(self._partitions))
         begun = self._first or 0.0
-        left = [ended - self._left.get(n, begun) for n in range(len(self._open) + 1, allowed + 1)]
-        return (left[-1], sum(left)) if left else (0.0, 0.0)
+        idle = [
+            ended - self._last_used.get(n, begun) for n in range(len(self._open) + 1, allowed + 1)
+        ]
+        return (idle[-1], sum(idle)) if idle else (0.0, 0.0)
 
     def journal(self, status: str) -> Journal:
+        """Return the journal so far, with a status."""
         self.changed = False
         at = self._clock() - self._begun
         ended = at if self._open else self._last

@@ -64,7 +64,7 @@ def runs(
 ) -> tuple[RunEntry, ...]:
     """Return the runs in a target's control tables, the newest first.
 
-    Parameters:
+    Args:
         target: the connection.
         control_schema: the schema of the control tables.
         table: a pattern for the name of the source's or the target's table, as in `fnmatch`; a
@@ -95,7 +95,7 @@ def runs(
         heads = [head for head in heads if not stored or head.status in stored]
         if table is None and batch is None and not {RUNNING, KILLED} & set(status):
             heads = heads[:limit]
-        found = []
+        entries = []
         for line in control.lines(heads):
             spec = _spec(line)
             of = batch_of(line.head.run_id, spec)
@@ -103,10 +103,10 @@ def runs(
                 continue
             entry = _entry(line, spec, of, is_at_work(control, line.head, spec))
             if not status or entry.status in status:
-                found.append(entry)
-            if limit is not None and len(found) == limit:
+                entries.append(entry)
+            if limit is not None and len(entries) == limit:
                 break
-        return tuple(found)
+        return tuple(entries)
 
 
 def batch_runs(
@@ -114,7 +114,7 @@ def batch_runs(
 ) -> tuple[RunEntry, ...]:
     """Return the runs of a batch's tables, ordered by id; empty if there is no such batch.
 
-    Parameters:
+    Args:
         batch_id: the run id of the batch.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -123,8 +123,8 @@ def batch_runs(
         UsageError: the id is malformed.
     """
     check_run_id(batch_id)
-    found = runs(target=target, control_schema=control_schema, batch=batch_id)
-    return tuple(sorted(found, key=lambda entry: entry.run_id))
+    entries = runs(target=target, control_schema=control_schema, batch=batch_id)
+    return tuple(sorted(entries, key=lambda entry: entry.run_id))
 
 
 def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) -> int:
@@ -133,7 +133,7 @@ def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) ->
     They could not be planned, or the batch, which works on one window of tables at a time,
     ended before it reached them.
 
-    Parameters:
+    Args:
         control: the target's control store.
         batch_id: the run id of the batch.
         planned: ids of the existing runs.
@@ -145,7 +145,14 @@ def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) ->
 def batch_unplanned(
     batch_id: str, planned: Collection[str], *, target: str, control_schema: str = "penstock"
 ) -> int:
-    """See `unplanned`."""
+    """Return the number of a batch's tables that have no run, from the target; see `unplanned`.
+
+    Args:
+        batch_id: the run id of the batch.
+        planned: the ids of the batch's runs.
+        target: the target's connection.
+        control_schema: the schema of the control tables.
+    """
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         return unplanned(catalog.control, batch_id, planned)
@@ -155,15 +162,15 @@ def without_run(batch_id: str, count: int) -> str:
     """Return a sentence on the tables of a batch that have no run."""
     tables = "1 more table has" if count == 1 else f"{count:,} more tables have"
     return (
-        f"{tables} no run yet: batch {batch_id} ended, or failed, before planning that; repeat its "
-        f"copy-all, with the same options and --run-id {batch_id}"
+        f"{tables} no run yet, because batch {batch_id} ended or failed before planning that; "
+        f"repeat its copy-all with the same options and --run-id {batch_id}"
     )
 
 
 def is_at_work(control: ControlStore, head: RunHead, spec: CopySpec) -> bool | None:
     """Whether a process is executing a run: checked only if the target has it as running.
 
-    Parameters:
+    Args:
         control: the target's control store.
         head: the run as listed.
         spec: the options of the run.
@@ -223,8 +230,8 @@ def _time(head: RunHead) -> datetime:
 
 
 def _parsed(written: str) -> datetime:
-    found = datetime.fromisoformat(written)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    moment = datetime.fromisoformat(written)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _moment(since: str | datetime | None) -> datetime | None:
@@ -235,10 +242,10 @@ def _moment(since: str | datetime | None) -> datetime | None:
         seconds = parse_duration(text, "--since")
         return datetime.fromtimestamp(time.time(), UTC) - timedelta(seconds=seconds)
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
-            f"--since: expected a duration such as 2d or 12h, or a date or time such as "
+            "--since: expected a duration such as 2d or 12h, or a date or time such as "
             f"2026-07-14; found {since!r}"
         ) from None
-    return found if found.tzinfo else found.astimezone()
+    return moment if moment.tzinfo else moment.astimezone()

@@ -28,7 +28,7 @@ class Opening(Generic[T]):
     """A session opened on a separate thread. An error shows only when the session is taken, so an
     error of the target always comes first.
 
-    Parameters:
+    Args:
         ahead: whether to open it now; otherwise it is opened when it is taken.
     """
 
@@ -100,8 +100,10 @@ def in_background(call: Callable[[], None]) -> Iterator[None]:
 class Holding:
     """Snapshots of a source. The session for the first is opened ahead of time if possible.
 
-    Parameters:
-        ahead: whether to start opening it now.
+    Args:
+        backend: the source's backend.
+        url: the source's URL.
+        ahead: whether to start opening the session now.
     """
 
     def __init__(self, backend: Backend, url: str, *, ahead: bool) -> None:
@@ -121,10 +123,10 @@ class Holding:
         """
         opening, self._opening = self._opening, None
         if opening is None:
-            held = self._backend.hold_snapshot(self._url, relations)
+            snapshot = self._backend.hold_snapshot(self._url, relations)
         else:
-            held = opening.take().hold(relations)
-        return held, time.monotonic()
+            snapshot = opening.take().hold(relations)
+        return snapshot, time.monotonic()
 
     def close(self) -> None:
         """Close a session that was opened but not used for a snapshot."""

@@ -28,7 +28,7 @@ from penstock.model.journal import COPYING, FINISHING, PHASES, PLANNING, PREPARI
 class Phases:
     """The time of a batch by phase: the time before each event counts as the phase it ends.
 
-    Parameters:
+    Args:
         begun: the start of the first phase, by the clock.
         clock: returns seconds, monotonic.
     """
@@ -49,6 +49,7 @@ class Phases:
         return {phase: round(seconds, 3) for phase, seconds in so_far.items()}
 
     def add(self, event: Event) -> None:
+        """Add an event, and count the time since the last one for its phase."""
         self._phase = self._phase_of(event)
         now = self._clock()
         self._seconds[self._phase] += now - self._last

@@ -34,14 +34,14 @@ def prepare(
     Returns: by run, why it cannot continue: `TargetBusy`, another run is changing the same rows
         right now; `TargetChanged`, the table is not the one that was prepared; or a step's error.
     """
-    known = {run.run_id: run for run in runs}
+    by_id = {run.run_id: run for run in runs}
     load_records([run for run in runs if not run.is_new], link)
     steps = steps_due([run for run in runs if run.all_committed], link)
-    left = [run for run in runs if not run.all_committed or steps[run.run_id]]
+    unfinished = [run for run in runs if not run.all_committed or steps[run.run_id]]
     failed = dict(
         link.enter_all(
-            {run.run_id: run.spec.target_ref for run in left},
-            lambda run_id, others: _collision_check(known[run_id], link)(others),
+            {run.run_id: run.spec.target_ref for run in unfinished},
+            lambda run_id, others: _collision_check(by_id[run_id], link)(others),
         )
     )
     ready = [run for run in runs if run.run_id not in failed]
@@ -63,7 +63,7 @@ def prepare(
                 raise
             except PenstockError as error:
                 failed[run.run_id] = error
-        elif run in left and not outcome:
+        elif run in unfinished and not outcome:
             to_check.append(run.run_id)
     if to_check:
         failed |= link.call(lambda control: control.check_targets(to_check))

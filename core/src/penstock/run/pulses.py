@@ -43,7 +43,7 @@ class PulseEnd:
 class Pulses:
     """The state of the servers, sampled by separate threads.
 
-    Parameters:
+    Args:
         ends: the servers whose sessions can be sampled, by side.
         run_ids: ids of the runs whose sessions count.
         lag_gauge: opens a gauge of the source's lag; None if it is not needed.
@@ -82,8 +82,8 @@ class Pulses:
         """See `penstock.workers.steering.Senses`."""
         if self._lag is None:
             return None
-        found, self._lag.found = self._lag.found, None
-        return found
+        lag, self._lag.latest = self._lag.latest, None
+        return lag
 
     def stop(self) -> None:
         """Close the connections for samples: a server has none left for the streams."""
@@ -91,6 +91,7 @@ class Pulses:
             sampler.over.set()
 
     def close(self) -> None:
+        """End the threads; wait for them only briefly, since a server may not answer."""
         for look in self._looks:
             look.over.set()
         deadline = time.monotonic() + LEAVE_SECONDS
@@ -132,7 +133,7 @@ class _Look(threading.Thread, ABC, Generic[C]):
                 self.look(connection)
             except PenstockError as error:
                 if not error.transient:
-                    message = f"it is not known {self._what}: {error.message}"
+                    message = f"cannot sample {self._what}: {error.message}"
                     self._events.put(Warned(run_id=self._run_id, message=message))
                     break
                 if connection is not None:
@@ -144,7 +145,7 @@ class _Look(threading.Thread, ABC, Generic[C]):
 
 class _Sampler(_Look[Pulse]):
     def __init__(self, side: str, end: PulseEnd, run_ids: Sequence[str]) -> None:
-        super().__init__(end.open, run_ids[0], f"what the run waits for in the {side}")
+        super().__init__(end.open, run_ids[0], f"the waits in the {side}")
         self._side = side
         self._wait_kind = end.wait_kind
         self._run_ids = run_ids
@@ -171,8 +172,8 @@ class _Sampler(_Look[Pulse]):
 
 class _LagLook(_Look[LagGauge]):
     def __init__(self, opened: Callable[[], LagGauge], run_id: str) -> None:
-        super().__init__(opened, run_id, "how far the source lags")
-        self.found: float | None = None
+        super().__init__(opened, run_id, "the source's replication lag")
+        self.latest: float | None = None
 
     def look(self, connection: LagGauge) -> None:
-        self.found = connection.lag()
+        self.latest = connection.lag()

@@ -12,9 +12,12 @@ from penstock.spec.modes import Mode
 class Recopying:
     """A request to copy partitions again.
 
-    Parameters:
+    Args:
+        mode: the run's mode.
+        run: the stored run.
         partitions: the requested partitions.
         committed: ids of all committed partitions.
+        control: the target's control store.
         request: the name of the request; None to copy nothing again.
         patience: seconds to wait for a session that blocks and makes no progress.
     """
@@ -34,10 +37,10 @@ class Recopying:
         self._run = run
         self._control = control
         self._request = request or ""
-        self._asked = [partition.id for partition in partitions]
-        seen = control.recopied(run.run_id, request) if request else frozenset(self._asked)
-        self._unseen = [partition_id for partition_id in self._asked if partition_id not in seen]
-        self.wanted = committed.intersection(self._unseen)
+        self._requested = [partition.id for partition in partitions]
+        seen = control.recopied(run.run_id, request) if request else frozenset(self._requested)
+        self._new = [partition_id for partition_id in self._requested if partition_id not in seen]
+        self.wanted = committed.intersection(self._new)
         """Ids of the partitions to copy again."""
         if self.wanted:
             control.check_recopy(run.run_id)
@@ -55,15 +58,15 @@ class Recopying:
 
         Only call this once the run has a view: rows are deleted only if they can be copied again.
         """
-        if self._unseen:
+        if self._new:
             # Otherwise the partition's next attempt replaces the rows, in its own transaction.
             self_replacing = self._mode.reloads_partitions
             table = None if self_replacing else self._run.plan.load.table
             self._control.forget(
                 self._run.run_id,
-                self._unseen,
+                self._new,
                 self._request,
                 rows_of=table,
                 patience=self._patience,
             )
-            self._unseen = []
+            self._new = []

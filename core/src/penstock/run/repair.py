@@ -46,6 +46,8 @@ _KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class DifferingRange:
+    """A range of the key in which source and target differ."""
+
     partition: Partition
     source: int
     """Rows of the source in this range."""
@@ -87,9 +89,10 @@ def plan_repair(
 ) -> Repair:
     """Compare a run's rows range by range, and plan to copy those that differ. Changes nothing.
 
-    Parameters:
+    Args:
         run_id: the id of the run to repair.
-        source, target: the connections, which are not stored with the run.
+        source: the source's connection, which is not stored with the run.
+        target: the target's connection, which is not stored with the run.
         control_schema: the schema of the control tables.
         max_deletes: the maximum number of rows to delete because only the target has them, as in
             `CopySpec`. None allows 30% of them, or 1,000, if the run's mode leaves no rows from
@@ -119,17 +122,17 @@ def plan_repair(
         ranges = min(MOST_RANGES, max(1, round(count / rows_per_range)))
         spec = replace(spec, partitions=ranges)
         repair_id = f"{run_id[: MAX_RUN_ID - 14]}-repair-{secrets.token_hex(3)}"
-        asked = PlanRequest.of(spec, streams_of(spec.degree), repair_id, ends.capabilities)
-        plan = _cut(asked, source_catalog, target_catalog)
+        planning = PlanRequest.of(spec, streams_of(spec.degree), repair_id, ends.capabilities)
+        plan = _cut(planning, source_catalog, target_catalog)
         comparison = Comparison(
             spec, replace(run, plan=plan), source_catalog, target_catalog, checksums=True
         )
-        found, count = _differing(comparison, plan.partitions, note)
+        differing, count = _differing(comparison, plan.partitions, note)
     repair = Repair(
         repair_id,
         run_id,
         replace(spec, partitions=None, run_id=repair_id),
-        tuple(found),
+        tuple(differing),
         len(plan.partitions),
         count,
         (*comparison.notes, *comparison.warnings),
@@ -174,16 +177,20 @@ def _check_complete(
     """
     if spec.gone.how == SOFT:
         raise UsageError(
-            f"--repair: run {run.run_id} marks rows that the source has no more (--deletes "
-            f"{spec.deletes}), and a repair would delete them; run a night that reads all rows: "
-            "penstock watermark reset, then the same command again"
+            f"--repair: run {run.run_id} marks deleted rows (--deletes {spec.deletes}), which a "
+            "repair would remove; use penstock watermark reset and repeat the copy instead, "
+            "which reads all rows"
         )
     comparison = Comparison(spec, run, source, target, checksums=False)
-    left = [p.id for p in run.plan.partitions if p.id not in comparison.records]
+    uncommitted = [p.id for p in run.plan.partitions if p.id not in comparison.records]
     if comparison.is_merged:
         return
-    if left or comparison.table.name != spec.target_ref.name:
-        what = f"is not complete: {id_list(left)} not committed" if left else "has steps left to do"
+    if uncommitted or comparison.table.name != spec.target_ref.name:
+        what = (
+            f"is not complete ({id_list(uncommitted)} not committed)"
+            if uncommitted
+            else "has unfinished steps"
+        )
         raise UsageError(
             f"--repair: run {run.run_id} {what}; continue it with penstock resume {run.run_id}"
         )
@@ -195,14 +202,14 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
     Raises:
         UsageError: the target's table has no key to cut it by.
     """
-    found = run.plan.load.conflict_columns or target.unique_key(stored.target_ref)
+    unique_key = run.plan.load.conflict_columns or target.unique_key(stored.target_ref)
     pairs = {pair.target: pair.source for pair in run.plan.pairs}
-    key = pairs.get(found[0]) if found else _range_key(run.plan)
+    key = pairs.get(unique_key[0]) if unique_key else _range_key(run.plan)
     if key is None:
         raise UsageError(
-            f"--repair: expected {stored.target_name} to have a primary or unique key, whose first "
-            "column is copied, to compare its rows range by range; found none; copy it anew with "
-            "--mode truncate, recreate or swap"
+            f"--repair: expected {stored.target_name} to have a primary or unique key whose "
+            "first column is copied, to compare rows by ranges of it; found none; copy the "
+            "table again with --mode truncate, recreate or swap"
         )
     kept = {name: getattr(stored, name) for name in _KEPT}
     return CopySpec(
@@ -216,18 +223,18 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
     )
 
 
-def _cut(asked: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> PartitionPlan:
+def _cut(request: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> PartitionPlan:
     """Plan ranges of the rows by a key.
 
     Raises:
         PlanningError: the rows cannot be cut by a key, or the target cannot replace ranges of it.
     """
     try:
-        plan = plan_table(asked, source, target)
+        plan = plan_table(request, source, target)
     except PlanningError as error:
         raise PlanningError(
-            f"--repair: rows are compared and replaced by ranges of a key (--mode replace): "
-            f"{error.message}; if that cannot be, copy the table anew",
+            "--repair compares and replaces rows by ranges of a key (--mode replace): "
+            f"{error.message}; if this cannot be changed, copy the table again",
             error.diagnosis,
         ) from error
     return plan
@@ -251,7 +258,7 @@ def _differing(
 
     Returns: the ranges that differ, and the target's rows in all ranges.
     """
-    spec, found, rows = comparison.spec, [], 0
+    spec, differing, rows = comparison.spec, [], 0
     for number, partition in enumerate(partitions, start=1):
         mine = comparison.source.checksum(
             spec.relation, spec.where, partition.extent, comparison.compared
@@ -261,9 +268,9 @@ def _differing(
         )
         rows += theirs.rows
         if mine != theirs:
-            found.append(DifferingRange(partition, mine.rows, theirs.rows))
+            differing.append(DifferingRange(partition, mine.rows, theirs.rows))
         note(number, len(partitions))
-    return found, rows
+    return differing, rows
 
 
 def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) -> None:
@@ -272,17 +279,17 @@ def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) 
     Raises:
         PermanentError: more rows of the target would be deleted than allowed.
     """
-    alone = repaired.load_mode.owns_selection or repaired.gone.how == HARD
-    text = max_deletes or (MOST_DELETED if alone else "0%")
+    owns_rows = repaired.load_mode.owns_selection or repaired.gone.how == HARD
+    text = max_deletes or (MOST_DELETED if owns_rows else "0%")
     if not repair.surplus or parse_most_deleted(text).allows(repair.surplus, repair.rows):
         return
     why = (
-        "look whether the source lacks rows"
-        if alone
+        "check whether rows are missing from the source"
+        if owns_rows
         else f"in mode {repaired.mode} they may come from elsewhere"
     )
     raise PermanentError(
-        f"--repair would delete at least {counted(repair.surplus, 'row')} of "
-        f"{repair.rows:,} in {repaired.target_name}, which the source does not have; nothing was "
-        f"changed; {why}; to have them deleted, repeat the command with --max-deletes SHARE[,ROWS]"
+        f"--repair would delete at least {counted(repair.surplus, 'row')} of {repair.rows:,} in "
+        f"{repaired.target_name} that the source does not have, so nothing was changed; {why}; "
+        "to delete them, repeat the command with --max-deletes SHARE[,ROWS]"
     )

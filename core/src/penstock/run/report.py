@@ -28,6 +28,8 @@ SLOWEST = 10
 
 
 class Report:
+    """The collection of a run's figures from its events."""
+
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._begun = time.monotonic()
@@ -54,6 +56,7 @@ class Report:
         self._opened, self._timings = {}, []
 
     def add(self, event: Event) -> None:
+        """Add an event of the run."""
         if isinstance(event, Merged):
             self._inserted, self._updated = event.inserted, event.updated
             self._deleted = event.deleted
@@ -105,7 +108,7 @@ class Report:
     ) -> Finished:
         """Return the event that ends the execution.
 
-        Parameters:
+        Args:
             status: as in `Finished`.
             partitions: the number of partitions in the plan.
             committed: the number of committed partitions.

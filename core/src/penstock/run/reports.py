@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def report(run_id: str, *, target: str, control_schema: str = "penstock") -> RunReport:
     """Report how a run spent its time, what the servers waited for, and what may help.
 
-    Parameters:
+    Args:
         run_id: the id of a run, finished or not, or of a batch.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -44,10 +44,10 @@ def report(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
                 spec = CopySpec.from_stored(run.spec, "", "")
             return control.is_at_work(run.run_id, spec.target_ref)
 
-        found = report_of(control, backend.target_capabilities, run_id, has_indexes, at_work)
-    if found is None:
+        result = report_of(control, backend.target_capabilities, run_id, has_indexes, at_work)
+    if result is None:
         raise not_there(run_id, control_schema)
-    return found
+    return result
 
 
 def _has_indexes(catalog: WithIndexes, table: TableRef) -> bool:

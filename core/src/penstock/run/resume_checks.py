@@ -23,7 +23,7 @@ from penstock.spec.parts import Loading, Route
 def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
     """Return a run from the target's control tables.
 
-    Parameters:
+    Args:
         target: the target's catalog.
         run_id: the id of the run.
         control_schema: the schema of the control tables, for the message.
@@ -38,9 +38,10 @@ def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
 
 
 def not_there(run_id: str, control_schema: str) -> UsageError:
+    """Return the error of a run id that the target does not have."""
     return UsageError(
-        f"run {run_id!r} is not in the target's control schema {control_schema!r}; check the "
-        "run id, --target and --control-schema"
+        f"run {run_id!r} is not in the target's control schema {control_schema!r}; check the run "
+        "id, --target and --control-schema"
     )
 
 
@@ -54,9 +55,10 @@ def stored_spec(
 ) -> CopySpec:
     """Return the spec of a run, with connections and with new options on how to run.
 
-    Parameters:
+    Args:
         run: the stored run.
-        source, target: the connections.
+        source: the source's connection.
+        target: the target's connection.
         control_schema: the schema of the control tables.
         caller: the name of the called function, for errors.
         overrides: the new options.
@@ -67,8 +69,8 @@ def stored_spec(
     unknown = set(overrides).difference(resumed_options())
     if unknown:
         raise UsageError(
-            f"{caller}: {', '.join(sorted(unknown))} cannot be changed for an existing run; start "
-            "a new run"
+            f"{caller}: {', '.join(sorted(unknown))} cannot change for an existing run; start a "
+            "new run"
         )
     with reading_run(run.run_id):
         spec = CopySpec.from_stored(run.spec, source, target)
@@ -84,15 +86,15 @@ def check_same_spec(spec: CopySpec, run: RunRow) -> None:
     differences = spec.differences(run.spec)
     if differences:
         raise SpecMismatch(
-            f"run {run.run_id} exists with other options; use the same ones, or another run id:\n  "
-            + "\n  ".join(differences)
+            f"run {run.run_id} exists with other options; use the same options, or another run "
+            "id:\n  " + "\n  ".join(differences)
         )
 
 
 def check_same_partitions(partitions: Sequence[Partition], series: str, run: RunRow) -> None:
     """Check that the run was created with the same partitions.
 
-    Parameters:
+    Args:
         partitions: the requested partitions.
         series: the requested series; empty for none.
         run: the stored run.
@@ -104,18 +106,18 @@ def check_same_partitions(partitions: Sequence[Partition], series: str, run: Run
     if {partition.id for partition in partitions} != theirs:
         raise SpecMismatch(
             f"run {run.run_id} exists with other partitions: expected {_some(theirs)}, found "
-            f"{_some({partition.id for partition in partitions})}"
+            f"{_some({partition.id for partition in partitions})}; use another run id"
         )
     if series != run.plan.series:
         raise SpecMismatch(
             f"run {run.run_id} exists in another series: expected {run.plan.series!r}, found "
-            f"{series!r}"
+            f"{series!r}; use another run id"
         )
 
 
 def _some(ids: set[str]) -> str:
-    first, *rest = sorted(ids) or ["no given ones"]
-    return f"{first} and {len(rest):,} more" if rest else first
+    first, *others = sorted(ids) or ["none from the caller"]
+    return f"{first} and {len(others):,} more" if others else first
 
 
 def check_same_shape(
@@ -128,10 +130,12 @@ def check_same_shape(
 ) -> None:
     """Check that the columns are those that the plan was made for.
 
-    Parameters:
-        route, loading: the options of the copy.
+    Args:
+        route: the route of the copy.
+        loading: its options of loading.
         run: the stored run.
-        source, target: the catalogs.
+        source: the source's catalog.
+        target: the target's catalog.
         formats: the stream formats that both sides support.
 
     Raises:
@@ -143,13 +147,15 @@ def check_same_shape(
     columns = read_selected(route, source, raw, in_arrow=are_shared(formats), one_of_many=True)
     before = {column.name: column for column in run.plan.columns}
     now = {column.name: column for column in columns}
-    lines = [f"column {name!r} is gone" for name in before if name not in now]
+    lines = [f"column {name!r} was dropped" for name in before if name not in now]
     if route.columns is None and not loading.drift.ignores:
         lines += [
-            f"column {c.name!r} is new" for c in columns if c.name not in before and not c.generated
+            f"column {c.name!r} was added"
+            for c in columns
+            if c.name not in before and not c.generated
         ]
     lines += [
-        f"column {name!r} was {before[name].type}, and is {now[name].type} now"
+        f"column {name!r} was {before[name].type} and is now {now[name].type}"
         for name in before
         if name in now and before[name].type != now[name].type
     ]
@@ -157,7 +163,7 @@ def check_same_shape(
     extents += [e.first for e in extents if isinstance(e, Crossing)]
     keys = {extent.key.text for extent in extents if isinstance(extent, KeyRange)}
     lines += [
-        f"key {name!r} was NOT NULL, and is nullable now"
+        f"key {name!r} was NOT NULL and is now nullable"
         for name in keys
         if name in now and name in before and now[name].nullable and not before[name].nullable
     ]

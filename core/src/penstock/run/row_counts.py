@@ -27,13 +27,13 @@ class _Count:
     """The count of one run.
 
     Attributes:
-        found: the number of rows; None if nothing could be counted.
+        rows: the number of rows; None if nothing could be counted.
     """
 
     run_id: str
     view: SourceView
     snapshot: Snapshot
-    found: Future[int | None] = field(default_factory=Future)
+    rows: Future[int | None] = field(default_factory=Future)
 
 
 class RowCounts:
@@ -62,7 +62,7 @@ class RowCounts:
         """Return the number of a run's rows as of this snapshot; None if they are not counted."""
         for count in self._counts:
             if count.run_id == run_id and count.snapshot == snapshot:
-                return count.found.result()
+                return count.rows.result()
         return None
 
     def close(self) -> None:
@@ -77,11 +77,11 @@ class RowCounts:
     def _run(self) -> None:
         try:
             for count in self._counts:
-                count.found.set_result(self._count(count))
+                count.rows.set_result(self._count(count))
         finally:
             for count in self._counts:
-                if not count.found.done():
-                    count.found.set_result(None)
+                if not count.rows.done():
+                    count.rows.set_result(None)
 
     def _count(self, count: _Count) -> int | None:
         # Any error shows again later, when the rows are counted with nothing else going on.

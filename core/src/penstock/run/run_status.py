@@ -21,8 +21,8 @@ def load_standing(runs: Sequence[RunState], link: ControlLink) -> None:
     stored = link.call(lambda control: control.load_runs(ids)) if ids else {}
     load_records(older, link)
     for run in older:
-        found = stored.get(run.run_id)
-        run.was_done = found is not None and found.status == "done"
+        row = stored.get(run.run_id)
+        run.was_done = row is not None and row.status == "done"
 
 
 def load_records(runs: Sequence[RunState], link: ControlLink) -> None:
@@ -61,7 +61,7 @@ def set_statuses(statuses: Mapping[RunState, str], link: ControlLink) -> None:
 
 def steps_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Step]]:
     """Return the due steps after the last partition, by run, from the records read so far."""
-    return _left(link, {run.run_id: run.planned_steps() for run in runs})
+    return _undone(link, {run.run_id: run.planned_steps() for run in runs})
 
 
 def links_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Step]]:
@@ -71,15 +71,15 @@ def links_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Ste
     """
     links = {run.run_id: run.planned_links() for run in runs}
     steps = {run.run_id: run.planned_steps() for run in runs}
-    left = _left(link, {run_id: [*steps[run_id], *links[run_id]] for run_id in links})
+    due = _undone(link, {run_id: [*steps[run_id], *links[run_id]] for run_id in links})
     return {
-        run_id: [step for step in left[run_id] if step in links[run_id]]
+        run_id: [step for step in due[run_id] if step in links[run_id]]
         for run_id in links
-        if not any(step in steps[run_id] for step in left[run_id])
+        if not any(step in steps[run_id] for step in due[run_id])
     }
 
 
-def _left(link: ControlLink, planned: dict[str, list[Step]]) -> dict[str, list[Step]]:
+def _undone(link: ControlLink, planned: dict[str, list[Step]]) -> dict[str, list[Step]]:
     ids = [run_id for run_id, steps in planned.items() if steps]
     done = link.call(lambda control: control.steps_done_of(ids)) if ids else {}
     return {

@@ -52,26 +52,26 @@ def schema(batch: BatchSpec) -> Generator[TableSchema | SchemaEnd, None, None]:
     ends = connect(batch.source, batch.target)
     wrapped = ends.capabilities.target.steps_with_records
     defaults = {**batch.defaults, "mode": "recreate", "schema_only": True}
-    for found in plan_all(replace(batch, defaults=defaults)):
-        if isinstance(found, BatchPlan):
-            yield SchemaEnd(found.tables, found.failed, found.not_copied)
+    for item in plan_all(replace(batch, defaults=defaults)):
+        if isinstance(item, BatchPlan):
+            yield SchemaEnd(item.tables, item.failed, item.not_copied)
         else:
-            yield _table(found, wrapped=wrapped)
+            yield _table(item, wrapped=wrapped)
 
 
-def _table(found: TablePlan, *, wrapped: bool) -> TableSchema:
-    if found.plan is None:
-        assert found.error is not None
-        why = str(found.error["message"])
-        return TableSchema(found.table, found.target_table, (), (), (), (), why)
-    load = found.plan.load
+def _table(table_plan: TablePlan, *, wrapped: bool) -> TableSchema:
+    if table_plan.plan is None:
+        assert table_plan.error is not None
+        why = str(table_plan.error["message"])
+        return TableSchema(table_plan.table, table_plan.target_table, (), (), (), (), why)
+    load = table_plan.plan.load
     ordered = sorted(load.steps, key=lambda step: (step.after, step.rank))
     return TableSchema(
-        found.table,
-        found.target_table,
+        table_plan.table,
+        table_plan.target_table,
         tuple(_scripts(ordered, wrapped=wrapped)),
         tuple(_scripts(load.links, wrapped=wrapped)),
-        found.plan.warnings,
+        table_plan.plan.warnings,
         load.not_copied,
     )
 
@@ -87,9 +87,9 @@ def _scripts(steps: Sequence[Step], *, wrapped: bool) -> Iterator[str]:
 
 def _without_drop(statement: str) -> str:
     """Return a script without the statement that drops a table of the name, after settings."""
-    first, _, rest = statement.partition(";\n")
+    first, _, creation = statement.partition(";\n")
     if first.startswith(_DROP):
-        return rest
-    if rest.startswith(_DROP):
-        return ";\n".join(filter(None, (rest.partition(";\n")[2],)))
+        return creation
+    if creation.startswith(_DROP):
+        return ";\n".join(filter(None, (creation.partition(";\n")[2],)))
     return statement

@@ -48,9 +48,10 @@ def hold(
     at once if that was called before, unless `require_snapshot` was called since. Closing the
     iterator releases the snapshot.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
-        source, target: the connections, which are not stored with the run.
+        source: the source's connection, which is not stored with the run.
+        target: the target's connection, which is not stored with the run.
         control_schema: the schema of the control tables.
         stop: once set, the snapshot is dropped within about a second; the run still waits for it.
         overrides: as in `resume`; only `on_snapshot_lost`, `snapshot_warn_after` and
@@ -85,7 +86,7 @@ def hold(
 def release(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Mark a run's snapshot as no longer needed; its holder ends within seconds.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -102,7 +103,7 @@ def require_snapshot(run_id: str, *, target: str, control_schema: str = "penstoc
 
     A holder must not call this by itself: one that starts late or again would outlive its run.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         target: the connection to the target.
         control_schema: the schema of the control tables.

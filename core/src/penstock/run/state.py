@@ -73,7 +73,11 @@ SMALL = 8 * 1024 * 1024
 class RunState:
     """The state of a run in this execution.
 
-    Parameters:
+    Args:
+        spec: the options of the run.
+        run_id: the id of the run.
+        ends: the connections.
+        link: the link to the target's control store.
         view: the run's view of the source.
         finish: whether to compare both sides and do the steps after the last partition.
     """
@@ -108,7 +112,7 @@ class RunState:
         self._done: set[str] = set()
         self._watermark_stays = False
         """Whether all its rows are there, but the watermark cannot tell which those are."""
-        self._gone = 0
+        self._deleted = 0
         self._records: Sequence[CommitRecord] = ()
         self._is_prepared = False
         self._unrestored: tuple[NotCopied, ...] = ()
@@ -122,7 +126,7 @@ class RunState:
     ) -> None:
         """Begin to execute a plan.
 
-        Parameters:
+        Args:
             plan: the plan of the run.
             partitions: the ones to copy unless they are committed; None for all.
             is_new: whether this execution has created the run.
@@ -145,10 +149,12 @@ class RunState:
 
     @property
     def has_begun(self) -> bool:
+        """Whether the run has a plan."""
         return self._plan is not None
 
     @property
     def plan(self) -> PartitionPlan:
+        """The run's plan, once it has begun."""
         assert self._plan is not None
         return self._plan
 
@@ -179,7 +185,7 @@ class RunState:
     def planned(self, streams: Streams, seconds: float) -> Planned:
         """Return the event on the plan, once `load_standing` has read the run's status.
 
-        Parameters:
+        Args:
             streams: the numbers of streams.
             seconds: the duration of planning.
         """
@@ -201,6 +207,7 @@ class RunState:
         )
 
     def prepared(self, *, already: bool) -> Prepared:
+        """Note that the target is prepared, and return the event."""
         self._is_prepared = True
         return Prepared(run_id=self.run_id, mode=self.spec.mode, already=already)
 
@@ -247,7 +254,7 @@ class RunState:
         self.view.reload(run)
         self.complete = False
         self._load_records()
-        found: tuple[Event, ...] = ()
+        events: tuple[Event, ...] = ()
         with closing(self.view.open()) as source:
 
             def find(control: ControlStore) -> tuple[Event, ...]:
@@ -256,8 +263,8 @@ class RunState:
                 )
 
             with unless_complete(run, self._link.catalog.control):
-                found = self._link.call(find)
-        yield from found
+                events = self._link.call(find)
+        yield from events
         failed = yield from prepare([self], self._link)
         if error := failed.get(self.run_id):
             raise error
@@ -315,6 +322,7 @@ class RunState:
             self._done.add(event.partition_id)
 
     def take_failures(self, supervisor: Supervisor) -> None:
+        """Take the failures of the run's partitions from the supervisor."""
         self._report.failures = tuple(
             failure for (run_id, _), failure in supervisor.failures.items() if run_id == self.run_id
         )
@@ -347,7 +355,7 @@ class RunState:
         A difference fails the run at its end. A run that was done before is not verified again:
         its source may have changed since.
 
-        Parameters:
+        Args:
             counts: the counts of all rows taken so far.
         """
         complete = self._report.error is None and self.all_committed
@@ -367,7 +375,7 @@ class RunState:
             closing(self.view.open_to_compare(moments)) as source,
             closing(self._link.reconnect()) as target,
         ):
-            found = verify_run(
+            verification = verify_run(
                 self.spec,
                 run,
                 source,
@@ -375,21 +383,21 @@ class RunState:
                 checksums=self.spec.verify == "checksums",
                 at_the_end=True,
             )
-        self._mismatch = None if found.ok else PermanentError(_differences(found))
+        self._mismatch = None if verification.ok else PermanentError(_differences(verification))
         # The source is not read again.
         self._link.call(lambda control: control.release_snapshot(self.run_id))
         yield from self.view.noted()
-        for warning in found.warnings:
+        for warning in verification.warnings:
             yield Warned(run_id=self.run_id, message=warning)
         yield Verified(
             run_id=self.run_id,
-            ok=found.ok,
+            ok=verification.ok,
             partitions=len(self.plan.partitions),
-            mismatches=len(found.wrong),
-            method=found.method,
+            mismatches=len(verification.wrong),
+            method=verification.method,
             seconds=round(time.monotonic() - begun, 3),
-            differences=found.differences,
-            compared=found.compared,
+            differences=verification.differences,
+            compared=verification.compared,
         )
 
     @property
@@ -402,7 +410,7 @@ class RunState:
 
     def note_deleted(self, count: int) -> None:
         """Record how many rows this execution found missing from the source."""
-        self._gone = count
+        self._deleted = count
 
     def leave_watermark(self) -> Warned:
         """End a load of all rows whose source got other tables while it was read.
@@ -413,9 +421,9 @@ class RunState:
         assert self.plan.night is not None
         self._watermark_stays = True
         message = (
-            f"watermark {self.plan.night.name} stays as it is, and the next night reads all rows: "
-            f"tables were attached to {self.spec.source_name}, or its columns or types altered, "
-            f"while run {self.run_id} read it"
+            f"watermark {self.plan.night.name} stays unchanged, and the next run reads all rows: "
+            f"tables were attached to {self.spec.source_name}, or its columns or types were "
+            f"altered, while run {self.run_id} read it"
         )
         return Warned(run_id=self.run_id, message=message)
 
@@ -427,7 +435,7 @@ class RunState:
     def merged(self, mark: Watermark | None) -> Merged:
         """Return the event on merging the run's rows, according to its records.
 
-        Parameters:
+        Args:
             mark: the watermark that the run has set.
         """
         night, records = self.plan.night, self._records
@@ -436,7 +444,7 @@ class RunState:
             rows=sum(record.rows for record in records),
             inserted=mark.inserted if mark else sum(record.inserted or 0 for record in records),
             updated=sum(record.updated or 0 for record in records),
-            deleted=mark.deleted if mark else self._gone,
+            deleted=mark.deleted if mark else self._deleted,
             watermark=mark.name if mark else "",
             epoch=mark.epoch if mark else 0,
             moment=mark.moment if mark else "",
@@ -450,7 +458,7 @@ class RunState:
     def step_changed(self, step: Step, state: str, begun: float) -> StepChanged:
         """Return the event on a step.
 
-        Parameters:
+        Args:
             step: the step.
             state: as in `StepChanged`.
             begun: the time at which it began, by the monotonic clock.
@@ -505,8 +513,10 @@ class RunState:
             yield Warned(run_id=self.run_id, message=unsure(proof))
             return
         if proof.wrong:
-            found = difference(self.spec.route, self.plan, proof)
-            self._mismatch = PermanentError(f"run {self.run_id}: {found}; {remedy(self.plan)}")
+            difference_text = difference(self.spec.route, self.plan, proof)
+            self._mismatch = PermanentError(
+                f"run {self.run_id}: {difference_text}; {remedy(self.plan)}"
+            )
         yield PartitionsChecked(
             run_id=self.run_id,
             ok=proof.ok,
@@ -564,14 +574,14 @@ class RunState:
     ) -> list[Step]:
         """Return steps with the current positions of the source's sequences.
 
-        Parameters:
+        Args:
             steps: the steps.
             open_source: called once, if a step needs it; the code that opened it closes it.
         """
         if not any(step.sequence_of for step in steps):
             return steps
-        found = open_source().positions(self.spec.relation)
-        return [replace(step, position=found.get(step.sequence_of)) for step in steps]
+        positions = open_source().positions(self.spec.relation)
+        return [replace(step, position=positions.get(step.sequence_of)) for step in steps]
 
     def _leaves_work(self, due: Sequence[Step]) -> bool:
         """Whether this execution leaves work after the last partition to another one."""
@@ -581,7 +591,7 @@ class RunState:
     def judge(self, due: Sequence[Step], changed: PenstockError | None) -> str:
         """Return the status with which the run ends, and note why it failed, if it did.
 
-        Parameters:
+        Args:
             due: the steps after the last partition that are not done.
             changed: a change by others to the table while it was loaded; None if there was none.
         """
@@ -605,8 +615,8 @@ class RunState:
     @property
     def awaits_last_look(self) -> bool:
         """Whether to check once more for changes of the table: a finished run stays done."""
-        known = self.error or self._mismatch or self._seen_change()
-        return known is None and not self.was_done and self.all_committed
+        error = self.error or self._mismatch or self._seen_change()
+        return error is None and not self.was_done and self.all_committed
 
     def end(self, status: str, degree: int) -> Finished:
         """Return the event that ends the run, from what is known of its state."""
@@ -624,6 +634,7 @@ class RunState:
         return self.ended
 
     def stored_failures(self) -> Sequence[Mapping[str, Any]]:
+        """Return the failures in the form that the control tables store."""
         return self._report.stored_failures()
 
     def raise_failure(self) -> None:
@@ -645,6 +656,7 @@ class RunState:
 
     @property
     def all_committed(self) -> bool:
+        """Whether every partition of the run is committed."""
         return all(partition.id in self._done for partition in self.plan.partitions)
 
 
@@ -653,14 +665,14 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
-def _differences(found: Verification) -> str:
+def _differences(verification: Verification) -> str:
     shown = [
         f"{check.partition_id or 'whole run'} ({check.label}): {check.note}"
-        for check in found.wrong[:MOST_SHOWN]
+        for check in verification.wrong[:MOST_SHOWN]
     ]
-    more = len(found.wrong) - len(shown)
+    more = len(verification.wrong) - len(shown)
     return (
-        f"run {found.run_id}: source and target differ in their {found.method}:\n  "
+        f"run {verification.run_id}: source and target differ in their {verification.method}:\n  "
         + "\n  ".join(shown)
         + (f"\n  and {more:,} more" if more else "")
     )

@@ -13,6 +13,7 @@ from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import TableRef
 from penstock.planning.asking.search_path import with_any_schema, with_searched
 from penstock.planning.suggestions import Suggestion, TableSummary, suggestion, view_suggestion
+from penstock.run.batch_tables import files_are_one_table
 from penstock.run.connections import resolve
 from penstock.run.value_display import scoped
 from penstock.spec.night_kinds import XMIN
@@ -22,7 +23,7 @@ from penstock.spec.night_kinds import XMIN
 class Survey:
     """A survey of a source.
 
-    Parameters:
+    Args:
         tables: the tables of the source.
         views: what else the patterns match, and can be copied by name.
     """
@@ -41,10 +42,11 @@ def survey(
 ) -> Survey:
     """Survey the tables of a source. Reads only its catalog, and does not connect to the target.
 
-    Parameters:
-        source: the connection.
+    Args:
+        source: the source's connection.
         target: the target's connection, if known: its capabilities matter, too.
-        tables, exclude: patterns, as in a `BatchSpec`.
+        tables: patterns of tables to survey, as in a `BatchSpec`.
+        exclude: patterns of tables to leave out, as in a `BatchSpec`.
 
     Raises:
         UsageError: an end cannot be resolved, or consists of files, or a pattern matches nothing.
@@ -54,39 +56,36 @@ def survey(
     aim = None if target is None else resolve(target, "--target")[1]
     for flag, end in (("--source", backend), ("--target", aim)):
         if end is not None and end.located:
-            raise UsageError(
-                f"{flag}: a file of many tables needs a database; this URL leads to files, which "
-                "are one table"
-            )
+            raise files_are_one_table(flag)
     able = None if aim is None else aim.target_capabilities
     with closing(backend.source(url)) as catalog:
         with describing(catalog, ()):
             prefetch(catalog)
             include, leave = with_searched(tables, catalog), with_any_schema(exclude)
-            found = catalog.tables(include, leave)
-            others = [
+            matched = catalog.tables(include, leave)
+            unreadable = [
                 each
                 for each in catalog.other_objects(include, leave)
                 if each.kind.endswith("views")
             ]
-        if not found and not others:
+        if not matched and not unreadable:
             raise UsageError(f"--tables: {', '.join(tables)} matches no table of the source")
-        names = {str(table) for table in found}
-        with describing(catalog, found):
+        names = {str(table) for table in matched}
+        with describing(catalog, matched):
             prefetch(catalog, (False,))
             source_able = backend.source_capabilities
-            known = [_known(catalog, table, source_able) for table in found]
+            summaries = [_summary(catalog, table, source_able) for table in matched]
     return Survey(
-        tuple(suggestion(each, source_able, able) for each in known),
-        tuple(view_suggestion(each) for each in others if each.name not in names),
+        tuple(suggestion(each, source_able, able) for each in summaries),
+        tuple(view_suggestion(each) for each in unreadable if each.name not in names),
     )
 
 
-def _known(catalog: SourceCatalog, table: TableRef, able: SourceCapabilities) -> TableSummary:
+def _summary(catalog: SourceCatalog, table: TableRef, able: SourceCapabilities) -> TableSummary:
     try:
         model = catalog.definition(table, partitioning=False).model
         rows = catalog.statistics(table, None).rows
-        unversioned = f"{able.system} tells no versions of rows"
+        unversioned = f"{able.system} has no row versions"
         if XMIN in able.nights and isinstance(catalog, VersionedSource):
             unversioned = ""
             try:

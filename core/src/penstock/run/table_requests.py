@@ -18,7 +18,7 @@ from penstock.spec.copy_spec import CopySpec
 class TableRequest:
     """A table to copy in a batch.
 
-    Parameters:
+    Args:
         spec: the copy, with the run's id, by which an existing run is continued.
         partitions, series: see `create`.
         check: raises a PenstockError for a new plan that must not be executed.
@@ -35,6 +35,7 @@ class TableRequest:
 
     @property
     def run_id(self) -> str:
+        """The id of the table's run."""
         assert self.spec.run_id is not None
         return self.spec.run_id
 

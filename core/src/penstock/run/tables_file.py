@@ -20,7 +20,7 @@ def batch_of_file(
 ) -> BatchSpec:
     """Return the batch that a file of many tables describes. Connects to nothing.
 
-    Parameters:
+    Args:
         path: the file's path.
         overrides: options that override those for all tables, but not those of sections;
             `tables` are patterns that select among the tables of the file.
@@ -31,19 +31,19 @@ def batch_of_file(
         UsageError: the file cannot be read, an option is unknown, missing or invalid, sections
             contradict each other, or a URL in the file contains a secret.
     """
-    given = dict(overrides or {})
+    explicit = dict(overrides or {})
     written = read_toml(path, None)
     for end in ("source", "target"):
-        if end not in given:
+        if end not in explicit:
             _check_url(written.get(end), f"{path}: {end}", varies=environ is not None)
     raw = written if environ is None else read_toml(path, environ)
-    return BatchSpec.from_mapping(raw, path, overrides=given, line=lines_of(path))
+    return BatchSpec.from_mapping(raw, path, overrides=explicit, line=lines_of(path))
 
 
 def _check_url(url: Any, place: str, *, varies: bool) -> None:
     """Check a URL in the file.
 
-    Parameters:
+    Args:
         url: the URL as written.
         place: where it is written, for the message.
         varies: whether variables are filled in.
@@ -55,14 +55,14 @@ def _check_url(url: Any, place: str, *, varies: bool) -> None:
         return
     if not varies and VARIABLE.search(url):
         raise UsageError(
-            f"{place}: expected env:NAME, a variable that holds the whole URL, which is read where "
-            "a copy begins; found a part of it as ${NAME}"
+            f"{place}: expected env:NAME, a variable that holds the whole URL, which is read "
+            "when a copy starts; found a part of the URL as ${NAME}"
         )
     secret = False
     with suppress(PenstockError):  # connecting will report it
         secret = holds_secret(VARIABLE.sub("", url))
     if secret:
         raise UsageError(
-            f"{place}: expected a URL without a secret, since files are shared and kept: name an "
-            "environment variable that holds the URL (env:NAME), or write ${NAME} for the secret"
+            f"{place}: expected a URL without a secret, because files are shared and kept: use "
+            "an environment variable for the URL (env:NAME), or write ${NAME} for the secret"
         )

@@ -47,8 +47,8 @@ def scoped_generator(
                 return ()
 
         try:
-            while found := context.run(following):
-                yield found[0]
+            while result := context.run(following):
+                yield result[0]
         finally:
             context.run(items.close)
 

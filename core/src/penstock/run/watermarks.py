@@ -27,7 +27,7 @@ def watermark_history(
 ) -> tuple[Watermark, ...]:
     """Return all watermarks of a name, the newest first.
 
-    Parameters:
+    Args:
         name: the name of the watermark.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -43,7 +43,7 @@ def watermark_history(
 def reset_watermark(name: str, *, target: str, control_schema: str = "penstock") -> Watermark:
     """Make the next night read all rows. A night in progress then merges nothing.
 
-    Parameters:
+    Args:
         name: the name of the watermark.
         target: the connection to the target.
         control_schema: the schema of the control tables.
@@ -64,7 +64,7 @@ def set_watermark(
     """Make the next night read what has changed since an earlier one. A night in progress then
     merges nothing.
 
-    Parameters:
+    Args:
         name: the name of the watermark.
         epoch: the epoch of the earlier night; see `watermark_history`.
         target: the connection.
@@ -76,18 +76,18 @@ def set_watermark(
     """
     with _control(target, control_schema) as control:
         history = _history(control, name)
-        found = next((each for each in history if each.epoch == epoch), None)
-        if found is None:
-            known = f"{history[-1].epoch} to {history[0].epoch}"
-            raise UsageError(f"watermark {name!r}: expected an epoch from {known}; found {epoch}")
+        chosen = next((each for each in history if each.epoch == epoch), None)
+        if chosen is None:
+            epochs = f"{history[-1].epoch} to {history[0].epoch}"
+            raise UsageError(f"watermark {name!r}: expected an epoch from {epochs}, found {epoch}")
         # The target must still be as the last night left it, whatever is read again.
-        left = next((each for each in history if each.target), found)
+        latest = next((each for each in history if each.target), chosen)
         mark = replace(
-            found,
+            chosen,
             epoch=history[0].epoch + 1,
             run_id=_by_hand(),
-            target=left.target,
-            rows=left.rows,
+            target=latest.target,
+            rows=latest.rows,
         )
         return _put(control, mark)
 
@@ -100,11 +100,11 @@ def _control(target: str, control_schema: str) -> Iterator[ControlStore]:
 
 
 def _history(control: ControlStore, name: str) -> tuple[Watermark, ...]:
-    found = control.watermark_history(name)
-    if not found:
-        known = ", ".join(repr(each.name) for each in control.watermarks()) or "none"
-        raise UsageError(f"watermark: expected one of {known}; found {name!r}")
-    return found
+    history = control.watermark_history(name)
+    if not history:
+        names = ", ".join(repr(each.name) for each in control.watermarks()) or "none"
+        raise UsageError(f"watermark: expected one of {names}, found {name!r}")
+    return history
 
 
 def _by_hand() -> str:
@@ -114,7 +114,7 @@ def _by_hand() -> str:
 def _put(control: ControlStore, mark: Watermark) -> Watermark:
     if not control.put_watermark(mark):
         raise TargetBusy(
-            f"watermark {mark.name!r} was moved by a night that has just ended; look at it, and "
-            "try again"
+            f"watermark {mark.name!r} was moved by a run that has just ended; check it with "
+            "penstock watermark show, and try again"
         )
     return mark

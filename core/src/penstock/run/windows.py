@@ -12,6 +12,7 @@ WINDOW = 100
 
 
 def windows(tables: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the tables of a batch in windows, and collect garbage in between."""
     for first in range(0, len(tables), WINDOW):
         if first:
             # The objects of the last window's tables form reference cycles. The command line runs

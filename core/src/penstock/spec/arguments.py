@@ -37,21 +37,21 @@ def as_arguments(message: str) -> str:
 
 
 def _as_arguments(text: str) -> str:
-    known = {item.name: item for item in fields(CopySpec)}
-    for item in known.values():
+    options = {item.name: item for item in fields(CopySpec)}
+    for item in options.values():
         if item.metadata["choices"]:
             text = _with_values(text, item.name, item.metadata["choices"])
     text = _with_values(text, "on_table_error", ON_TABLE_ERROR)
 
-    def argument(found: re.Match[str]) -> str:
-        name = found[1].replace("-", "_")
+    def argument(match: re.Match[str]) -> str:
+        name = match[1].replace("-", "_")
         if (
-            name in known
-            and known[name].type == "bool"
-            and not found.string.startswith(":", found.end())
+            name in options
+            and options[name].type == "bool"
+            and not match.string.startswith(":", match.end())
         ):
             return f"{name}=True"
-        return name if name in known or name in _OTHERS else found[0]
+        return name if name in options or name in _OTHERS else match[0]
 
     return _FLAG.sub(argument, text)
 
@@ -61,6 +61,6 @@ def _with_values(text: str, name: str, choices: Sequence[str]) -> str:
     value = f"(?:{'|'.join(map(re.escape, choices))})\\b"
     listed = re.compile(rf"{flag_of(name)} ({value}(?:(?:, | or |, or ){value})*)")
     return listed.sub(
-        lambda found: f"{name}=" + re.sub(f"({value})", r'"\1"', found[1]),
+        lambda match: f"{name}=" + re.sub(f"({value})", r'"\1"', match[1]),
         text,
     )

@@ -22,7 +22,7 @@ class AtomicLimit:
     def is_below(self, rows: float, size: float) -> bool:
         """Whether a night reads more than the limit.
 
-        Parameters:
+        Args:
             rows: the rows it reads.
             size: the bytes of its rows in the source.
         """

@@ -39,7 +39,7 @@ _PER_TABLE = ("query", "target_table")
 class BatchSpec:
     """Many tables between the same two databases.
 
-    Parameters:
+    Args:
         tables: patterns of ``SCHEMA.NAME``, as in `fnmatch`; a pattern without a dot matches names
             in the source's search path.
         exclude: patterns of tables to leave out; one without a dot matches names in any schema.
@@ -75,8 +75,8 @@ class BatchSpec:
     def __post_init__(self) -> None:
         if not self.tables and not self.entries and not self.sections:
             raise UsageError(
-                f'{self.origin}: expected tables: --tables PATTERN, or [tables."PATTERN"] in a '
-                "file; found none"
+                f'{self.origin}: expected tables (--tables PATTERN, or [tables."PATTERN"] in a '
+                "file), found none"
             )
         if self.on_table_error not in ON_TABLE_ERROR:
             raise UsageError(
@@ -103,7 +103,7 @@ class BatchSpec:
     ) -> BatchSpec:
         """Read options from a TOML file or a command line.
 
-        Parameters:
+        Args:
             raw: the options, by name.
             origin: where they come from, for messages.
             overrides: options that override those of `raw`, except in its sections.
@@ -122,17 +122,20 @@ class BatchSpec:
                 f'{origin}: expected tables as [tables."NAME"] or as [[table]], found both'
             )
         _add_defaults(written, origin, line)
-        asked = dict(overrides or {})
-        own = {
-            name: given.pop(name) for given in (written, asked) for name in _OWN if name in given
+        explicit = dict(overrides or {})
+        of_batch = {
+            name: mapping.pop(name)
+            for mapping in (written, explicit)
+            for name in _OWN
+            if name in mapping
         }
         for name in ("tables", "exclude"):
-            if name in own:
-                own[name] = _patterns(own[name], f"{origin}: {name}")
+            if name in of_batch:
+                of_batch[name] = _patterns(of_batch[name], f"{origin}: {name}")
         for name in _PER_TABLE:
             if name in written:
                 raise UsageError(f"{origin}: {name} belongs in the section of a table")
-        defaults = layered(read_options(written, origin), read_options(asked, origin))
+        defaults = layered(read_options(written, origin), read_options(explicit, origin))
         missing = [f"--{name}" for name in ("source", "target") if not defaults.get(name)]
         if missing:
             raise UsageError(f"{origin}: expected {', '.join(missing)}; found none")
@@ -143,19 +146,19 @@ class BatchSpec:
             defaults=defaults,
             origin=origin,
             **common,
-            **own,
+            **of_batch,
         )
 
-    def named_tables(self, others: Sequence[str] = ()) -> list[CopySpec]:
+    def named_tables(self, copied_sources: Sequence[str] = ()) -> list[CopySpec]:
         """Return the specs of the tables named one by one, in entries and in sections.
 
-        Parameters:
-            others: names of more tables, for the patterns of sections.
+        Args:
+            copied_sources: names of more tables, for the patterns of sections.
 
         Raises:
             UsageError: an option is unknown, missing or invalid, or a table is named twice.
         """
-        more = [TableRef.parse(name, "tables") for name in others]
+        more = [TableRef.parse(name, "tables") for name in copied_sources]
         specs = self._named_specs([*self._named(), *more])
         self._check_targets(specs)
         return specs
@@ -165,10 +168,10 @@ class BatchSpec:
 
         They are the batch's own, and those of its entries or sections.
         """
-        own = [section.options for section in self.sections]
+        section_options = [section.options for section in self.sections]
         named = [{n.replace("-", "_"): v for n, v in entry.items()} for entry in self.entries]
         everywhere = [] if self.sections else [self.defaults]
-        return [*everywhere, *(layered(self.defaults, each) for each in (*own, *named))]
+        return [*everywhere, *(layered(self.defaults, each) for each in (*section_options, *named))]
 
     def _named(self) -> list[TableRef]:
         return [TableRef.parse(s.pattern, s.place) for s in self.sections if s.is_table]
@@ -188,7 +191,7 @@ class BatchSpec:
             for written in entry:
                 if written.replace("-", "_") in (*_COMMON, *_OWN):
                     raise UsageError(
-                        f"{place}: {written} applies to the whole batch: move it above the sections"
+                        f"{place}: {written} applies to the whole batch; move it above the sections"
                     )
             try:
                 specs.append(self._spec(entry, place))
@@ -199,8 +202,8 @@ class BatchSpec:
         return specs
 
     def _query_spec(self, section: Section) -> CopySpec:
-        own = {"target_table": section.pattern, **section.options}
-        return self._layered_spec(layered(self.defaults, own), section.place)
+        query_options = {"target_table": section.pattern, **section.options}
+        return self._layered_spec(layered(self.defaults, query_options), section.place)
 
     def _section_specs(
         self, tables: Sequence[TableRef], searched: Callable[[str], Sequence[str]]
@@ -232,14 +235,14 @@ class BatchSpec:
 
     def specs(
         self,
-        found: Sequence[TableRef],
+        tables: Sequence[TableRef],
         with_schemas: Callable[[CopySpec], CopySpec],
         searched: Callable[[str], Sequence[str]] = lambda pattern: (pattern,),
     ) -> list[CopySpec]:
         """Return a spec for every table: the named ones, and those found by patterns.
 
-        Parameters:
-            found: the tables that the patterns match.
+        Args:
+            tables: the tables that the patterns match.
             with_schemas: adds the schemas of tables that are named without one.
             searched: returns a pattern with each schema of the search path, if it has none.
 
@@ -250,16 +253,16 @@ class BatchSpec:
         if self.sections:
             if self.tables:
                 named = [spec for spec in named if _is_any(spec.target_ref, self.tables)]
-            others = self._section_specs(found, searched)
+            section_specs = self._section_specs(tables, searched)
         else:
-            known = {spec.relation for spec in named}
-            others = [
+            named_relations = {spec.relation for spec in named}
+            section_specs = [
                 self._spec({"table": str(table)}, self.origin)
-                for table in found
-                if table not in known
+                for table in tables
+                if table not in named_relations
             ]
         targets = {spec.target_ref for spec in named}
-        specs = [*named, *(spec for spec in others if spec.target_ref not in targets)]
+        specs = [*named, *(spec for spec in section_specs if spec.target_ref not in targets)]
         self._check_targets(specs)
         return specs
 
@@ -268,7 +271,7 @@ class BatchSpec:
         for spec in specs:
             if spec.target_ref in sources:
                 raise UsageError(
-                    f"{self.origin}: two tables would go into {spec.target_ref}: "
+                    f"{self.origin}: two tables would be copied to {spec.target_ref}: "
                     f"{sources[spec.target_ref]} and {spec.source_name}"
                 )
             sources[spec.target_ref] = spec.source_name
@@ -278,7 +281,7 @@ class BatchSpec:
     ) -> CopySpec:
         """Return the spec of one entry.
 
-        Parameters:
+        Args:
             entry: the options of the entry.
             place: where it is written, for messages.
             defaults: options that apply below the entry's; None for those of the batch.
@@ -319,20 +322,20 @@ def _add_defaults(written: dict[str, Any], origin: str, line: Line) -> None:
         number = line(("defaults",), key)
         place = f"{origin}:{number}: [defaults]" if number else f"{origin}: [defaults]"
         if name in (*_COMMON, *_OWN):
-            raise UsageError(f"{place}: {key} applies to the whole batch: move it above [defaults]")
+            raise UsageError(f"{place}: {key} applies to the whole batch; move it above [defaults]")
         if name in ("table", *_PER_TABLE):
             raise UsageError(f"{place}: {key} belongs in the section of a table")
         if name in written:
-            raise UsageError(f"{place}: {key} is said above [defaults], too: keep one of them")
+            raise UsageError(f"{place}: {key} is also set above [defaults]; keep one of them")
         written |= read_option(key, value, place)
 
 
 def _patterns(value: Any, place: str) -> tuple[str, ...]:
     patterns = value.split(",") if isinstance(value, str) else value
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
-        raise UsageError(f"{place}: expected patterns of SCHEMA.NAME, found {value!r}")
+        raise UsageError(f"{place}: expected patterns such as 'public.*', found {value!r}")
     if not all(pattern.strip() for pattern in patterns):
-        raise UsageError(f"{place}: expected patterns such as 'public.*', found an empty one")
+        raise UsageError(f"{place}: expected patterns such as 'public.*', found an empty string")
     return tuple(pattern.strip() for pattern in patterns)
 
 

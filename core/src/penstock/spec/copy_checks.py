@@ -93,15 +93,15 @@ def _check_values(spec: CopySpec) -> None:
 def _check_columns(spec: CopySpec) -> None:
     expressions, masks = spec.expressions, spec.masks
     if spec.columns and spec.exclude_columns:
-        raise UsageError("--columns and --exclude-columns contradict each other: pass one of them")
+        raise UsageError("--columns and --exclude-columns conflict: pass one of them")
     route = spec.route
     for name in expressions:
         if spec.exclude_columns and route.excludes(name):
-            raise UsageError(f"--set {name}: --exclude-columns leaves that column out")
+            raise UsageError(f"--set {name}: --exclude-columns leaves this column out")
         if route.mask_of(name) is not None:
             raise UsageError(
-                f"--set {name}: --mask has the same column: expected one of them; a mask is of the "
-                "values that the source has"
+                f"--set {name}: --mask names the same column: pass one of them, since a mask "
+                "applies to the values of the source"
             )
     computed = "--set" if expressions else "--mask" if masks else ""
     if computed and spec.map == "position":
@@ -109,21 +109,21 @@ def _check_columns(spec: CopySpec) -> None:
     changed = computed or ("--exclude-columns" if spec.exclude_columns else "")
     if changed and spec.partitioning:
         raise UsageError(
-            f"--partitioning makes the target's table as the source's is: expected no {changed}"
+            f"--partitioning creates the target's table exactly like the source's: omit {changed}"
         )
     for name in spec.cursor_columns:
         if route.mask_of(name) is not None:
             raise UsageError(
-                f"--incremental {name}: --mask has the same column, and the watermark in the "
-                "target would show its values: expected another column"
+                f"--incremental {name}: --mask hides this column, but the watermark in the "
+                "target would show its values: use another column"
             )
     if spec.conflict_columns:
         for name in spec.conflict_columns:
             mask = route.mask_of(name)
             if mask is not None and mask.kind not in DIGESTS:
                 raise UsageError(
-                    f"--conflict-columns {name}: --mask {mask} gives different rows the same key: "
-                    "expected hash or hmac"
+                    f"--conflict-columns {name}: --mask {mask} gives different rows the "
+                    "same key: use hash or hmac"
                 )
 
 
@@ -134,27 +134,27 @@ def _check_cutting(spec: CopySpec) -> None:
         if getattr(spec, name) is not None
     ]
     if len(sizes) > 1:
-        raise UsageError(f"{' and '.join(sizes)} contradict each other: pass one of them")
+        raise UsageError(f"{' and '.join(sizes)} conflict: pass one of them")
     strategy = spec.cut_strategy
     if strategy.requires_key and spec.key is None:
         raise UsageError(f"--strategy {spec.strategy}: expected --key, found none")
     if not strategy.takes_key and spec.key is not None:
         raise UsageError(
-            f"--strategy {spec.strategy} does not use a key: leave --key out, or use a strategy "
-            "that cuts by one: auto, range, ntile, hash, values or time"
+            f"--strategy {spec.strategy} uses no key: omit --key, or use a strategy that "
+            "partitions by one (auto, range, ntile, hash, values, time)"
         )
     if spec.interval is not None and not strategy.takes_interval:
-        raise UsageError(f"--interval goes with --strategy time, not {spec.strategy}")
+        raise UsageError(f"--interval: expected --strategy time, found {spec.strategy}")
     if spec.values_query is not None and not strategy.takes_values_query:
-        raise UsageError(f"--values-query goes with --strategy values, not {spec.strategy}")
+        raise UsageError(f"--values-query: expected --strategy values, found {spec.strategy}")
     for name in ("interval", "values_query"):
         if getattr(spec, name) is not None and spec.key is None:
             raise UsageError(f"{flag_of(name)}: expected --key, found none")
     if spec.on_snapshot_lost == "restart" and not spec.load_mode.owns_selection:
         those = ", ".join(mode_names(lambda mode: mode.owns_selection))
         raise UsageError(
-            f"--on-snapshot-lost restart: expected --mode {those}, which can remove what "
-            f"was loaded; found {spec.mode}"
+            f"--on-snapshot-lost restart: expected --mode {those}, which can remove loaded rows; "
+            f"found {spec.mode}"
         )
 
 
@@ -162,91 +162,96 @@ def _check_loading(spec: CopySpec) -> None:
     mode = spec.load_mode
     if spec.query is not None and spec.cut_strategy.cuts_storage:
         raise UsageError(
-            f"--strategy {spec.strategy} reads a table's own storage, which a query does "
+            f"--strategy {spec.strategy} partitions a table by its storage, which a query does "
             "not have: use whole, range, ntile, hash, values or time"
         )
     if spec.incremental and (mode.deletes_by_partition or not mode.starts_empty):
         those = ", ".join(mode_names(lambda mode: mode.starts_empty))
         raise UsageError(
-            "--incremental: expected --mode upsert, since rows may be read again, or a mode that "
-            f"loads the whole table anew ({those}); found {spec.mode}"
+            "--incremental: expected --mode upsert, which may read rows again, or a mode that "
+            f"reloads the whole table ({those}); found {spec.mode}"
         )
     if spec.atomic and not mode.merges_at_end:
         raise UsageError(
-            f"--atomic: expected --mode upsert or replace, which load among other rows; found "
-            f"{spec.mode}"
+            f"--atomic: expected --mode upsert or replace, which keep other rows; found {spec.mode}"
         )
     if spec.incremental and spec.query is not None:
         raise UsageError(
-            "--incremental: expected --table, since the rows of a query have no versions, and "
-            "nothing tells whether it is the same table; found --query, which a view can hold"
+            "--incremental: expected --table, found --query: the rows of a query have no "
+            "versions, and its table may change between runs; create a view of the query"
             if spec.cursor_columns
-            else "--incremental: expected --table, since the rows of a query have no versions; "
-            "found --query"
+            else "--incremental: expected --table, found --query: the rows of a query have no "
+            "versions"
         )
     _check_cursor(spec)
     if spec.incremental and spec.schema_only:
-        raise UsageError("--incremental: expected rows to be copied; found --schema-only")
+        raise UsageError(
+            "--incremental: found --schema-only, which copies no rows: pass one of them"
+        )
     if spec.incremental and spec.snapshot == "none" and not spec.cursor_columns:
         raise UsageError("--incremental: expected --snapshot shared, found none")
     spec.most_deleted  # noqa: B018 - raises if malformed
     spec.most_merged  # noqa: B018
     if spec.atomic_limit is not None and not (spec.incremental and mode.merges_at_end):
-        raise UsageError("--atomic-limit goes with --mode upsert and --incremental")
+        raise UsageError("--atomic-limit: expected --mode upsert with --incremental")
     if spec.gone.found and mode.deletes_by_partition:
         raise UsageError(
-            f"--deletes {spec.deletes} goes with --mode upsert: {spec.mode} deletes all that its "
-            "partitions select"
+            f"--deletes {spec.deletes}: expected --mode upsert, found {spec.mode}, which deletes "
+            "all rows that its partitions select"
         )
     if spec.gone.found and not mode.merges_at_end:
         raise UsageError(
-            f"--deletes {spec.deletes}: expected --incremental or --atomic, so that rows are "
-            "deleted in the transaction that merges the others; found neither"
+            f"--deletes {spec.deletes}: expected --incremental or --atomic, which delete rows in "
+            "the transaction that merges the others; found neither"
         )
     if spec.gone.found and spec.snapshot == "none":
         raise UsageError(f"--deletes {spec.deletes}: expected --snapshot shared, found none")
     for name in ("watermark", "full_every"):
         if getattr(spec, name) is not None and not spec.incremental:
-            raise UsageError(f"{flag_of(name)} goes with --incremental")
+            raise UsageError(f"{flag_of(name)}: expected --incremental, found none")
     if spec.full_every is not None and not mode.merges_at_end:
-        raise UsageError(f"--full-every goes with --mode upsert: {spec.mode} reads all rows always")
+        raise UsageError(
+            f"--full-every: expected --mode upsert, found {spec.mode}, which always reads all rows"
+        )
     by_key = mode.merges_by_key or (mode.merges_at_end and not mode.deletes_by_partition)
     if spec.conflict_columns is not None and not by_key:
-        raise UsageError(f"--conflict-columns goes with --mode upsert, not {spec.mode}")
+        raise UsageError(f"--conflict-columns: expected --mode upsert, found {spec.mode}")
     if spec.schema_only and spec.data_only:
         raise UsageError("--schema-only, --data-only: expected one of them, found both")
-    asked = MODES[spec.mode]
-    if spec.schema_only and not (asked.only_adds or asked.recreates):
+    requested = MODES[spec.mode]
+    if spec.schema_only and not (requested.only_adds or requested.recreates):
         raise UsageError(
-            f"--schema-only copies no rows: expected --mode recreate, or none; found {spec.mode}"
+            f"--schema-only copies no rows: expected --mode recreate or no mode, found {spec.mode}"
         )
     if spec.data_only and mode.recreates:
         raise UsageError(
-            "--data-only makes no tables: expected a mode that loads what is there, such as "
-            f"truncate; found {spec.mode}"
+            "--data-only creates no tables: expected a mode that loads an existing table, such "
+            f"as truncate; found {spec.mode}"
         )
     if spec.partitioning and not mode.recreates:
-        raise UsageError(f"--partitioning goes with --mode recreate, not {spec.mode}")
+        raise UsageError(f"--partitioning: expected --mode recreate, found {spec.mode}")
     if spec.unlogged and not mode.starts_empty:
         those = ", ".join(mode_names(lambda mode: mode.starts_empty))
         raise UsageError(
-            f"--unlogged: expected --mode {those}: a crash of the target empties an unlogged "
-            f"table, including rows from elsewhere; found {mode}"
+            f"--unlogged: expected --mode {those}, found {mode}: if the target crashes, an "
+            "unlogged table is emptied, with rows from elsewhere"
         )
     if spec.indexes == "defer" and mode.merges_by_key:
-        raise UsageError(f"--indexes defer: --mode {mode} finds its rows by a unique index")
+        raise UsageError(
+            f"--indexes defer: --mode {mode} needs a unique index to find rows; use --indexes keep"
+        )
     needs = [
         flag
-        for flag, given in (
+        for flag, is_set in (
             ("--indexes defer", spec.indexes == "defer"),
             ("--unlogged", spec.unlogged),
         )
-        if given and not mode.loads_new_table
+        if is_set and not mode.loads_new_table
     ]
     if needs and not spec.allow_ddl:
         raise UsageError(
-            f"{' and '.join(needs)} with --mode {spec.mode} would alter the target's table: "
-            "pass --allow-ddl to permit that"
+            f"{' and '.join(needs)} with --mode {spec.mode} would alter the target's table: pass "
+            "--allow-ddl to permit this"
         )
 
 
@@ -259,19 +264,19 @@ def _check_cursor(spec: CopySpec) -> None:
     columns = spec.cursor_columns
     if spec.night_by == FILES and (spec.key is not None or not _cuts_files(spec)):
         raise UsageError(
-            "--incremental files: expected --strategy auto or files, since new files are read "
-            f"whole; found --strategy {spec.strategy}" + (" and --key" if spec.key else "")
+            "--incremental files reads new files whole: expected --strategy auto or files, "
+            f"found --strategy {spec.strategy}" + (" and --key" if spec.key else "")
         )
     if spec.night_by == FILES and spec.atomic_limit is not None:
         raise UsageError("--atomic-limit: expected --incremental xmin or COLUMN, found files")
     if not columns:
         for name, default in (("lookback", None), ("null_cursor", "refuse")):
             if getattr(spec, name) != default:
-                raise UsageError(f"{flag_of(name)} goes with --incremental COLUMN")
+                raise UsageError(f"{flag_of(name)}: expected --incremental COLUMN")
         return
     if not all(columns) or len(set(columns)) != len(columns):
         raise UsageError(
-            f"--incremental: expected xmin, or one or more columns, each once; found "
+            "--incremental: expected xmin, files, or one or more distinct columns; found "
             f"{spec.incremental!r}"
         )
     if spec.lookback is None:
@@ -280,20 +285,29 @@ def _check_cursor(spec: CopySpec) -> None:
 
 
 def check_table_names(spec: CopySpec, *, source: bool | None, target: bool | None) -> None:
-    """See `CopySpec.check_table_names`."""
+    """Check that tables are named at the ends that need a name; see `CopySpec.check_table_names`.
+
+    Args:
+        spec: the options of the copy.
+        source: whether the source's URL leads to the rows themselves; None if unknown.
+        target: whether the target's URL leads to the rows themselves; None if unknown.
+
+    Raises:
+        UsageError: a table name is missing, or is specified where none is allowed.
+    """
     if source is False and spec.table is None and spec.query is None:
         raise UsageError("--table, --query: expected one of them, found neither")
     if source and spec.table is not None:
         raise UsageError(
-            f"--table: {redact(spec.source)} leads to the rows themselves: leave --table out, "
-            f"or name the target with --target-table; found {spec.table!r}"
+            f"--table: {redact(spec.source)} points to the rows themselves: omit --table, or "
+            f"name the target's table with --target-table; found {spec.table!r}"
         )
     if target is False and spec.table is None and spec.target_table is None:
-        raise UsageError("--target-table: expected the table to write; found none")
+        raise UsageError("--target-table: expected the table to write, found none")
     if target and spec.target_table is not None:
         raise UsageError(
-            f"--target-table: {redact(spec.target)} leads to where the rows go: leave "
-            f"--target-table out; found {spec.target_table!r}"
+            f"--target-table: {redact(spec.target)} points to where the rows go: omit "
+            f"--target-table; found {spec.target_table!r}"
         )
 
 
@@ -303,8 +317,8 @@ def check_replaceable(spec: CopySpec) -> None:
         return
     if not spec.cut_strategy.takes_key:
         raise UsageError(
-            f"--mode {spec.mode} deletes by key, and --strategy {spec.strategy} has none: "
-            "expected range, time, values or hash, and --key"
+            f"--mode {spec.mode} deletes rows by a key, which --strategy {spec.strategy} does "
+            "not have: expected range, time, values or hash, with --key"
         )
     if spec.key is None:
         raise UsageError(f"--mode {spec.mode}: expected --key, the column to delete by; found none")
@@ -317,8 +331,8 @@ def check_attachable(spec: CopySpec) -> None:
     strategy = spec.cut_strategy
     if not strategy.takes_key or strategy.hashes:
         raise UsageError(
-            f"--mode {spec.mode}: the partitions of --strategy {spec.strategy} have no bounds of a "
-            "key, which child tables need: expected time, values or range, and --key"
+            f"--mode {spec.mode}: child tables need key bounds, which the partitions of "
+            f"--strategy {spec.strategy} do not have: expected time, values or range, with --key"
         )
     if spec.key is None:
         raise UsageError(

@@ -78,7 +78,7 @@ def option(
 ) -> Any:
     """Define a field of `CopySpec`: its default and its help.
 
-    Parameters:
+    Args:
         default: the default value.
         text: the help text.
         execution: the option says how to run, not what to copy; it may change on resume.
@@ -114,8 +114,8 @@ class CopySpec:
     source: str = field(
         repr=False,
         metadata={
-            "help": "where rows come from: a URL, a path that begins with /, ./ or ../, or "
-            "env:NAME to read it from the environment",
+            "help": "the source: a URL, a path that starts with /, ./ or ../, or env:NAME for "
+            "an environment variable that holds one",
             "execution": True,
             "metavar": "URL",
             "choices": (),
@@ -124,8 +124,8 @@ class CopySpec:
     target: str = field(
         repr=False,
         metadata={
-            "help": "where rows go: a URL, a path that begins with /, ./ or ../, or env:NAME to "
-            "read it from the environment",
+            "help": "the target: a URL, a path that starts with /, ./ or ../, or env:NAME for "
+            "an environment variable that holds one",
             "execution": True,
             "metavar": "URL",
             "choices": (),
@@ -133,104 +133,106 @@ class CopySpec:
     )
     table: str | None = option(
         None,
-        "the table to read; without a schema, the first in the source's search path; put a part "
-        "with a dot in double quotes; leave it out if --source leads to the rows themselves, as "
-        "with files",
+        "the table to read; without a schema, the first match in the source's search path. Put "
+        "a name that contains a dot in double quotes. Not needed if --source points to the rows "
+        "themselves, as with files",
         metavar="[SCHEMA.]NAME",
     )
     query: str | None = option(
-        None, "read the rows of this query instead of a table's", metavar="SQL"
+        None, "read the result of this query instead of a table", metavar="SQL"
     )
     target_table: str | None = option(
         None,
-        "the table to write; by default named as --table; without a schema, the first in the "
-        "target's search path, otherwise in the schema of --table; leave it out if --target leads "
+        "the table to write (default: the name of --table); without a schema, the first match "
+        "in the target's search path, else the schema of --table. Not needed if --target points "
         "to files",
         metavar="[SCHEMA.]NAME",
     )
     descendants: str | None = option(
         None,
-        "for a table that others inherit from: include or exclude their rows; included by default, "
-        "unless the same batch copies them by themselves",
+        "whether to read the rows of tables that inherit from the table (default: include, "
+        "unless the same batch copies those tables)",
         choices=DESCENDANTS,
     )
     where: str | None = option(
-        None, "copy only the rows for which this SQL condition holds", metavar="SQL"
+        None, "copy only rows that satisfy this SQL condition", metavar="SQL"
     )
     columns: tuple[str, ...] | None = option(
-        None, "copy only these columns, comma separated; all by default", metavar="A,B"
+        None, "copy only these columns, separated by commas (default: all)", metavar="A,B"
     )
     exclude_columns: tuple[str, ...] | None = option(
         None,
-        "copy all columns but these, comma separated; a name may be a pattern ('tmp_*')",
+        "copy all columns except these, separated by commas; a name may be a pattern ('tmp_*')",
         metavar="A,B",
     )
     set: tuple[str, ...] | None = option(
         None,
-        "columns that the source computes, by expressions in its own SQL, such as "
-        "'email=lower(email)'; the source need not have a column of that name; may be repeated",
+        "compute a column on the source with an SQL expression, such as 'email=lower(email)'; "
+        "the source need not have the column; repeatable",
         metavar="COLUMN=SQL",
     )
     mask: tuple[str, ...] | None = option(
         None,
-        "columns whose plain values do not leave the source: hash: their SHA-256; hmac:env:NAME: "
-        "their HMAC-SHA-256 with the key in that environment variable; null; last4: all but the "
-        "last four characters as *; year: the first of January. A name may be a pattern "
-        "('*email'); may be repeated",
+        "mask a column on the source, so that its plain values never leave it: hash (SHA-256), "
+        "hmac:env:NAME (HMAC-SHA-256 with the key in that environment variable), null, last4 "
+        "(all but the last four characters become *), year (January 1 of the year); a column "
+        "may be a pattern ('*email'); repeatable",
         metavar="COLUMN=MASK",
     )
     map: str = option(
         "name",
-        "match columns of source and target by name or by position",
+        "match source and target columns by name or by position",
         choices=MAPS,
     )
     strategy: str = option(
         "auto",
-        "how to cut the table; auto chooses, and says why; "
-        + "; ".join(f"{name} is another name for {of}" for name, of in ALIASES.items()),
+        "how to partition the table; auto chooses a strategy and says why; "
+        + "; ".join(f"{name} is an alias of {of}" for name, of in ALIASES.items()),
         metavar=f"{{{','.join(name for name in STRATEGIES if name not in ALIASES)}}}",
         choices=tuple(STRATEGIES),
     )
     key: str | None = option(
         None,
-        "the column that range, ntile and time cut by; for hash and values a column or an "
-        "expression",
+        "the column to partition by; for hash and values, a column or an expression",
         metavar="COLUMN",
     )
     values_query: str | None = option(
         None,
-        "a query on the source that lists the key's values, which saves a scan for them",
+        "a query on the source that returns the values of the key, which saves a scan of the table",
         metavar="SQL",
     )
     interval: str | None = option(
         None,
-        "the width of one time partition, such as '1 day' or '1 month'; chosen by default",
+        "with strategy time: the width of a partition, such as '1 day' or '1 month' (default: "
+        "chosen automatically)",
         metavar="INTERVAL",
     )
-    partitions: int | None = option(None, "how many partitions to aim for", metavar="N")
+    partitions: int | None = option(None, "aim for this many partitions", metavar="N")
     rows_per_partition: int | None = option(
-        None, "how many rows a partition should hold", metavar="N"
+        None, "aim for this many rows in each partition", metavar="N"
     )
     bytes_per_partition: int | None = option(
-        None, "how many bytes of the source a partition should hold, such as 64MB", metavar="SIZE"
+        None,
+        "aim for this many bytes of the source in each partition, such as 64MB",
+        metavar="SIZE",
     )
     degree: int | str = option(
         AUTO,
-        "how many streams at once; auto: soon one per CPU, then changed while that pays; "
-        "0: one per CPU, -n: CPUs divided by n",
+        "the number of concurrent streams: auto (one per CPU within a second, then adjusted "
+        "while more bytes move), 0 (one per CPU), or -N (CPUs divided by N)",
         execution=True,
         metavar="N",
     )
     max_rate: int | None = option(
         None,
-        "move at most so many bytes a second, over all streams, such as 50MB",
+        "cap the combined rate of all streams, in bytes per second, such as 50MB",
         execution=True,
         metavar="SIZE",
     )
     max_lag: float | None = option(
         None,
-        "for a source with standbys, or one that is a standby: use fewer streams, and then none, "
-        "while it lags longer than this, such as 30s",
+        "use fewer streams, and finally none, while replication lags by more than this, such as "
+        "30s; for a source that has standbys or is one",
         execution=True,
         metavar="DURATION",
     )
@@ -241,42 +243,41 @@ class CopySpec:
     )
     conflict_columns: tuple[str, ...] | None = option(
         None,
-        "for upsert, the columns of a unique key, comma separated; the primary key by default",
+        "with upsert: the columns of a unique key, separated by commas (default: the primary key)",
         metavar="A,B",
         of_mode=True,
     )
     incremental: str | None = option(
         None,
-        "with upsert: read only the rows that may have changed since the last run that ended well: "
-        "by row versions (xmin), which loses none, so that the target equals the source as of one "
-        "moment; or by a column that grows with each change, such as updated_at (of two, the "
-        "second counts where the first is NULL), with --lookback; or, of a source that is files, "
-        "those that were not there before (files). The first run reads all rows. "
-        "With truncate, recreate and swap, which read all rows: note in the target how far the "
-        "source was read, so that the next upsert reads only what has changed since; where that is "
-        "noted already, they do so without this option",
+        "with upsert: read only rows that may have changed since the last successful run. xmin: "
+        "by row version, which misses no change; COLUMN: by a column that grows with each "
+        "change, such as updated_at, with --lookback (a second column counts where the first is "
+        "NULL); files: only new files. The first run reads all rows. With truncate, recreate "
+        "and swap, which always read all rows: record how far the source was read, for the next "
+        "upsert to continue from; if a record exists, they update it even without this option",
         metavar="{xmin,files,COLUMN[,COLUMN]}",
         of_mode=True,
     )
     lookback: str | None = option(
         None,
-        "with --incremental COLUMN: also read rows whose column is this much less than the last "
-        "run's greatest value: a duration such as 10m or 2d, for numbers a number. Longer than any "
-        "transaction lasts that writes the table; 0 where the plan says that the column is proven",
+        "with --incremental COLUMN: also read rows whose column is up to this far below the "
+        "last run's greatest value: a duration such as 10m or 2d, or a number for a column of "
+        "numbers. Choose more than the longest transaction that writes the table takes; 0 is "
+        "safe if the plan says that the column is proven",
         metavar="DURATION",
         of_mode=True,
     )
     null_cursor: str = option(
         "refuse",
-        "with --incremental COLUMN: rows without a value are an error (refuse), or read by each "
-        "run (include)",
+        "with --incremental COLUMN: reject rows whose column is NULL (refuse), or read them in "
+        "every run (include)",
         choices=NULL_CURSORS,
         of_mode=True,
     )
     max_ahead: float = option(
         86_400.0,
-        "with --incremental COLUMN: a time further ahead of the source's clock than this is an "
-        "error; 0 allows any: such rows are read by each run",
+        "with --incremental COLUMN: fail if a time is further ahead of the source's clock than "
+        "this; 0 allows any time, and every run reads such rows again",
         metavar="DURATION",
         execution=True,
         planned=True,
@@ -284,18 +285,17 @@ class CopySpec:
     )
     atomic: str | None = option(
         None,
-        "with upsert and replace: gather the rows in a stage beside the target, and merge all of "
-        "them, or put them in the place of those that the partitions select, in one transaction, "
-        "so that readers see the target as before or as after, and nothing between: those of a "
-        "table, as --incremental does in any case; or those of all tables of a batch, all or none, "
-        "so that foreign keys between them hold",
+        "with upsert and replace: collect rows in a stage beside the target and apply them in "
+        "one transaction, so that readers see all changes at once. table: one transaction for "
+        "each table, as always with --incremental; batch: one for all tables of a batch, so "
+        "that foreign keys between them hold",
         choices=ATOMIC,
         of_mode=True,
     )
     atomic_limit: str | None = option(
         None,
-        "with upsert and --incremental: above this many rows, such as 50000000, or bytes of the "
-        "source, such as 20GiB, do not gather and merge",
+        "with upsert and --incremental: do not merge more rows (such as 50000000) or bytes of "
+        "the source (such as 20GiB) than this in one transaction",
         metavar="LIMIT",
         execution=True,
         planned=True,
@@ -303,8 +303,8 @@ class CopySpec:
     )
     above_atomic_limit: str = option(
         SWAP,
-        "above --atomic-limit: swap reads all rows into a table beside the target, which then "
-        "takes its place; fail",
+        "above --atomic-limit: load all rows into a new table that replaces the target's "
+        "(swap), or fail",
         choices=ABOVE_ATOMIC_LIMIT,
         execution=True,
         planned=True,
@@ -312,23 +312,23 @@ class CopySpec:
     )
     deletes: str = option(
         IGNORE,
-        "with --incremental or --atomic: rows that the source has no more stay (ignore), are "
-        "deleted (hard), or get the time in a column (soft, deleted_at by default), which is "
-        "cleared when they come back",
+        "with --incremental or --atomic: keep rows that the source no longer has (ignore), "
+        "delete them (hard), or set a timestamp column, deleted_at by default, which is cleared "
+        "if the row comes back (soft)",
         metavar="{ignore,hard,soft[:COLUMN]}",
         of_mode=True,
     )
     max_deletes: str = option(
         MOST_DELETED,
-        "with --deletes: fail, and change nothing, if more than this share of the target's rows "
-        "would go, and more rows than the number after the comma",
+        "with --deletes: fail without changing anything if more than this share of the target's "
+        "rows would be deleted, and more rows than the number after the comma",
         metavar="SHARE[,ROWS]",
         execution=True,
         of_mode=True,
     )
     full_every: float | None = option(
         None,
-        "with --incremental: read all rows if that was last done longer ago than this, such as 7d",
+        "with --incremental: read all rows if the last full read is older than this, such as 7d",
         metavar="DURATION",
         execution=True,
         planned=True,
@@ -336,8 +336,8 @@ class CopySpec:
     )
     on_target_changed: str = option(
         "full",
-        "with --incremental, if the target's table is not what the last run left (made anew, "
-        "emptied, more or fewer rows): full reads all rows; fail",
+        "with --incremental: if the target's table has changed since the last run (recreated, "
+        "emptied, rows added or removed), read all rows (full), or fail",
         choices=ON_TARGET_CHANGED,
         execution=True,
         planned=True,
@@ -345,47 +345,46 @@ class CopySpec:
     )
     on_drift: str = option(
         FAIL_ON_DRIFT,
-        "if the columns of the source and of a target's table that is there have parted: fail; "
-        "ignore, which copies those that both have; or the changes that may be made in the target, "
-        "such as add,widen,rename",
+        "if the columns of the source and of an existing target have diverged: fail; copy only "
+        "the columns that both have (ignore); or apply these changes to the target, such as "
+        "add,widen,rename",
         metavar="fail|ignore|LIST",
         execution=True,
         planned=True,
     )
     watermark: str | None = option(
         None,
-        "with --incremental: the name under which the target keeps how far the source was read; by "
-        "default the names of both tables",
+        "with --incremental: the name of the watermark, which records in the target how far the "
+        "source was read (default: the names of both tables)",
         metavar="NAME",
         of_mode=True,
     )
     schema_only: bool = option(
         False,
-        "make the target's table as the source's is, with keys, indexes and what else surrounds "
-        "rows, and copy no rows; one that is there is kept, and an error, unless --mode recreate "
-        "drops it",
+        "create the target's table like the source's, with keys, indexes and the like, and copy "
+        "no rows; an existing table is kept and is an error, unless --mode recreate drops it",
     )
     data_only: bool = option(
         False,
-        "copy rows into tables that are there, and make none; foreign keys between tables of the "
-        "batch are dropped before the first row and restored after the last one",
+        "copy rows into existing tables and create none; foreign keys between the tables of a "
+        "batch are dropped before the first row and restored after the last",
     )
     indexes: str = option(
         "keep",
-        "keep: the target's indexes grow with the rows; defer: drop them before the load and build "
-        "them again after it, side by side",
+        "keep: maintain the target's indexes during the load; defer: drop them before the load "
+        "and rebuild them in parallel after it",
         choices=INDEXES,
         of_mode=True,
     )
     unlogged: bool = option(
         False,
-        "load without write-ahead log, and set the table logged at the end; a crash of the target "
-        "in between empties it, and the run starts over",
+        "load without write-ahead log, and make the table logged at the end; if the target "
+        "crashes in between, the table is emptied and the run starts over",
         of_mode=True,
     )
     partitioning: bool = option(
         False,
-        "for recreate, partition the target like the source; otherwise it is a plain table",
+        "with recreate: partition the target like the source, instead of creating a plain table",
         of_mode=True,
     )
     allow_ddl: bool = option(
@@ -394,142 +393,147 @@ class CopySpec:
     )
     sequences: str = option(
         "set",
-        "set: sequences of the target's columns continue after the source's last value, or after "
-        "the rows if the source has no sequence; keep: leave them as they are",
+        "set: continue the sequences of the target's columns after the source's last value, or "
+        "after the greatest value copied if the source has no sequence; keep: leave them "
+        "unchanged",
         choices=SEQUENCES,
     )
     types: tuple[str, ...] | None = option(
         None,
-        "column types of a table that the copy creates between unlike systems, in the target's "
-        "own notation, such as 'a=bigint, b=numeric(12,2)', for files in Arrow's, such as "
-        "'a=int64, b=decimal128(12,2)'; by default types that fit. A name may be a pattern "
-        "('*_at'), or 'source:' and a type of the source's ('source:tinyint(1)')",
+        "types for the columns of a table created on another kind of system, in the target's "
+        "notation ('a=bigint, b=numeric(12,2)'), for files in Arrow's ('a=int64, "
+        "b=decimal128(12,2)'); by default types that fit. A name may be a pattern ('*_at'), or "
+        "a type of the source ('source:tinyint(1)')",
         metavar="NAME=TYPE,...",
     )
     arrays: str = option(
         "refuse",
-        "array columns of a table that the copy creates in a system without arrays: refuse: an "
-        "error before anything is made; json: write them as JSON",
+        "array columns of a table created on a system without arrays: fail before anything is "
+        "created (refuse), or write them as JSON (json)",
         choices=ARRAYS,
     )
     enums: str = option(
         "check",
-        "columns of an enum type in a table that the copy creates in another system: check: the "
-        "target's own form of enums where types are written with the column, else a text with a "
-        "check; type: an enum type where the target has those; text: a text that takes any value",
+        "enum columns of a table created on another kind of system: the target's own enum if it "
+        "is declared with the column, else text with a check constraint (check); a separate "
+        "enum type if the target has them (type); or unconstrained text (text)",
         choices=ENUMS,
     )
     order_by: tuple[str, ...] | None = option(
         None,
-        "columns by which a table that the copy creates keeps its rows ordered, comma separated; "
-        "by default the source's primary key",
+        "the columns by which a created table keeps its rows sorted, separated by commas "
+        "(default: the source's primary key)",
         metavar="A,B",
     )
     partition_by: tuple[str, ...] | None = option(
         None,
-        "for files, the columns whose values name the folders, comma separated",
+        "for files: the columns whose values name the folders, separated by commas",
         metavar="A,B",
     )
     file_size: int | None = option(
         None,
-        "for files, start a new one after so many bytes, such as 256MB; by default one for each "
-        "partition, up to 1GB",
+        "for files: start a new file after this many bytes, such as 256MB (default: one for "
+        "each partition, up to 1GB)",
         metavar="SIZE",
     )
     row_group_size: int | None = option(
-        None, "for files, rows in a row group; 122,880 by default", metavar="N"
+        None, "for files: the number of rows in a row group (default: 122,880)", metavar="N"
     )
     compression: str | None = option(
-        None, "for files, the compression; zstd by default", choices=COMPRESSIONS
+        None, "for files: the compression codec (default: zstd)", choices=COMPRESSIONS
     )
     snapshot: str = option(
         "shared",
-        "shared: all partitions are read as of the same moment; none: each as of its own",
+        "shared: read all partitions as of the same moment; none: each as of its own",
         choices=SNAPSHOTS,
     )
     on_snapshot_lost: str | None = option(
         None,
-        "when the shared snapshot is lost: fail; restart the copy from scratch (not with append); "
-        "accept: read the rest with a new one; by default restart where rows are merged at the "
-        "end (--incremental, --atomic), else fail",
+        "if the shared snapshot is lost: fail; start the copy over (restart; not with append); "
+        "or read the remaining partitions with a new snapshot (accept). By default restart if "
+        "rows are merged at the end (--incremental, --atomic), else fail",
         execution=True,
         choices=ON_SNAPSHOT_LOST,
     )
     accept_moving_rows: bool = option(
         False,
-        "allow blocks without a snapshot: rows updated meanwhile may be lost or doubled",
+        "allow strategy blocks without a shared snapshot, although rows updated during the copy "
+        "may be missed or copied twice",
     )
     attempts: int = option(
-        5, "how often to try a partition when errors are transient", execution=True, metavar="N"
+        5,
+        "how many times to try a partition whose errors are transient",
+        execution=True,
+        metavar="N",
     )
     on_error: str = option(
         "stop",
-        "after a partition has failed permanently: start no others, or continue with them",
+        "once a partition fails permanently: stop, or continue with the rest",
         execution=True,
         choices=ON_ERROR,
     )
     verify: str = option(
         "none",
-        "once every partition is committed, compare both sides while the snapshot is held: row "
-        "counts, or checksums of values; a difference fails the run, and prevents a swap",
+        "once every partition is committed, compare source and target while the snapshot is "
+        "held, by row counts or by checksums of the values; a difference fails the run, and "
+        "prevents a swap",
         execution=True,
         choices=VERIFY,
     )
     check_partitions: str = option(
         "auto",
-        "once every partition is committed, compare their rows with one count of all rows in the "
-        "same snapshot, which finds partitions that overlap or miss rows: auto: where the key is a "
-        "text, an expression, or of another type that is compared in more than one way; always; "
-        "never. --verify compares them in any case",
+        "once every partition is committed, compare their row counts with a count of all rows "
+        "in the same snapshot, which finds overlaps and gaps. auto: only if the key is a text, "
+        "an expression, or of another type that can be compared in more than one way. --verify "
+        "always compares them",
         execution=True,
         choices=CHECK_PARTITIONS,
     )
     stall_timeout: float = option(
         600.0,
-        "end and retry an attempt after so long without any bytes moving, such as 90s or 10m; "
-        "0: never",
+        "retry an attempt when no bytes have moved for this long, such as 90s or 10m; 0: never",
         execution=True,
         metavar="DURATION",
     )
     grace: float = option(
         10.0,
-        "how long to wait for an older attempt of the same partition, or another session of the "
-        "same run, that is in the way and makes no progress, before ending its session in the "
-        "target",
+        "how long to wait for an older attempt or another session of the run that is in the way "
+        "and makes no progress, before ending its session in the target",
         execution=True,
         metavar="DURATION",
     )
     snapshot_warn_after: float = option(
         3600.0,
-        "warn when the snapshot has been held on the source for so long; 0: never",
+        "warn when the source has held the snapshot for this long; 0: never",
         execution=True,
         metavar="DURATION",
     )
     give_way_after: float | None = option(
         None,
-        "end the run, to be resumed, once somebody's statement (ALTER TABLE, DROP) has waited this "
-        "long for the snapshot to let go of the source's table, such as 60s; by default the run "
-        "says who waits, and carries on",
+        "stop the run, to be resumed later, once another session's statement (ALTER TABLE, "
+        "DROP) has waited this long for the snapshot to release the source's table, such as 60s "
+        "(default: report who waits, and continue)",
         execution=True,
         metavar="DURATION",
     )
     show_values: str | None = option(
         None,
-        "values of rows in messages, and texts as bounds of partitions: never, or errors, which "
-        "shows them; by default as PENSTOCK_SHOW_VALUES says, else errors on a terminal, never "
-        "elsewhere",
+        "whether messages show values of rows, and partition bounds that are texts: never, or "
+        "errors (show them). By default as PENSTOCK_SHOW_VALUES says, else errors on a terminal "
+        "and never elsewhere",
         execution=True,
         choices=SHOW_VALUES,
     )
     run_id: str | None = option(
         None,
-        "the run's name; generated by default; the same name and options continue that run",
+        "the run's name (default: generated); repeating a command with the same name and "
+        "options continues that run",
         execution=True,
         planned=True,
         metavar="RUN_ID",
     )
     control_schema: str = option(
-        "penstock", "the target's schema for run and commit records", metavar="NAME"
+        "penstock", "the target's schema for runs and commit records", metavar="NAME"
     )
 
     def __post_init__(self) -> None:
@@ -556,9 +560,10 @@ class CopySpec:
     def check_table_names(self, *, source: bool | None, target: bool | None) -> None:
         """Check that tables are named at the ends that need a name, and only there.
 
-        Parameters:
-            source, target: whether that end's URL leads to the rows themselves, so that it takes no
-                table name; None if not known yet.
+        Args:
+            source: whether the source's URL leads to the rows themselves, so that it takes no table
+                name; None if unknown.
+            target: whether the target's URL leads to the rows themselves; None if unknown.
 
         Raises:
             UsageError: a table name is missing, or is specified where none is allowed.
@@ -583,18 +588,22 @@ class CopySpec:
 
     @property
     def route(self) -> Route:
+        """The source's and the target's table, and the rows to copy."""
         return part_of(Route, self)
 
     @property
     def cutting(self) -> Cutting:
+        """The options that partition the table."""
         return part_of(Cutting, self)
 
     @property
     def loading(self) -> Loading:
+        """The options that load the target."""
         return part_of(Loading, self)
 
     @property
     def nightly(self) -> Nightly:
+        """The options of incremental loads."""
         return part_of(Nightly, self)
 
     @property
@@ -668,6 +677,7 @@ class CopySpec:
 
     @property
     def table_ref(self) -> TableRef:
+        """The source's table, which must be named."""
         assert self.table is not None
         return TableRef.parse(self.table, "--table")
 
@@ -694,24 +704,25 @@ class CopySpec:
         pairs = [written.partition("=") for written in self.types or ()]
         for name, separator, kind in pairs:
             if not (name.strip() and separator and kind.strip()):
-                found = name + separator + kind
-                raise UsageError(f"--types: expected NAME=TYPE for each column, found {found!r}")
+                pair = name + separator + kind
+                raise UsageError(f"--types: expected NAME=TYPE for each column, found {pair!r}")
         return {name.strip(): kind.strip() for name, _, kind in pairs}
 
     @property
     def writing(self) -> dict[str, Any]:
         """The options that are set for writing files and for creating the table."""
-        found = {
+        options = {
             "order_by": list(self.order_by) if self.order_by else None,
             "partition_by": list(self.partition_by) if self.partition_by else None,
             "file_size": self.file_size,
             "row_group_size": self.row_group_size,
             "compression": self.compression,
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in options.items() if value is not None}
 
     @property
     def patience(self) -> Patience:
+        """The time to wait for sessions that block, or make no progress."""
         return Patience(self.grace, self.stall_timeout)
 
     @property
@@ -743,8 +754,8 @@ class CopySpec:
         """Return how this spec selects differently from a stored one, one line per option."""
         mine = self.stored()
         return [
-            f"{flag_of(item.name)}: the run has {stored.get(item.name)!r}, "
-            f"found {mine[item.name]!r}"
+            f"{flag_of(item.name)}: the run has {stored.get(item.name)!r}, found "
+            f"{mine[item.name]!r}"
             for item in fields(self)
             if not item.metadata["execution"]
             and not _is_same(item.name, mine[item.name], stored.get(item.name))
@@ -754,12 +765,13 @@ class CopySpec:
     def from_stored(cls, stored: Mapping[str, Any], source: str, target: str) -> CopySpec:
         """Return the spec of a stored form, the inverse of `stored`, with connections added.
 
-        Parameters:
-            stored: the stored form.
-            source, target: the connections, as URLs or references.
+        Args:
+            stored: the stored form, as `stored` returns it; options of later versions are ignored.
+            source: the source's connection, as a URL or a reference.
+            target: the target's connection, as a URL or a reference.
         """
-        known = {item.name for item in fields(cls)}
-        raw = {name: value for name, value in stored.items() if name in known}
+        names = {item.name for item in fields(cls)}
+        raw = {name: value for name, value in stored.items() if name in names}
         return cls(**{**raw, "source": source, "target": target})
 
     @classmethod
@@ -784,16 +796,17 @@ def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
     Raises:
         UsageError: an unknown option, or a value of the wrong type.
     """
-    known = {item.name: item for item in fields(CopySpec)}
+    options_by_name = {item.name: item for item in fields(CopySpec)}
     options: dict[str, Any] = {}
     for written, value in raw.items():
         name = written.replace("-", "_")
-        if name not in known:
+        if name not in options_by_name:
             raise UsageError(
-                f"{origin}: unknown option {written!r}; known: {', '.join(sorted(known))}"
+                f"{origin}: unknown option {written!r}; expected one of "
+                f"{', '.join(sorted(options_by_name))}"
             )
         try:
-            options[name] = coerce(name, str(known[name].type), value)
+            options[name] = coerce(name, str(options_by_name[name].type), value)
         except UsageError as error:
             raise UsageError(f"{origin}: {error.message}") from None
     return options

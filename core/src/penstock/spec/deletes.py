@@ -35,8 +35,9 @@ class MostDeleted:
     floor: int
     """The number of rows that may be deleted in any case."""
 
-    def allows(self, gone: int, rows: int) -> bool:
-        return gone <= max(self.floor, self.share * rows)
+    def allows(self, deletions: int, rows: int) -> bool:
+        """Whether a number of deletions is allowed in a table with a number of rows."""
+        return deletions <= max(self.floor, self.share * rows)
 
 
 def parse_deletes(text: str) -> Deletes:
@@ -57,10 +58,10 @@ def parse_most_deleted(text: str) -> MostDeleted:
     Raises:
         UsageError: the text is not a percentage, with or without a number of rows.
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*(?:,\s*([\d_]+)\s*)?", text)
-    if found is None or float(found[1]) > 100:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*(?:,\s*([\d_]+)\s*)?", text)
+    if match is None or float(match[1]) > 100:
         raise UsageError(
-            "--max-deletes: expected a percentage of the target's rows, and after a comma how many "
-            f"rows may go in any case, such as 5%,1000; found {text!r}"
+            "--max-deletes: expected a percentage of the target's rows and, after a comma, a "
+            f"number of rows that is always allowed, such as 5%,1000; found {text!r}"
         )
-    return MostDeleted(float(found[1]) / 100, int(found[2] or 0))
+    return MostDeleted(float(match[1]) / 100, int(match[2] or 0))

@@ -12,6 +12,8 @@ FAIL, IGNORE = "fail", "ignore"
 
 @dataclass(frozen=True, slots=True)
 class OnDrift:
+    """The parsed value of `on_drift`."""
+
     ignores: bool
     """Whether to copy only the columns that both sides have."""
     makes: frozenset[str]
@@ -29,7 +31,7 @@ def parse_on_drift(text: str) -> OnDrift:
         return OnDrift(words == [IGNORE], frozenset())
     if not set(words) <= {ADD, WIDEN, RENAME}:
         raise UsageError(
-            f"--on-drift: expected {FAIL}, {IGNORE}, or some of {', '.join(KINDS)} with commas in "
-            f"between; found {text!r}"
+            f"--on-drift: expected {FAIL}, {IGNORE}, or some of {', '.join(KINDS)}, separated by "
+            f"commas; found {text!r}"
         )
     return OnDrift(ignores=False, makes=frozenset(words))

@@ -18,6 +18,6 @@ def check_run_id(run_id: str) -> None:
     """Raise `UsageError` unless the id fits into an application_name."""
     if _RUN_ID.fullmatch(run_id) is None:
         raise UsageError(
-            f"run id: expected 1 to {MAX_RUN_ID} letters, digits or any of _.+- (starting with "
-            f"a letter or digit), found {run_id!r}"
+            f"run id: expected 1 to {MAX_RUN_ID} letters, digits or any of _.+- (starting with a "
+            f"letter or digit), found {run_id!r}"
         )

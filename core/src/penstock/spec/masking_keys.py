@@ -35,18 +35,18 @@ def session_values(
         UsageError: a variable is not set.
         PlanningError: a variable holds a different key from the one the run was planned with.
     """
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for planned in {pair.key for pair in pairs if pair.key is not None}:
         key = _key(planned.variable, environ)
         if _proof(key) != planned.proof:
             raise PlanningError(
-                f"--mask: environment variable {planned.variable!r} has another key than the run "
-                "was planned with; set that one, or start a new run"
+                f"--mask: the key in environment variable {planned.variable!r} is not the one "
+                "that the run was planned with; set that key, or start a new run"
             )
         block = (hashlib.sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
-        found[inner(planned)] = bytes(byte ^ _INNER for byte in block).hex()
-        found[outer(planned)] = bytes(byte ^ _OUTER for byte in block).hex()
-    return found
+        keys[inner(planned)] = bytes(byte ^ _INNER for byte in block).hex()
+        keys[outer(planned)] = bytes(byte ^ _OUTER for byte in block).hex()
+    return keys
 
 
 def inner(key: MaskingKey) -> str:
@@ -60,10 +60,10 @@ def outer(key: MaskingKey) -> str:
 
 
 def _key(variable: str, environ: Mapping[str, str]) -> bytes:
-    found = environ.get(variable)
-    if not found:
+    key = environ.get(variable)
+    if not key:
         raise UsageError(f"--mask: environment variable {variable!r} is not set")
-    return found.encode("utf-8", "surrogateescape")
+    return key.encode("utf-8", "surrogateescape")
 
 
 def _proof(key: bytes) -> str:

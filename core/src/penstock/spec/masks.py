@@ -19,6 +19,8 @@ _KEY = re.compile(rf"{HMAC}:env:([A-Za-z_][A-Za-z0-9_]*)")
 
 @dataclass(frozen=True, slots=True)
 class Mask:
+    """A mask of a column's values."""
+
     kind: str
     variable: str = ""
     """The environment variable that holds the key of an HMAC."""
@@ -28,6 +30,7 @@ class Mask:
 
 
 def is_pattern(name: str) -> bool:
+    """Whether a column's name contains wildcards."""
     return "*" in name or "?" in name
 
 
@@ -52,7 +55,7 @@ def split_rules(value: object, flag: str) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
-        raise UsageError(f"{flag}: expected COLUMN=..., comma separated; found {value!r}")
+        raise UsageError(f"{flag}: expected COLUMN=..., separated by commas; found {value!r}")
     return tuple(part.strip() for text in value for part in _parts(text))
 
 
@@ -92,30 +95,30 @@ def parse_masks(rules: Sequence[str] | None) -> dict[str, Mask]:
     Raises:
         UsageError: a rule is malformed, or a column has two.
     """
-    found = {}
+    masks = {}
     for column, text in _by_column(rules, "--mask", f"COLUMN={'|'.join(KINDS)}").items():
         key = _KEY.fullmatch(text)
         if key is None and text not in (HASH, NULL, LAST4, YEAR):
             # Not shown: the user may have written a key here.
-            what = f" and {HMAC}:, but no name of a variable" if text.startswith(HMAC) else ""
+            what = f" and {HMAC}: without the name of a variable" if text.startswith(HMAC) else ""
             raise UsageError(
                 f"--mask {column}: expected one of {', '.join(KINDS)}; found something else{what}"
             )
-        found[column] = Mask(HMAC, key[1]) if key else Mask(text)
-    return found
+        masks[column] = Mask(HMAC, key[1]) if key else Mask(text)
+    return masks
 
 
 def _by_column(rules: Sequence[str] | None, flag: str, form: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    by_column: dict[str, str] = {}
     for rule in rules or ():
         name, separator, text = rule.partition("=")
         name, text = _unquoted(name.strip()), text.strip()
         if not (name and separator and text):
-            raise UsageError(f"{flag}: expected {form} for each column, found {name!r} alone")
-        if name in found:
+            raise UsageError(f"{flag}: expected {form} for each column, found only {name!r}")
+        if name in by_column:
             raise UsageError(f"{flag}: expected each column once, found {name!r} twice")
-        found[name] = text
-    return found
+        by_column[name] = text
+    return by_column
 
 
 def _unquoted(name: str) -> str:

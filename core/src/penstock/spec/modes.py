@@ -88,22 +88,22 @@ class Mode:
 
 
 APPEND = Mode("append", "add rows")
-TRUNCATE = Mode("truncate", "empty the target once, then add", truncates=True)
+TRUNCATE = Mode("truncate", "empty the target, then add rows", truncates=True)
 REPLACE = Mode(
     "replace",
-    "delete what each partition selects and load it, in one transaction",
+    "delete the rows that each partition selects and load its rows, in one transaction",
     deletes_by_partition=True,
 )
-UPSERT = Mode(
-    "upsert", "insert rows whose key is new, update those that differ", merges_by_key=True
-)
-RECREATE = Mode("recreate", "drop the target and make it like the source", recreates=True)
+UPSERT = Mode("upsert", "insert new keys, and update rows that differ", merges_by_key=True)
+RECREATE = Mode("recreate", "drop the target and create it like the source", recreates=True)
 SWAP = Mode(
-    "swap", "build a new table beside the target, and rename it at the end", builds_beside=True
+    "swap",
+    "load a new table beside the target, and rename it into place at the end",
+    builds_beside=True,
 )
 ATTACH = Mode(
     "attach",
-    "load each partition into a table of its own, and attach it to the partitioned target",
+    "load each partition into a table of its own, and attach that to the partitioned target",
     attaches=True,
 )
 
@@ -115,7 +115,7 @@ MODES: Mapping[str, Mode] = {
 
 MERGE = Mode(
     "upsert",
-    "gather rows in a stage, and upsert all of them in one transaction",
+    "gather rows in a stage, and upsert them in one transaction",
     builds_beside=True,
     merges_at_end=True,
 )
@@ -124,7 +124,7 @@ MERGE = Mode(
 
 REPLACE_AT_END = Mode(
     "replace",
-    "gather rows in a stage, delete what the partitions select, and load it, in one transaction",
+    "gather rows in a stage, then replace what the partitions select in one transaction",
     builds_beside=True,
     merges_at_end=True,
     deletes_by_partition=True,

@@ -36,7 +36,7 @@ def check_lookback(text: str) -> None:
 def check_unit(text: str, tag: str, column: str) -> None:
     """Check that a lookback suits a column's type.
 
-    Parameters:
+    Args:
         text: the lookback.
         tag: the tag of the column's type; see `Bound`.
         column: the column's name, for the message.
@@ -81,8 +81,9 @@ def number_back(text: str, column: str) -> Decimal:
 def required_lookback(columns: str) -> UsageError:
     """Return the error for a load by column without a lookback."""
     return UsageError(
-        f"--incremental {columns}: expected {FLAG}: a row whose transaction began before a run and "
-        "committed after it has an earlier value than the run's greatest, and would never arrive. "
-        f"Pass {FLAG} 1h (longer than any transaction that writes the table; rows are read again, "
-        f"and merged), or for a column of numbers {FLAG} 1000; or {FLAG} 0 to look back at nothing"
+        f"--incremental {columns}: expected {FLAG}: a row whose transaction starts before a run "
+        "and commits after it may have a lower value than the run's greatest, and would be "
+        f"missed. Pass {FLAG} 1h (longer than any transaction that writes the table; rows read "
+        f"again are merged) or, for a column of numbers, {FLAG} 1000; or {FLAG} 0 to look back "
+        "at nothing"
     )

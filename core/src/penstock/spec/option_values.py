@@ -39,13 +39,14 @@ _NAMES = re.compile(rf"(?:{_QUOTED}|{_BARE})(?:,(?:{_QUOTED}|{_BARE}))*")
 
 
 def flag_of(name: str) -> str:
+    """Return the command line option of a field of `CopySpec`."""
     return "--" + name.replace("_", "-")
 
 
 def coerce(name: str, kind: str, value: Any) -> Any:
     """Convert an option's value from a file or a command line to the option's type.
 
-    Parameters:
+    Args:
         name: the option's name.
         kind: the type of the field, as its annotation is written.
         value: the value to convert.
@@ -83,8 +84,8 @@ def coerce(name: str, kind: str, value: Any) -> Any:
             raise UsageError(f"{flag}: expected a whole number, found {value!r}") from None
     if not isinstance(value, str):
         # The value may contain a secret.
-        found = type(value).__name__ if name in ("source", "target") else repr(value)
-        raise UsageError(f"{flag}: expected a string, found {found}")
+        shown = type(value).__name__ if name in ("source", "target") else repr(value)
+        raise UsageError(f"{flag}: expected a string, found {shown}")
     return value
 
 
@@ -96,8 +97,8 @@ def split_names(text: str, flag: str) -> tuple[str, ...]:
     """
     if _NAMES.fullmatch(text) is None:
         raise UsageError(
-            f"{flag}: expected names separated by commas, in double quotes if a name contains a "
-            f"comma; found {text!r}"
+            f"{flag}: expected names separated by commas, with a name that contains a comma in "
+            f"double quotes; found {text!r}"
         )
     parts = [part.strip() for part in _NAME_OF_LIST.findall(text)]
     return tuple(part[1:-1].replace('""', '"') if part.startswith('"') else part for part in parts)
@@ -111,16 +112,37 @@ def _split_types(value: Any) -> tuple[str, ...]:
         value = re.split(r",(?![^(]*\))", value)
     # Options of a batch are read before those of its tables.
     if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
-        raise UsageError(f"--types: expected NAME=TYPE, comma separated; found {value!r}")
+        raise UsageError(f"--types: expected NAME=TYPE, separated by commas; found {value!r}")
     return tuple(part.strip() for part in value)
 
 
 def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Check that an option has an allowed value.
+
+    Args:
+        name: the option's field in `CopySpec`.
+        value: the value.
+        allowed: the allowed values.
+
+    Raises:
+        UsageError: the value is not allowed.
+    """
     if value not in allowed:
         raise UsageError(f"{flag_of(name)}: expected one of {', '.join(allowed)}; found {value!r}")
 
 
 def check_within(name: str, value: int | None, least: int, most: int) -> None:
+    """Check that a number is within bounds.
+
+    Args:
+        name: the option's field in `CopySpec`.
+        value: the number; None is always allowed.
+        least: the lower bound, inclusive.
+        most: the upper bound, inclusive.
+
+    Raises:
+        UsageError: the number is out of bounds.
+    """
     if value is None or least <= value <= most:
         return
     expected = f"at least {least}" if value < least else f"at most {most}"

@@ -70,7 +70,7 @@ def _path_url(path: str) -> str:
 def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> str:
     """Return the URL that a reference stands for.
 
-    Parameters:
+    Args:
         reference: a URL, a path or ``env:NAME``.
         environ: the environment.
         flag: the option, for the message.
@@ -90,7 +90,7 @@ def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> 
         url = environ[name]
     if not _SCHEME.fullmatch(url.partition("://")[0]) or "://" not in url:
         raise UsageError(
-            f"{flag}: expected a URL such as scheme://user@host/database, a path that begins with "
-            "/, ./ or ../, or env:NAME; found a string without a scheme"
+            f"{flag}: expected a URL such as scheme://user@host/database, a path that starts "
+            "with /, ./ or ../, or env:NAME; found a string without a scheme"
         )
     return url

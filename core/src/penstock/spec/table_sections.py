@@ -30,7 +30,7 @@ _BY_COLUMN = (*RULES, "types")
 class Section:
     """A section: a table or a pattern, and the options of what it matches.
 
-    Parameters:
+    Args:
         pattern: a pattern of ``SCHEMA.NAME``; for a query, the name of the target's table.
         options: by the names of `CopySpec`, with values of their types.
         skip: whether the tables are left out; None if the section does not say.
@@ -44,6 +44,7 @@ class Section:
 
     @property
     def is_query(self) -> bool:
+        """Whether the section copies a query's result."""
         return "query" in self.options
 
     @property
@@ -65,7 +66,7 @@ class Section:
 class Matching:
     """A lookup of the sections that match a table, fast for sections that name one table.
 
-    Parameters:
+    Args:
         searched: returns a pattern with each schema of the search path, if it has none.
     """
 
@@ -82,16 +83,17 @@ class Matching:
                 self._patterns.append((section, searched(section.pattern)))
 
     def of(self, table: TableRef) -> list[Section]:
+        """Return the sections that match a table."""
         texts = {f"{table.schema}.{table.name}", str(table)}
-        found = [section for text in texts for section in self._named.get(text, ())]
+        sections = [section for text in texts for section in self._named.get(text, ())]
         for section, patterns in self._patterns:
             if any(
                 text == pattern or fnmatchcase(text, pattern)
                 for text in texts
                 for pattern in patterns
             ):
-                found.append(section)
-        return found
+                sections.append(section)
+        return sections
 
 
 def read_sections(
@@ -99,7 +101,7 @@ def read_sections(
 ) -> tuple[Section, ...]:
     """Read the sections of a file.
 
-    Parameters:
+    Args:
         raw: the sections as written, by pattern.
         origin: the file, for messages.
         forbidden: options that belong to the whole batch.
@@ -130,12 +132,16 @@ def read_sections(
             name = key.replace("-", "_")
             if name in of_batch:
                 raise UsageError(
-                    f"{at(key)}: {key} applies to the whole batch: move it above the sections"
+                    f"{at(key)}: {key} applies to the whole batch; move it above the sections"
                 )
             if name == "table":
-                raise UsageError(f"{at(key)}: {key}: the section's own name says which table")
+                raise UsageError(
+                    f"{at(key)}: {key}: the section's name already names the table; omit {key}"
+                )
             if name in options or (name == SKIP and skip is not None):
-                raise UsageError(f"{at(key)}: {key} appears twice, with '-' and with '_'")
+                raise UsageError(
+                    f"{at(key)}: {key} appears twice, with '-' and with '_'; keep one of them"
+                )
             if name == SKIP:
                 if not isinstance(value, bool):
                     raise UsageError(f"{at(key)}: skip: expected true or false, found {value!r}")
@@ -146,7 +152,7 @@ def read_sections(
         for name in ("query", "target_table"):
             if name in options and not section.is_name:
                 raise UsageError(
-                    f"{at(name)}: {name} belongs to one table: expected a name without wildcards"
+                    f"{at(name)}: {name} applies to one table: expected a name without wildcards"
                 )
         sections.append(section)
     return tuple(sections)
@@ -155,7 +161,7 @@ def read_sections(
 def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
     """Return an option under its name in `CopySpec`, with its value checked by itself.
 
-    Parameters:
+    Args:
         key: the option's name, as written.
         value: its value, as written.
         place: where it is written, for messages.
@@ -163,14 +169,14 @@ def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
     Raises:
         UsageError: the option is invalid; the message names the place and the key.
     """
-    found = read_options({key: value}, place)
-    ((name, read),) = found.items()
+    options = read_options({key: value}, place)
+    ((name, read),) = options.items()
     if choices := _FIELDS[name].metadata["choices"]:
         try:
             check_one_of(name, read, choices)
         except UsageError as error:
             raise UsageError(f"{place}: {error.message}") from None
-    return found
+    return options
 
 
 def layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,7 +204,7 @@ def options_of(
 ) -> tuple[dict[str, Any], bool]:
     """Return the options of a table, and whether it is left out.
 
-    Parameters:
+    Args:
         table: its name, for messages.
         matching: the sections that match it.
         defaults: options that apply below all sections.
@@ -216,22 +222,24 @@ def options_of(
     options, skip = dict(defaults), False
     for number, level in enumerate(levels):
         # Contradictions do not matter where a more exact section overrides them.
-        above = {name for later in levels[number + 1 :] for each in later for name in _said(each)}
-        own: dict[str, Any] = {}
+        above = {
+            name for later in levels[number + 1 :] for each in later for name in _settings(each)
+        }
+        chosen: dict[str, Any] = {}
         for section in level:
-            for name, value in _said(section).items():
-                if name in own and own[name] != value and name not in above:
-                    other = next(each for each in level if name in _said(each))
+            for name, value in _settings(section).items():
+                if name in chosen and chosen[name] != value and name not in above:
+                    other = next(each for each in level if name in _settings(each))
                     raise UsageError(
-                        f"{section.place}: {name}: {value!r} contradicts {own[name]!r} of "
-                        f"{other.place}, which matches {table} just as exactly: say in "
-                        f'[tables."{table}"] which of them holds'
+                        f"{section.place}: {name}: {value!r} conflicts with {chosen[name]!r} in "
+                        f"{other.place}, which matches {table} just as specifically; decide in "
+                        f'[tables."{table}"]'
                     )
-                own.setdefault(name, value)
-        skip = own.pop(SKIP, skip)
-        options = layered(options, own)
+                chosen.setdefault(name, value)
+        skip = chosen.pop(SKIP, skip)
+        options = layered(options, chosen)
     return options, skip
 
 
-def _said(section: Section) -> dict[str, Any]:
+def _settings(section: Section) -> dict[str, Any]:
     return {**section.options, **({} if section.skip is None else {SKIP: section.skip})}

@@ -23,7 +23,7 @@ def flags() -> Iterator[None]:
 def in_callers_terms(error: PenstockError, subject: str | None = None) -> None:
     """Make an error that leaves Penstock name options as its caller does.
 
-    Parameters:
+    Args:
         error: the error, changed in place.
         subject: the table or asset, for callers with many of them.
     """

@@ -11,8 +11,8 @@ from typing import Any
 from penstock.errors import UsageError
 
 UNQUOTED = (
-    "did the shell expand a pattern? Put patterns in quotes, as in --source './orders/*', or the "
-    "shell replaces them with the names of files"
+    "did the shell expand a pattern? Quote patterns, as in --source './orders/*', or the shell "
+    "replaces them with file names"
 )
 
 VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
@@ -22,7 +22,7 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def read_toml(path: str, environ: Mapping[str, str] | None) -> dict[str, Any]:
     """Read options from a TOML file: keys with ``-`` or ``_``; ``${NAME}`` from the environment.
 
-    Parameters:
+    Args:
         path: the file's path.
         environ: the environment; None leaves variables as written.
 
@@ -37,16 +37,16 @@ def read_toml(path: str, environ: Mapping[str, str] | None) -> dict[str, Any]:
             raw = tomllib.load(file)
     except OSError as error:
         raise UsageError(
-            f"{path}: expected a TOML file with options, found: {error.strerror}{_unquoted(path)}"
+            f"{path}: expected a TOML file of options: {error.strerror}{_unquoted(path)}"
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}{_unquoted(path)}") from error
+        raise UsageError(f"{path}: invalid TOML: {error}{_unquoted(path)}") from error
     options: dict[str, Any] = {}
     for written, value in raw.items():
         name = written.replace("-", "_")
         if name in options:
             raise UsageError(
-                f"{path}: {name!r} appears twice, with '-' and with '_': keep one of them"
+                f"{path}: {name!r} appears twice, with '-' and with '_'; keep one of them"
             )
         place = f"{path}: {written}"
         options[name] = value if environ is None else _interpolate(value, environ, place)
@@ -65,14 +65,14 @@ def _interpolate(value: Any, environ: Mapping[str, str], place: str) -> Any:
     if not isinstance(value, str):
         return value
 
-    def replace(found: re.Match[str]) -> str:
-        if found[0] == "$${":
+    def replace(match: re.Match[str]) -> str:
+        if match[0] == "$${":
             return "${"
-        name = found[1] or ""
+        name = match[1] or ""
         if _VARIABLE_NAME.fullmatch(name) is None:
             raise UsageError(
                 f"{place}: expected ${{NAME}} with the name of an environment variable ($${{ for "
-                f"a literal ${{), found {found[0]!r}"
+                f"a literal ${{), found {match[0]!r}"
             )
         if name not in environ:
             raise UsageError(f"{place}: environment variable {name!r} is not set")
@@ -94,7 +94,7 @@ def lines_of(path: str) -> Line:
 
     @cache
     def known() -> dict[tuple[tuple[str, ...], str | None], int]:
-        found: dict[tuple[tuple[str, ...], str | None], int] = {}
+        lines: dict[tuple[tuple[str, ...], str | None], int] = {}
         here: tuple[str, ...] = ()
         with suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
@@ -102,10 +102,10 @@ def lines_of(path: str) -> Line:
                 names = _path_of(line.rstrip()) if head or "=" in line else None
                 if head:
                     here = names or ()
-                    found.setdefault((here, None), number)
+                    lines.setdefault((here, None), number)
                 elif names is not None and len(names) == 1:
-                    found.setdefault((here, names[0]), number)
-        return found
+                    lines.setdefault((here, names[0]), number)
+        return lines
 
     return lambda section, key: known().get((section, key))
 
@@ -116,11 +116,11 @@ def _path_of(line: str) -> tuple[str, ...] | None:
 
     text = line if line.lstrip().startswith("[") else f"{line.partition('=')[0]}= 0"
     try:
-        found: Any = tomllib.loads(text)
+        node: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return None
     names: tuple[str, ...] = ()
-    while isinstance(found, dict) and len(found) == 1:
-        ((name, found),) = found.items()
+    while isinstance(node, dict) and len(node) == 1:
+        ((name, node),) = node.items()
         names += (name,)
     return names

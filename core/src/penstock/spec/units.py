@@ -28,10 +28,10 @@ _DURATION_UNITS = {
 def parse_size(value: Any, flag: str) -> int:
     """Parse a size in bytes: a number, ``64MB`` (powers of 1000, as in output) or ``1.5 GiB``."""
     written = r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(I?)B?)\s*"
-    found = re.fullmatch(written, str(value), re.IGNORECASE)
-    if found is None or (found[3] and not found[2]):
+    match = re.fullmatch(written, str(value), re.IGNORECASE)
+    if match is None or (match[3] and not match[2]):
         raise UsageError(f"{flag}: expected a size such as 64MB or 1GB, found {value!r}")
-    size = float(found[1]) * (1024 if found[3] else 1000) ** _POWERS[found[2].upper()]
+    size = float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].upper()]
     if size == float("inf"):
         raise UsageError(
             f"{flag}: expected a size such as 64MB or 1GB, found one that is too large"
@@ -41,10 +41,10 @@ def parse_size(value: Any, flag: str) -> int:
 
 def parse_duration(value: Any, flag: str) -> float:
     """Parse a duration in seconds: ``90s``, ``10m``, ``1h`` or a number."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value), re.IGNORECASE)
-    if found is None or found[2].lower() not in _DURATION_UNITS:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value), re.IGNORECASE)
+    if match is None or match[2].lower() not in _DURATION_UNITS:
         raise UsageError(f"{flag}: expected a duration such as 90s, 10m or 1h, found {value!r}")
-    return float(found[1]) * _DURATION_UNITS[found[2].lower()]
+    return float(match[1]) * _DURATION_UNITS[match[2].lower()]
 
 
 def lasting(seconds: float) -> str:
@@ -58,7 +58,7 @@ def lasting(seconds: float) -> str:
 def check_duration(seconds: float, flag: str, longest: float = LONGEST) -> None:
     """Check that a duration is not negative, and not too long.
 
-    Parameters:
+    Args:
         seconds: the duration.
         flag: the option, for the message.
         longest: the limit in seconds; the default is the longest that timers support.

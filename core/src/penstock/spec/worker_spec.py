@@ -75,10 +75,12 @@ class WorkerSpec:
         return MODES[self.mode]
 
     def to_line(self) -> str:
+        """Return the JSON line that a worker reads."""
         return json.dumps(to_json(self))
 
     @classmethod
     def from_line(cls, line: str) -> WorkerSpec:
+        """Return the spec of a JSON line, the inverse of `to_line`."""
         return from_json(cls, json.loads(line))
 
 
@@ -89,7 +91,7 @@ QUIT = json.dumps({"quit": True})
 def request_line(partition: Partition, attempt: int, spec: WorkerSpec | None = None) -> str:
     """Return the line that tells a worker to copy a partition.
 
-    Parameters:
+    Args:
         partition: the partition to copy.
         attempt: the number of the attempt.
         spec: the spec of another run, between the same source and target; None for the same run.
@@ -103,7 +105,7 @@ def request_line(partition: Partition, attempt: int, spec: WorkerSpec | None = N
 def rate_line(rate: float | None) -> str:
     """Return the line that tells a worker how fast to move from now on.
 
-    Parameters:
+    Args:
         rate: bytes a second; None for no limit.
     """
     return json.dumps({"rate": rate})

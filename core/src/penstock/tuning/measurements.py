@@ -57,10 +57,12 @@ class Figures:
 
     @property
     def least(self) -> float:
+        """The seconds of the fastest copy."""
         return min(each.seconds for each in self.copies)
 
     @property
     def most(self) -> float:
+        """The seconds of the slowest copy."""
         return max(each.seconds for each in self.copies)
 
     @property
@@ -75,10 +77,12 @@ class Figures:
 
     @property
     def rows_a_second(self) -> float:
+        """The rows per second of the typical copy."""
         return self.typical.rows / max(self.seconds, 0.001)
 
     @property
     def bytes_a_second(self) -> float:
+        """The bytes per second of the typical copy."""
         return self.typical.bytes / max(self.seconds, 0.001)
 
 
@@ -93,6 +97,8 @@ def gathered(copies: Sequence[Measured]) -> tuple[Figures, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
+    """The recommended setting."""
+
     setting: Setting
     reason: str
 
@@ -125,5 +131,6 @@ class Tuning:
     """Caveats, for people."""
 
     def as_json(self) -> dict[str, object]:
+        """Return the output of ``penstock tune --json``."""
         written: dict[str, object] = to_json(self)
         return written

@@ -15,43 +15,43 @@ CHANCE = 0.3
 MOST_NOISE = 0.25
 
 
-def recommend(found: Sequence[Figures]) -> Recommendation:
+def recommend(figures: Sequence[Figures]) -> Recommendation:
     """Return the recommended setting, with the reasons.
 
-    Parameters:
-        found: the measurements by setting; at least one.
+    Args:
+        figures: the measurements by setting; at least one.
     """
-    fastest = min(found, key=lambda each: each.seconds)
-    noise = noise_of(found)
+    fastest = min(figures, key=lambda each: each.seconds)
+    noise = noise_of(figures)
     tolerance = max(TOLERANCE, noise, CHANCE / max(fastest.seconds, 0.001))
-    near = [each for each in found if each.seconds <= fastest.seconds * (1 + tolerance)]
+    near = [each for each in figures if each.seconds <= fastest.seconds * (1 + tolerance)]
     # Prefer fewer options: each has a price, in a crash or while the copy runs.
     best = min(near, key=lambda each: (len(each.setting.options), each.setting.degree))
-    return Recommendation(best.setting, _reason(found, fastest, best, noise))
+    return Recommendation(best.setting, _reason(figures, fastest, best, noise))
 
 
-def noise_of(found: Sequence[Figures]) -> float:
+def noise_of(figures: Sequence[Figures]) -> float:
     """Return how far the times of one setting are from their median, as a share of it.
 
     The result is 0 if each setting was tried once.
     """
     shares = [
         (each.most - each.least) / 2 / each.seconds
-        for each in found
+        for each in figures
         if len(each.copies) > 1 and each.seconds > 0
     ]
     return min(median(shares), MOST_NOISE) if shares else 0.0
 
 
-def _reason(found: Sequence[Figures], fastest: Figures, best: Figures, noise: float) -> str:
+def _reason(figures: Sequence[Figures], fastest: Figures, best: Figures, noise: float) -> str:
     rate = f"{best.bytes_a_second / 1e6:,.1f} MB/s"
     varies = f", and times vary by {noise:.0%}" if noise > TOLERANCE else ""
     if best is not fastest:
         more = best.seconds / max(fastest.seconds, 0.001) - 1
-        return f"{rate}; {fastest.setting} is the fastest, by only {more:.0%}{varies}"
-    others = [each for each in found if each is not best]
-    if not others:
-        return f"{rate}; nothing else was tried"
-    second = min(others, key=lambda each: each.seconds)
+        return f"{rate}; {fastest.setting} is fastest, but only by {more:.0%}{varies}"
+    alternatives = [each for each in figures if each is not best]
+    if not alternatives:
+        return f"{rate}; the only setting tried"
+    second = min(alternatives, key=lambda each: each.seconds)
     more = second.seconds / max(best.seconds, 0.001) - 1
-    return f"{rate}, the fastest; next {second.setting}, which takes {more:.0%} longer{varies}"
+    return f"{rate}, the fastest; next: {second.setting}, {more:.0%} slower{varies}"

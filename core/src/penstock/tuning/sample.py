@@ -17,33 +17,34 @@ LEAST_PER_STREAM = 2
 def bytes_per_partition(sample: int, most: int) -> int:
     """Return the partition size with which to cut the table, in bytes.
 
-    Parameters:
+    Args:
         sample: the size of the sample, in bytes.
         most: the highest number of streams tried.
     """
     return max(SMALLEST_PARTITION_BYTES, sample // (PER_STREAM * most))
 
 
-def choose_sample(plan: PartitionPlan, wanted: int, most: int) -> tuple[Partition, ...]:
-    """Choose partitions of about `wanted` bytes in all, spread evenly over the table's extent.
+def choose_sample(plan: PartitionPlan, size: int, most: int) -> tuple[Partition, ...]:
+    """Choose partitions of about `size` bytes in all, spread evenly over the table's extent.
 
-    Parameters:
-        wanted: the size of the sample, in bytes.
+    Args:
+        plan: the plan of the whole table.
+        size: the size of the sample, in bytes.
         most: the number of streams that share the sample; each gets enough partitions, even if
-            `wanted` is exceeded.
+            `size` is exceeded.
     """
     partitions = plan.partitions
     total = plan.bytes or 0
-    count = round(len(partitions) * wanted / total) if total else len(partitions)
+    count = round(len(partitions) * size / total) if total else len(partitions)
     return evenly(partitions, max(count, LEAST_PER_STREAM * most))
 
 
 def evenly(partitions: Sequence[Partition], count: int) -> tuple[Partition, ...]:
     """Return `count` partitions, or all: the middle one of each of `count` equal parts."""
-    whole = len(partitions)
-    if count >= whole:
+    total = len(partitions)
+    if count >= total:
         return tuple(partitions)
-    return tuple(partitions[(2 * place + 1) * whole // (2 * count)] for place in range(count))
+    return tuple(partitions[(2 * place + 1) * total // (2 * count)] for place in range(count))
 
 
 def sampled_bytes(partitions: Sequence[Partition], plan: PartitionPlan) -> int:

@@ -19,6 +19,8 @@ OPTIONS = (UNLOGGED, DEFERRED)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
+    """A degree and options to try."""
+
     degree: int
     options: tuple[str, ...] = ()
     """The options from `OPTIONS` that are tried, in addition to those of the copy itself."""
@@ -34,12 +36,12 @@ class Setting:
     @property
     def load(self) -> Mapping[str, Any]:
         """The options, as fields of a `CopySpec`."""
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if UNLOGGED in self.options:
-            found["unlogged"] = True
+            options["unlogged"] = True
         if DEFERRED in self.options:
-            found["indexes"] = "defer"
-        return found
+            options["indexes"] = "defer"
+        return options
 
     def of(self, spec: CopySpec) -> CopySpec:
         """Return the copy with this setting; it may alter its table, a scratch table."""

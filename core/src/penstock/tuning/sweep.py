@@ -57,13 +57,16 @@ class Sweep:
 
     @property
     def copies(self) -> int:
+        """The number of copies, including the first one, which is not counted."""
         return len(self.turns) + 1
 
     @property
     def sampled_bytes(self) -> int:
+        """The size of the sample in the source, in bytes; 0 if unknown."""
         return sampled_bytes(self.sample, self.plan)
 
     def as_json(self) -> dict[str, object]:
+        """Return the output of ``penstock tune --plan --json``."""
         return {
             "partitions": [partition.id for partition in self.sample],
             "of_partitions": len(self.plan.partitions),
@@ -104,7 +107,7 @@ def plan_sweep(
 ) -> Sweep:
     """Return what `tune` would copy; changes nothing.
 
-    Parameters:
+    Args:
         spec: the copy to measure.
         degrees: numbers of streams.
         options: the options to try: ``unlogged``, ``deferred``.
@@ -134,7 +137,7 @@ def tune(
     table and the records of its runs are dropped; after ``kill -9`` the next `tune` drops them.
     Closing the iterator cancels the measurement.
 
-    Parameters:
+    Args:
         spec: the copy to measure.
         degrees: numbers of streams.
         options: the options to try, each alone and together: ``unlogged``, ``deferred``.
@@ -150,28 +153,24 @@ def tune(
     with closing(ends.open_scratch(_like(sweep.spec))) as scratch:
         try:
             for name in scratch.sweep():
-                yield SweepNote(
-                    f"dropped {name}, which a tune that was killed had left in the target"
-                )
+                yield SweepNote(f"dropped {name}, which a killed tune had left in the target")
         except TransientError as error:
-            yield SweepNote(
-                f"what a tune that was killed has left is still in use ({error.message})"
-            )
+            yield SweepNote(f"the scratch table of a killed tune is still in use ({error.message})")
         yield sweep
         yield SweepNote(
-            f"the scratch table is in {scratch.place} until the end; after kill -9 the next "
-            f"penstock tune drops it, or: {scratch.removal}"
+            f"the scratch table is in {scratch.place} until the end; after kill -9, the next "
+            f"penstock tune drops it, or drop it with: {scratch.removal}"
         )
         try:
             scratch.begin()
             measured = yield from _measure_all(sweep, scratch)
         except BaseException as error:
-            left = _drop(scratch)
-            if left and isinstance(error, PenstockError):
-                error.message += f"; {left}"
+            leftover = _drop(scratch)
+            if leftover and isinstance(error, PenstockError):
+                error.message += f"; {leftover}"
             raise
-        if left := _drop(scratch):
-            yield SweepNote(left)
+        if leftover := _drop(scratch):
+            yield SweepNote(leftover)
         yield _tuning(sweep, scratch, measured)
 
 
@@ -187,15 +186,15 @@ def _planned(
     if sample < 1:
         raise UsageError(f"--sample: expected a size such as 1GB, found {sample}")
     if not _measurable(spec.load_mode):
-        known = ", ".join(mode_names(_measurable))
+        modes = ", ".join(mode_names(_measurable))
         raise UsageError(
-            f"penstock tune: expected --mode {known}, found {spec.mode}: what that costs depends "
-            "on rows that a scratch table does not have"
+            f"penstock tune: expected --mode {modes}, found {spec.mode}, whose cost depends on "
+            "rows that a scratch table does not have"
         )
     if spec.cut_strategy.hashes:
         raise UsageError(
-            f"penstock tune: --strategy {spec.strategy} reads the whole table for each partition, "
-            "so a sample would cost as much as all of it: expected another strategy"
+            f"penstock tune: --strategy {spec.strategy} reads the whole table for each "
+            "partition, so a sample would cost as much as a copy; use another strategy"
         )
     ends = connect(spec.source, spec.target)
     ends.check_table_names(spec)
@@ -206,24 +205,24 @@ def _planned(
     with closing(ends.open_source()) as source, closing(ends.open_target("penstock")) as target:
         spec, _ = ends.with_schemas(spec, source, target)
     most = max(degrees)
-    whole = _cut(replace(spec, degree=most), sample, most)
-    if len(whole.partitions) == 1 and most > 1:
+    full_plan = _cut(replace(spec, degree=most), sample, most)
+    if len(full_plan.partitions) == 1 and most > 1:
         raise PlanningError(
-            f"penstock tune: {spec.source_name} is one partition, which is one stream's, so that "
-            f"there is nothing to find out ({'; '.join(whole.reasons)})"
+            f"penstock tune: {spec.source_name} is a single partition, which only one stream can "
+            f"copy, so there is nothing to compare ({'; '.join(full_plan.reasons)})"
         )
-    chosen_partitions = choose_sample(whole, sample, most)
-    return ends, Sweep(spec, whole, chosen_partitions, chosen, order)
+    chosen_partitions = choose_sample(full_plan, sample, most)
+    return ends, Sweep(spec, full_plan, chosen_partitions, chosen, order)
 
 
 def _cut(spec: CopySpec, sample: int, most: int) -> PartitionPlan:
     """Plan the whole table, cut finely enough for a sample unless the user says how to cut."""
     if spec.interval is not None or any(getattr(spec, name) is not None for name in _SIZES):
         return plan(spec)
-    found = plan(replace(spec, bytes_per_partition=bytes_per_partition(sample, most)))
-    if found.bytes is None or found.bytes >= sample:
-        return found
-    return plan(replace(spec, bytes_per_partition=bytes_per_partition(found.bytes, most)))
+    coarse = plan(replace(spec, bytes_per_partition=bytes_per_partition(sample, most)))
+    if coarse.bytes is None or coarse.bytes >= sample:
+        return coarse
+    return plan(replace(spec, bytes_per_partition=bytes_per_partition(coarse.bytes, most)))
 
 
 def _measurable(mode: Mode) -> bool:
@@ -235,14 +234,14 @@ def _like(spec: CopySpec) -> TableRef | None:
 
 
 def _measure_all(sweep: Sweep, scratch: Scratch) -> Generator[Told, None, list[Measured]]:
-    found = []
+    measurements = []
     for number, setting in enumerate((sweep.warm_up, *sweep.turns)):
         yield SweepBegun(number, len(sweep.turns), setting)
         measured = _measure(sweep, scratch, setting, f"tune-{number}")
         if number:
             yield measured
-            found.append(measured)
-    return found
+            measurements.append(measured)
+    return measurements
 
 
 def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> Measured:
@@ -257,7 +256,7 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
     # Cut once rather than for each copy: the partitions stay the same even if the table changes.
     uncut: dict[str, Any] = dict.fromkeys(_CUTTING)
     target = scratch.target or spec.target
-    asked = replace(
+    spec_of_copy = replace(
         setting.of(spec),
         **uncut,
         strategy=WHOLE.name,
@@ -270,37 +269,39 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
         check_partitions="never",  # they are a sample
     )
 
-    def part(made: PartitionPlan) -> PartitionPlan:
-        outside = [step.name for step in made.load.before if scratch.name not in step.name]
+    def part(partition_plan: PartitionPlan) -> PartitionPlan:
+        outside = [
+            step.name for step in partition_plan.load.before if scratch.name not in step.name
+        ]
         if outside and scratch.target is None:
             raise PlanningError(
-                "penstock tune: the copy would make more in the target than its table, and that "
-                f"would be left there: {'; '.join(outside)}; make it first"
+                "penstock tune: the copy would create more than the table in the target, which "
+                f"would be left behind: {'; '.join(outside)}; create it first"
             )
         return replace(
-            made,
+            partition_plan,
             strategy=sweep.plan.strategy,
             partitions=sweep.sample,
             rows=None,
             bytes=sweep.sampled_bytes or None,
         )
 
-    create(asked, part=part)
+    create(spec_of_copy, part=part)
     before = _cpu()
     _finish(resume(run_id, source=spec.source, target=target, control_schema=scratch.name), setting)
     cpu = _cpu() - before
-    found = report(run_id, target=target, control_schema=scratch.name)
-    if not found.rows or found.spent is None:
+    figures = report(run_id, target=target, control_schema=scratch.name)
+    if not figures.rows or figures.spent is None:
         raise PlanningError("penstock tune: the sample has no rows, so there is nothing to measure")
     return Measured(
         setting,
-        seconds=round((found.copying or 0.0) + found.finishing, 3),
-        steps=found.finishing,
+        seconds=round((figures.copying or 0.0) + figures.finishing, 3),
+        steps=figures.finishing,
         cpu=round(cpu, 3),
-        rows=found.rows,
-        bytes=found.bytes,
-        spent=found.spent,
-        waits=found.waits,
+        rows=figures.rows,
+        bytes=figures.bytes,
+        spent=figures.spent,
+        waits=figures.waits,
     )
 
 
@@ -326,8 +327,8 @@ def _cpu() -> float:
 
     The children are the nursery, and the workers that it has reaped.
     """
-    found = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(used.ru_utime + used.ru_stime for used in found)
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in usages)
 
 
 def _drop(scratch: Scratch) -> str:
@@ -336,29 +337,29 @@ def _drop(scratch: Scratch) -> str:
         scratch.drop()
     except PenstockError as error:
         return (
-            f"{scratch.place} is left ({error.message}): the next penstock tune drops it, or: "
-            f"{scratch.removal}"
+            f"{scratch.place} was not dropped ({error.message}): the next penstock tune drops "
+            f"it, or drop it with: {scratch.removal}"
         )
     return ""
 
 
 def _tuning(sweep: Sweep, scratch: Scratch, measured: Sequence[Measured]) -> Tuning:
-    spec, found = sweep.spec, gathered(measured)
+    spec, figures = sweep.spec, gathered(measured)
     tried = {option for setting in sweep.settings for option in setting.options}
     remarks = [f"the scratch table: {remark}" for remark in scratch.remarks]
     if spec.load_mode.only_adds and tried:
         remarks.append(
-            f"mode {spec.mode}: {' and '.join(sorted(tried))} cost more where the table has rows "
-            "already, whose indexes are built again, too"
+            f"mode {spec.mode}: {' and '.join(sorted(tried))} cost more if the table already has "
+            "rows, whose indexes are also rebuilt"
         )
     shortest = min(each.seconds for each in measured)
     if shortest < SHORT:
         remarks.append(
-            f"copies of {shortest:.1f} s say little of those that take hours: a larger --sample "
-            "says more, where the table has it"
+            f"copies of {shortest:.1f} s say little about copies that take hours; use a larger "
+            "--sample if the table allows"
         )
     if len(sweep.turns) == len(sweep.settings):
-        remarks.append("each was measured once; --repeat 3 shows how far times vary")
+        remarks.append("each setting was measured once; --repeat 3 shows how much times vary")
     return Tuning(
         source=spec.source_name,
         table=spec.table,
@@ -372,7 +373,7 @@ def _tuning(sweep: Sweep, scratch: Scratch, measured: Sequence[Measured]) -> Tun
         of_partitions=len(sweep.plan.partitions),
         sampled_bytes=sweep.sampled_bytes,
         of_bytes=sweep.plan.bytes,
-        figures=found,
-        recommendation=recommend(found),
+        figures=figures,
+        recommendation=recommend(figures),
         remarks=tuple(remarks),
     )

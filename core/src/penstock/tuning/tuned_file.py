@@ -39,13 +39,15 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+def tuned_options(
+    raw: Mapping[str, Any], path: str, options_of_copy: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the options that a file recommends.
 
-    Parameters:
+    Args:
         raw: the content of the file, by name.
         path: the file's path, for messages.
-        asked: options of the copy from elsewhere.
+        options_of_copy: options of the copy from elsewhere.
 
     Raises:
         UsageError: the file is not from `tune`, or is for another table.
@@ -54,26 +56,26 @@ def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -
     missing = [f"no {name}" for name in ("target_table", "degree") if name not in raw]
     if unknown or missing:
         raise UsageError(
-            f"--tuned {path}: expected a file that penstock tune --out has written, with "
+            f"--tuned {path}: expected a file written by penstock tune --out, with "
             f"{', '.join((*_OF_TABLE, *_TUNED))} and nothing else; found "
             + ", ".join((*unknown, *missing))
         )
     options = read_options(raw, f"--tuned {path}")
     for name in _OF_TABLE:
-        mine, theirs = _of_table(name, asked), options.get(name)
+        mine, theirs = _of_table(name, options_of_copy), options.get(name)
         if not _is_same(name, mine, theirs):
             flag = "--" + name.replace("_", "-")
             raise UsageError(
-                f"--tuned {path}: it is for another table: expected {flag} {mine or 'none'}, found "
-                f"{theirs or 'none'}; run penstock tune for this one"
+                f"--tuned {path}: measured for another table: expected {flag} {mine or 'none'}, "
+                f"found {theirs or 'none'}; run penstock tune for this one"
             )
     return {name: options[name] for name in _TUNED if name in options}
 
 
-def _of_table(name: str, asked: Mapping[str, Any]) -> str | None:
-    value = asked.get(name)
+def _of_table(name: str, options: Mapping[str, Any]) -> str | None:
+    value = options.get(name)
     if value is None and name == "target_table":
-        value = asked.get("table") or UNNAMED
+        value = options.get("table") or UNNAMED
     return None if value is None else str(value)
 
 

@@ -23,13 +23,13 @@ class AwaitHolder:
     source. Once the run is marked as released, no holder will come, and the execution finds a view
     by itself, like any other.
 
-    Parameters:
+    Args:
         seconds: how long to wait for a holder.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._alone = OptionPolicy()
+        self._fallback = OptionPolicy()
 
     def recover(
         self,
@@ -48,7 +48,7 @@ class AwaitHolder:
             view,
             source,
             control,
-            lambda: self._alone.recover(
+            lambda: self._fallback.recover(
                 view, source, control, anything_committed=anything_committed
             ),
         )
@@ -66,7 +66,7 @@ class AwaitHolder:
                 view,
                 source,
                 control,
-                lambda: self._alone.replace_lost(
+                lambda: self._fallback.replace_lost(
                     view, control, anything_committed=anything_committed
                 ),
             )
@@ -74,7 +74,7 @@ class AwaitHolder:
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Wait for the snapshot to compare with; if it is released, do without.
+        """See `LossPolicy.view_for_comparison`; once the snapshot is released, none is needed.
 
         Raises:
             NoHolder: no holder came in time.
@@ -105,19 +105,20 @@ class AwaitHolder:
                 except SnapshotLost as error:
                     lost = error.message
                 else:
-                    yield view.event("adopted", "the run's holder holds it")
+                    yield view.event("adopted", "from the run's snapshot holder")
                     return
             if time.monotonic() - begun >= self._seconds:
                 raise NoHolder(
-                    f"nobody holds the snapshot of run {view.run_id}: waited {self._seconds:g} s "
-                    f"and found {f'one that is gone ({lost})' if view.snapshot else 'none'}; start "
-                    f"a holder with `penstock hold {view.run_id}`"
+                    f"no process holds the snapshot of run {view.run_id}: waited "
+                    f"{self._seconds:g} s and found "
+                    f"{f'a lost one ({lost})' if view.snapshot else 'none'}; start a holder with "
+                    f"`penstock hold {view.run_id}`"
                 )
             if not announced:
                 announced = True
                 yield Warned(
                     run_id=view.run_id,
-                    message="waiting for the holder of the run's snapshot, up to "
-                    f"{self._seconds:g} s",
+                    message=f"waiting up to {self._seconds:g} s for the holder of the run's "
+                    "snapshot",
                 )
             view.pause(LOOK_EVERY)

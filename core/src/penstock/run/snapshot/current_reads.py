@@ -27,7 +27,7 @@ class CurrentReads:
     An update may move a row to another block, and so to another partition if partitions are block
     ranges. If that may have happened, the run starts over.
 
-    Parameters:
+    Args:
         only: ids of the requested partitions; empty for all that are left.
     """
 
@@ -69,7 +69,7 @@ class CurrentReads:
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Compare both sides as they are now."""
+        """See `LossPolicy.view_for_comparison`; both sides are compared as they are now."""
         return iter(())
 
     def _read_now(
@@ -83,7 +83,7 @@ class CurrentReads:
         held = _is_held(view)
         now = source.state(view.spec.relation)
         view.snapshots = view.stored
-        event = view.renew("renewed", "as requested: the source as it is now")
+        event = view.renew("renewed", "as requested: read the source as it is now")
         # From here on the tables are safe from being rewritten.
         view.check_layout(
             source.state(view.spec.relation),
@@ -98,9 +98,9 @@ class CurrentReads:
             if held:
                 raise TargetBusy(
                     f"rows of {view.spec.source_name} were written after the snapshot of run "
-                    f"{view.run_id} was taken, and may now be in another partition's blocks, while "
-                    "other partitions are still read with that snapshot; try again when those have "
-                    "ended"
+                    f"{view.run_id} was taken, and may have moved to another partition's blocks, "
+                    "while other partitions are still read with that snapshot; try again once "
+                    "those have ended"
                 )
             yield _start_again(view, control, now)
         else:
@@ -115,29 +115,29 @@ class CurrentReads:
         Uncommitted partitions are read as of now or later, unless the run's snapshot is held.
         """
         rows = {record.partition_id: record.rows for record in control.committed(view.run_id)}
-        left = {partition.id for partition in view.plan.partitions}.difference(rows)
-        asked = {each for each in self._only if each in left} or left
-        others: list[tuple[Extent, int | None]] = [
+        uncommitted = {partition.id for partition in view.plan.partitions}.difference(rows)
+        requested = {each for each in self._only if each in uncommitted} or uncommitted
+        extents: list[tuple[Extent, int | None]] = [
             (partition.extent, rows.get(partition.id))
             for partition in view.plan.partitions
             if isinstance(partition.extent, _BLOCKS)
-            and (partition.id in rows or (held and left != asked))
+            and (partition.id in rows or (held and uncommitted != requested))
         ]
-        return bool(others) and source.may_have_moved(
-            view.spec.relation, view.plan.where(view.spec.where), others, view.state
+        return bool(extents) and source.may_have_moved(
+            view.spec.relation, view.plan.where(view.spec.where), extents, view.state
         )
 
     def _read_later_warning(self, view: SourceView) -> Warned:
         assert view.snapshot is not None
-        what = id_list(self._only) or "what is left"
-        others = (
+        what = id_list(self._only) or "the remaining partitions"
+        earlier = (
             f"; other rows of the run were read as of {view.stored[0].taken_at} or later"
             if view.stored
             else ""
         )
         return Warned(
             run_id=view.run_id,
-            message=f"{what}: read as of {view.snapshot.taken_at}, as requested" + others,
+            message=f"{what}: read as of {view.snapshot.taken_at}, as requested" + earlier,
         )
 
 
@@ -172,6 +172,6 @@ def _start_again(view: SourceView, control: ControlStore, now: SourceState) -> S
         view.restart(control, now)
     return view.event(
         "renewed",
-        "started over: rows were written since, and may now be in the blocks of other partitions, "
-        "so everything is copied again as it is now",
+        "started over: rows were written since, and may have moved to the blocks of other "
+        "partitions, so everything is copied again as it is now",
     )

@@ -20,7 +20,8 @@ QUIET = 3.0
 class SnapshotHandle:
     """A holder of one snapshot at a time, or none.
 
-    Parameters:
+    Args:
+        run_id: the id of the run, for warnings.
         hold: takes a snapshot, and returns it with its time by the monotonic clock.
         warn_after: seconds after which to warn, repeatedly; 0 for never.
         burden: what holding a snapshot costs the source, for the warning.
@@ -40,13 +41,13 @@ class SnapshotHandle:
         self._give_way_after = give_way_after
         self._seen: dict[str, float] = {}
         """Sessions that wait, and since when they have been seen waiting."""
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._noted: deque[Event] = deque()
         self._looked = 0.0
         self._run_id = run_id
         self._hold = hold
         self._warn_after = warn_after
-        self._held: HeldSnapshot | None = None
+        self._snapshot: HeldSnapshot | None = None
         self.since = 0.0
         """The time at which it was taken, by the monotonic clock."""
         self._checked = 0.0
@@ -54,16 +55,18 @@ class SnapshotHandle:
 
     @property
     def holds(self) -> bool:
-        return self._held is not None
+        """Whether a snapshot is held, lost or not."""
+        return self._snapshot is not None
 
     def holds_alive(self) -> bool:
         """Whether a snapshot is held, and not lost."""
-        return self._held is not None and self._held.alive()
+        return self._snapshot is not None and self._snapshot.alive()
 
     def take(self) -> Snapshot:
-        self._held, self.since = self._hold()
+        """Take a snapshot."""
+        self._snapshot, self.since = self._hold()
         self._warned = 0
-        return self._held.snapshot
+        return self._snapshot.snapshot
 
     def watch(self) -> Iterator[Event]:
         """Check on the snapshot; cheap enough to be called all the time.
@@ -73,14 +76,14 @@ class SnapshotHandle:
             Blocked: a session has waited for the snapshot's locks for longer than the run allows.
         """
         now = time.monotonic()
-        if self._held is None or now - self._checked < CHECK_INTERVAL:
+        if self._snapshot is None or now - self._checked < CHECK_INTERVAL:
             return
         self._checked = now
-        if not self._held.alive():
-            raise SnapshotLost("source: the session that holds the snapshot is gone")
-        if isinstance(self._held, LockingSnapshot) and now - self._looked >= WAITING_INTERVAL:
+        if not self._snapshot.alive():
+            raise SnapshotLost("source: the session that holds the snapshot has ended")
+        if isinstance(self._snapshot, LockingSnapshot) and now - self._looked >= WAITING_INTERVAL:
             self._looked = now
-            self.note_waiting(self._held.waiting())
+            self.note_waiting(self._snapshot.waiting())
         yield from self.noted()
         limit = self._warn_after
         if limit and now - self.since >= limit * (self._warned + 1):
@@ -88,8 +91,8 @@ class SnapshotHandle:
             minutes = (now - self.since) / 60
             yield Warned(
                 run_id=self._run_id,
-                message=f"the snapshot has {self._burden} for {minutes:,.1f} "
-                "minutes; it is released when the run ends",
+                message=f"the snapshot has {self._burden} for {minutes:,.1f} minutes; it is "
+                "released when the run ends",
             )
 
     def catalog(self) -> SourceCatalog | None:
@@ -97,8 +100,8 @@ class SnapshotHandle:
 
         It is needed if other sessions may wait for the snapshot's locks.
         """
-        if isinstance(self._held, LockingSnapshot):
-            return self._held.catalog(self.note_waiting)
+        if isinstance(self._snapshot, LockingSnapshot):
+            return self._snapshot.catalog(self.note_waiting)
         return None
 
     def note_waiting(self, waiting: Sequence[Waiting]) -> None:
@@ -114,21 +117,22 @@ class SnapshotHandle:
             limit = self._give_way_after
             if limit is not None and waited >= limit:
                 raise Blocked(
-                    f"source: gave way to {each.description}, which has waited {waited:.0f} s for "
-                    f"the run's snapshot (--give-way-after {limit:g}s); resume the run once that "
-                    "is done",
+                    f"source: gave way to {each.description}, which has waited {waited:.0f} s "
+                    f"for the run's snapshot (--give-way-after {limit:g}s); resume the run once "
+                    "that statement is done",
                     Diagnosis(side="source"),
                 )
-            if waited >= QUIET and each.id not in self._told:
-                self._told.add(each.id)
-                how = "--give-way-after DURATION would end the run for it"
+            if waited >= QUIET and each.id not in self._reported:
+                self._reported.add(each.id)
+                how = "pass --give-way-after DURATION to end the run for it"
                 if limit is not None:
                     how = f"the run gives way after {limit:g} s"
                 self._noted.append(
                     Warned(
                         run_id=self._run_id,
-                        message=f"source: {each.description}: for this run's snapshot, which keeps "
-                        f"the table as it is; who reads the table now waits, too; {how}",
+                        message=f"source: {each.description}: it waits for this run's snapshot, "
+                        "which protects the table from changes; new readers of the "
+                        f"table wait, too; {how}",
                     )
                 )
 
@@ -138,6 +142,7 @@ class SnapshotHandle:
             yield self._noted.popleft()
 
     def close(self) -> None:
-        if self._held is not None:
-            self._held.close()
-            self._held = None
+        """Release the snapshot, if one is held."""
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None

@@ -45,7 +45,7 @@ class OptionPolicy:
         *,
         anything_committed: bool,
     ) -> Iterator[Event]:
-        """Like `recover`.
+        """Recover once, without a retry if another process was faster; see `LossPolicy.recover`.
 
         Raises:
             Superseded: another process has just replaced the snapshot.
@@ -60,7 +60,7 @@ class OptionPolicy:
                 except SnapshotLost:
                     pass
                 else:
-                    yield view.event("adopted", "somebody still holds the run's snapshot")
+                    yield view.event("adopted", "another process still holds the run's snapshot")
                     return
             yield from self._replace(
                 view, source, control, now, anything_committed=anything_committed
@@ -69,7 +69,7 @@ class OptionPolicy:
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Compare both sides as they are now."""
+        """See `LossPolicy.view_for_comparison`; both sides are compared as they are now."""
         return iter(())
 
     def replace_lost(
@@ -78,7 +78,7 @@ class OptionPolicy:
         """See `LossPolicy.replace_lost`."""
         view.close()
         if view.spec.loss_policy == "fail":
-            raise SnapshotLost(_choices(view.run_id, "the source dropped its session"))
+            raise SnapshotLost(_choices(view.run_id, "the source ended its session"))
         with closing(view.open()) as source:
             now = source.state(view.spec.relation)
             if view.check_layout(now, anything_committed=anything_committed):
@@ -113,8 +113,8 @@ class OptionPolicy:
         elif policy == "accept":
             event = view.renew(
                 "renewed",
-                "accepted: the rest is read as of a later moment than what is committed; rows "
-                "that changed in between may be missing or doubled",
+                "accepted: the remaining rows are read as of a later moment than the committed "
+                "ones; rows that changed in between may be missing or doubled",
             )
             # Checked again: from here on, the table can no longer be rewritten.
             view.check_layout(source.state(view.spec.relation), anything_committed=True)
@@ -125,19 +125,20 @@ class OptionPolicy:
             if after.moment != view.state.moment:
                 self._check_unwritten(view, after)
                 # If many runs share the snapshot, the first one waits for all.
-                left = view.held_since + source.settle_seconds - time.monotonic()
-                if left > 0:
+                seconds_left = view.held_since + source.settle_seconds - time.monotonic()
+                if seconds_left > 0:
                     yield Warned(
                         run_id=view.run_id,
-                        message=f"waiting {left:.0f} s for the source's statistics to settle, to "
-                        "see whether the table was written to after the lost snapshot",
+                        message=f"waiting {seconds_left:.0f} s for the source's statistics to "
+                        "settle, to find out whether the table was written to after "
+                        "the snapshot was lost",
                     )
-                    view.pause(left)
+                    view.pause(seconds_left)
                 after = source.state(view.spec.relation)
                 self._check_unwritten(view, after)
                 event = view.event(
                     "renewed",
-                    "the source's statistics show no write to the table since the lost one "
+                    "the source's statistics show no write to the table since the lost snapshot "
                     f"({after.writes})",
                 )
             view.read_as_before()
@@ -166,7 +167,7 @@ class OptionPolicy:
         self, view: SourceView, source: SourceCatalog, control: ControlStore, now: SourceState
     ) -> SnapshotChanged:
         view.snapshots = ()
-        event = view.renew("renewed", "started over: what was committed is copied again")
+        event = view.renew("renewed", "started over: committed partitions are copied again")
         view.check_layout(source.state(view.spec.relation), anything_committed=False)
         view.restart(control, now)
         return event
@@ -181,7 +182,7 @@ def retry_if_superseded(
 ) -> Iterator[Event]:
     """Try, and retry with what other processes have stored in the run, until none was faster.
 
-    Parameters:
+    Args:
         view: the run's view of the source.
         control: the target's control store.
         attempt: the call to try; it gets whether anything is committed.
@@ -203,6 +204,7 @@ def retry_if_superseded(
 def _choices(run_id: str, why: str) -> str:
     return (
         f"the snapshot of run {run_id} is lost: {why}. Rows that changed in between could be "
-        "missing or doubled. To continue, use --on-snapshot-lost accept (read the rest as it is "
-        "now) or --on-snapshot-lost restart (copy everything again; not with mode append)"
+        "missing or doubled. To continue, use --on-snapshot-lost accept (read the remaining "
+        "partitions as they are now) or --on-snapshot-lost restart (copy everything again; not "
+        "with mode append)"
     )

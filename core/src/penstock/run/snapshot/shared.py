@@ -13,7 +13,7 @@ from penstock.run.opening import Holding
 class SharedSnapshot:
     """One snapshot, shared by all runs of a batch.
 
-    Parameters:
+    Args:
         holding: takes the snapshot.
         relations: returns what will be read with it; called when it is taken.
     """
@@ -21,7 +21,7 @@ class SharedSnapshot:
     def __init__(self, holding: Holding, relations: Callable[[], Sequence[Relation]]) -> None:
         self._holding = holding
         self._relations = relations
-        self._held: HeldSnapshot | None = None
+        self._snapshot: HeldSnapshot | None = None
         self._since = 0.0
         self._shares: set[_Share] = set()
 
@@ -30,48 +30,50 @@ class SharedSnapshot:
 
         Once every share is closed, the snapshot is released; the next share takes a new one.
         """
-        if self._held is not None and not self._held.alive():
+        if self._snapshot is not None and not self._snapshot.alive():
             self._shares.clear()  # the snapshot they share is gone
             self.close()
-        if self._held is None:
-            self._held, self._since = self._holding.hold(self._relations())
-        locking = isinstance(self._held, LockingSnapshot)
-        share = (_LockingShare if locking else _Share)(self, self._held)
+        if self._snapshot is None:
+            self._snapshot, self._since = self._holding.hold(self._relations())
+        locking = isinstance(self._snapshot, LockingSnapshot)
+        share = (_LockingShare if locking else _Share)(self, self._snapshot)
         self._shares.add(share)
         return share, self._since
 
     def give_back(self, share: _Share) -> None:
+        """End a share; the last one releases the snapshot."""
         if share in self._shares:
             self._shares.remove(share)
             if not self._shares:
                 self.close()
 
     def close(self) -> None:
-        if self._held is not None:
-            self._held.close()
-            self._held = None
+        """Release the snapshot, if it was taken."""
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
 
 
 class _Share:
-    def __init__(self, whole: SharedSnapshot, held: HeldSnapshot) -> None:
-        self._whole = whole
-        self._held = held
-        self.snapshot: Snapshot = held.snapshot
+    def __init__(self, shared: SharedSnapshot, snapshot: HeldSnapshot) -> None:
+        self._shared = shared
+        self._snapshot = snapshot
+        self.snapshot: Snapshot = snapshot.snapshot
 
     def alive(self) -> bool:
-        return self._held.alive()
+        return self._snapshot.alive()
 
     def close(self) -> None:
-        self._whole.give_back(self)
+        self._shared.give_back(self)
 
 
 class _LockingShare(_Share):
     """A share of a snapshot that other sessions wait for."""
 
-    _held: LockingSnapshot
+    _snapshot: LockingSnapshot
 
     def waiting(self) -> Sequence[Waiting]:
-        return self._held.waiting()
+        return self._snapshot.waiting()
 
     def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
-        return self._held.catalog(look)
+        return self._snapshot.catalog(look)

@@ -36,7 +36,7 @@ class LossPolicy(Protocol):
     ) -> Iterator[Event]:
         """Find a view for the rest of an unfinished run.
 
-        Parameters:
+        Args:
             view: the run's view of the source.
             source: a catalog of the source.
             control: the target's control store.
@@ -52,7 +52,7 @@ class LossPolicy(Protocol):
     ) -> Iterator[Event]:
         """Find another view after the snapshot was lost during the run.
 
-        Parameters:
+        Args:
             view: the view, whose snapshot is lost.
             control: the target's control store.
             anything_committed: whether the run has committed partitions.
@@ -67,7 +67,7 @@ class LossPolicy(Protocol):
     ) -> Iterator[Event]:
         """Find a view for comparing both sides; without one, they are compared as of now.
 
-        Parameters:
+        Args:
             view: the run's view of the source.
             source: a catalog of the source.
             control: the target's control store.
@@ -77,11 +77,16 @@ class LossPolicy(Protocol):
 class SourceView:
     """The snapshot of a run: taken, watched and replaced as its policy allows.
 
-    Parameters:
+    Args:
+        spec: the options of the run.
+        run_id: the id of the run.
+        url: the source's URL.
+        backend: the source's backend.
+        policy: replaces a lost snapshot.
         run: the run as stored in the target; None if it is new.
         hold: takes a snapshot, and returns it with its time by the monotonic clock; None if the run
             takes its own.
-        pause: sleeps for the given number of seconds.
+        pause: sleeps for a number of seconds.
     """
 
     def __init__(
@@ -129,6 +134,7 @@ class SourceView:
 
     @property
     def snapshot(self) -> Snapshot | None:
+        """The newest snapshot; None if there is none."""
         return self.snapshots[-1] if self.snapshots else None
 
     @property
@@ -153,6 +159,7 @@ class SourceView:
 
     @property
     def plan(self) -> PartitionPlan:
+        """The run's plan, once it is known."""
         assert self._plan is not None
         return self._plan
 
@@ -166,7 +173,7 @@ class SourceView:
         It reads in the snapshot's own session if that sees the rows, and if another session
         would queue behind those that wait for the snapshot.
 
-        Parameters:
+        Args:
             moments: the moments as of which rows were read.
         """
         ours = len(self.snapshots) == 1 and set(moments) <= {"", self.snapshots[0].taken_at}
@@ -188,7 +195,7 @@ class SourceView:
         """Take the run's first snapshot, and make planning read with it."""
         if self.spec.snapshot == "none":
             return ()
-        for left in reversed(range(TAKES)):
+        for tries_left in reversed(range(TAKES)):
             event = self.renew("taken", "all partitions are read as of this moment")
             assert self.snapshot is not None
             try:
@@ -201,7 +208,7 @@ class SourceView:
                 # Nothing depends on it yet: let the others go first, and read what they changed.
                 self._handle.close()
                 self.snapshots = ()
-                if not left:
+                if not tries_left:
                     raise
                 self.note_state(source)
         self.stored = self.snapshots
@@ -213,6 +220,7 @@ class SourceView:
             source.adopt(self.snapshot)
 
     def use_plan(self, plan: PartitionPlan) -> None:
+        """Set the plan, which decides what a rewrite of the table means for the run."""
         self._plan = plan
         extents = [partition.extent for partition in plan.partitions]
         self._by_blocks = any(
@@ -245,7 +253,7 @@ class SourceView:
     ) -> bool:
         """Whether block ranges no longer hold the same rows, so that the run starts over.
 
-        Parameters:
+        Args:
             now: the current state of the source.
             anything_committed: whether the run has committed partitions.
             may_start_over: whether the run may start over.
@@ -256,8 +264,9 @@ class SourceView:
         """
         if self._by_tables and now.parts != self.state.parts:
             raise PlanningError(
-                f"{self.spec.source_name} consists of other tables than when run {self.run_id} was "
-                "planned (partitions were attached, detached or recreated); start a new run"
+                f"{self.spec.source_name} consists of other tables than when run {self.run_id} "
+                "was planned (child tables were attached, detached or recreated); start a new "
+                "run"
             )
         if not self._by_blocks or not anything_committed or now.layout == self.state.layout:
             return False
@@ -265,8 +274,8 @@ class SourceView:
             return True
         raise PlanningError(
             f"{self.spec.source_name} was rewritten after run {self.run_id} was planned, so its "
-            f"rows are in other blocks or files (after {self.backend.rewrites}, or on another "
-            "server); start a new run, or use --on-snapshot-lost restart"
+            f"rows are in other blocks or files ({self.backend.rewrites}, or another server); "
+            "start a new run, or use --on-snapshot-lost restart"
         )
 
     def renew(self, state: str, message: str) -> SnapshotChanged:
@@ -285,7 +294,7 @@ class SourceView:
     def store(self, control: ControlStore, now: SourceState, *, nothing_committed: bool) -> None:
         """Store the snapshots in the target.
 
-        Parameters:
+        Args:
             control: the target's control store.
             now: the state of the source when the newest snapshot was taken.
             nothing_committed: see `ControlStore.set_view`.
@@ -319,6 +328,7 @@ class SourceView:
         return Warned(run_id=self.run_id, message=f"started over: {message}")
 
     def event(self, state: str, message: str) -> SnapshotChanged:
+        """Return an event about the newest snapshot."""
         assert self.snapshot is not None
         return SnapshotChanged(
             run_id=self.run_id, state=state, taken_at=self.snapshot.taken_at, message=message
@@ -331,10 +341,13 @@ class SourceView:
         return self._handle.watch()
 
     def lost_event(self, message: str) -> SnapshotChanged:
+        """Return the event of a lost snapshot."""
         return self.event("lost", message)
 
     def released_event(self) -> SnapshotChanged:
+        """Return the event of a snapshot that is no longer needed."""
         return self.event("released", "the run no longer needs it")
 
     def close(self) -> None:
+        """Release the snapshot, if this process holds it."""
         self._handle.close()
