@@ -80,7 +80,7 @@ def from_json(kind: UnionType, raw: Any) -> Any: ...
 def from_json(kind: Any, raw: Any) -> Any:
     """Return the object of a JSON value.
 
-    Parameters:
+    Args:
         kind: a dataclass, a union of dataclasses, or `tuple[X, ...]` of either.
         raw: the JSON value.
 

@@ -208,7 +208,7 @@ def is_behind(last: Watermark, source: SourceVersions, now: Horizon) -> bool:
 
     A standby that has not followed a promotion yet is on an earlier timeline.
 
-    Parameters:
+    Args:
         last: the watermark of that night.
         source: the source's row versions now.
         now: the horizon of the snapshot.
@@ -273,7 +273,7 @@ def night_status(
 ) -> NightStatus:
     """Return the status of a run's night.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         night: the night, as its plan fixes it.
         snapshots: snapshots of the run, the newest last.
@@ -312,7 +312,7 @@ def _covers(last: Watermark, night: Night, snapshot: Snapshot) -> bool:
 def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:
     """Check that a night continues the current watermark.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         night: the night, as its plan fixes it.
         last: the current watermark; None if there is none.
@@ -327,7 +327,7 @@ def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:
 def overtaken(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
     """Return the error of a night that can no longer merge its rows.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         night: the night, as its plan fixes it.
         last: the current watermark; None if there is none.

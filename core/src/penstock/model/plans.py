@@ -119,7 +119,7 @@ class LoadPlan:
 
         A load of existing tables drops them before its first row.
 
-        Parameters:
+        Args:
             done: the ids of completed steps.
         """
         found: dict[tuple[str, str], NotCopied] = {}
@@ -217,7 +217,7 @@ class PartitionPlan:
     def where(self, asked: str | None) -> str | None:
         """Return the condition that selects the run's rows in the source.
 
-        Parameters:
+        Args:
             asked: the requested condition; None if there is none.
         """
         if not self.selection:

@@ -66,7 +66,7 @@ def choose(
 ) -> Choice:
     """Choose the strategy.
 
-    Parameters:
+    Args:
         cutting: the options for cutting.
         table: statistics of the table.
         streams: the numbers of streams.

@@ -36,7 +36,7 @@ def map_columns(
 ) -> ColumnMapping:
     """Pair the source's columns with the target's, by name or by position.
 
-    Parameters:
+    Args:
         route: the options that select and pair columns.
         mine: the source's columns.
         theirs: the target's columns.

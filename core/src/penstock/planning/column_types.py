@@ -22,7 +22,7 @@ def requested_types(
 
     The rule for the column itself applies, else the first one that the column matches.
 
-    Parameters:
+    Args:
         rules: see `CopySpec.column_types`.
         columns: the columns of the new table.
         model: the model of the source's table, if it has one.

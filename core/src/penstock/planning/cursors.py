@@ -31,7 +31,7 @@ def goes_on(since: Cursor, now: CursorNow) -> bool:
 def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str) -> None:
     """Check the values of a cursor column.
 
-    Parameters:
+    Args:
         now: the state of the columns in the source.
         row_ahead: a row whose value is too far ahead, by its key.
 
@@ -76,7 +76,7 @@ def plan_cursor_night(
 ) -> Night:
     """Plan a night by column.
 
-    Parameters:
+    Args:
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the state of the columns in the source.
@@ -114,7 +114,7 @@ def plan_cursor_night(
 def cursor_of(now: CursorNow, missing: str = "") -> Cursor:
     """Return how far a run reads by a column.
 
-    Parameters:
+    Args:
         now: the state of the columns in the source.
         missing: why the run may miss rows.
     """
@@ -141,7 +141,7 @@ def without_range(night: Night, why: str) -> Night:
 def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[str, ...]:
     """Return what a night reads, and whether that is proven to be enough, for people.
 
-    Parameters:
+    Args:
         night: the night.
         loading: the options for loading.
         merges: whether the run is a night that merges, not a load that only sets the watermark.

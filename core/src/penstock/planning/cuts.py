@@ -227,7 +227,7 @@ def cut_windows(
 
     The first start is not a bound: the first window ends at the second start.
 
-    Parameters:
+    Args:
         starts: the starts of the windows, ascending.
         key: the key.
         nullable: whether the key takes NULL, which then gets its own partition.
@@ -254,7 +254,7 @@ def cut_values(values: Sequence[Bound], key: Key, *, nullable: bool) -> Cut:
     Other values exist because a query for the values may miss some, and a run that continues with a
     newer snapshot may meet new ones.
 
-    Parameters:
+    Args:
         values: the distinct values of the key.
         key: the key.
         nullable: whether the key takes NULL.

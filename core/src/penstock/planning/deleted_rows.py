@@ -24,7 +24,7 @@ def check_deletes(
 ) -> None:
     """Check that the target can find rows that are gone.
 
-    Parameters:
+    Args:
         deletes: see `CopySpec`.
         mapping: the mapping of the columns.
         load: the load plan, with the key.

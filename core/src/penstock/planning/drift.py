@@ -60,7 +60,7 @@ def parted(
     are compared if the source's has changed since the last night, or if `--on-drift widen` asks for
     it.
 
-    Parameters:
+    Args:
         mine: the source's columns.
         theirs: the target's columns.
         last: the watermark of the last night.
@@ -159,7 +159,7 @@ def drifted(
 ) -> Drifted:
     """Return the error for columns that have diverged.
 
-    Parameters:
+    Args:
         drift: all changes.
         omitted: the changes that are not made; see `omitted_changes`.
         said: how the columns do not fit; empty if they fit despite the changes.
@@ -196,7 +196,7 @@ _STAYS = "it stays, and is NULL or its default in new rows"
 def narrowed(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) -> Route:
     """Return the route for the columns that both sides have, if not all are copied.
 
-    Parameters:
+    Args:
         route: the route of the copy.
         columns: the source's columns.
         theirs: the target's columns.
@@ -219,7 +219,7 @@ def drift_texts(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return reasons and warnings for people.
 
-    Parameters:
+    Args:
         loading: the options for loading.
         drift: how the columns differ; None if they do not.
         made: the changes that the plan makes.
@@ -263,7 +263,7 @@ def followed(
 ) -> tuple[SourceColumn, ...]:
     """Return the source's columns as the target follows them, for the next night.
 
-    Parameters:
+    Args:
         columns: all columns of the source.
         selected: the columns as they are copied, possibly with other types.
         last: the watermark of the last night.

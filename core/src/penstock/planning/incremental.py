@@ -57,7 +57,7 @@ def continued(
 ) -> Continued:
     """Return the night to run, with its condition and the reasons.
 
-    Parameters:
+    Args:
         pairs: the copied columns.
         found: the facts about nights.
         moment: the current time.

@@ -27,7 +27,7 @@ def without_masked_key(route: Route, statistics: TableStatistics) -> TableStatis
 def check_bounds(route: Route, columns: Collection[str], partitions: Sequence[Partition]) -> None:
     """Check that bounds show no plain values of a masked column.
 
-    Parameters:
+    Args:
         columns: the names of the source's columns.
         partitions: the partitions with their bounds.
 

@@ -48,7 +48,7 @@ def check_explicit_partitions(
 ) -> None:
     """Check partitions that the caller defines.
 
-    Parameters:
+    Args:
         loading: the options for loading.
         key: the key of the partitions; None if none is named.
         partitions: the partitions.
@@ -120,7 +120,7 @@ def resolve_partitions(
 ) -> ResolvedPartitions:
     """Return the partitions with bounds of the key's type, in the source's notation.
 
-    Parameters:
+    Args:
         mode: the mode of the copy.
         key_text: the key of the partitions; crossings have keys of their own.
         partitions: the partitions as the caller defines them.

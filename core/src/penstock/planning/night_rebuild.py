@@ -30,7 +30,7 @@ def within_limit(
 
     The night is changed to read all rows if more have changed than may be merged.
 
-    Parameters:
+    Args:
         selection: the condition for the rows that may have changed.
         statistics: statistics of the source's table.
 
@@ -77,7 +77,7 @@ def built(
 ) -> tuple[LoadPlan, tuple[str, ...]]:
     """Return the plan of a night that reads all rows, and remarks for people.
 
-    Parameters:
+    Args:
         request, merged: the request and the load plan for merging the rows.
         columns: the target's columns.
         may_merge: whether the night may be merged; see `within_limit`.

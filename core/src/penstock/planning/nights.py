@@ -45,7 +45,7 @@ def plan_night(
 ) -> Night:
     """Plan a night by row versions.
 
-    Parameters:
+    Args:
         pairs: the copied columns.
         last: the watermark of the night before.
         source: the source's row versions.
@@ -79,7 +79,7 @@ def plan_night(
 def check_target(route: Route, loading: Loading, last: Watermark | None, target: TargetNow) -> str:
     """Return how the target's table differs from what the last night left; empty if it does not.
 
-    Parameters:
+    Args:
         route, loading: the options of the copy.
         last: the watermark of the last night.
         target: the state of the target's table.
@@ -109,7 +109,7 @@ def plan_full_load(
 ) -> Night:
     """Return the night that a load of all rows leaves, in a mode that keeps no other rows.
 
-    Parameters:
+    Args:
         pairs: the copied columns.
         last: the watermark of the night before.
         source: the source's row versions; None if it has none.
@@ -130,7 +130,7 @@ def plan_full_load(
 def setting_watermark(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan:
     """Return the plan of a load whose last transaction also moves a watermark.
 
-    Parameters:
+    Args:
         load: the plan without it.
         name: the watermark's name.
         with_swap: whether that transaction may be the one that swaps the table into place.
@@ -160,7 +160,7 @@ def explained_full_load(night: Night) -> tuple[str, ...]:
 def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     """Return what a night reads, and why, for people.
 
-    Parameters:
+    Args:
         night: the night.
         new: ids of the tables whose rows are all read.
     """
@@ -216,7 +216,7 @@ def _target_change(last: Watermark | None, target: TargetNow) -> str:
 def why_due(nightly: Nightly, last: Watermark | None, moment: datetime) -> str:
     """Return why all rows are due to be read although they need not be; empty if they are not.
 
-    Parameters:
+    Args:
         nightly: the options of the night.
         last: the watermark of the last night.
         moment: the time of planning.
@@ -240,7 +240,7 @@ def _why_full(
 ) -> str:
     """Return why all rows are read; empty if only changed rows are.
 
-    Parameters:
+    Args:
         source, now, furthest: see `plan_night`.
         selects: what the night selects; see `selected_text`.
         changed: how the target's table was changed since the last night.
@@ -270,7 +270,7 @@ def why_not_the_same(
 ) -> str:
     """Return why the source or the selection differs from what the last night read.
 
-    Parameters:
+    Args:
         last: the watermark of the last night.
         then: the source's row versions that it recorded.
         source: the source's row versions now.

@@ -40,7 +40,7 @@ def plan_partitions(
 ) -> PlannedPartitions:
     """Plan the partitions of a table.
 
-    Parameters:
+    Args:
         request: the request.
         statistics: statistics of the table.
         columns: the names of the source's columns.
@@ -115,7 +115,8 @@ def _cut(
 ) -> tuple[Cut, str]:
     """Cut the table by the chosen strategy.
 
-    Returns: the cut, and how it is out of order; see `KeyBounds`.
+    Returns:
+        the cut, and how it is out of order; see `KeyBounds`.
     """
     how, count = choice.how, choice.count
     if how.cuts_blocks:

@@ -30,12 +30,13 @@ def with_pending_steps(
 
     They are added if the run may alter the table, or restores foreign keys anyway.
 
-    Parameters:
+    Args:
         loading: the options for loading.
         load: the plan without these steps.
         left: the steps left undone.
 
-    Returns: the plan, and why it has more steps.
+    Returns:
+        the plan, and why it has more steps.
     """
     # A new table is created like the one it replaces, and lacks the same things.
     in_place = not loading.load_mode.loads_new_table

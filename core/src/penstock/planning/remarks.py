@@ -36,7 +36,7 @@ def omitted_column_remarks(
 ) -> list[str]:
     """Return a warning for each table whose rows arrive without some of its columns.
 
-    Parameters:
+    Args:
         route: the route of the copy.
         columns: the source's columns.
         heirs: the columns of each inheriting table.
@@ -59,7 +59,7 @@ def computed_columns(
 ) -> tuple[str, ...]:
     """Return remarks on columns that are not copied unchanged.
 
-    Parameters:
+    Args:
         route: the options that compute columns or leave some out.
         columns: the source's columns.
         mapping: the mapping of the columns.

@@ -33,7 +33,7 @@ def digest(file: SourceFile) -> str:
 def seen_digests(history: Sequence[Watermark]) -> frozenset[str]:
     """Return the digests of all files that were read up to a night.
 
-    Parameters:
+    Args:
         history: the watermarks of its name, the newest first.
     """
     by_epoch: Mapping[int, Watermark] = {each.epoch: each for each in history}
@@ -58,7 +58,7 @@ def plan_files_night(
 ) -> Night:
     """Plan a night by files.
 
-    Parameters:
+    Args:
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the files of the source.
@@ -90,7 +90,7 @@ def plan_files_night(
 def files_of(now: FilesNow, known: frozenset[str], after: int) -> SeenFiles:
     """Return what a night records about the files that it reads.
 
-    Parameters:
+    Args:
         now: the files of the source.
         known: digests of the files that it does not read.
         after: the epoch of the night that it continues; 0 if it reads all files.
@@ -107,7 +107,7 @@ def new_files(now: FilesNow, known: frozenset[str]) -> tuple[SourceFile, ...]:
 def explained_files(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, ...]:
     """Return what a night reads, and why, for people.
 
-    Parameters:
+    Args:
         night: the night.
         now: the files of the source.
         merges: whether the run is a night that merges, not a load that only sets the watermark.

@@ -53,12 +53,13 @@ def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan 
     """Plan a copy as far as the answers allow. It does no I/O and keeps no state: the same
     arguments give the same result.
 
-    Parameters:
+    Args:
         request: the request.
         facts: the facts about both ends.
         answers: the answers so far; an empty mapping for the first call.
 
-    Returns: the plan, or all questions that must be answered before planning can continue; the
+    Returns:
+        the plan, or all questions that must be answered before planning can continue; the
         third call, at the latest, returns a plan.
 
     Raises:

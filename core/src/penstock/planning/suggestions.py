@@ -24,7 +24,7 @@ _CHANGED = re.compile(
 class TableSummary:
     """The facts about a table.
 
-    Parameters:
+    Args:
         rows: estimated rows; None if unknown.
         unversioned: why a night cannot detect changed rows; empty if it can.
         error: why nothing is known about the table.
@@ -41,7 +41,7 @@ class TableSummary:
 class Suggestion:
     """Options for a table, with reasons.
 
-    Parameters:
+    Args:
         options: by the names of `CopySpec`.
         why: the reason for them, for people.
         facts: the facts about the table, for people.
@@ -60,7 +60,7 @@ def suggestion(
 ) -> Suggestion:
     """Suggest how to copy a table every night.
 
-    Parameters:
+    Args:
         known: the facts about the table.
         source: the capabilities of the source.
         target: the capabilities of the target; None if unknown.

@@ -27,7 +27,7 @@ def check_supported(
 ) -> None:
     """Check that both ends support the request, whatever the tables are.
 
-    Parameters:
+    Args:
         spec: the request.
         source, target: the capabilities of each end; None if its system is not known yet.
 

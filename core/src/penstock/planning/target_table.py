@@ -31,7 +31,7 @@ def new_table(
 ) -> NewTable:
     """Return the table to create.
 
-    Parameters:
+    Args:
         route, loading: the options of the copy.
         columns, definition: of the source's table.
 
@@ -90,7 +90,7 @@ def is_there(route: Route) -> PlanningError:
 def without_mark(route: Route, loading: Loading, columns: Sequence[Column]) -> Sequence[Column]:
     """Return the columns to load into: all except the one that marks when a row was gone.
 
-    Parameters:
+    Args:
         route, loading: the options of the copy.
         columns: the columns of the target's table.
 

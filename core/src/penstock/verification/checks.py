@@ -33,7 +33,7 @@ def verify_run(
 ) -> Verification:
     """Compare every partition on both sides, and with its commit record.
 
-    Parameters:
+    Args:
         spec: the options of the run.
         run: the stored run.
         source, target: the catalogs.

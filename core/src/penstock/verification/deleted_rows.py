@@ -56,7 +56,7 @@ def find_deleted(
 ) -> DeletedRows:
     """Find the rows of the target that the source no longer has.
 
-    Parameters:
+    Args:
         spec: the options of the run.
         run: the stored run.
         source: a catalog that reads with the night's snapshot.
@@ -153,7 +153,7 @@ def _gone_keys(
 ) -> list[int]:
     """Return the digests of the keys that are gone.
 
-    Parameters:
+    Args:
         rows: the number of keys that the target has in the ranges.
         within: the ranges to search; None for the whole table.
         exact: whether the target has all keys of the source.

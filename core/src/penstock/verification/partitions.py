@@ -100,7 +100,7 @@ def prove(
     A difference counts only if the source was not written to between the two reads, and if the
     condition holds for the same rows throughout.
 
-    Parameters:
+    Args:
         source: the source's catalog.
         route: the route of the run.
         plan: the plan of the run.
@@ -127,7 +127,7 @@ def prove(
 def prove_now(plan: PartitionPlan, first: int, count: Callable[[Extent], int]) -> Proof:
     """Compare the rows that the partitions select now with one count of all.
 
-    Parameters:
+    Args:
         first: the count made before.
         count: counts the rows of an extent.
     """

@@ -60,7 +60,7 @@ class Rate:
 class AutoDegree:
     """The controller of the number of streams.
 
-    Parameters:
+    Args:
         streams: the number to reach quickly, and the maximum.
         now: monotonic seconds, as in every call.
     """
@@ -101,7 +101,7 @@ class AutoDegree:
     def see(self, kinds: Mapping[str, int], room: int | None) -> None:
         """Record what the target's sessions wait for, and how many more a server would accept.
 
-        Parameters:
+        Args:
             kinds: the number of sessions by `penstock.backends.api.optional.pulse.KINDS`.
         """
         self._room = room
@@ -117,7 +117,7 @@ class AutoDegree:
 
         To be called a few times a second.
 
-        Parameters:
+        Args:
             moved: bytes moved so far, over all streams.
             busy: the number of streams that are moving rows.
         """

@@ -97,7 +97,7 @@ def is_possible() -> bool:
 def fork_early(environment: Mapping[str, str], backends: Sequence[str]) -> None:
     """Fork a nursery for the next `take`, if possible, once.
 
-    Parameters:
+    Args:
         environment, backends: as for `Nursery`.
     """
     if not is_possible():

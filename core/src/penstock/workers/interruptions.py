@@ -20,7 +20,7 @@ _DROPPED = "generator ignored GeneratorExit"
 def is_deferred(number: int, frame: FrameType | None) -> bool:
     """Whether a signal arrived during an import or a search for one, and was put off.
 
-    Parameters:
+    Args:
         number, frame: the arguments of the signal handler.
     """
     while frame is not None:

@@ -230,7 +230,7 @@ class Worker:
     def _emit(self, event: Event, of: tuple[Partition, int, Meter] | None = None) -> None:
         """Emit an event.
 
-        Parameters:
+        Args:
             of: emit only if this is still the current attempt.
         """
         line = event.to_line().encode() + b"\n"

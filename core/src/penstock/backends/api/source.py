@@ -76,7 +76,7 @@ class LockingSnapshot(HeldSnapshot, Protocol):
         It waits for no lock, and sees what the snapshot sees. Closing it does not release the
         snapshot.
 
-        Parameters:
+        Args:
             look: called from time to time, in another thread, with the waiting sessions; an
                 exception from it ends the running statement and the snapshot.
         """
@@ -169,7 +169,7 @@ class VersionedSource(Protocol):
     def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
         """Return a condition for the rows that a snapshot with this horizon may not have seen.
 
-        Parameters:
+        Args:
             new: the ids of tables of which all rows are read.
         """
         ...
@@ -208,7 +208,7 @@ class SourceCatalog(Schemas, Protocol):
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         """Return the definition of a table to be copied; for a query, its columns.
 
-        Parameters:
+        Args:
             partitioning: include the tables that it consists of.
 
         Raises:
@@ -271,7 +271,7 @@ class SourceCatalog(Schemas, Protocol):
     ) -> bool:
         """Whether rows of these blocks, or in them now, may have been written since.
 
-        Parameters:
+        Args:
             extents: block ranges; each with the rows that it had, None if unknown.
         """
         ...
@@ -338,7 +338,7 @@ class SourceCatalog(Schemas, Protocol):
     ) -> tuple[Bound, ...]:
         """Return the distinct non-NULL values of the key, in order.
 
-        Parameters:
+        Args:
             query: lists the values, instead of a scan.
 
         Raises:
@@ -351,7 +351,7 @@ class SourceCatalog(Schemas, Protocol):
     ) -> tuple[RankedBound, ...]:
         """Return values that the user wrote, as the key's own.
 
-        Parameters:
+        Args:
             ordered: whether they are bounds of ranges.
 
         Raises:
@@ -369,7 +369,7 @@ class SourceCatalog(Schemas, Protocol):
     ) -> Checksum:
         """Return the checksum of rows in their target form, after the casts of the pairs.
 
-        Parameters:
+        Args:
             pairs: if empty, rows are only counted.
         """
         ...
@@ -385,7 +385,7 @@ class SourceCatalog(Schemas, Protocol):
     ) -> Iterator[tuple[str, str]]:
         """Yield the key, as text, and the digest of every row, sorted by both in Python's order.
 
-        Parameters:
+        Args:
             key: the names of the key's columns in the target.
             only: read these keys instead of all.
         """
@@ -405,6 +405,7 @@ class CutsFiner(Protocol):
     ) -> KeyStatistics:
         """Return more bounds, if those known for a key are too few for the number of partitions.
 
-        Returns: the known bounds, if finding more would read the key of every row.
+        Returns:
+            the known bounds, if finding more would read the key of every row.
         """
         ...

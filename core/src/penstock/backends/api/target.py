@@ -53,7 +53,7 @@ class TargetCatalog(Schemas, Protocol):
     ) -> tuple[Column, ...]:
         """Return the columns of a table to be created like the source's.
 
-        Parameters:
+        Args:
             columns: the source columns to copy; for an unlike system, with the trait `arrow`.
             types: the types that the user specified, by column, in the target's own notation.
 
@@ -115,12 +115,13 @@ class TargetCatalog(Schemas, Protocol):
 
         All are computed in one scan.
 
-        Parameters:
+        Args:
             pairs: if empty, rows are only counted.
             others: also digest the rows that none of them loaded, under the empty key; they are
                 counted in any case.
 
-        Returns: None if the target cannot tell which rows these are.
+        Returns:
+            None if the target cannot tell which rows these are.
         """
         ...
 
@@ -142,7 +143,7 @@ class TargetCatalog(Schemas, Protocol):
     ) -> Iterator[tuple[str, str]]:
         """Yield keys and digests, as for a source.
 
-        Parameters:
+        Args:
             loaded_by: only rows loaded by the transactions of these records.
             other_than: only rows not loaded by any of these.
         """

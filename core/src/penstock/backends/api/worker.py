@@ -37,7 +37,7 @@ def are_shared(formats: Sequence[str]) -> bool:
 def compared_pairs(pairs: Sequence[ColumnPair], format_: str) -> tuple[ColumnPair, ...]:
     """Return the pairs whose values both systems can write in one form, for checksums.
 
-    Parameters:
+    Args:
         format_: the format of the streams. In a system's own, all pairs qualify.
     """
     return tuple(pair for pair in pairs if pair.canonical or format_ not in SHARED_FORMATS)
@@ -130,7 +130,8 @@ class Writer(Protocol):
         Waits for an older attempt at the same partition; ends its session if it makes no progress
         for the grace time.
 
-        Returns: False if the partition is already committed; then nothing is open.
+        Returns:
+            False if the partition is already committed; then nothing is open.
         """
         ...
 

@@ -18,7 +18,7 @@ def encode(content: Any) -> bytes:
 def decode(kind: type[T], content: bytes, name: str) -> T:
     """Decode a document.
 
-    Parameters:
+    Args:
         name: the document's name.
 
     Raises:

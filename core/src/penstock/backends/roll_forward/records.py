@@ -69,7 +69,8 @@ class Records:
     def publish(self, generation: int, partition_id: str, record: Record, version: str) -> Record:
         """Make a committed record's pieces visible, and remove those that they replace.
 
-        Returns: the record afterwards.
+        Returns:
+            the record afterwards.
 
         Raises:
             PermanentError: a piece no longer exists.
@@ -109,7 +110,8 @@ class Records:
     def shut_out(self, generation: int, partition_id: str) -> Record | None:
         """Prevent attempts that have begun from committing, unless one has committed.
 
-        Returns: the record, if one has.
+        Returns:
+            the record, if one has.
         """
         while True:
             found, version = self.read(generation, partition_id)
@@ -125,10 +127,11 @@ class Records:
 
         The rows stay until the next attempt commits, which removes them.
 
-        Parameters:
+        Args:
             request: the request's name; a repeated request has no effect.
 
-        Returns: whether something was committed.
+        Returns:
+            whether something was committed.
         """
         while True:
             found, version = self.read(generation, partition_id)
@@ -143,7 +146,7 @@ class Records:
     def take_back_all(self, generation: int, requests: Mapping[str, Sequence[str]]) -> None:
         """Void the requested records that have not been voided yet.
 
-        Parameters:
+        Args:
             requests: partition ids, by request.
         """
         found = self.read_all(generation)

@@ -77,10 +77,11 @@ class Runs:
     def create(self, run_id: str, run: RunDocument, planned: PlanDocument) -> bool:
         """Create a run.
 
-        Parameters:
+        Args:
             run: without the name of the plan's document.
 
-        Returns: False if the run id exists.
+        Returns:
+            False if the run id exists.
         """
         documents = self._documents
         if documents.get(self._name(run_id)) is not None:
@@ -116,11 +117,12 @@ class Runs:
     ) -> RunDocument | None:
         """Change a run's document.
 
-        Parameters:
+        Args:
             changed: returns the new document for the old one, or None to leave it; called again if
                 another process was faster.
 
-        Returns: the document afterwards; None if there is no such run, or it was left.
+        Returns:
+            the document afterwards; None if there is no such run, or it was left.
         """
         while (found := self.read(run_id)) is not None:
             before, version = found

@@ -21,7 +21,7 @@ from penstock.model.tables import Place
 class FileUrls:
     """The URLs of one kind of database file.
 
-    Parameters:
+    Args:
         memory: what replaces the path for a database in memory; empty if there is none.
     """
 
@@ -104,7 +104,7 @@ class FileVersions:
     def check(self, path: str, token: str) -> None:
         """Check that a file is unchanged.
 
-        Parameters:
+        Args:
             token: the expected version.
 
         Raises:
@@ -120,7 +120,7 @@ class FileVersions:
 class HeldFile:
     """A snapshot: a connection that keeps others from writing to a file while it is open.
 
-    Parameters:
+    Args:
         version: the current version, which must stay the same.
     """
 

@@ -22,7 +22,7 @@ _LOCK = "lock"
 class ScratchFolder(ABC):
     """See `Scratch`.
 
-    Parameters:
+    Args:
         beside: the target's path, which need not exist.
     """
 

@@ -11,7 +11,7 @@ _PAIRS = "ALTER|CREATE|DROP|LOCK|OPTIMIZE|REFRESH|REINDEX|RENAME"
 def statement_kind(query: str, pair: str = "") -> str:
     """Return ``ALTER TABLE``, ``SELECT`` and the like.
 
-    Parameters:
+    Args:
         pair: a pattern for word pairs that belong together in this database, in addition to the
             usual ones.
     """

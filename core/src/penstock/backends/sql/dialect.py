@@ -172,7 +172,7 @@ class Dialect(ABC):
     def generated_statement(self, table: TableRef, column: str, type_: str, text: str) -> str:
         """Return the statement that makes a column computed.
 
-        Parameters:
+        Args:
             type_, text: in the source's dialect.
         """
         if not self.generated(text):
@@ -190,7 +190,7 @@ class Dialect(ABC):
     def check_statement(self, table: TableRef, name: str, text: str) -> str:
         """Return the statement that adds a check.
 
-        Parameters:
+        Args:
             name: the check's name; if empty, the database chooses one.
         """
         named = f"CONSTRAINT {self.ident(name)} " if name else ""
@@ -211,7 +211,7 @@ class Dialect(ABC):
     def referential(self, event: str, action: str) -> str:
         """Return an action of a foreign key as the database writes it.
 
-        Parameters:
+        Args:
             event: `DELETE` or `UPDATE`.
             action: as in `ForeignKeyModel`.
         """
@@ -398,7 +398,7 @@ class CatalogDialect(Dialect):
     def index_statements(self, table: TableRef, definitions: Sequence[str]) -> str:
         """Return statements that create indexes, as few as possible.
 
-        Parameters:
+        Args:
             definitions: in the form of the database's catalog.
         """
         raise NotImplementedError
@@ -425,7 +425,7 @@ class CatalogDialect(Dialect):
         It updates the rows of a table that differ from those staged for the same key, and inserts
         the others.
 
-        Parameters:
+        Args:
             key, rest: the names of columns that both tables have.
         """
         keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
@@ -456,7 +456,7 @@ class CatalogDialect(Dialect):
     ) -> str:
         """Return the statement that changes the rows found by some keys.
 
-        Parameters:
+        Args:
             change: the text after SET.
             tested: a condition on the row `t`.
         """
@@ -519,7 +519,7 @@ class CatalogDialect(Dialect):
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         """Return the canonical text of a value; NULL for NULL.
 
-        Parameters:
+        Args:
             kind: as in `ColumnPair.canonical`.
         """
 
@@ -564,7 +564,7 @@ class CatalogDialect(Dialect):
 
         The first is at the beginning of a year, week, day or hour, the last at or before `last`.
 
-        Parameters:
+        Args:
             first, last: values of the key's type.
             count: the maximum number of windows.
         """

@@ -28,7 +28,7 @@ class Masking(ABC):
     ) -> str:
         """Return the expression of a mask.
 
-        Parameters:
+        Args:
             column: its name, for error messages.
             value: the SQL of the value.
             tag: the tag of its type, see `Bound`.

@@ -49,7 +49,7 @@ class Session(Protocol):
     def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return all rows of a query.
 
-        Parameters:
+        Args:
             values: the values of its placeholders; see `CatalogDialect.placeholder`.
         """
         ...
@@ -92,7 +92,8 @@ class Session(Protocol):
     def run(self, statements: str) -> int:
         """Execute statements on a table. Raises `PermanentError` if the database rejects them.
 
-        Returns: how many rows the last statement changed.
+        Returns:
+            how many rows the last statement changed.
         """
         ...
 
@@ -207,7 +208,7 @@ def closed(text: str, rows: str, *, tests: bool = False) -> str:
 
     In parentheses such SQL would change the expression around it.
 
-    Parameters:
+    Args:
         tests: whether the text is a condition, which not every database accepts as a value.
     """
     case = f"CASE WHEN\n{text}\nTHEN 1 END" if tests else f"CASE WHEN 1 = 1 THEN\n{text}\nEND"

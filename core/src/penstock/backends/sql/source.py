@@ -49,7 +49,7 @@ UNPROVEN = (
 class SqlSource:
     """The part of a `SourceCatalog` that is SQL.
 
-    Parameters:
+    Args:
         rows: returns an item of FROM for a relation. Raises `PlanningError` if a query is not
             valid.
     """

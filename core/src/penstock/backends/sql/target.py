@@ -210,7 +210,7 @@ def no_rows(session: Session, columns: Sequence[Column]) -> str:
 def _check(session: Session, rows: str, table: TableRef, where: str | None, extent: Extent) -> None:
     """Check that a condition can be evaluated.
 
-    Parameters:
+    Args:
         rows: the target's table as an item of FROM, or one with its columns.
 
     Raises:

@@ -29,7 +29,7 @@ class Catalogs:
     """Both catalogs, which answer questions. If one answer decides what is asked next, and no plan
     depends on the steps in between, they are one question here.
 
-    Parameters:
+    Args:
         target: None if its table is missing; no question then goes to it.
     """
 
@@ -203,7 +203,7 @@ def match_columns(
 ) -> ColumnMapping:
     """Pair the columns, using what both catalogs know of them.
 
-    Parameters:
+    Args:
         route: the route of the rows.
         mine: the source's columns, with the trait `arrow` if they travel in a shared format.
         theirs: the target's columns.

@@ -30,7 +30,7 @@ def read_drift(
 ) -> Drift | None:
     """Return how the columns differ; None if they are not compared, or do not differ.
 
-    Parameters:
+    Args:
         columns: the source's columns that are copied.
         table: the target's table; one that the run creates cannot have diverged.
         night: the facts about the last night; None if the load moves no watermark.

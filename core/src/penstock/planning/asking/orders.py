@@ -22,7 +22,7 @@ def shared_order(
 
     They must if the target uses the same conditions to decide what to delete.
 
-    Parameters:
+    Args:
         source: the source's catalog.
         relation: the source's table or query.
         key: the key.
@@ -44,7 +44,7 @@ def disorder(source: SourceCatalog, relation: Relation, extents: Iterable[Extent
     The result is empty if the order is sound: then adjacent ranges, and the listed values, have
     each row exactly once, whatever the rows are.
 
-    Parameters:
+    Args:
         source: the source's catalog.
         relation: the source's table or query.
         extents: the extents of the partitions.

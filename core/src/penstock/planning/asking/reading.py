@@ -53,7 +53,7 @@ class TableReader:
     """A reader of facts about one table. It stops at the first error, because a transaction that
     the error has aborted must not be used again.
 
-    Parameters:
+    Args:
         pending_steps, nights: shared by all tables that are planned together.
     """
 
@@ -90,7 +90,8 @@ class TableReader:
     def read_columns(self) -> TableDefinition | None:
         """Read the columns of both sides.
 
-        Returns: the definition of the source's table, if the target's is created from it.
+        Returns:
+            the definition of the source's table, if the target's is created from it.
         """
         self._columns = self._read(self._source_columns)
         self._selected = self._read(self._selected_columns)

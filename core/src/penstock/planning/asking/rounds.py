@@ -53,7 +53,7 @@ def plan_tables(
     """Plan tables together, each as far as possible. Changes nothing. Yields each table in order,
     as soon as those before it are planned, and keeps none.
 
-    Parameters:
+    Args:
         requests: the requests, in order.
         source, target: the catalogs.
         enter: called before questions about a table; an error from it counts as the table's.

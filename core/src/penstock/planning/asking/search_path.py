@@ -25,7 +25,7 @@ def with_schemas(
 ) -> tuple[CopySpec, tuple[str, ...]]:
     """Return the spec with a schema for each table, and a line about each schema looked up.
 
-    Parameters:
+    Args:
         spec: the copy.
         source: the source's schemas.
         target: the target's schemas; None if its URL leads to the rows themselves.
@@ -73,7 +73,7 @@ def with_schemas(
 def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
     """Return the spec with the schemas with which its run was planned.
 
-    Parameters:
+    Args:
         stored: the stored options of the run.
     """
     changes = {}

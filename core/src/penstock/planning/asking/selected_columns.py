@@ -27,7 +27,7 @@ def read_selected(
 ) -> tuple[Column, ...]:
     """Return the columns that the copy reads.
 
-    Parameters:
+    Args:
         route: the options that leave columns out or compute them.
         source: the source's catalog.
         columns: the source's columns.
@@ -35,7 +35,8 @@ def read_selected(
         one_of_many: whether the options also apply to other tables, so that a column may be
             missing.
 
-    Returns: the columns; computed ones have the traits `EXPRESSION`, `DISTINCT` and `KEY`.
+    Returns:
+        the columns; computed ones have the traits `EXPRESSION`, `DISTINCT` and `KEY`.
 
     Raises:
         PlanningError: a column does not exist, or cannot be computed.
@@ -116,7 +117,7 @@ def selected_definition(
 ) -> TableDefinition:
     """Return the definition of a table that has the selected columns.
 
-    Parameters:
+    Args:
         definition: the definition of the source's table.
         columns: the source's columns, which the definition has.
         selected: the selected columns.

@@ -106,7 +106,8 @@ class AttemptLock(Protocol):
         The lock must end with the process or its session for any reason: nothing else cleans up
         after a kill.
 
-        Returns: None if this attempt has now locked the partition; otherwise the older attempts at
+        Returns:
+            None if this attempt has now locked the partition; otherwise the older attempts at
         the same partition that are certainly in the way, each with signs that change while it makes
         progress. There may be others in the way.
         """
@@ -179,10 +180,11 @@ class TransactionalHooks(Protocol):
 
         Only rows within the predicate are deleted, by one attempt at a time.
 
-        Parameters:
+        Args:
             rows: the number of rows that this attempt has loaded.
 
-        Returns: how many rows within the predicate still belong to others.
+        Returns:
+            how many rows within the predicate still belong to others.
         """
         ...
 
@@ -204,7 +206,8 @@ class TransactionalHooks(Protocol):
         After a kill before the commit, nothing is there; after a later one, the record says that
         the partition is done, and the next attempt finds that.
 
-        Returns: False if there was no record to complete; then nothing is committed.
+        Returns:
+            False if there was no record to complete; then nothing is committed.
 
         Raises:
             TargetChanged: as for `begin`.

@@ -165,7 +165,7 @@ class ControlStore(Protocol):
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
         """Whether a process is executing a run on a table now; None if unknown.
 
-        Parameters:
+        Args:
             table: the table passed to `enter`.
         """
         ...
@@ -176,7 +176,7 @@ class ControlStore(Protocol):
         Several processes may execute one run. The registration ends with the process, for any
         reason.
 
-        Parameters:
+        Args:
             table: the table that the run will finally change, wherever its rows are loaded first.
             check: called with the ids of other runs being executed on the table, while no other run
                 can enter. If it raises, this run does not enter.
@@ -227,7 +227,8 @@ class ControlStore(Protocol):
 
         None of the steps is `urgent`, and no load is `volatile`.
 
-        Returns: the ids of the runs whose steps are done. For the others no step is done: they must
+        Returns:
+            the ids of the runs whose steps are done. For the others no step is done: they must
         be done one by one, which reports the error.
         """
         ...
@@ -280,10 +281,11 @@ class ControlStore(Protocol):
         preparation is interrupted, the run has already begun its new generation, and the next
         execution prepares it.
 
-        Parameters:
+        Args:
             generation: the generation to end.
 
-        Returns: the new generation.
+        Returns:
+            the new generation.
 
         Raises:
             Superseded: the generation has already ended.
@@ -302,12 +304,13 @@ class ControlStore(Protocol):
     ) -> int:
         """Store the snapshots that the run's rows are read with from now on, newest last.
 
-        Parameters:
+        Args:
             generation, before: the run's expected generation and snapshots.
             nothing_committed: begin a new generation, so that no attempt that reads with an older
                 snapshot commits anything.
 
-        Returns: the run's generation from now on.
+        Returns:
+            the run's generation from now on.
 
         Raises:
             Superseded: the expectation is outdated, or something is committed after all.
@@ -350,13 +353,14 @@ class ControlStore(Protocol):
 
         This is one transaction, which waits for open attempts.
 
-        Parameters:
+        Args:
             request: identifies the request, whichever process repeats it.
             rows_of: the table from which the partitions' rows are deleted; None to leave them to
                 later attempts.
             patience: seconds to wait for open attempts; 0 for no limit.
 
-        Returns: the ids of the partitions whose commit records are gone.
+        Returns:
+            the ids of the partitions whose commit records are gone.
 
         Raises:
             UsageError: as for `check_recopy`.
@@ -442,7 +446,7 @@ class ControlStore(Protocol):
 
         Waits for no lock; does nothing if the tables lack journals.
 
-        Parameters:
+        Args:
             journals: by the id of a run or batch.
         """
         ...

@@ -102,7 +102,7 @@ class RecordStore(ABC):
     ) -> T:
         """Do everything that `body` does with the records of one run, or nothing.
 
-        Parameters:
+        Args:
             body: may be called again if another process was faster.
             partition_ids: sorted; the partitions that `Hold.RECOPY` is about.
             patience: seconds to wait for their open attempts; 0 for no limit.
@@ -118,7 +118,7 @@ class RecordStore(ABC):
     def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
         """Run `transact` for several runs that may be joined.
 
-        Parameters:
+        Args:
             hold: for changes of the runs, or for a step.
         """
         raise NotImplementedError  # it joins none
@@ -177,7 +177,8 @@ class RecordStore(ABC):
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
         """Add records whose keys do not exist yet. All have the same columns.
 
-        Returns: how many were added.
+        Returns:
+            how many were added.
         """
 
     def put_journal(self, row: Row) -> None:

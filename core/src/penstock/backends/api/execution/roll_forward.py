@@ -64,7 +64,8 @@ class Pieces(Protocol):
 
         After a kill, the next process calls it again.
 
-        Returns: False if the piece is not visible and cannot be made so.
+        Returns:
+            False if the piece is not visible and cannot be made so.
         """
         ...
 

@@ -62,7 +62,7 @@ class ReadsByColumn(Protocol):
     ) -> CursorNow:
         """Return the current state of the cursor's columns.
 
-        Parameters:
+        Args:
             max_ahead: seconds by which a time may be ahead of the source's clock; 0 for no limit.
 
         Raises:
@@ -75,7 +75,7 @@ class ReadsByColumn(Protocol):
     ) -> CursorRange:
         """Return the rows to read.
 
-        Parameters:
+        Args:
             since: from the last night; of the same type, with a value.
             nulls: whether to read rows without a value too.
 

@@ -39,7 +39,7 @@ class AltersColumns(Protocol):
 
         See `TargetCatalog.defined_columns`.
 
-        Parameters:
+        Args:
             define: returns the definition of the source's table, if it is needed.
 
         Raises:

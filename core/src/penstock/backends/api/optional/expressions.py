@@ -20,7 +20,7 @@ class ComputesColumns(Protocol):
     def check_expression(self, relation: Relation, text: str, subject: str) -> None:
         """Check that a text is an expression over one row.
 
-        Parameters:
+        Args:
             subject: the option that contains it, for error messages.
 
         Raises:
@@ -42,7 +42,7 @@ class ComputesColumns(Protocol):
     ) -> tuple[Column, ...]:
         """Return columns as the source would describe them in a query's result; each may be NULL.
 
-        Parameters:
+        Args:
             pairs: pairs with expressions.
             in_arrow: whether to add the trait `arrow`.
 
@@ -64,7 +64,7 @@ class DefinesComputed(Protocol):
 
         Some may be left out, and computed ones have their new types.
 
-        Parameters:
+        Args:
             columns: all columns of the result; computed ones have the traits `EXPRESSION` and
                 `DISTINCT`.
         """

@@ -68,7 +68,7 @@ class FindsDeletedRows(Protocol):
     ) -> dict[int, Bucket]:
         """Return the keys of these rows in ``2 ** bits`` buckets; empty ones may be missing.
 
-        Parameters:
+        Args:
             within: limits the keys to these; only if the target is a `CountsRanges`.
         """
         ...
@@ -76,7 +76,7 @@ class FindsDeletedRows(Protocol):
     def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
         """Yield the keys of the target's rows that the run's condition selects, in Python's order.
 
-        Parameters:
+        Args:
             chosen: the buckets to include; all if None.
         """
         ...
@@ -92,7 +92,7 @@ class FindsDeletedRows(Protocol):
 
         Return False if an earlier call has done it.
 
-        Parameters:
+        Args:
             digests: the digests of the keys.
             check: called with the number of matching rows, before anything is recorded.
             within: as for `buckets_after`.
@@ -138,7 +138,7 @@ class BuildsNights(Protocol):
     def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
         """Plan the load of such a night.
 
-        Parameters:
+        Args:
             request, merged: the request and plan of the same night if it merged its rows.
             replaces: whether the target has rows.
 

@@ -113,7 +113,7 @@ class AttemptFiles:
     def wait(self, run_id: str, partition_ids: Collection[str], patience: float) -> None:
         """Wait until no attempt of these partitions is active.
 
-        Parameters:
+        Args:
             patience: seconds; 0 for no limit.
 
         Raises:

@@ -40,7 +40,7 @@ class FileStage:
     def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
         """Check for values that the database would silently change.
 
-        Parameters:
+        Args:
             passed: the number of rows before the batch.
 
         Raises:

@@ -17,7 +17,7 @@ POLL_SECONDS = 0.2
 class Stalled(Generic[K]):
     """A detector of attempts without progress.
 
-    Parameters:
+    Args:
         grace: seconds without progress before an attempt counts as stalled.
     """
 
@@ -30,7 +30,7 @@ class Stalled(Generic[K]):
 
         Each is returned again after another grace time without progress.
 
-        Parameters:
+        Args:
             signs: values that change as each makes progress.
         """
         now = time.monotonic()
@@ -64,7 +64,8 @@ def await_older(
     An older attempt without progress for the grace time belongs to a worker that was stopped or cut
     off, and is ended.
 
-    Returns: anything else that prevents the attempt.
+    Returns:
+        anything else that prevents the attempt.
 
     Raises:
         TransientError: another process has locked the partition.

@@ -123,7 +123,7 @@ def wrongly_selected(attempt: Attempt, rows: int, selected: int) -> PermanentErr
 def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> PermanentError:
     """Return the error for a NULL in a key.
 
-    Parameters:
+    Args:
         reason: why a NULL cannot be part of a key there.
     """
     because = f", since {reason}" if reason else ""
@@ -137,7 +137,7 @@ def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> Perman
 def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
     """Return the error for a duplicate key.
 
-    Parameters:
+    Args:
         found: the key, and how often it occurs.
         code: the server's error code.
     """
@@ -168,7 +168,7 @@ def key_respelled(
 ) -> PermanentError:
     """Return the error for rows that are the same to the target, so that chance decides which wins.
 
-    Parameters:
+    Args:
         which: where the other row may come from, and what to do.
     """
     found, there = (f"({', '.join(map(str, each))})" for each in (mine, theirs))

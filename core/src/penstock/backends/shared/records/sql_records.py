@@ -88,7 +88,7 @@ class SqlRecords(RecordStore):
     def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
         """Select records.
 
-        Parameters:
+        Args:
             more: text appended to the condition.
         """
         listed = ", ".join(
@@ -190,10 +190,11 @@ class SqlRecords(RecordStore):
     def insert(self, rows: str, values: Sequence[Any]) -> int:
         """Insert rows whose keys do not exist yet.
 
-        Parameters:
+        Args:
             rows: the text after INSERT.
 
-        Returns: how many were inserted.
+        Returns:
+            how many were inserted.
         """
         statement = f"INSERT {rows} ON CONFLICT DO NOTHING RETURNING run_id"
         return len(self.execute(statement, values, reading=False))
@@ -217,7 +218,7 @@ class SqlRecords(RecordStore):
     def set_each(self, kind: Kind, changes: Mapping[str, Row], further: Row | None = None) -> None:
         """Change the records of several runs, each to its own values.
 
-        Parameters:
+        Args:
             changes: by run; all have the same columns.
             further: further conditions.
         """
@@ -255,7 +256,7 @@ class SqlRecords(RecordStore):
 
         There are several if a tuple is too long for one statement.
 
-        Parameters:
+        Args:
             before: values that precede them in the statement.
         """
         long = next((name for name, value in where.items() if isinstance(value, tuple)), None)

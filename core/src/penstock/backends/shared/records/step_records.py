@@ -508,7 +508,7 @@ class StepRecords(RunRecords, ABC):
     def _set_watermark(self, run: RunRow, swap: Step | None = None) -> None:
         """Set the watermark at the end of a load of all rows, in the transaction that records it.
 
-        Parameters:
+        Args:
             swap: the step that puts the table in place; None if it is there.
 
         Raises:
@@ -579,7 +579,7 @@ class StepRecords(RunRecords, ABC):
     def note_deleted(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
         """See `FindsDeletedRows`.
 
-        Parameters:
+        Args:
             keep: stores the keys, in the transaction.
         """
 
@@ -595,7 +595,7 @@ class StepRecords(RunRecords, ABC):
     def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[MergeCounts]:
         """Merge the stages of runs into their tables, in the transaction that records it.
 
-        Parameters:
+        Args:
             nights: the runs, each with its commit records; several if `joins` allows it.
         """
         raise NotImplementedError  # its capabilities list no mode that gathers rows

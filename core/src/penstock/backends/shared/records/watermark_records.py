@@ -67,7 +67,7 @@ class WatermarkRecords:
     ) -> list[Watermark]:
         """Take epochs before rows are merged, so that no other night with these names can end.
 
-        Parameters:
+        Args:
             nights: with their runs and commit records.
 
         Raises:

@@ -40,7 +40,7 @@ def in_arrow(
 ) -> tuple[Column, ...]:
     """Return columns with the types in which their values travel, as a trait.
 
-    Parameters:
+    Args:
         types: by the column types that can be copied.
 
     Raises:
@@ -145,7 +145,7 @@ def value_kinds(columns: Iterable[Column]) -> dict[str, str]:
 class Caster:
     """A caster for the batches of one stream, by column position.
 
-    Parameters:
+    Args:
         subject: the table being copied, for error messages.
     """
 
@@ -247,7 +247,7 @@ def compacted(array: pa.Array) -> pa.Array:
 def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int:
     """Return the index of the first value for which an attempt fails, by bisection.
 
-    Parameters:
+    Args:
         attempt: raises a ValueError or a `pyarrow.ArrowException`.
     """
     lower, upper = 0, len(array)

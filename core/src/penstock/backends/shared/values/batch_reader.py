@@ -43,6 +43,6 @@ class BatchReader(ABC):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the partition's batches, in the thread.
 
-        Parameters:
+        Args:
             stopped: whether they are no longer needed.
         """

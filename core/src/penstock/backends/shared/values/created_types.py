@@ -41,7 +41,7 @@ class CreatedTypes:
     ) -> dict[str, str]:
         """Return, by name, the types of columns created like another system's.
 
-        Parameters:
+        Args:
             columns: with the trait `arrow`.
             asked: columns whose types the user specified, which are left out.
 
@@ -66,7 +66,7 @@ class CreatedTypes:
     def of(self, kind: pa.DataType, name: str) -> str:
         """Return the type for an Arrow type.
 
-        Parameters:
+        Args:
             name: the column's name, for error messages.
 
         Raises:
@@ -111,7 +111,7 @@ class CreatedTypes:
 def with_units(name: str, fractions: Mapping[str, str]) -> dict[str, str]:
     """Return types of times, by unit.
 
-    Parameters:
+    Args:
         fractions: the suffix of the name for each unit's number of decimals.
     """
     return {unit: name + fraction for unit, fraction in fractions.items()}
@@ -120,7 +120,7 @@ def with_units(name: str, fractions: Mapping[str, str]) -> dict[str, str]:
 def check_type(of: re.Pattern[str], name: str, asked: str) -> None:
     """Check a type that the user specified.
 
-    Parameters:
+    Args:
         of: the pattern of the database's types, since the type becomes part of our statement.
 
     Raises:

@@ -28,7 +28,7 @@ def check_values(
 ) -> None:
     """Check a batch for values that its columns would change.
 
-    Parameters:
+    Args:
         guards: the guards of each column, in the batch's order.
         subject: the table being copied, for error messages.
         passed: the number of rows before this batch.
@@ -80,7 +80,7 @@ def days(first: date, last: date, type_: object) -> ValueGuard:
 def steps(step: int, type_: object) -> ValueGuard:
     """Return a guard against times between two values of their type.
 
-    Parameters:
+    Args:
         step: microseconds between two values.
     """
     return ValueGuard(

@@ -33,7 +33,7 @@ T = TypeVar("T", bound=NamedType)
 class TypeLine(Generic[T]):
     """The facts about one type.
 
-    Parameters:
+    Args:
         arrow: the type in which values travel; None if they do not.
         tag: the tag of bounds; the type's name if empty.
         kind: as in `ColumnType`.
@@ -52,7 +52,7 @@ class TypeLine(Generic[T]):
 class TypeTable(Generic[T]):
     """The table of a database's types.
 
-    Parameters:
+    Args:
         lines: by the names of types.
         other: the line for all other types.
         finer: returns a condition, given a value and its type, for times finer than a microsecond,
@@ -119,7 +119,7 @@ class TypeTable(Generic[T]):
     def asked(self, name: str, written: str) -> str:
         """Return a type that the user specified, for a statement.
 
-        Parameters:
+        Args:
             name: the column's name.
 
         Raises:

@@ -47,7 +47,7 @@ class CatalogFacts:
     ) -> T:
         """Return a fact about a table.
 
-        Parameters:
+        Args:
             what: the kind of fact, as a key.
             ask: answers for each of several tables.
 

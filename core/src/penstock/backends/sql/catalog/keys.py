@@ -125,7 +125,7 @@ def distinct(
 ) -> tuple[Bound, ...]:
     """Return the distinct non-NULL values of a query's single column, in the key's order.
 
-    Parameters:
+    Args:
         type_: the key's type, to which the values are cast.
 
     Raises:

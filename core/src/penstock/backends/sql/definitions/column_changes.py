@@ -25,7 +25,7 @@ def needed_changes(
 
     The cost of a change that rewrites the table is a single word.
 
-    Parameters:
+    Args:
         width: returns the width of a type.
         text: returns a column's definition for a statement, given the current column, its new type
             and whether it will allow NULL.
@@ -95,7 +95,7 @@ def stage_script(
 def is_made(change: ColumnChange, there: Mapping[str, Column]) -> bool:
     """Whether a change has been made.
 
-    Parameters:
+    Args:
         there: the table's columns, by name.
     """
     column = there.get(change.column)

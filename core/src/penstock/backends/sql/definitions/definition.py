@@ -64,7 +64,7 @@ def definition_of(
 ) -> TableDefinition:
     """Return the definition of a table.
 
-    Parameters:
+    Args:
         dialect: the dialect of the types and statements.
         omitted: what a table of the same system is created without, besides keys.
         others: objects that have no form in other systems.
@@ -84,7 +84,7 @@ def plain_model(
 ) -> TableModel:
     """Return a model of columns and keys alone.
 
-    Parameters:
+    Args:
         keys: each a kind from `KEYS`, and its columns.
     """
     return TableModel(
@@ -102,7 +102,7 @@ def omitted_of_clone(
 ) -> tuple[NotCopied, ...]:
     """Return the parts of a table that are not created in a target of the same system.
 
-    Parameters:
+    Args:
         made: the keys that are created.
     """
     own = from_json(tuple[NotCopied, ...], definition.content["left"])
@@ -135,7 +135,7 @@ def listed_columns(
 ) -> list[str]:
     """Return the column list of a CREATE TABLE.
 
-    Parameters:
+    Args:
         more: as in `TableExtras.columns`.
     """
     found = []
@@ -155,7 +155,7 @@ def create_steps(
 ) -> list[Step]:
     """Return the steps that create a table.
 
-    Parameters:
+    Args:
         fresh: first drop a table of the same name; otherwise keep it.
     """
     name = dialect.table(table)

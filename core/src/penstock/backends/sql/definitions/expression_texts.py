@@ -45,7 +45,7 @@ _DIGITS = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
 def written_default(node: Node, kind: str, dialect: Dialect) -> str | None:
     """Return a column's default, in parentheses if required; None if the column cannot have it.
 
-    Parameters:
+    Args:
         kind: what the column holds.
     """
     try:
@@ -77,7 +77,7 @@ def _moment(function: str, kind: str, dialect: Dialect) -> str | None:
 def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
     """Return a check of a row; None if its meaning would differ.
 
-    Parameters:
+    Args:
         kinds: what the table's columns hold; columns not listed cannot be checked.
     """
     try:
@@ -89,7 +89,7 @@ def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str
 def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
     """Return the expression that computes a column; None if its values could differ.
 
-    Parameters:
+    Args:
         kind: what the column holds.
         kinds: what the columns it is computed from hold.
     """
@@ -105,7 +105,7 @@ def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dial
 class _Writer:
     """A writer of one expression.
 
-    Parameters:
+    Args:
         exact: exclude everything that depends on a collation, such as the case of texts.
     """
 

@@ -115,7 +115,7 @@ STANDARD = Style()
 def read(text: str, columns: Collection[str] = (), style: Style = STANDARD) -> Node | None:
     """Return the tree of a text; None if it is not supported.
 
-    Parameters:
+    Args:
         columns: the names of the columns that it may contain.
     """
     try:
@@ -386,7 +386,7 @@ def _negative(node: Node) -> Node:
 def _cast(node: Node, type_: str, limits: Sequence[Node]) -> Node:
     """Accept a cast that changes nothing, or a known one.
 
-    Parameters:
+    Args:
         limits: the length or digits in the cast.
     """
     name = type_.rpartition(" . ")[2]

@@ -62,7 +62,7 @@ class IndexChange:
     def is_done(self, there: Mapping[str, str]) -> bool:
         """Whether the change has been made.
 
-        Parameters:
+        Args:
             there: all indexes of the table, by name.
         """
         if not self.makes:
@@ -75,7 +75,7 @@ class IndexChange:
     def remaining(self, there: Mapping[str, str]) -> IndexChange:
         """Return the part of the change that remains to be made.
 
-        Parameters:
+        Args:
             there: as for `is_done`.
 
         Raises:

@@ -42,7 +42,7 @@ def check_no_changes(request: LoadRequest) -> None:
 def make_step(table: TableRef, statements: Sequence[str], columns: Sequence[Column]) -> Step:
     """Return the step that creates a table.
 
-    Parameters:
+    Args:
         statements: create and complete the table.
         columns: as planned.
     """

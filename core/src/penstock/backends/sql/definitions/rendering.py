@@ -118,7 +118,7 @@ class Rendered:
 class Rendering:
     """The rendering of one model.
 
-    Parameters:
+    Args:
         dialect: the target's dialect.
         source: the table described by the model.
         table: the table to create.
@@ -395,7 +395,7 @@ class Rendering:
     def _called(self, name: str, text: str, found: Rendered, *, alone: bool = False) -> str:
         """Return a name that the target accepts.
 
-        Parameters:
+        Args:
             alone: it is a constraint's name, which in some databases belongs to its table, and then
                 need not contain the table's name.
         """
@@ -416,7 +416,7 @@ def referring(
 ) -> tuple[str, list[NotCopied]]:
     """Return a foreign key from FOREIGN KEY on, and the parts that the database does not support.
 
-    Parameters:
+    Args:
         target: the table to reference.
     """
     listed = ", ".join(map(dialect.ident, foreign_key.columns))
@@ -452,7 +452,7 @@ def computed_columns(
 ) -> dict[str, str]:
     """Return columns that the target can compute as the source does, and their expressions.
 
-    Parameters:
+    Args:
         kinds: what the columns of the target's table hold, see `expressions`.
     """
     if not dialect.generated("1"):
@@ -475,7 +475,7 @@ def computed_columns(
 def shortened(name: str, most: int, text: str = "") -> str:
     """Shorten a name to a maximum number of bytes: its beginning, and a digest of the rest.
 
-    Parameters:
+    Args:
         text: distinguishes it from other names with the same beginning.
     """
     if len(name.encode()) <= most:
@@ -489,7 +489,7 @@ def steps_of(
 ) -> Iterator[Step]:
     """Yield the steps that create checks and indexes after the load.
 
-    Parameters:
+    Args:
         first: the rank of the first step. Each has its own rank, because they lock the table.
         with_table: whether checks were created with the table.
     """

@@ -44,7 +44,7 @@ class TargetTables:
     """What the plan asks of existing tables. Without overrides, no mode creates a table or finds
     rows by keys.
 
-    Parameters:
+    Args:
         definitions: the `TableDefinition.dialect` whose types and statements are the target's own.
     """
 
@@ -65,7 +65,7 @@ class TargetTables:
     ) -> None:
         """Raise `PlanningError` if an option needs to replace a table that cannot be replaced.
 
-        Parameters:
+        Args:
             remade: tables whose links to it are removed.
         """
         return
@@ -75,7 +75,7 @@ class TargetTables:
     ) -> TableExtras:
         """Return the parts of the new table besides its columns.
 
-        Parameters:
+        Args:
             request: a request with a definition.
             columns: the columns it is created with.
         """
@@ -126,7 +126,7 @@ class TargetTables:
     ) -> Sequence[Column]:
         """Return the columns of a table like another system's, some of them computed.
 
-        Parameters:
+        Args:
             asked: the columns that keep a type that the user specified.
         """
         return columns
@@ -140,7 +140,7 @@ class TargetTables:
     ) -> TableExtras:
         """Return the parts of another system's table that are created, with its keys.
 
-        Parameters:
+        Args:
             found: the keys alone.
         """
         dialect, table = session.dialect, request.target
@@ -189,7 +189,7 @@ class TargetTables:
     ) -> Mapping[str, str]:
         """Return the keys that a table with such columns cannot have, each with the reason.
 
-        Parameters:
+        Args:
             alike: whether the source is of the same system, which compares texts in the same way.
         """
         return {}
@@ -204,7 +204,7 @@ class TargetTables:
     ) -> UnLinks:
         """Return steps that drop foreign keys to a table, and steps that restore those not remade.
 
-        Parameters:
+        Args:
             remade: the tables whose foreign keys they are.
             own: include the table's foreign keys to itself.
         """
@@ -258,7 +258,7 @@ def plan_load(
 ) -> LoadPlan:
     """Plan the load of one table.
 
-    Parameters:
+    Args:
         columns: the target's columns, existing or to be created.
         schema: as in `LoadPlan`.
 

@@ -153,7 +153,7 @@ class _Run:
 class LoadedTable:
     """A table within a transaction.
 
-    Parameters:
+    Args:
         records: records with an open session.
     """
 
@@ -196,7 +196,7 @@ class LoadedTable:
     def check(self, run_id: str, mode: Mode, *, thoroughly: bool = False) -> None:
         """Check that the run's rows are in the table.
 
-        Parameters:
+        Args:
             thoroughly: count the rows of each partition, if the mode works by their conditions.
 
         Raises:

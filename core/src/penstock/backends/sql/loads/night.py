@@ -34,7 +34,7 @@ DROP = "drop stage"
 def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     """Return the plan of an upsert with a stage.
 
-    Parameters:
+    Args:
         plan: the plan of the same upsert without a stage.
 
     Raises:
@@ -124,7 +124,7 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
 
     Deletes come first, so that a row with a new key collides with nothing.
 
-    Parameters:
+    Args:
         dialect: the session's dialect, or one that knows more about the table.
         rows: the row count of all partitions; in mode replace, the rows they select are already
             deleted.

@@ -62,7 +62,7 @@ def no_value(bound: Bound) -> PlanningError:
 def check_ranged(key: Key, tag: str, ranged: tuple[str, ...]) -> None:
     """Check that a key can be cut into ranges.
 
-    Parameters:
+    Args:
         ranged: the tags of types whose text is exact and whose order is total.
 
     Raises:

@@ -24,7 +24,7 @@ def as_loaded(pairs: Sequence[ColumnPair]) -> list[ColumnPair]:
 def canonical_texts(session: Session, rows: str, pairs: Sequence[ColumnPair]) -> dict[str, str]:
     """Return the canonical texts of columns, by the target's names.
 
-    Parameters:
+    Args:
         rows: an item of FROM.
     """
     if not pairs:
@@ -53,7 +53,7 @@ def row_text(dialect: CatalogDialect, texts: Sequence[str]) -> str:
 def read_checksum(session: Session, rows: str, chosen: str, texts: Mapping[str, str]) -> Checksum:
     """Compute the checksum of some rows.
 
-    Parameters:
+    Args:
         rows: an item of FROM.
         chosen: a condition that selects rows.
         texts: the canonical texts of the columns; if empty, rows are only counted.
@@ -77,7 +77,7 @@ def read_digests(
 ) -> Iterator[Row]:
     """Yield the key and the digest of every row, sorted by both as bytes.
 
-    Parameters:
+    Args:
         texts: the canonical texts of columns, by name.
         key: the names of the key columns among them.
         only: the keys to read; all if empty.

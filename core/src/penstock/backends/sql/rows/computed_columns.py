@@ -15,7 +15,7 @@ def computed_rows(
 ) -> tuple[str, str]:
     """Return an item of FROM with the columns of all pairs by name, and a condition on it.
 
-    Parameters:
+    Args:
         rows: an item of FROM.
         chosen: a condition on its own columns.
     """

@@ -30,7 +30,7 @@ class LockRecords(StageRecords[S]):
     def wait_for(self, name: str, seconds: float, what: str, *, shared: bool = False) -> None:
         """Take a lock that belongs to the transaction.
 
-        Parameters:
+        Args:
             seconds: the timeout; 0 for none.
             what: the locked thing, for messages.
 

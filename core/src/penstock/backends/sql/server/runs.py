@@ -56,7 +56,7 @@ class ServerRuns(LoadedRuns):
     def perform(self, step: Step, table: TableRef) -> None:
         """Do a step.
 
-        Parameters:
+        Args:
             table: the table being loaded.
         """
 

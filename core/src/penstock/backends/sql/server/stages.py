@@ -92,7 +92,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
         """Check for rows of others.
 
-        Parameters:
+        Args:
             mine: the rows that the transaction has loaded but not recorded.
 
         Raises:
@@ -103,7 +103,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def check_loaded(self, run_id: str, table: TableRef, mode: str, mine: int = 0) -> None:
         """Check the rows of a run.
 
-        Parameters:
+        Args:
             mine: as for `check_alone`.
 
         Raises:
@@ -128,7 +128,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def new_token(self, before: str) -> str:
         """Return a token that shows whether an attempt is alive; empty if none is available now.
 
-        Parameters:
+        Args:
             before: the token of this session's last attempt, which has ended; or empty.
         """
         return secrets.token_hex(16)
@@ -212,7 +212,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def sweep(self, mine: str = "") -> None:
         """Remove the stages of attempts that are dead or own nothing any more.
 
-        Parameters:
+        Args:
             mine: the token of this session's attempt.
         """
         with self.session.translated("stages"):

@@ -75,7 +75,7 @@ class ServerTarget(SqlTarget, Generic[S]):
     def translated_type(self, column: Column, definition: TableDefinition, type_: str) -> str:
         """Return the type of a column created like another system's.
 
-        Parameters:
+        Args:
             type_: the usual type for its kind.
         """
         return type_
@@ -100,7 +100,7 @@ class ServerTarget(SqlTarget, Generic[S]):
     ) -> Sequence[Type]:
         """Return the types of new columns, as the server describes them.
 
-        Parameters:
+        Args:
             columns: as they appear in CREATE TABLE.
             plain: their types, without defaults and the like.
         """

@@ -122,7 +122,7 @@ class ServerHooks(ABC, Generic[R, G]):
     def loading(self, records: R, attempt: Attempt, *, changing: bool) -> ServerLoading[R, G]:
         """Return the transaction that loads a stage.
 
-        Parameters:
+        Args:
             changing: whether it will change the table.
         """
 
