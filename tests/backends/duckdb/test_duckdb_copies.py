@@ -374,7 +374,7 @@ def test_given_partitions_of_a_series_and_again(source: str, target: str) -> Non
 def test_rows_by_place_are_not_taken_back(source: str, target: str) -> None:
     ends: dict[str, Any] = {"source": source, "target": target}
     by_place = copy(source, target, mode="truncate", strategy="ctid", partitions=2)
-    with pytest.raises(PenstockError, match="does not tell which rows"):
+    with pytest.raises(PenstockError, match="cannot be identified"):
         list(penstock.resume(by_place.run_id, **ends, only=["p0001"], recopy="spoilt"))
     assert same(source, target)
 

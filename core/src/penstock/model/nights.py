@@ -264,7 +264,7 @@ class NightStatus:
 def _lower(night: Night) -> str:
     """Return what a night by column or by files reads, for people."""
     if night.files is not None and not night.full:
-        return "files that were not there before"
+        return "files not read before"
     return f"{night.cursor.name} >= {night.lower}" if night.cursor and night.lower else ""
 
 
@@ -332,12 +332,15 @@ def overtaken(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
         night: the night, as its plan fixes it.
         last: the current watermark; None if there is none.
     """
-    by = f"run {last.run_id} has" if last else "somebody has"
-    moved = f"{by} moved it to epoch {last.epoch}, as of {last.moment}" if last else "it is gone"
+    moved = (
+        f"run {last.run_id} has moved it to epoch {last.epoch}, as of {last.moment}"
+        if last
+        else "it no longer exists"
+    )
     return Overtaken(
         f"run {run_id}: expected watermark {night.name!r} at epoch {night.epoch}, from which the "
-        f"run was planned; {moved}, so nothing was merged; start a new run, which goes on from "
-        "there",
+        f"run was planned; {moved}, so nothing was merged; start a new run, which continues "
+        "from there",
         Diagnosis(side="target"),
         by=last.run_id if last else "",
     )

@@ -254,7 +254,7 @@ class PartitionPlan:
         first, last = self.partitions[0].id, self.partitions[-1].id
         raise UsageError(
             f"partition {partition_id!r} is not in the plan, which has "
-            f"{len(self.partitions)}, from {first!r} to {last!r}"
+            f"{len(self.partitions)} partitions, from {first!r} to {last!r}"
         )
 
 

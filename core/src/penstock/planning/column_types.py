@@ -59,6 +59,6 @@ def _check_known(rules: Mapping[str, str], columns: Sequence[Column]) -> None:
     unknown = [name for name in rules if name not in names and not _is_rule(name)]
     if unknown:
         raise PlanningError(
-            f"--types: expected columns that are copied, found {', '.join(map(repr, unknown))}; "
-            f"there are {', '.join(column.name for column in columns)}"
+            f"--types: expected names of copied columns, found {', '.join(map(repr, unknown))}; "
+            f"copied are {', '.join(column.name for column in columns)}"
         )

@@ -278,8 +278,8 @@ def number(
     extents = list(cuts)
     if len(extents) > MOST_PARTITIONS + 2:
         raise PlanningError(
-            f"the plan would have {len(extents):,} partitions, and {MOST_PARTITIONS:,} is the "
-            "limit: choose a wider interval, a key with fewer values, or --strategy auto"
+            f"the plan would have {len(extents):,} partitions; the limit is {MOST_PARTITIONS:,}: "
+            "use a wider interval, a key with fewer values, or --strategy auto"
         )
     width = max(4, len(str(len(extents))))
 

@@ -160,13 +160,12 @@ def _by_column(
 
 
 def _stays(last: Watermark, why: str) -> str:
-    stays = "stays as it is, so the next night reads all rows"
-    return f"watermark {last.name}: {stays}, since {why}"
+    return f"watermark {last.name}: not moved, so the next night reads all rows: {why}"
 
 
 def _behind(route: Route, ahead: Watermark, versions: SourceVersions) -> str:
     return (
         f"source: {route.source_name} is read as of an earlier moment than the last night, run "
-        f"{ahead.run_id}, which has read it as of {ahead.moment}; try again"
+        f"{ahead.run_id}, which read it as of {ahead.moment}; try again"
         + (" once the standby has caught up" if versions.standby else "")
     )

@@ -57,8 +57,9 @@ def within_limit(
     if nightly.above_atomic_limit == FAIL:
         reads = f"all rows are read, since {night.full}; " if night.full else ""
         raise PlanningError(
-            f"{route.source_name}: {reads}that is more than --atomic-limit {nightly.atomic_limit}, "
-            "and --above-atomic-limit fail allows no swap"
+            f"{route.source_name}: {reads}the night is larger than --atomic-limit "
+            f"{nightly.atomic_limit}, and --above-atomic-limit fail allows no swap; raise the "
+            "limit, or use --above-atomic-limit swap"
         )
     return night, False
 
@@ -91,28 +92,28 @@ def built(
     is_shared = request.merges_together or route.where is not None
     if may_merge and (is_small or is_shared or not can_build):
         return merged, ()
-    above = f"more than --atomic-limit {nightly.atomic_limit}"
+    above = f"larger than --atomic-limit {nightly.atomic_limit}"
     try:
         if not can_build:
-            raise PlanningError("this target cannot build a night beside its table")
+            raise PlanningError("this target cannot build a new table beside the old one")
         if nullable := _nullable_key(merged, columns):
             if may_merge and known.holds_rows(route.target_ref):
                 return merged, ()
             raise PlanningError(
-                f"the key's {', '.join(nullable)} may be NULL, and rows with a NULL there are "
-                "found by the merge alone"
+                f"the key column {', '.join(nullable)} may be NULL, and only a merge finds rows "
+                "with a NULL in their key"
             )
         plan = known.plan_built(request, merged, if_empty=may_merge)
     except PlanningError as error:
         if may_merge:
-            return merged, (f"night: rows are gathered and merged, since {error.message}",)
+            return merged, (f"night: rows are staged and merged, since {error.message}",)
         raise PlanningError(
-            f"{route.source_name}: all rows are read, which is {above}, and they cannot be swapped "
-            f"in: {error.message}; or raise --atomic-limit"
+            f"{route.source_name}: the night is {above}, and cannot be swapped in: "
+            f"{error.message}; raise --atomic-limit to merge it"
         ) from error
     if plan is None:
         return merged, ()
-    why = "the target has no rows" if may_merge else above
+    why = "the target has no rows" if may_merge else f"it is {above}"
     said = f"night: built beside the target, and swapped in at the end, since {why}"
     return plan, (said,)
 

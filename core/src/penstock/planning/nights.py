@@ -27,6 +27,14 @@ class TargetNow:
     """The number of rows; None if not counted."""
 
 
+FIRST = "this is the first night"
+RESET = "the watermark was reset"
+RECREATED = "the source's table was recreated"
+EARLIER = "the source has gone back to an earlier state"
+SELECTS_OTHERS = "--where, the copied columns or the soft-delete column have changed"
+"""Reasons for which a night reads all rows, whatever tells it which rows have changed."""
+
+
 def watermark_name(route: Route, nightly: Nightly) -> str:
     """Return the name under which the target stores the watermark."""
     return nightly.watermark or f"{route.source_name} to {route.target_ref}"
@@ -92,8 +100,7 @@ def check_target(route: Route, loading: Loading, last: Watermark | None, target:
     if changed and known and loading.nightly.on_target_changed == "fail":
         raise PlanningError(
             f"{route.target_name}: {changed}, and --on-target-changed fail allows no full load; "
-            "look at what has happened, then `penstock watermark reset`, or use "
-            "--on-target-changed full"
+            "find out why, then run `penstock watermark reset`, or use --on-target-changed full"
         )
     return changed
 
@@ -119,7 +126,7 @@ def plan_full_load(
     return Night(
         watermark_name(route, loading.nightly),
         last.epoch if last else 0,
-        f"--mode {loading.mode} loads the table anew",
+        f"--mode {loading.mode} reloads the table",
         source,
         selected_text(route, loading, pairs),
         cursor=cursor,
@@ -164,11 +171,11 @@ def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
         night: the night.
         new: ids of the tables whose rows are all read.
     """
-    new_ones = "is new, was attached again, or altered"
+    new_ones = "is new, reattached or altered"
     if len(new) > 1:
-        new_ones = "are new, were attached again, or altered"
+        new_ones = "are new, reattached or altered"
     held = (
-        f"; {night.source.oldest} holds the horizon back, so more rows are read again than needed"
+        f"; {night.source.oldest} holds the horizon back, so more rows than needed are read again"
         if night.source and night.source.oldest
         else ""
     )
@@ -202,9 +209,9 @@ def _target_change(last: Watermark | None, target: TargetNow) -> str:
     if last is None:
         return ""
     if not target.storage:
-        return "the target's table is not there"
+        return "the target's table does not exist"
     if last.target != target.storage:
-        return "the target's table was made anew, or written anew, since the last night"
+        return "the target's table was recreated or rewritten since the last night"
     if last.rows is not None and target.rows is not None and last.rows != target.rows:
         return (
             f"the target's table had {last.rows:,} rows after the last night, and has "
@@ -227,7 +234,8 @@ def why_due(nightly: Nightly, last: Watermark | None, moment: datetime) -> str:
         age = moment - datetime.fromisoformat(last.full_at)
         if age.total_seconds() < nightly.full_every:
             return ""
-    return f"all rows were last read as of {last.full_at or 'no known moment'} (--full-every)"
+    moment_read = f"as of {last.full_at}" if last.full_at else "at an unknown time"
+    return f"all rows were last read {moment_read} (--full-every)"
 
 
 def _why_full(
@@ -246,14 +254,14 @@ def _why_full(
         changed: how the target's table was changed since the last night.
     """
     if last is None:
-        return "this is the first night"
+        return FIRST
     then = last.source
     if last.files is not None:
         return "the last night was read by files, not by row versions"
     if last.cursor is not None:
         return f"the last night was read by {last.cursor.name}, not by row versions"
     if last.horizon is None or then is None:
-        return "the watermark was reset"
+        return RESET
     if changed:
         return changed
     if anew := why_not_the_same(last, then, source, selects):
@@ -261,7 +269,7 @@ def _why_full(
     if now.xmax - last.horizon.xmin >= furthest:
         return f"{now.xmax - last.horizon.xmin:,} transactions have begun since the last night"
     if now.xmax < last.horizon.xmax and not source.standby:
-        return "the source has gone back to an earlier state"
+        return EARLIER
     return ""
 
 
@@ -277,17 +285,17 @@ def why_not_the_same(
         selects: what the night selects; see `selected_text`.
     """
     if then.system != source.system:
-        return "the source is another server"
+        return "the source is a different server"
     if then.database != source.database:
-        return "the source is another database"
+        return "the source is a different database"
     if then.table != source.table:
-        return "the source's table was made anew"
+        return RECREATED
     if then.timeline != source.timeline:
-        return f"the source is on timeline {source.timeline} since a failover, not {then.timeline}"
+        return f"the source failed over from timeline {then.timeline} to {source.timeline}"
     if last.selects != selects:
-        return "--where, the columns, or the one that marks rows as gone have changed"
+        return SELECTS_OTHERS
     own = str(source.table)
     altered = own in source.leaves and source.leaves[own] != then.leaves.get(own)
     if altered or then.shape != source.shape:
-        return "columns or types of the source were changed, which gives rows no new version"
+        return "columns or types of the source have changed, which leaves row versions as they are"
     return ""

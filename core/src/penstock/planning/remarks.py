@@ -21,14 +21,14 @@ def creation_remark(
     made = [f"schema {schemas}"] if schemas else []
     if not table.is_there and not mode.loads_new_table:
         made.append(f"table {route.target_name}")
-    return (f"not there, and made in the target: {' and '.join(made)}",) if made else ()
+    return (f"missing in the target, and created there: {' and '.join(made)}",) if made else ()
 
 
 def created_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
     """Return a remark on the columns to be created; between like systems those of the source."""
     if not made or not are_shared(formats):
         return ()
-    return (f"columns that are made: {', '.join(f'{item.name} {item.type}' for item in made)}",)
+    return (f"columns created: {', '.join(f'{item.name} {item.type}' for item in made)}",)
 
 
 def omitted_column_remarks(
@@ -47,9 +47,9 @@ def omitted_column_remarks(
         more = [column.name for column in theirs if column.name not in mine]
         if more:
             warnings.append(
-                f"rows of {heir}, which inherits from {route.source_name}, come without its own "
-                f"columns ({', '.join(more)}); copy it by itself, and this one with "
-                "--descendants exclude, as copy-all does"
+                f"rows of {heir}, which inherits from {route.source_name}, are copied without "
+                f"its additional columns ({', '.join(more)}); copy {heir} separately, and "
+                f"{route.source_name} with --descendants exclude, as copy-all does"
             )
     return warnings
 
@@ -69,5 +69,5 @@ def computed_columns(
     masked = [f"{name} ({mask})" for name, mask in masks.items()]
     by_expression = [f"{name} = {text}" for name, text in route.expressions.items()]
     left = [column.name for column in columns if route.excludes(column.name)]
-    found = {"masked": masked, "set": by_expression, "left out": left}
+    found = {"masked": masked, "set": by_expression, "excluded": left}
     return tuple(f"{what}: {', '.join(names)}" for what, names in found.items() if names)

@@ -12,6 +12,9 @@ from penstock.model.nights import Night, SeenFiles, Watermark
 from penstock.model.tables import ColumnPair
 from penstock.planning.cuts import counted
 from penstock.planning.nights import (
+    FIRST,
+    RESET,
+    SELECTS_OTHERS,
     TargetNow,
     check_target,
     selected_text,
@@ -117,11 +120,11 @@ def explained_files(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, 
     if not merges:
         return (
             f"watermark {night.name}: set at the end, with {counted(count, 'file')}; the next run "
-            "with --mode upsert --incremental files reads only those that come after it",
+            "with --mode upsert --incremental files reads only files added later",
         )
     if night.full:
         return (f"night: all {counted(count, 'file')} are read, since {night.full}",)
-    return (f"night: {count:,} of {counted(len(now.files), 'file')} are new, and read",)
+    return (f"night: {count:,} of {counted(len(now.files), 'file')} are new and are read",)
 
 
 def _why_full(
@@ -129,19 +132,17 @@ def _why_full(
 ) -> str:
     """Return why all files are read; empty if only new ones are."""
     if last is None:
-        return "this is the first night"
+        return FIRST
     if last.files is None:
         how = last.cursor.name if last.cursor else "row versions" if last.horizon else ""
-        return (
-            f"the last night was read by {how}, not by files" if how else "the watermark was reset"
-        )
+        return f"the last night was read by {how}, not by files" if how else RESET
     if changed:
         return changed
     if last.files.place != now.place:
-        return "the source is another folder"
+        return "the source is a different folder"
     if last.selects != selects:
-        return "--where, the columns, or the one that marks rows as gone have changed"
+        return SELECTS_OTHERS
     if gone := known - set(map(digest, now.files)):
-        were = "was" if len(gone) == 1 else "were"
-        return f"{counted(len(gone), 'file')} that a night has read {were} changed or removed since"
+        have = "has" if len(gone) == 1 else "have"
+        return f"{counted(len(gone), 'file')} of earlier nights {have} been changed or removed"
     return ""

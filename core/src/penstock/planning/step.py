@@ -214,8 +214,8 @@ class _Planning:
     def _check_apart(self) -> None:
         if fact(self._facts.is_same):
             raise PlanningError(
-                f"source and target are the same: one table ({self._route.source_name}), or one "
-                "file, which cannot be written while it is read; choose another target"
+                f"source and target are the same table ({self._route.source_name}), or are in the "
+                "same file, which cannot be written while it is read; choose another target"
             )
 
     def _check_compared(self) -> None:

@@ -86,8 +86,7 @@ def _check_control_schema(spec: CopySpec, target: TargetCapabilities) -> None:
     schema = spec.control_schema
     if any(fnmatchcase(schema.lower(), pattern) for pattern in target.reserved_schemas):
         raise UsageError(
-            f"--control-schema: {target.system} keeps the name {schema!r} for itself: expected "
-            "another one"
+            f"--control-schema: {target.system} reserves the name {schema!r}; choose another one"
         )
 
 

@@ -120,7 +120,7 @@ def prove(
             return Proof(committed, first, "the source may have been written to since")
         return prove_now(plan, first, count)
     again = count(Whole())
-    moving = "--where selects other rows at every moment" if again != first else ""
+    moving = "--where selects different rows each time" if again != first else ""
     return Proof(committed, again, moving)
 
 
@@ -153,7 +153,7 @@ def difference(route: Route, plan: PartitionPlan, proof: Proof) -> str:
     )
     return (
         f"the partitions of {route.source_name} (strategy {plan.strategy}{by}) do not hold each "
-        f"row exactly once: together they have {proof.rows:,} rows, one count of them all found "
+        f"row exactly once: together they have {proof.rows:,} rows, but one count of all found "
         f"{proof.counted:,}; {wrong}"
     )
 
@@ -161,8 +161,9 @@ def difference(route: Route, plan: PartitionPlan, proof: Proof) -> str:
 def unsure(proof: Proof) -> str:
     """Say why the partitions could not be checked."""
     return (
-        f"the partitions have {proof.rows:,} rows together, and one count of them all found "
-        f"{proof.counted:,}: whether each row is in one partition is not known, since {proof.doubt}"
+        f"the partitions have {proof.rows:,} rows together, but one count of all found "
+        f"{proof.counted:,}: it is unknown whether each row is in one partition, since "
+        f"{proof.doubt}"
     )
 
 
@@ -170,4 +171,4 @@ def remedy(plan: PartitionPlan) -> str:
     """Say what to do about wrong partitions."""
     hashed = any(isinstance(partition.extent, HashBucket) for partition in plan.partitions)
     other = "another --key" if hashed else "--strategy hash, which compares no values"
-    return f"remove what was loaded, and start a new run with {other}"
+    return f"delete the loaded rows, and start a new run with {other}"

@@ -134,7 +134,7 @@ class TargetSums:
             }
         self._comparison.notes.append(
             f"the target is not compared: in mode {self._comparison.spec.mode} it may also hold "
-            "rows from elsewhere, which cannot be told from the run's"
+            "rows from elsewhere, which are indistinguishable from the run's"
         )
         return Sums(lacking)
 

@@ -74,7 +74,7 @@ class LagBrake:
         """The reason for the current limit or its end, for people."""
         lag = f"lags by {self.lag or 0:.1f} s (--max-lag {self._limit:g}s)"
         if self.share == 0:
-            return f"{self._subject} {lag}: no partition begins; {self._hint}"
+            return f"{self._subject} {lag}: no new partitions start; {self._hint}"
         return f"{self._subject} {lag}"
 
 

@@ -86,7 +86,7 @@ class Records:
             if version == ABSENT or (lost and found == record):
                 raise PermanentError(
                     f"target: partition {partition_id} of run {self._run_id} is committed, but "
-                    f"some of what it has loaded is gone: expected {', '.join(lost)}; found none "
+                    f"some of what it loaded is missing: expected {', '.join(lost)}; found none "
                     "(was something removed by hand?)",
                     Diagnosis(side="target"),
                 )

@@ -141,8 +141,8 @@ class Runs:
             found = self._documents.get(run.plan)
             if found is None:
                 raise PermanentError(
-                    f"target: {run.plan} is gone: expected the plan of a run, found none (was it "
-                    "removed by hand?); start a new run",
+                    f"target: {run.plan} is missing: expected the plan of a run, found none (was "
+                    "it removed by hand?); start a new run",
                     Diagnosis(side="target"),
                 )
             self._plans[run.plan] = decode(PlanDocument, found[0], run.plan)

@@ -39,11 +39,11 @@ class StateEvent(StrEnum):
 
 
 class Actor(StrEnum):
-    ATTEMPT = "the attempt that has read the record as it is"
-    ANYBODY = "whoever finds the record"
+    ATTEMPT = "the attempt that read the record in this state"
+    ANYBODY = "any process that finds the record"
     SERIES = "another run of the series, which claims the partition"
-    REQUEST = "whoever asks to copy the partition again, or carries out such a request"
-    RUN = "whoever begins a new generation of the run"
+    REQUEST = "a request to copy the partition again, or the process that carries it out"
+    RUN = "the process that begins a new generation of the run"
 
 
 @dataclass(frozen=True, slots=True)

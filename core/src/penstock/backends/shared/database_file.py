@@ -113,7 +113,7 @@ class FileVersions:
         if self.version(path) != token:
             raise SnapshotLost(
                 f"source: {path} was written to, or replaced, since the snapshot was taken; "
-                "expected it as it was"
+                "expected it unchanged"
             )
 
 

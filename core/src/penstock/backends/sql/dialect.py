@@ -275,7 +275,7 @@ class Dialect(ABC):
         Raises:
             PlanningError: tables cannot be partitioned by blocks.
         """
-        raise PlanningError(f"{self.name} does not cut tables by blocks")
+        raise PlanningError(f"{self.name} cannot partition tables by blocks")
 
     @abstractmethod
     def hashed(self, value: str) -> str:
@@ -475,7 +475,7 @@ class CatalogDialect(Dialect):
             PlanningError: the tag is another system's.
         """
         if tag not in self.types:
-            raise PlanningError(f"{self.name} has no type {tag!r}, which a bound of the key has")
+            raise PlanningError(f"{self.name} has no type {tag!r}, the type of a bound of the key")
         return self.types[tag]
 
     def cast_type(self, type_: Type) -> str:
@@ -549,7 +549,7 @@ class CatalogDialect(Dialect):
         Raises:
             PlanningError: tables cannot be partitioned by windows of time.
         """
-        raise PlanningError(f"{self.name} does not cut tables by windows of time")
+        raise PlanningError(f"{self.name} cannot partition tables by windows of time")
 
     def is_positive(self, interval: str) -> str:
         """Whether an interval is longer than zero."""

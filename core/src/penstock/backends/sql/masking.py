@@ -59,8 +59,8 @@ class Masking(ABC):
             return self.digest(data)
         if not self.has_keys:
             raise PlanningError(
-                f"--mask {column}={mask}: this source has no place for a key that its statements "
-                "do not show; expected hash, null, last4 or year"
+                f"--mask {column}={mask}: this source cannot keep a key out of its statements; "
+                "expected hash, null, last4 or year"
             )
         first = self.digested(self.joined(self.held(inner(key)), data))
         return self.digest(self.joined(self.held(outer(key)), first))

@@ -41,8 +41,8 @@ from penstock.spec.masking_keys import session_values
 from penstock.spec.masks import Mask
 
 UNPROVEN = (
-    "{system} does not say when the transactions began that write rows: one that lasts longer than "
-    "--lookback may leave rows below what was read"
+    "{system} does not show when writing transactions began: one that lasts longer than --lookback "
+    "may leave rows below what was read"
 )
 
 

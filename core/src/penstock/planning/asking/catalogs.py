@@ -47,7 +47,7 @@ class Catalogs:
 
     @property
     def _target(self) -> TargetCatalog:
-        assert self._to is not None, "nothing is asked of a target that is not there"
+        assert self._to is not None, "a missing target gets no questions"
         return self._to
 
     # Columns

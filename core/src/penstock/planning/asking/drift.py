@@ -17,7 +17,7 @@ from penstock.planning.facts import NightFacts, TargetTable
 from penstock.planning.request import PlanRequest
 from penstock.planning.target_table import new_table
 
-_OF_KEY = "it is in the key by which rows are found"
+_OF_KEY = "it is part of the key that identifies rows"
 
 
 def read_drift(
@@ -72,7 +72,7 @@ def read_drift(
     if not (altered or gone):
         return None
     altered = tuple(
-        replace(each, refused=f"it was {old}, which --mask or --exclude-columns names")
+        replace(each, refused=f"--mask or --exclude-columns names it as {old}")
         if (old := found.hidden.get(each.column))
         else each
         for each in altered
@@ -104,9 +104,11 @@ def _why_not(request: PlanRequest, target: TargetCatalog) -> str:
     """Return why no column can be altered; empty if columns can be."""
     system = request.capabilities.target.system
     if not isinstance(target, AltersColumns):
-        return f"Penstock does not alter tables of {system}"
+        return f"Penstock does not alter {system} tables"
     if request.loading.load_mode.attaches:
-        return f"--mode {request.loading.mode} makes tables like the target's, which stays"
+        return (
+            f"--mode {request.loading.mode} creates tables like the target's, which stays as it is"
+        )
     return ""
 
 

@@ -59,7 +59,7 @@ def disorder(source: SourceCatalog, relation: Relation, extents: Iterable[Extent
         return ""
     low, high = bounds[place - 1 : place + 1]
     return (
-        f"the source does not hold {low.text!r} to be less than {high.text!r}, which follows it "
+        f"the source does not order {low.text!r} before {high.text!r}, although they are adjacent "
         f"among {len(bounds):,} bounds"
     )
 
@@ -74,6 +74,6 @@ def _equal(source: SourceCatalog, relation: Relation, others: KeyOther) -> str:
     for value, ranked in zip(values, found, strict=True):
         if ranked.rank in seen:
             first = seen[ranked.rank].text
-            return f"the source holds {first!r} and {value.text!r} equal, which it has listed apart"
+            return f"the source compares {first!r} and {value.text!r} as equal, but lists both"
         seen[ranked.rank] = value
     return ""

@@ -271,7 +271,9 @@ class TableReader:
         """
         source, request = self._source, self._request
         if not isinstance(source, ReadsByFile):
-            raise PlanningError(f"{self._route.source_name} does not consist of files")
+            raise PlanningError(
+                f"--incremental: {self._route.source_name} does not consist of files"
+            )
         last = self._nights.last(request)
         history = self._target.control.watermark_history(last.name) if last is not None else ()
         merges = self._loading.load_mode.merges_at_end
@@ -291,7 +293,9 @@ class TableReader:
         source, request, nightly = self._source, self._request, self._loading.nightly
         relation, where = self._route.relation, self._route.where
         if not isinstance(source, ReadsByColumn):
-            raise PlanningError(f"{self._route.source_name} is not read by columns")
+            raise PlanningError(
+                f"--incremental: {self._route.source_name} cannot be read by a column"
+            )
         last = self._nights.last(request)
         now = source.cursor(relation, where, columns, nightly.max_ahead)
         row = ""

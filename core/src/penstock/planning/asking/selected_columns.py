@@ -47,7 +47,7 @@ def read_selected(
     left = [column for column in columns if not route.excludes(column.name)]
     if columns and not left:
         raise PlanningError(
-            f"--exclude-columns leaves no column of {route.source_name}; it has "
+            f"--exclude-columns leaves no column of {route.source_name} to copy; it has "
             f"{', '.join(column.name for column in columns)}"
         )
     masked = [column for column in left if route.mask_of(column.name)]
@@ -103,7 +103,7 @@ def _check_known(route: Route, columns: Sequence[Column]) -> None:
     for flag, rules in (("--exclude-columns", route.exclude_columns), ("--mask", route.masks)):
         for rule in rules or ():
             if not any(meets(name, rule) for name in names):
-                what = "no column fits" if is_pattern(rule) else "there is no column"
+                what = "no column matches" if is_pattern(rule) else "no column"
                 raise PlanningError(
                     f"{flag}: {what} {rule!r} in {route.source_name}; it has {', '.join(names)}"
                 )

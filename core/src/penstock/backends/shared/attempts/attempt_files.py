@@ -123,8 +123,8 @@ class AttemptFiles:
         while partition_ids and self._alive(run_id, partition_ids):
             if deadline is not None and time.monotonic() > deadline:
                 raise TransientError(
-                    f"target: run {run_id}: partitions to copy again are being copied at this "
-                    "moment; expected no attempt under way",
+                    f"target: run {run_id}: partitions to copy again are being copied now; wait "
+                    "until their attempts have ended",
                     Diagnosis(side="target"),
                 )
             time.sleep(POLL)

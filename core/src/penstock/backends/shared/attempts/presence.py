@@ -142,8 +142,8 @@ class Presence:
             LOCK,
             patience,
             lambda holder: (
-                f"target: another process (PID {holder}) keeps {path} locked: expected "
-                f"for a moment, found for {patience:g} s (a process that is stopped?)"
+                f"target: another process (PID {holder}) has kept {path} locked "
+                f"for more than {patience:g} s (is it stopped?)"
             ),
         )
         try:

@@ -406,9 +406,7 @@ class StepRecords(RunRecords, ABC):
             if step.with_merge:
                 raise not_committed(run_id)  # the merge comes first, and records it
             if step.id == GONE_STEP:
-                raise PermanentError(
-                    f"run {run_id}: rows that are gone were not looked for; resume it"
-                )
+                raise PermanentError(f"run {run_id} has not looked for deleted rows yet; resume it")
             if step.id == MERGE_STEP:
                 self._merge([run])
             elif step.id == WATERMARK_STEP:

@@ -168,6 +168,6 @@ def _watermark(row: Row) -> Watermark:
     except (Unreadable, TypeError, ValueError) as error:
         raise Unreadable(
             f"target: watermark {row['name']!r} cannot be read: {error}; was it edited? "
-            "`penstock watermark reset` starts anew",
+            "`penstock watermark reset` starts over",
             Diagnosis(side="target"),
         ) from error

@@ -29,7 +29,7 @@ def arrow_type(column: Column) -> pa.DataType:
     assert isinstance(found, pa.DataType)
     if has_empty_struct(found):
         raise PlanningError(
-            f"column {column.name!r} is of type {found}: expected a struct that has fields; leave "
+            f"column {column.name!r} is of type {found}: expected a struct with fields; leave "
             "the column out with --columns"
         )
     return found
@@ -288,10 +288,7 @@ def too_fine(array: pa.Array, index: int) -> str:
         if getattr(leaf.type, "unit", "") == "ns" and any(
             part % 1000 for part in leaf.view(pa.int64()).to_pylist() if part is not None
         ):
-            return (
-                ", which has nanoseconds; leave them out with --query and a cast to a type of "
-                "whole microseconds"
-            )
+            return ", which has nanoseconds; cast it to a type of whole microseconds in a --query"
     return ""
 
 
@@ -325,7 +322,7 @@ def _written(value: pa.Scalar) -> str:
         try:
             return repr(held.decode())
         except UnicodeDecodeError:
-            return f"{held!r}, which is no UTF-8"
+            return f"{held!r}, which is not UTF-8"
     found = value.as_py()
     return repr(found) if isinstance(found, bytes) else str(found)
 

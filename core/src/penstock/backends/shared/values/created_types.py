@@ -52,9 +52,9 @@ class CreatedTypes:
         arrays = [column.name for column in left if is_list(arrow_type(column))]
         if arrays and definition.arrays != "json":
             raise PlanningError(
-                f"target: {self.database} has no arrays, as {', '.join(arrays)} of the source "
-                f"{'are' if len(arrays) > 1 else 'is'}; expected --arrays json, which writes them "
-                "as JSON, or --columns without them"
+                f"target: {self.database} has no arrays, but the source has in "
+                f"{', '.join(arrays)}; use --arrays json to write them as JSON, or --columns "
+                "without them"
             )
         return {
             column.name: self.json

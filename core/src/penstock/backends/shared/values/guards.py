@@ -62,7 +62,7 @@ def octets(most: int, type_: object) -> ValueGuard:
 def all_octets(count: int, type_: object) -> ValueGuard:
     """Return a guard against binary values whose length differs from their fixed-length type."""
     return ValueGuard(
-        f"{count} bytes, as {type_} has them",
+        f"{count} bytes, the length of {type_}",
         lambda array: pc.not_equal(pc.binary_length(array), count),
     )
 
@@ -74,7 +74,7 @@ def days(first: date, last: date, type_: object) -> ValueGuard:
         found = array.cast(pa.date32(), safe=False)  # without the time of day
         return pc.or_(pc.less(found, first), pc.greater(found, last))
 
-    return ValueGuard(f"a day from {first} to {last}, as {type_} has them", outside)
+    return ValueGuard(f"a day from {first} to {last}, the range of {type_}", outside)
 
 
 def steps(step: int, type_: object) -> ValueGuard:
@@ -84,7 +84,7 @@ def steps(step: int, type_: object) -> ValueGuard:
         step: microseconds between two values.
     """
     return ValueGuard(
-        f"a time without more digits than {type_} has",
+        f"a time with no more digits than {type_} has",
         lambda array: remains(array.cast(pa.int64()), step),
     )
 

@@ -100,13 +100,13 @@ class TypeTable(Generic[T]):
         """Return a column with the type of its values in record batches, as a trait.
 
         Raises:
-            PlanningError: values of the type do not travel.
+            PlanningError: values of the type cannot be copied.
         """
         kind = self.arrow_type(type_)
         if kind is None:
             raise PlanningError(
-                f"column {column.name}: values of type {column.type} do not travel; leave the "
-                "column out with --columns, or write it as text with --query"
+                f"column {column.name}: values of type {column.type} cannot be copied; leave the "
+                "column out with --columns, or cast it to text in a --query"
             )
         return replace(column, traits={**column.traits, TRAIT: kind})
 

@@ -20,7 +20,7 @@ MOST_BOUNDS = 4000
 # Comparisons of two bounds per statement: some servers limit the width of rows.
 MOST_TESTS = 1000
 NOTHING = "nothing: the source has no statistics on it, and it cannot be sampled"
-SPAN = "the key's least and greatest value"
+SPAN = "the key's minimum and maximum"
 
 
 def tiles(
@@ -116,7 +116,7 @@ def check_windows(interval: str, count: int, limit: int, first: str, last: str) 
     if count > limit:
         raise PlanningError(
             f"--interval {interval!r}: more than {limit:,} windows from {first} to {last}; "
-            "expected a wider interval"
+            "use a wider interval"
         )
 
 

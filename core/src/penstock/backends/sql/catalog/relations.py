@@ -90,7 +90,7 @@ def no_such(table: TableRef, known: Collection[TableRef], side: str) -> Planning
     near = get_close_matches(str(table), names, 3, 0.6) or [
         str(ref) for ref in known if ref.name == table.name
     ]
-    found = f"; near names: {', '.join(near)}" if near else ""
+    found = f"; similar names: {', '.join(near)}" if near else ""
     if not near and names:
         found = f"; there are {', '.join(names[:5])}" + (" and more" if len(names) > 5 else "")
     return PlanningError(f"{side}: expected table {table}, found no such table{found}")

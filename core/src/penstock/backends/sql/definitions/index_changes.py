@@ -88,9 +88,9 @@ class IndexChange:
         }
         for name, other in others.items():
             advice = (
-                "drop that one, or give it another name, and resume"
+                "drop or rename that one, and resume"
                 if self.makes
-                else "somebody has changed it since the run was planned; start a new run"
+                else "it has changed since the run was planned; start a new run"
             )
             raise PermanentError(
                 f"target: index {name} of {self.table}: expected {self.indexes[name]}, found "

@@ -72,7 +72,7 @@ class Clause:
         If the server rejects it, the run finishes without it, and reports that.
         """
         statement = self.omitted.remedy.removesuffix(";")
-        what = f"make {kind} {self.name} of {table}"
+        what = f"create {kind} {self.name} of {table}"
         return Step(f"{kind} {self.name}", what, statement, True, rank, instead=self.omitted)
 
 
@@ -406,7 +406,8 @@ class Rendering:
         called = shortened(name, self.dialect.longest_name, text)
         if called != name:
             found.warnings.append(
-                f"{name} is called {called}: names have at most {self.dialect.longest_name} bytes"
+                f"{name} is shortened to {called}: names have at most {self.dialect.longest_name} "
+                "bytes"
             )
         return called
 

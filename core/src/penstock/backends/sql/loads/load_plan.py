@@ -92,7 +92,7 @@ class TargetTables:
         }
         refused = self.refused(session, columns, list(keys), alike=alike)
         made = {clause: key for clause, key in keys.items() if clause not in refused}
-        warnings = [f"{clause} is not made: {why}" for clause, why in refused.items()]
+        warnings = [f"{clause} is not created: {why}" for clause, why in refused.items()]
         found = TableExtras(tuple(made), keys=tuple(made.values()), warnings=tuple(warnings))
         if self.is_native(session, definition):
             omitted = omitted_of_clone(definition, request.source, request.target, made.values())
@@ -345,8 +345,8 @@ def changed_columns(request: LoadRequest) -> list[Step]:
 
     if request.mode.builds_beside:
         raise PlanningError(
-            f"--on-drift: --mode {request.mode} makes a table like {request.target} as it is; use "
-            "--mode recreate, or alter the table first: "
+            f"--on-drift: --mode {request.mode} creates a table like {request.target} as it is; "
+            "use --mode recreate, or alter the table first: "
             + "; ".join(each.statement for each in request.changes)
         )
     return [change_step(request.target, each) for each in request.changes]

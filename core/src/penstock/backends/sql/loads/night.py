@@ -50,7 +50,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     now = map(original_names(request.changes), [pair.target for pair in request.pairs])
     made = _made(dialect, stage, ref, [each for each in now if each is not None])
     altered = stage_script(dialect, stage, request.changes)
-    what = f"create {stage}, in which rows are gathered"
+    what = f"create {stage} to stage rows"
     before = [Step("stage", what, ";\n".join([made, *altered]))]
     merged = f"merge all rows into {ref}, in one transaction"
     changing, with_merge = _changing(dialect, ref, request.changes)
@@ -61,8 +61,8 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     if request.deletes.found:
         gone = deleted_keys_table(stage)
         made = _made(dialect, gone, ref, plan.conflict_columns)
-        before.append(Step("gone keys", f"create {gone}, for keys that are gone", made))
-        found = f"find rows of {ref} that the source has no more"
+        before.append(Step("gone keys", f"create {gone} for deleted keys", made))
+        found = f"find rows of {ref} that the source no longer has"
         rank = FIRST - 1 - len(changing)
         after.insert(0, Step(GONE_STEP, found, "", after=True, rank=rank))
     if dialect.ddl_commits:

@@ -70,6 +70,6 @@ def check_ranged(key: Key, tag: str, ranged: tuple[str, ...]) -> None:
     """
     if tag not in ranged:
         raise PlanningError(
-            f"--key {key.text}: cannot be ranged: expected a column of type {', '.join(ranged)}; "
+            f"--key {key.text}: expected a column of type {', '.join(ranged)} to cut into ranges; "
             f"found {tag}"
         )

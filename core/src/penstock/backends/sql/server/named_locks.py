@@ -146,8 +146,8 @@ class LockRecords(StageRecords[S]):
             while self.owners(mine):
                 if time.monotonic() >= until:
                     raise TransientError(
-                        f"target: run {run_id}: an attempt of partition {partition_id} is open "
-                        f"for more than {patience:g} s; try again once it has ended",
+                        f"target: run {run_id}: an attempt of partition {partition_id} has been "
+                        f"open for more than {patience:g} s; try again once it has ended",
                         Diagnosis(side="target"),
                     )
                 time.sleep(LOOK_EVERY)

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from penstock.backends.api.execution.attempt import Attempt
 from penstock.backends.api.execution.records import Kind, Row
-from penstock.backends.sql.loads.loaded_table import LoadedTable
+from penstock.backends.sql.loads.loaded_table import LoadedTable, table_changed
 from penstock.backends.sql.server.records import ServerRecords
 from penstock.backends.sql.server.session import InterruptibleSession
-from penstock.errors import Diagnosis, PenstockError, TargetChanged
+from penstock.errors import PenstockError
 from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES, Mode
 
@@ -117,9 +117,9 @@ class StageRecords(ServerRecords, Generic[S]):
             found = self.made_at(table)
             if found != row["made"]:
                 there = (
-                    f"one made at {self.creation_time(found)}" if found else "no table of that name"
+                    f"one created at {self.creation_time(found)}" if found else "no table of that name"
                 )
-                expected = f"the table made at {self.creation_time(row['made'])}"
+                expected = f"the table created at {self.creation_time(row['made'])}"
                 raise table_changed(run_id, table, expected, there)
             self.check_alone(run_id, table, MODES[mode], mine)
 
@@ -225,11 +225,3 @@ class StageRecords(ServerRecords, Generic[S]):
     def _tested(self, where: Row) -> tuple[str, list[Any]]:
         places = (f"{name} = {self.placeholder(place)}" for place, name in enumerate(where, 1))
         return " AND ".join(places), list(where.values())
-
-
-def table_changed(run_id: str, table: TableRef, expected: str, found: str) -> TargetChanged:
-    return TargetChanged(
-        f"target: {table} was changed by somebody else since run {run_id} began to load it: "
-        f"expected {expected}, found {found}; start a new run",
-        Diagnosis(side="target"),
-    )
