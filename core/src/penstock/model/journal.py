@@ -104,7 +104,8 @@ class Series:
         Rows and bytes are whole numbers: the last point gets the remainder.
 
         Args:
-            begun, ended: seconds since the series began.
+            begun: seconds from the start of the series to the start of the span.
+            ended: seconds from the start of the series to the end of the span.
             point: the activity as a whole.
         """
         self._place(ended)

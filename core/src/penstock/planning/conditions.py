@@ -28,6 +28,14 @@ def check_conditions(
 ) -> None:
     """Check that the partitions' conditions select the same rows in the target.
 
+    Args:
+        route: the route of the copy.
+        choice: the strategy, with its key.
+        partitions: the partitions.
+        mapping: the mapping of the columns.
+        table: the target's table.
+        known: the answers so far.
+
     Raises:
         PlanningError: the target may select other rows by a partition's condition.
     """

@@ -37,6 +37,8 @@ def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str)
     """Check the values of a cursor column.
 
     Args:
+        route: the route of the copy.
+        loading: the options for loading.
         now: the state of the columns in the source.
         row_ahead: a row whose value is too far ahead, by its key.
 
@@ -82,11 +84,14 @@ def plan_cursor_night(
     """Plan a night by column.
 
     Args:
+        route: the route of the copy.
+        loading: the options for loading.
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the state of the columns in the source.
         found: the rows from the last night's value on.
-        versions, horizon: of the source's rows, if they have versions.
+        versions: the source's row versions; None if it has none.
+        horizon: the horizon of the source's rows; None if they have no versions.
         target: the state of the target's table.
         moment: the time of planning.
 

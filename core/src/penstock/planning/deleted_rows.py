@@ -25,9 +25,13 @@ def check_deletes(
     """Check that the target can find rows that are gone.
 
     Args:
+        route: the route of the copy.
         deletes: see `CopySpec`.
+        facts: the facts about both ends.
         mapping: the mapping of the columns.
+        table: the target's table.
         load: the load plan, with the key.
+        known: the answers so far.
 
     Raises:
         PlanningError: keys cannot be compared, or the target cannot select the run's rows.

@@ -61,6 +61,8 @@ def parted(
     it.
 
     Args:
+        route: the route of the copy.
+        loading: the options for loading.
         mine: the source's columns.
         theirs: the target's columns.
         last: the watermark of the last night.
@@ -160,6 +162,8 @@ def drifted(
     """Return the error for columns that have diverged.
 
     Args:
+        route: the route of the copy.
+        loading: the options for loading.
         drift: all changes.
         omitted: the changes that are not made; see `omitted_changes`.
         said: how the columns do not fit; empty if they fit despite the changes.

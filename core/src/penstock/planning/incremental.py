@@ -36,6 +36,11 @@ def may_move_watermark(route: Route, loading: Loading, target: TargetCapabilitie
     """Whether a load of all rows sets an existing watermark of its name without being asked to.
 
     Otherwise the next night would find a table that it does not know, and read everything.
+
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
+        target: the capabilities of the target.
     """
     mode = loading.load_mode
     return (
@@ -58,6 +63,8 @@ def continued(
     """Return the night to run, with its condition and the reasons.
 
     Args:
+        route: the route of the copy.
+        loading: the options for loading.
         pairs: the copied columns.
         found: the facts about nights.
         moment: the current time.

@@ -139,9 +139,10 @@ class KnownAnswers:
         """Count the rows that a night reads, as far as needed to decide whether to merge them.
 
         Args:
+            relation: the source's table or query.
             where: the condition of the copy.
-            selection: the condition for rows that may have changed; empty if the night reads all
-                rows.
+            selection: the condition for rows that may have changed; empty if the night reads
+                all rows.
             rows: the number of all rows; None if unknown.
             size: bytes of all rows.
             limit: the most that may be merged.
@@ -191,6 +192,8 @@ class KnownAnswers:
         """Return the bounds of ranges.
 
         Args:
+            relation: the source's table or query.
+            key: the key.
             where: the condition of the copy.
             count: the number of ranges.
             by_rows: whether to read the key of every row instead of statistics.
@@ -222,6 +225,8 @@ class KnownAnswers:
         """Return the distinct values of a key.
 
         Args:
+            relation: the source's table or query.
+            key: the key.
             where: the condition of the copy.
             query: a query that lists the values, instead of a scan.
         """

@@ -28,6 +28,7 @@ def check_bounds(route: Route, columns: Collection[str], partitions: Sequence[Pa
     """Check that bounds show no plain values of a masked column.
 
     Args:
+        route: the route of the copy.
         columns: the names of the source's columns.
         partitions: the partitions with their bounds.
 
@@ -60,6 +61,11 @@ def _shown(partition: Partition) -> tuple[Key, ...]:
 
 def check_key(route: Route, mapping: ColumnMapping, load: LoadPlan) -> None:
     """Check that different rows keep different keys after masking.
+
+    Args:
+        route: the route of the copy.
+        mapping: the mapping of the columns.
+        load: the load plan.
 
     Raises:
         PlanningError: a mask gives different rows the same key of mode upsert.

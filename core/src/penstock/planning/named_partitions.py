@@ -121,9 +121,11 @@ def resolve_partitions(
     """Return the partitions with bounds of the key's type, in the source's notation.
 
     Args:
+        route: the route of the copy.
         mode: the mode of the copy.
         key_text: the key of the partitions; crossings have keys of their own.
         partitions: the partitions as the caller defines them.
+        known: the answers so far.
         columns: the names of the source's columns.
 
     Raises:

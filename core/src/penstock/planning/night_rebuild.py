@@ -31,8 +31,12 @@ def within_limit(
     The night is changed to read all rows if more have changed than may be merged.
 
     Args:
+        route: the route of the copy.
+        nightly: the options of the night.
+        night: the night.
         selection: the condition for the rows that may have changed.
         statistics: statistics of the source's table.
+        known: the answers so far.
 
     Raises:
         PlanningError: the night is too large to merge, and the options allow nothing else.
@@ -79,8 +83,13 @@ def built(
     """Return the plan of a night that reads all rows, and remarks for people.
 
     Args:
-        request, merged: the request and the load plan for merging the rows.
+        route: the route of the copy.
+        nightly: the options of the night.
+        request: the request for merging the rows.
+        merged: the plan for merging the rows.
         columns: the target's columns.
+        statistics: statistics of the source's table.
+        known: the answers so far.
         may_merge: whether the night may be merged; see `within_limit`.
         can_build: whether the target is a `BuildsNights`.
 

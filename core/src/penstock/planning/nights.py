@@ -54,6 +54,8 @@ def plan_night(
     """Plan a night by row versions.
 
     Args:
+        route: the route of the copy.
+        loading: the options for loading.
         pairs: the copied columns.
         last: the watermark of the night before.
         source: the source's row versions.
@@ -88,7 +90,8 @@ def check_target(route: Route, loading: Loading, last: Watermark | None, target:
     """Return how the target's table differs from what the last night left; empty if it does not.
 
     Args:
-        route, loading: the options of the copy.
+        route: the options of the copy.
+        loading: the options of the copy.
         last: the watermark of the last night.
         target: the state of the target's table.
 
@@ -117,6 +120,8 @@ def plan_full_load(
     """Return the night that a load of all rows leaves, in a mode that keeps no other rows.
 
     Args:
+        route: the route of the copy.
+        loading: the options for loading.
         pairs: the copied columns.
         last: the watermark of the night before.
         source: the source's row versions; None if it has none.
@@ -194,7 +199,13 @@ def new_leaves(source: SourceVersions, last: Watermark | None) -> tuple[int, ...
 
 
 def selected_text(route: Route, loading: Loading, pairs: tuple[ColumnPair, ...]) -> str:
-    """Return what a night selects, as a text to compare."""
+    """Return what a night selects, as a text to compare.
+
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
+        pairs: the copied columns.
+    """
     content = {
         "where": route.where,
         "pairs": to_json(sorted(pairs, key=lambda pair: pair.target)),
@@ -249,7 +260,10 @@ def _why_full(
     """Return why all rows are read; empty if only changed rows are.
 
     Args:
-        source, now, furthest: see `plan_night`.
+        last: the watermark of the last night; None if there is none.
+        source: see `plan_night`.
+        now: see `plan_night`.
+        furthest: see `plan_night`.
         selects: what the night selects; see `selected_text`.
         changed: how the target's table was changed since the last night.
     """

@@ -16,7 +16,14 @@ from penstock.spec.parts import Route
 def creation_remark(
     route: Route, mode: Mode, table: TargetTable, load: LoadPlan
 ) -> tuple[str, ...]:
-    """Return a remark on the table to be created; it names the table, to reveal a misspelling."""
+    """Return a remark on the table to be created; it names the table, to reveal a misspelling.
+
+    Args:
+        route: the route of the copy.
+        mode: the mode of the load.
+        table: the target's table.
+        load: the load plan.
+    """
     schemas = ", ".join(step.makes_schema for step in load.before if step.makes_schema)
     made = [f"schema {schemas}"] if schemas else []
     if not table.is_there and not mode.loads_new_table:

@@ -62,6 +62,8 @@ def plan_files_night(
     """Plan a night by files.
 
     Args:
+        route: the route of the copy.
+        loading: the options for loading.
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the files of the source.

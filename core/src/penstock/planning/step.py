@@ -73,7 +73,13 @@ def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan 
 
 
 def source_step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
-    """Plan the same without a target: how the source would be cut."""
+    """Plan the same without a target: how the source would be cut.
+
+    Args:
+        request: the request.
+        facts: the facts about both ends.
+        answers: the answers so far; an empty mapping for the first call.
+    """
     try:
         return _source_plan(request, facts, KnownAnswers(answers))
     except AnswersNeeded as wanted:

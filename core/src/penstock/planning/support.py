@@ -29,7 +29,8 @@ def check_supported(
 
     Args:
         spec: the request.
-        source, target: the capabilities of each end; None if its system is not known yet.
+        source: the capabilities of the source; None if its system is not known yet.
+        target: the capabilities of the target; None if its system is not known yet.
 
     Raises:
         UsageError: an end does not support an option, and the message says what it does support; or

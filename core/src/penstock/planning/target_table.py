@@ -32,8 +32,10 @@ def new_table(
     """Return the table to create.
 
     Args:
-        route, loading: the options of the copy.
-        columns, definition: of the source's table.
+        route: the options of the copy.
+        loading: the options of the copy.
+        columns: the columns of the source's table.
+        definition: the definition of the source's table.
 
     Raises:
         PlanningError: a requested column type, or order, is not possible.
@@ -91,7 +93,8 @@ def without_mark(route: Route, loading: Loading, columns: Sequence[Column]) -> S
     """Return the columns to load into: all except the one that marks when a row was gone.
 
     Args:
-        route, loading: the options of the copy.
+        route: the options of the copy.
+        loading: the options of the copy.
         columns: the columns of the target's table.
 
     Raises:

@@ -38,7 +38,8 @@ def verify_run(
     Args:
         spec: the options of the run.
         run: the stored run.
-        source, target: the catalogs.
+        source: the catalog of the source.
+        target: the catalog of the target.
         checksums: compare values, not only row counts.
         show_rows: list some of the rows that differ.
         at_the_end: whether this is the end of an execution. If its rows were read as of several

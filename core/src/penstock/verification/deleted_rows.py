@@ -154,6 +154,10 @@ def _gone_keys(
     """Return the digests of the keys that are gone.
 
     Args:
+        spec: the copy.
+        run: the record of the run.
+        source: the catalog of the source.
+        target: the catalog of the target.
         rows: the number of keys that the target has in the ranges.
         within: the ranges to search; None for the whole table.
         exact: whether the target has all keys of the source.

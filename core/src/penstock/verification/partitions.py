@@ -128,6 +128,7 @@ def prove_now(plan: PartitionPlan, first: int, count: Callable[[Extent], int]) -
     """Compare the rows that the partitions select now with one count of all.
 
     Args:
+        plan: the plan.
         first: the count made before.
         count: counts the rows of an extent.
     """
@@ -139,7 +140,13 @@ def prove_now(plan: PartitionPlan, first: int, count: Callable[[Extent], int]) -
 
 
 def difference(route: Route, plan: PartitionPlan, proof: Proof) -> str:
-    """Say what is wrong with the partitions and what to do."""
+    """Say what is wrong with the partitions and what to do.
+
+    Args:
+        route: the route of the copy.
+        plan: the plan.
+        proof: the counts of the partitions' rows and of all rows.
+    """
     keys = dict.fromkeys(
         partition.extent.key.text
         for partition in plan.partitions

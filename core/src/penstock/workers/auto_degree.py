@@ -103,6 +103,7 @@ class AutoDegree:
 
         Args:
             kinds: the number of sessions by `penstock.backends.api.optional.pulse.KINDS`.
+            room: the number of partitions that could run now; None if unknown.
         """
         self._room = room
         working = sum(count for kind, count in kinds.items() if kind != MOVER)
@@ -118,6 +119,7 @@ class AutoDegree:
         To be called a few times a second.
 
         Args:
+            now: the time, in seconds of the monotonic clock.
             moved: bytes moved so far, over all streams.
             busy: the number of streams that are moving rows.
         """

@@ -98,7 +98,8 @@ def fork_early(environment: Mapping[str, str], backends: Sequence[str]) -> None:
     """Fork a nursery for the next `take`, if possible, once.
 
     Args:
-        environment, backends: as for `Nursery`.
+        environment: as for `Nursery`.
+        backends: as for `Nursery`.
     """
     if not is_possible():
         return

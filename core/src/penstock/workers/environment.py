@@ -16,6 +16,7 @@ def is_inherited(name: str, patterns: Iterable[str]) -> bool:
     """Whether workers inherit a variable of that name, unless it contains a secret.
 
     Args:
+        name: the name of the variable.
         patterns: the patterns of the backends.
     """
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in (*ENVIRONMENT, *patterns))
@@ -27,6 +28,8 @@ def worker_environment(
     """Return the variables that a worker needs, without those that contain a secret.
 
     Args:
+        environ: the environment variables.
+        patterns: patterns of names that workers inherit in addition.
         secrets: URLs and passwords; a variable that contains one is left out whatever its name.
     """
     patterns = tuple(patterns)

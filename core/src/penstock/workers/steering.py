@@ -103,6 +103,7 @@ class Steering:
         """Yield what has changed. To be called a few times a second.
 
         Args:
+            now: the time, in seconds of the monotonic clock.
             moved: bytes moved so far, over all streams.
             busy: the number of streams that have a partition.
         """

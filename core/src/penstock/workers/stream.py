@@ -211,6 +211,14 @@ def relay(
 ) -> Loaded:
     """Move a partition's rows, between `writer.begin` and `writer.commit`, no faster than `pace`.
 
+    Args:
+        reader: the reader of the source's stream.
+        writer: the writer into the target.
+        partition: the partition.
+        waiter: waits for either side.
+        meter: counts the bytes.
+        pace: the limit of the rate.
+
     Returns:
         what the target accepted; source and target agree on the row count.
 

@@ -100,6 +100,7 @@ class RateShares:
         """Return the new rate of each stream, in bytes per second; None for no limit.
 
         Args:
+            now: the time, in seconds of the monotonic clock.
             rate: for all of them together.
             moved: by busy stream, the bytes that it has moved so far.
         """
@@ -136,6 +137,7 @@ def divide(rate: float, lately: Sequence[float]) -> list[float]:
     """Divide a rate.
 
     Args:
+        rate: bytes per second for all streams.
         lately: bytes per second that each stream has moved; infinite if unknown.
     """
     parts = [0.0] * len(lately)

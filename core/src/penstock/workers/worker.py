@@ -231,6 +231,7 @@ class Worker:
         """Emit an event.
 
         Args:
+            event: the event.
             of: emit only if this is still the current attempt.
         """
         line = event.to_line().encode() + b"\n"

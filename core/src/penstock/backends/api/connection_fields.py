@@ -51,7 +51,11 @@ class ConnectionFields:
         """Return a URL with this login and password, percent-encoded as in RFC 3986.
 
         Args:
-            host, port, path: replace the fields `host`, `port` and `schema`.
+            scheme: the scheme of the URL.
+            parameters: the parameters of the URL's query.
+            host: replaces the field `host`.
+            port: replaces the field `port`.
+            path: replaces the field `schema`.
         """
         host = self.host if host is None else host
         port = self.port if port is None else port

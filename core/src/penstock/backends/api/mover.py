@@ -16,6 +16,7 @@ class Mover(Protocol):
         """Move bytes for a limited time.
 
         Args:
+            seconds: seconds to run for.
             watched: the target's socket, for a mover that does not know it; otherwise negative.
             check: called when the socket becomes readable.
 

@@ -170,6 +170,7 @@ class VersionedSource(Protocol):
         """Return a condition for the rows that a snapshot with this horizon may not have seen.
 
         Args:
+            since: the horizon of the last night.
             new: the ids of tables of which all rows are read.
         """
         ...
@@ -209,6 +210,7 @@ class SourceCatalog(Schemas, Protocol):
         """Return the definition of a table to be copied; for a query, its columns.
 
         Args:
+            relation: the source's table or query.
             partitioning: include the tables that it consists of.
 
         Raises:
@@ -272,7 +274,10 @@ class SourceCatalog(Schemas, Protocol):
         """Whether rows of these blocks, or in them now, may have been written since.
 
         Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
             extents: block ranges; each with the rows that it had, None if unknown.
+            since: the state of the source when the run was planned.
         """
         ...
 
@@ -293,6 +298,11 @@ class SourceCatalog(Schemas, Protocol):
 
         Bounds that the condition excludes may be left out.
 
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            where: the condition of `--where`; None for all rows.
+
         Raises:
             PlanningError: the key's type has no usable order for ranges.
         """
@@ -300,6 +310,12 @@ class SourceCatalog(Schemas, Protocol):
 
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         """Return bounds of ranges with equal numbers of rows; reads the key of every row.
+
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            where: the condition of `--where`; None for all rows.
+            count: the number of ranges.
 
         Raises:
             PlanningError: the key's type has no usable order for ranges.
@@ -319,6 +335,11 @@ class SourceCatalog(Schemas, Protocol):
 
         Bounds are compared as conditions compare this key's values. None if they are in order.
         Reads no rows.
+
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            bounds: the bounds, in the order to check.
         """
         ...
 
@@ -326,6 +347,13 @@ class SourceCatalog(Schemas, Protocol):
         self, relation: Relation, key: Key, interval: str, where: str | None, limit: int
     ) -> tuple[tuple[Bound, ...], str]:
         """Return the starts of windows that cover the key's known extent, and their origin.
+
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            interval: the width of a window, such as `1 day`.
+            where: the condition of `--where`; None for all rows.
+            limit: the most windows; more are an error.
 
         Raises:
             PlanningError: the key is not a date or timestamp, or there are more windows than
@@ -339,7 +367,11 @@ class SourceCatalog(Schemas, Protocol):
         """Return the distinct non-NULL values of the key, in order.
 
         Args:
+            relation: the source's table or query.
+            key: the key.
+            where: the condition of `--where`; None for all rows.
             query: lists the values, instead of a scan.
+            limit: the most values to return; more are an error.
 
         Raises:
             PlanningError: there are more values than `limit`, or the query fails.
@@ -352,6 +384,9 @@ class SourceCatalog(Schemas, Protocol):
         """Return values that the user wrote, as the key's own.
 
         Args:
+            relation: the source's table or query.
+            key: the key.
+            texts: the values, as texts.
             ordered: whether they are bounds of ranges.
 
         Raises:
@@ -370,6 +405,9 @@ class SourceCatalog(Schemas, Protocol):
         """Return the checksum of rows in their target form, after the casts of the pairs.
 
         Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            extent: the rows of one partition, or all.
             pairs: if empty, rows are only counted.
         """
         ...
@@ -386,6 +424,10 @@ class SourceCatalog(Schemas, Protocol):
         """Yield the key, as text, and the digest of every row, sorted by both in Python's order.
 
         Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            extent: the rows of one partition, or all.
+            pairs: the copied columns.
             key: the names of the key's columns in the target.
             only: read these keys instead of all.
         """
@@ -404,6 +446,12 @@ class CutsFiner(Protocol):
         self, relation: Relation, where: str | None, known: KeyStatistics, count: int
     ) -> KeyStatistics:
         """Return more bounds, if those known for a key are too few for the number of partitions.
+
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            known: the bounds that are known.
+            count: the number of partitions to aim for.
 
         Returns:
             the known bounds, if finding more would read the key of every row.

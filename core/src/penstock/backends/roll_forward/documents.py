@@ -19,6 +19,8 @@ def decode(kind: type[T], content: bytes, name: str) -> T:
     """Decode a document.
 
     Args:
+        kind: the class of the document.
+        content: the document.
         name: the document's name.
 
     Raises:

@@ -60,7 +60,14 @@ class Records:
         }
 
     def write(self, generation: int, partition_id: str, record: Record, version: str) -> bool:
-        """Write a record; return False, with nothing changed, if its version differs."""
+        """Write a record; return False, with nothing changed, if its version differs.
+
+        Args:
+            generation: the generation of the run.
+            partition_id: the id of the partition.
+            record: the record.
+            version: the version that the document is expected to have.
+        """
         name, content = self._name(generation, partition_id), encode(to_json(record))
         if version == ABSENT:
             return self._documents.create(name, content)
@@ -68,6 +75,12 @@ class Records:
 
     def publish(self, generation: int, partition_id: str, record: Record, version: str) -> Record:
         """Make a committed record's pieces visible, and remove those that they replace.
+
+        Args:
+            generation: the generation of the run.
+            partition_id: the id of the partition.
+            record: the record.
+            version: the version that the document has.
 
         Returns:
             the record afterwards.
@@ -128,6 +141,8 @@ class Records:
         The rows stay until the next attempt commits, which removes them.
 
         Args:
+            generation: the generation of the run.
+            partition_id: the id of the partition.
             request: the request's name; a repeated request has no effect.
 
         Returns:
@@ -147,6 +162,7 @@ class Records:
         """Void the requested records that have not been voided yet.
 
         Args:
+            generation: the generation of the run.
             requests: partition ids, by request.
         """
         found = self.read_all(generation)

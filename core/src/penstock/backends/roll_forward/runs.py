@@ -78,7 +78,9 @@ class Runs:
         """Create a run.
 
         Args:
+            run_id: the id of the run.
             run: without the name of the plan's document.
+            planned: the plan of the run.
 
         Returns:
             False if the run id exists.
@@ -109,7 +111,13 @@ class Runs:
         return None if found is None else (decode(RunDocument, found[0], name), found[1])
 
     def write(self, run_id: str, run: RunDocument, version: str) -> bool:
-        """Write the document; return False, with nothing changed, if its version differs."""
+        """Write the document; return False, with nothing changed, if its version differs.
+
+        Args:
+            run_id: the id of the run.
+            run: the document of the run.
+            version: the version that the document is expected to have.
+        """
         return self._documents.replace(self._name(run_id), encode(to_json(run)), version)
 
     def change(
@@ -118,8 +126,9 @@ class Runs:
         """Change a run's document.
 
         Args:
-            changed: returns the new document for the old one, or None to leave it; called again if
-                another process was faster.
+            run_id: the id of the run.
+            changed: returns the new document for the old one, or None to leave it; called again
+                if another process was faster.
 
         Returns:
             the document afterwards; None if there is no such run, or it was left.

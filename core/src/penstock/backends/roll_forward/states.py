@@ -192,7 +192,18 @@ def committed(
     read_at: str,
     spent: Spent | None = None,
 ) -> Record:
-    """Return a new commit, which replaces what the void record says to remove."""
+    """Return a new commit, which replaces what the void record says to remove.
+
+    Args:
+        before: the record that is replaced; it must be void.
+        attempt: the number of the attempt at this partition, from 1.
+        started_at: the time at which the attempt began.
+        rows: the rows of the partition.
+        bytes: the bytes that were sent.
+        pieces: the pieces with the partition's rows.
+        read_at: the time as of which they were read; see `CommitRecord`.
+        spent: the resources that the attempt used; None if unknown.
+    """
     return _changed(
         before,
         StateEvent.COMMIT,

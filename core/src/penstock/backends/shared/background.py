@@ -72,6 +72,7 @@ class BufferedIterator(Generic[T]):
 
         Args:
             wait: as in `Wait` and `computing`.
+            side: `source` or `target`, for messages.
 
         Raises:
             BaseException: the iterator's own exception.
@@ -134,6 +135,9 @@ def compute(call: Callable[[], T], side: str, wait: Wait, interrupt: Callable[[]
     """Make a call that may take long.
 
     Args:
+        call: the call.
+        side: `source` or `target`, for messages.
+        wait: waits until a socket is ready, and raises `StallError`.
         interrupt: cuts the call short; called if the wait ends with an error.
     """
     ahead = BufferedIterator(lambda _: [call()])

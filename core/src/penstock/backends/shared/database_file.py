@@ -39,6 +39,11 @@ class FileUrls:
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
         """Return the URL with an absolute path.
 
+        Args:
+            url: the URL, as the user wrote it.
+            environ: the environment variables.
+            flag: the option with the URL, for messages.
+
         Raises:
             UsageError: the URL does not have that form.
         """
@@ -105,6 +110,7 @@ class FileVersions:
         """Check that a file is unchanged.
 
         Args:
+            path: the path of the file.
             token: the expected version.
 
         Raises:

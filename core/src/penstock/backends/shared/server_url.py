@@ -111,6 +111,11 @@ class ServerUrls:
 
         No child process then needs it in its environment.
 
+        Args:
+            url: the URL, as the user wrote it.
+            environ: the environment variables.
+            flag: the option with the URL, for messages.
+
         Raises:
             UsageError: as for `parse`.
         """

@@ -12,6 +12,7 @@ def statement_kind(query: str, pair: str = "") -> str:
     """Return ``ALTER TABLE``, ``SELECT`` and the like.
 
     Args:
+        query: the text of the statement.
         pair: a pattern for word pairs that belong together in this database, in addition to the
             usual ones.
     """

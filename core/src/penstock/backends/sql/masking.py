@@ -29,8 +29,10 @@ class Masking(ABC):
         """Return the expression of a mask.
 
         Args:
+            mask: the mask.
             column: its name, for error messages.
             value: the SQL of the value.
+            type_: the type, as the session describes it.
             tag: the tag of its type, see `Bound`.
             key: the key of an HMAC.
 
@@ -91,7 +93,13 @@ class Masking(ABC):
 
     @abstractmethod
     def year(self, value: str, type_: Any, tag: str) -> str:
-        """Return the first of January of a date or timestamp, in the same type."""
+        """Return the first of January of a date or timestamp, in the same type.
+
+        Args:
+            value: the value, as an expression.
+            type_: the type, as the session describes it.
+            tag: the type of the value, as in `Bound`.
+        """
 
     def last4(self, text: str) -> str:
         # A text no longer than the visible part is hidden completely.

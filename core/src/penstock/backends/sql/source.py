@@ -74,7 +74,13 @@ class SqlSource:
         return self._rows(relation)
 
     def condition_of(self, relation: Relation, where: str | None, extent: Extent) -> str:
-        """Return the part of a partition's predicate that remains to be tested."""
+        """Return the part of a partition's predicate that remains to be tested.
+
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            extent: the rows of one partition, or all.
+        """
         return condition(self._session.dialect, where, extent)
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:

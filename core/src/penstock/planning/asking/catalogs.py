@@ -207,6 +207,8 @@ def match_columns(
         route: the route of the rows.
         mine: the source's columns, with the trait `arrow` if they travel in a shared format.
         theirs: the target's columns.
+        source: the catalog of the source.
+        target: the catalog of the target.
         formats: the formats that both support, best first for the source.
 
     Raises:

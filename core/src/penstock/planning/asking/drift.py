@@ -31,6 +31,8 @@ def read_drift(
     """Return how the columns differ; None if they are not compared, or do not differ.
 
     Args:
+        request: the request for the plan.
+        target: the catalog of the target.
         columns: the source's columns that are copied.
         table: the target's table; one that the run creates cannot have diverged.
         night: the facts about the last night; None if the load moves no watermark.

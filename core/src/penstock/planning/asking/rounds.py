@@ -55,7 +55,8 @@ def plan_tables(
 
     Args:
         requests: the requests, in order.
-        source, target: the catalogs.
+        source: the catalog of the source.
+        target: the catalog of the target.
         enter: called before questions about a table; an error from it counts as the table's.
         between: called after them; an error from it ends planning.
     """

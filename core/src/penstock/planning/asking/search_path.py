@@ -74,6 +74,7 @@ def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
     """Return the spec with the schemas with which its run was planned.
 
     Args:
+        spec: the copy.
         stored: the stored options of the run.
     """
     changes = {}

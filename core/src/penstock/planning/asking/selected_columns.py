@@ -118,6 +118,7 @@ def selected_definition(
     """Return the definition of a table that has the selected columns.
 
     Args:
+        source: the catalog of the source.
         definition: the definition of the source's table.
         columns: the source's columns, which the definition has.
         selected: the selected columns.

@@ -181,7 +181,9 @@ class TransactionalHooks(Protocol):
         Only rows within the predicate are deleted, by one attempt at a time.
 
         Args:
+            attempt: the attempt.
             rows: the number of rows that this attempt has loaded.
+            wait: waits until a socket is ready, and raises `StallError`.
 
         Returns:
             how many rows within the predicate still belong to others.
@@ -194,6 +196,11 @@ class TransactionalHooks(Protocol):
         Upsert: update the rows that differ, and insert the others. Attach: make the loaded table a
         child of the table.
 
+        Args:
+            attempt: the attempt.
+            rows: the rows that the attempt has loaded.
+            wait: waits until a socket is ready, and raises `StallError`.
+
         Raises:
             PermanentError: a key is NULL or a duplicate; rows are missing afterwards; or the
                 child's place is taken by other rows.
@@ -205,6 +212,11 @@ class TransactionalHooks(Protocol):
 
         After a kill before the commit, nothing is there; after a later one, the record says that
         the partition is done, and the next attempt finds that.
+
+        Args:
+            attempt: the attempt.
+            loaded: the rows that the target took.
+            bytes: the bytes that were sent.
 
         Returns:
             False if there was no record to complete; then nothing is committed.
@@ -295,6 +307,11 @@ class StagedTransaction(Protocol):
         """Insert the commit record, unless there is one.
 
         Called last before `commit`.
+
+        Args:
+            attempt: the attempt.
+            loaded: the rows that the target took.
+            bytes: the bytes that were sent.
         """
         ...
 

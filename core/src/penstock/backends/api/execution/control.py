@@ -138,7 +138,15 @@ class ControlStore(Protocol):
         state: SourceState,
         snapshot: Snapshot | None,
     ) -> bool:
-        """Store a run; return False, with nothing changed, if the id exists."""
+        """Store a run; return False, with nothing changed, if the id exists.
+
+        Args:
+            run_id: the id of the run.
+            spec: the copy, as a JSON object without secrets.
+            plan: the plan.
+            state: the state of the source's tables, as its catalog returned it.
+            snapshot: the snapshot with which its rows are read; None if there is none.
+        """
         ...
 
     def create_runs(self, runs: Sequence[NewRun]) -> frozenset[str]:
@@ -166,6 +174,7 @@ class ControlStore(Protocol):
         """Whether a process is executing a run on a table now; None if unknown.
 
         Args:
+            run_id: the id of the run.
             table: the table passed to `enter`.
         """
         ...
@@ -177,9 +186,11 @@ class ControlStore(Protocol):
         reason.
 
         Args:
-            table: the table that the run will finally change, wherever its rows are loaded first.
-            check: called with the ids of other runs being executed on the table, while no other run
-                can enter. If it raises, this run does not enter.
+            run_id: the id of the run.
+            table: the table that the run will finally change, wherever its rows are loaded
+                first.
+            check: called with the ids of other runs being executed on the table, while no other
+                run can enter. If it raises, this run does not enter.
         """
         ...
 
@@ -282,7 +293,11 @@ class ControlStore(Protocol):
         execution prepares it.
 
         Args:
+            run_id: the id of the run.
             generation: the generation to end.
+            load: the plan of the load.
+            state: the state of the source's tables, as its catalog returned it.
+            snapshot: the snapshot with which its rows are read; None if there is none.
 
         Returns:
             the new generation.
@@ -305,9 +320,13 @@ class ControlStore(Protocol):
         """Store the snapshots that the run's rows are read with from now on, newest last.
 
         Args:
-            generation, before: the run's expected generation and snapshots.
-            nothing_committed: begin a new generation, so that no attempt that reads with an older
-                snapshot commits anything.
+            run_id: the id of the run.
+            generation: the generation that the run is expected to be in.
+            before: the snapshots that the run is expected to have.
+            state: the state of the source's tables, as its catalog returned it.
+            snapshots: the snapshots with which rows are read, the newest last.
+            nothing_committed: begin a new generation, so that no attempt that reads with an
+                older snapshot commits anything.
 
         Returns:
             the run's generation from now on.
@@ -354,9 +373,11 @@ class ControlStore(Protocol):
         This is one transaction, which waits for open attempts.
 
         Args:
+            run_id: the id of the run.
+            partition_ids: the ids of the partitions.
             request: identifies the request, whichever process repeats it.
-            rows_of: the table from which the partitions' rows are deleted; None to leave them to
-                later attempts.
+            rows_of: the table from which the partitions' rows are deleted; None to leave them
+                to later attempts.
             patience: seconds to wait for open attempts; 0 for no limit.
 
         Returns:

@@ -36,7 +36,13 @@ class RecordDocuments(Protocol):
         ...
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """Replace a document; return False, with nothing changed, if its version differs."""
+        """Replace a document; return False, with nothing changed, if its version differs.
+
+        Args:
+            name: the name of the document.
+            content: the document.
+            version: the version that the document is expected to have.
+        """
         ...
 
     def get(self, name: str) -> tuple[bytes, str] | None:

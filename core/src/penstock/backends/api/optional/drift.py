@@ -40,6 +40,8 @@ class AltersColumns(Protocol):
         See `TargetCatalog.defined_columns`.
 
         Args:
+            table: the table.
+            columns: the columns.
             define: returns the definition of the source's table, if it is needed.
 
         Raises:

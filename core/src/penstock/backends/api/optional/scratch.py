@@ -75,6 +75,7 @@ class WithScratch(Protocol):
         """Connect, and check the requirements. Changes nothing yet.
 
         Args:
+            url: the URL, as the user wrote it.
             like: the table that `make_table` imitates; None if it will not be called.
 
         Raises:

@@ -114,6 +114,8 @@ class AttemptFiles:
         """Wait until no attempt of these partitions is active.
 
         Args:
+            run_id: the id of the run.
+            partition_ids: the ids of the partitions.
             patience: seconds; 0 for no limit.
 
         Raises:

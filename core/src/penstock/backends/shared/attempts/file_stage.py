@@ -41,6 +41,7 @@ class FileStage:
         """Check for values that the database would silently change.
 
         Args:
+            batch: the record batch.
             passed: the number of rows before the batch.
 
         Raises:

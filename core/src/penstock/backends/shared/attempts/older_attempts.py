@@ -47,6 +47,11 @@ class Stalled(Generic[K]):
 def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> None:
     """Lock an attempt's partition; wait for an older attempt as `await_older` does.
 
+    Args:
+        hooks: the backend's part of the lock.
+        attempt: the attempt.
+        wait: waits until a socket is ready, and raises `StallError`.
+
     Raises:
         TransientError: another process has locked the partition.
     """
@@ -63,6 +68,12 @@ def await_older(
 
     An older attempt without progress for the grace time belongs to a worker that was stopped or cut
     off, and is ended.
+
+    Args:
+        begin: begins the attempt, and reports older ones that are in its way.
+        end_older: ends an older attempt, given what stands in its way.
+        attempt: the attempt.
+        wait: waits until a socket is ready, and raises `StallError`.
 
     Returns:
         anything else that prevents the attempt.

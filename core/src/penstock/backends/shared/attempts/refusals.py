@@ -124,6 +124,8 @@ def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> Perman
     """Return the error for a NULL in a key.
 
     Args:
+        columns: the columns of the key.
+        rows: the number of rows with a NULL.
         reason: why a NULL cannot be part of a key there.
     """
     because = f", since {reason}" if reason else ""
@@ -138,6 +140,7 @@ def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
     """Return the error for a duplicate key.
 
     Args:
+        key: the columns of the key.
         found: the key, and how often it occurs.
         code: the server's error code.
     """
@@ -169,6 +172,9 @@ def key_respelled(
     """Return the error for rows that are the same to the target, so that chance decides which wins.
 
     Args:
+        key: the columns of the key.
+        mine: a key among the copied rows.
+        theirs: the key of an existing row that the target compares as equal.
         which: where the other row may come from, and what to do.
     """
     found, there = (f"({', '.join(map(str, each))})" for each in (mine, theirs))

@@ -21,6 +21,7 @@ def halved(
     """Return the answer for each key, and the errors of those that fail alone.
 
     Args:
+        keys: the keys, each answered once.
         together: asks about several at once.
         refusal: the exception that one of them may have caused.
         lasting: whether one of them caused it. Other errors are raised at once.
@@ -48,6 +49,7 @@ def bisected(
     """Return the outcome for each run, or the error with which it failed alone.
 
     Args:
+        run_ids: the ids of the runs.
         together: handles several runs, or raises and leaves nothing done.
         alone: handles one run.
 

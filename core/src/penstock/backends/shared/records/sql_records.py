@@ -66,7 +66,13 @@ class SqlRecords(RecordStore):
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
-        """Return the rows of a statement, executed in the transaction if one is open."""
+        """Return the rows of a statement, executed in the transaction if one is open.
+
+        Args:
+            statement: the statement.
+            values: the values of the placeholders.
+            reading: whether the statement returns rows.
+        """
 
     def read_json(self, value: Any) -> Any:
         """Convert a JSON column to Python."""
@@ -89,6 +95,9 @@ class SqlRecords(RecordStore):
         """Select records.
 
         Args:
+            kind: the kind of the records.
+            where: values that fields of the records must have; a sequence for any of several.
+            columns: the fields to return.
             more: text appended to the condition.
         """
         listed = ", ".join(
@@ -192,6 +201,7 @@ class SqlRecords(RecordStore):
 
         Args:
             rows: the text after INSERT.
+            values: the values of the placeholders.
 
         Returns:
             how many were inserted.
@@ -219,6 +229,7 @@ class SqlRecords(RecordStore):
         """Change the records of several runs, each to its own values.
 
         Args:
+            kind: the kind of the records.
             changes: by run; all have the same columns.
             further: further conditions.
         """
@@ -257,6 +268,7 @@ class SqlRecords(RecordStore):
         There are several if a tuple is too long for one statement.
 
         Args:
+            where: values that fields of the records must have; a sequence for any of several.
             before: values that precede them in the statement.
         """
         long = next((name for name, value in where.items() if isinstance(value, tuple)), None)

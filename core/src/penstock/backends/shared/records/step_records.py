@@ -507,6 +507,7 @@ class StepRecords(RunRecords, ABC):
         """Set the watermark at the end of a load of all rows, in the transaction that records it.
 
         Args:
+            run: the record of the run.
             swap: the step that puts the table in place; None if it is there.
 
         Raises:
@@ -578,6 +579,7 @@ class StepRecords(RunRecords, ABC):
         """See `FindsDeletedRows`.
 
         Args:
+            run_id: the id of the run.
             keep: stores the keys, in the transaction.
         """
 

@@ -41,7 +41,9 @@ def in_arrow(
     """Return columns with the types in which their values travel, as a trait.
 
     Args:
+        columns: the columns.
         types: by the column types that can be copied.
+        side: `source` or `target`, for messages.
 
     Raises:
         PlanningError: a column's type is not among them.
@@ -248,6 +250,7 @@ def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int
     """Return the index of the first value for which an attempt fails, by bisection.
 
     Args:
+        array: the values.
         attempt: raises a ValueError or a `pyarrow.ArrowException`.
     """
     lower, upper = 0, len(array)
@@ -293,7 +296,13 @@ def too_fine(array: pa.Array, index: int) -> str:
 
 
 def shown(array: pa.Array, index: int, most: int = 100) -> str:
-    """Return one of the values, for people."""
+    """Return one of the values, for people.
+
+    Args:
+        array: the values.
+        index: the index of the value in its array.
+        most: the most characters to show.
+    """
     if not array[index].is_valid:
         return "NULL"
     text = values.value(_written(array[index]))

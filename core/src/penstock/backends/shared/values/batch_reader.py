@@ -44,5 +44,6 @@ class BatchReader(ABC):
         """Yield the partition's batches, in the thread.
 
         Args:
+            partition: the partition.
             stopped: whether they are no longer needed.
         """

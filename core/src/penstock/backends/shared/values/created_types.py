@@ -43,6 +43,7 @@ class CreatedTypes:
 
         Args:
             columns: with the trait `arrow`.
+            definition: the definition of the source's table.
             asked: columns whose types the user specified, which are left out.
 
         Raises:
@@ -67,6 +68,7 @@ class CreatedTypes:
         """Return the type for an Arrow type.
 
         Args:
+            kind: the Arrow type.
             name: the column's name, for error messages.
 
         Raises:
@@ -112,6 +114,7 @@ def with_units(name: str, fractions: Mapping[str, str]) -> dict[str, str]:
     """Return types of times, by unit.
 
     Args:
+        name: the name of the type, with `{}` for its digits.
         fractions: the suffix of the name for each unit's number of decimals.
     """
     return {unit: name + fraction for unit, fraction in fractions.items()}
@@ -122,6 +125,8 @@ def check_type(of: re.Pattern[str], name: str, asked: str) -> None:
 
     Args:
         of: the pattern of the database's types, since the type becomes part of our statement.
+        name: the name of the column.
+        asked: the type that the user wrote.
 
     Raises:
         UsageError: the text is not a type.

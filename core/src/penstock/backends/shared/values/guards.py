@@ -29,6 +29,7 @@ def check_values(
     """Check a batch for values that its columns would change.
 
     Args:
+        batch: the record batch.
         guards: the guards of each column, in the batch's order.
         subject: the table being copied, for error messages.
         passed: the number of rows before this batch.
@@ -68,7 +69,13 @@ def all_octets(count: int, type_: object) -> ValueGuard:
 
 
 def days(first: date, last: date, type_: object) -> ValueGuard:
-    """Return a guard against times outside the range of days of their type."""
+    """Return a guard against times outside the range of days of their type.
+
+    Args:
+        first: the first day of the type.
+        last: the last day of the type.
+        type_: the type, as the session describes it.
+    """
 
     def outside(array: pa.Array) -> pa.Array:
         found = array.cast(pa.date32(), safe=False)  # without the time of day
@@ -82,6 +89,7 @@ def steps(step: int, type_: object) -> ValueGuard:
 
     Args:
         step: microseconds between two values.
+        type_: the type, as the session describes it.
     """
     return ValueGuard(
         f"a time with no more digits than {type_} has",

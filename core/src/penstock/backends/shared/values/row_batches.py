@@ -79,6 +79,7 @@ def rows_of(batch: pa.RecordBatch, texts: Sequence[pa.DataType] = ()) -> list[Ro
     """Return the rows of a batch.
 
     Args:
+        batch: the record batch.
         texts: types whose values a driver takes as texts.
     """
     columns = [array.cast(pa.string()) if array.type in texts else array for array in batch.columns]

@@ -34,6 +34,8 @@ class Refused(Exception):
 
         Args:
             subject: the table or query being read.
+            column: the column.
+            wanted: the Arrow type that the value does not fit into.
             passed: the number of rows before the array.
             advice: further advice, which precedes the general one.
         """

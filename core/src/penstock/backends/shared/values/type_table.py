@@ -121,6 +121,7 @@ class TypeTable(Generic[T]):
 
         Args:
             name: the column's name.
+            written: the type that the user wrote.
 
         Raises:
             UsageError: the text is not a type.

@@ -29,6 +29,14 @@ def tiles(
     """Return weighted keys, each starting a tile of about as many rows, and the share of NULLs.
 
     Equal keys are never separated: a bound's weight extends to the next bound.
+
+    Args:
+        session: the session with the database.
+        rows: the item of FROM with the table's rows.
+        key: the key.
+        tag: the type of the value, as in `Bound`.
+        where: the condition of `--where`; None for all rows.
+        count: the number of parts to aim for.
     """
     dialect = session.dialect
     found = session.fetch(
@@ -126,7 +134,13 @@ def distinct(
     """Return the distinct non-NULL values of a query's single column, in the key's order.
 
     Args:
+        session: the session with the source.
+        key: the key.
+        listed: the query for the values.
+        tag: the type of the value, as in `Bound`.
         type_: the key's type, to which the values are cast.
+        limit: the most values to return; more are an error.
+        subject: the subject of error messages.
 
     Raises:
         PlanningError: there are more values than the limit, or a value cannot be written in a

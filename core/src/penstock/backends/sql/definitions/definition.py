@@ -66,6 +66,8 @@ def definition_of(
 
     Args:
         dialect: the dialect of the types and statements.
+        columns: the columns.
+        model: the model of the table.
         omitted: what a table of the same system is created without, besides keys.
         others: objects that have no form in other systems.
     """
@@ -85,6 +87,7 @@ def plain_model(
     """Return a model of columns and keys alone.
 
     Args:
+        columns: the columns.
         keys: each a kind from `KEYS`, and its columns.
     """
     return TableModel(
@@ -103,6 +106,9 @@ def omitted_of_clone(
     """Return the parts of a table that are not created in a target of the same system.
 
     Args:
+        definition: the definition of the source's table.
+        source: the source's table or query.
+        target: the target's table.
         made: the keys that are created.
     """
     own = from_json(tuple[NotCopied, ...], definition.content["left"])
@@ -120,7 +126,14 @@ def omitted_parts(
     target: TableRef,
     made: Collection[KeyModel],
 ) -> Iterator[NotCopied]:
-    """Yield the keys and attached objects of another system's table that are not created."""
+    """Yield the keys and attached objects of another system's table that are not created.
+
+    Args:
+        dialect: the dialect of the statement.
+        definition: the definition of the source's table.
+        target: the target's table.
+        made: the keys that are created.
+    """
     for key in definition.model.keys:
         if key not in made:
             made_later = dialect.key_statement(target, key.columns, primary=key.primary)
@@ -136,6 +149,8 @@ def listed_columns(
     """Return the column list of a CREATE TABLE.
 
     Args:
+        dialect: the dialect of the statement.
+        columns: the columns.
         more: as in `TableExtras.columns`.
     """
     found = []
@@ -156,6 +171,10 @@ def create_steps(
     """Return the steps that create a table.
 
     Args:
+        dialect: the dialect of the statement.
+        table: the table.
+        columns: the columns.
+        extras: the keys and options of the new table.
         fresh: first drop a table of the same name; otherwise keep it.
     """
     name = dialect.table(table)

@@ -46,7 +46,9 @@ def written_default(node: Node, kind: str, dialect: Dialect) -> str | None:
     """Return a column's default, in parentheses if required; None if the column cannot have it.
 
     Args:
+        node: the expression.
         kind: what the column holds.
+        dialect: the dialect of the statement.
     """
     try:
         if node[0] == "call":
@@ -78,7 +80,9 @@ def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str
     """Return a check of a row; None if its meaning would differ.
 
     Args:
+        node: the expression.
         kinds: what the table's columns hold; columns not listed cannot be checked.
+        dialect: the dialect of the statement.
     """
     try:
         return _Writer(kinds, dialect).test(node)
@@ -90,8 +94,10 @@ def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dial
     """Return the expression that computes a column; None if its values could differ.
 
     Args:
+        node: the expression.
         kind: what the column holds.
         kinds: what the columns it is computed from hold.
+        dialect: the dialect of the statement.
     """
     try:
         text, found = _Writer(kinds, dialect, exact=True).value(node)

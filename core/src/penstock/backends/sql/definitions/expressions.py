@@ -116,7 +116,9 @@ def read(text: str, columns: Collection[str] = (), style: Style = STANDARD) -> N
     """Return the tree of a text; None if it is not supported.
 
     Args:
+        text: the text of the expression, as the catalog returns it.
         columns: the names of the columns that it may contain.
+        style: the notation of the source's dialect.
     """
     try:
         return _Reader(text, columns, style).whole()
@@ -387,6 +389,8 @@ def _cast(node: Node, type_: str, limits: Sequence[Node]) -> Node:
     """Accept a cast that changes nothing, or a known one.
 
     Args:
+        node: the expression.
+        type_: the type to cast to.
         limits: the length or digits in the cast.
     """
     name = type_.rpartition(" . ")[2]

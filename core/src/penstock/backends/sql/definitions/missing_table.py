@@ -43,6 +43,7 @@ def make_step(table: TableRef, statements: Sequence[str], columns: Sequence[Colu
     """Return the step that creates a table.
 
     Args:
+        table: the table.
         statements: create and complete the table.
         columns: as planned.
     """
@@ -55,6 +56,11 @@ def make(session: Session, step: Step, table: TableRef) -> None:
     """Do such a step.
 
     Either no other run does one at the same time, or the server creates only one table of a name.
+
+    Args:
+        session: the session with the database.
+        step: the step.
+        table: the table.
 
     Raises:
         TargetChanged: the table was created by others since the run was planned, with other

@@ -70,6 +70,11 @@ class Clause:
         """Return the step that creates it after the load.
 
         If the server rejects it, the run finishes without it, and reports that.
+
+        Args:
+            kind: what it is, such as `index`, for people.
+            table: the table.
+            rank: the place among the steps after the load.
         """
         statement = self.omitted.remedy.removesuffix(";")
         what = f"create {kind} {self.name} of {table}"
@@ -396,8 +401,11 @@ class Rendering:
         """Return a name that the target accepts.
 
         Args:
-            alone: it is a constraint's name, which in some databases belongs to its table, and then
-                need not contain the table's name.
+            name: the name in the source.
+            text: the text that identifies the object, for a digest.
+            found: the rendered table, for warnings.
+            alone: it is a constraint's name, which in some databases belongs to its table, and
+                then need not contain the table's name.
         """
         alone = self.own or (alone and self.dialect.constraints_by_table)
         word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
@@ -418,6 +426,8 @@ def referring(
     """Return a foreign key from FOREIGN KEY on, and the parts that the database does not support.
 
     Args:
+        dialect: the dialect of the statement.
+        foreign_key: the foreign key, as the source has it.
         target: the table to reference.
     """
     listed = ", ".join(map(dialect.ident, foreign_key.columns))
@@ -454,7 +464,9 @@ def computed_columns(
     """Return columns that the target can compute as the source does, and their expressions.
 
     Args:
+        model: the model of the table.
         kinds: what the columns of the target's table hold, see `expressions`.
+        dialect: the dialect of the statement.
     """
     if not dialect.generated("1"):
         return {}
@@ -477,6 +489,8 @@ def shortened(name: str, most: int, text: str = "") -> str:
     """Shorten a name to a maximum number of bytes: its beginning, and a digest of the rest.
 
     Args:
+        name: the name.
+        most: the maximum number of bytes.
         text: distinguishes it from other names with the same beginning.
     """
     if len(name.encode()) <= most:
@@ -491,6 +505,8 @@ def steps_of(
     """Yield the steps that create checks and indexes after the load.
 
     Args:
+        rendered: the table in the target's dialect.
+        table: the table.
         first: the rank of the first step. Each has its own rank, because they lock the table.
         with_table: whether checks were created with the table.
     """

@@ -66,6 +66,9 @@ class TargetTables:
         """Raise `PlanningError` if an option needs to replace a table that cannot be replaced.
 
         Args:
+            session: the session with the database.
+            table: the table.
+            needs: the option that needs it, for messages.
             remade: tables whose links to it are removed.
         """
         return
@@ -76,6 +79,7 @@ class TargetTables:
         """Return the parts of the new table besides its columns.
 
         Args:
+            session: the session with the database.
             request: a request with a definition.
             columns: the columns it is created with.
         """
@@ -127,6 +131,8 @@ class TargetTables:
         """Return the columns of a table like another system's, some of them computed.
 
         Args:
+            definition: the definition of the source's table.
+            columns: the columns to create.
             asked: the columns that keep a type that the user specified.
         """
         return columns
@@ -141,7 +147,10 @@ class TargetTables:
         """Return the parts of another system's table that are created, with its keys.
 
         Args:
+            session: the session with the database.
+            request: the request for the load.
             found: the keys alone.
+            rendered: the source's table in the target's dialect.
         """
         dialect, table = session.dialect, request.target
         steps = tuple(steps_of(rendered, table, with_table=dialect.checks_with_table))
@@ -190,7 +199,11 @@ class TargetTables:
         """Return the keys that a table with such columns cannot have, each with the reason.
 
         Args:
-            alike: whether the source is of the same system, which compares texts in the same way.
+            session: the session with the database.
+            columns: the columns of the table.
+            clauses: the keys, as clauses of CREATE TABLE.
+            alike: whether the source is of the same system, which compares texts in the same
+                way.
         """
         return {}
 
@@ -205,6 +218,8 @@ class TargetTables:
         """Return steps that drop foreign keys to a table, and steps that restore those not remade.
 
         Args:
+            session: the session with the database.
+            table: the table.
             remade: the tables whose foreign keys they are.
             own: include the table's foreign keys to itself.
         """
@@ -232,6 +247,11 @@ class TargetTables:
 
         Also returns the statements for parts whose names cannot exist twice, to run after the
         exchange.
+
+        Args:
+            session: the session with the database.
+            table: the table.
+            beside: the table whose place the new one will take.
         """
         raise NotImplementedError  # there is no mode swap
 
@@ -259,6 +279,9 @@ def plan_load(
     """Plan the load of one table.
 
     Args:
+        session: the session with the database.
+        tables: the backend's part of planning a load.
+        request: the request for the load.
         columns: the target's columns, existing or to be created.
         schema: as in `LoadPlan`.
 

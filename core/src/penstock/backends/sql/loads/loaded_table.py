@@ -197,6 +197,8 @@ class LoadedTable:
         """Check that the run's rows are in the table.
 
         Args:
+            run_id: the id of the run.
+            mode: the mode of the load.
             thoroughly: count the rows of each partition, if the mode works by their conditions.
 
         Raises:
@@ -381,6 +383,11 @@ class LoadedTable:
 
     def delete_partitions(self, run_id: str, mode: Mode, records: Sequence[CommitRecord]) -> None:
         """Delete the rows of a run's partitions by their conditions, from a table of the run's own.
+
+        Args:
+            run_id: the id of the run.
+            mode: the mode of the load.
+            records: the commit records of the partitions.
 
         Raises:
             PermanentError: the table does not show which rows these are, or holds others.

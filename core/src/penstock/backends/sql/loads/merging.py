@@ -58,8 +58,9 @@ class Merging:
 
         Args:
             staged: the stage and its number of rows.
-            holds_equal_keys: whether the stage has all rows whose keys the target treats as equal.
-                Asked if equal keys are spelled differently.
+            rows: the number of staged rows.
+            holds_equal_keys: whether the stage has all rows whose keys the target treats as
+                equal. Asked if equal keys are spelled differently.
             others_are: where other such rows may be, and what to do; see `key_respelled`.
 
         Raises:

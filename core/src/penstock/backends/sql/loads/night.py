@@ -35,7 +35,9 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     """Return the plan of an upsert with a stage.
 
     Args:
+        dialect: the dialect of the statement.
         plan: the plan of the same upsert without a stage.
+        request: the request for the load.
 
     Raises:
         PlanningError: all tables of the batch are to be merged in one transaction.
@@ -87,6 +89,11 @@ def _changing(
 def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
     """Alter columns in the transaction of the merge, if possible.
 
+    Args:
+        session: the session with the database.
+        dialect: the dialect of the statement.
+        run: the record of the run.
+
     Raises:
         TargetChanged: the table's columns differ from those that the run was planned with.
     """
@@ -125,7 +132,9 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
     Deletes come first, so that a row with a new key collides with nothing.
 
     Args:
+        session: the session with the database.
         dialect: the session's dialect, or one that knows more about the table.
+        run: the record of the run.
         rows: the row count of all partitions; in mode replace, the rows they select are already
             deleted.
 

@@ -63,6 +63,8 @@ def check_ranged(key: Key, tag: str, ranged: tuple[str, ...]) -> None:
     """Check that a key can be cut into ranges.
 
     Args:
+        key: the key.
+        tag: the type of the value, as in `Bound`.
         ranged: the tags of types whose text is exact and whose order is total.
 
     Raises:

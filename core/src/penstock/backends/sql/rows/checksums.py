@@ -25,7 +25,9 @@ def canonical_texts(session: Session, rows: str, pairs: Sequence[ColumnPair]) ->
     """Return the canonical texts of columns, by the target's names.
 
     Args:
+        session: the session with the database.
         rows: an item of FROM.
+        pairs: the copied columns.
     """
     if not pairs:
         return {}
@@ -54,6 +56,7 @@ def read_checksum(session: Session, rows: str, chosen: str, texts: Mapping[str, 
     """Compute the checksum of some rows.
 
     Args:
+        session: the session with the database.
         rows: an item of FROM.
         chosen: a condition that selects rows.
         texts: the canonical texts of the columns; if empty, rows are only counted.
@@ -78,6 +81,9 @@ def read_digests(
     """Yield the key and the digest of every row, sorted by both as bytes.
 
     Args:
+        session: the session with the database.
+        rows: the item of FROM with the table's rows.
+        chosen: the condition for the rows to read.
         texts: the canonical texts of columns, by name.
         key: the names of the key columns among them.
         only: the keys to read; all if empty.

@@ -16,8 +16,10 @@ def computed_rows(
     """Return an item of FROM with the columns of all pairs by name, and a condition on it.
 
     Args:
+        dialect: the dialect of the statement.
         rows: an item of FROM.
         chosen: a condition on its own columns.
+        pairs: the copied columns.
     """
     if not any(pair.expression for pair in pairs):
         return rows, chosen

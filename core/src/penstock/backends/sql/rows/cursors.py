@@ -59,7 +59,10 @@ class CursorSql:
         """Return the current state of the columns.
 
         Args:
+            where: the condition of `--where`; None for all rows.
+            columns: the names of the columns.
             tag: the tag of their type.
+            max_ahead: the most seconds that a value may be ahead of the clock; 0 for no limit.
             nullable: whether all of them may be NULL.
             most: an expression for the upper limit of values; empty if there is none.
 
@@ -209,6 +212,7 @@ def tag_of_cursor(tags: Mapping[str, str], columns: Sequence[str], name: str) ->
 
     Args:
         tags: the tags of all columns of a relation.
+        columns: the columns of the cursor.
         name: the relation's name.
 
     Raises:

@@ -31,8 +31,10 @@ class LockRecords(StageRecords[S]):
         """Take a lock that belongs to the transaction.
 
         Args:
+            name: the name of the lock.
             seconds: the timeout; 0 for none.
             what: the locked thing, for messages.
+            shared: whether other transactions may share it.
 
         Raises:
             StallError: others hold the lock for longer.

@@ -122,6 +122,7 @@ class ServerRecords(LoadRecords):
         """Hold a lock that is only held briefly.
 
         Args:
+            name: the name of the lock.
             what: the locked thing, for messages.
 
         Raises:

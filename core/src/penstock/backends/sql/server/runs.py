@@ -48,6 +48,11 @@ class ServerRuns(LoadedRuns):
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
         """Check the rows of a run.
 
+        Args:
+            run_id: the id of the run.
+            table: the table.
+            mode: the name of the mode.
+
         Raises:
             TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
         """
@@ -57,6 +62,7 @@ class ServerRuns(LoadedRuns):
         """Do a step.
 
         Args:
+            step: the step.
             table: the table being loaded.
         """
 

@@ -93,6 +93,9 @@ class StageRecords(ServerRecords, Generic[S]):
         """Check for rows of others.
 
         Args:
+            run_id: the id of the run.
+            table: the table.
+            mode: the mode of the load.
             mine: the rows that the transaction has loaded but not recorded.
 
         Raises:
@@ -104,6 +107,9 @@ class StageRecords(ServerRecords, Generic[S]):
         """Check the rows of a run.
 
         Args:
+            run_id: the id of the run.
+            table: the table.
+            mode: the name of the mode.
             mine: as for `check_alone`.
 
         Raises:
@@ -116,9 +122,8 @@ class StageRecords(ServerRecords, Generic[S]):
                 continue
             found = self.made_at(table)
             if found != row["made"]:
-                there = (
-                    f"one created at {self.creation_time(found)}" if found else "no table of that name"
-                )
+                made = f"one created at {self.creation_time(found)}" if found else ""
+                there = made or "no table of that name"
                 expected = f"the table created at {self.creation_time(row['made'])}"
                 raise table_changed(run_id, table, expected, there)
             self.check_alone(run_id, table, MODES[mode], mine)
