@@ -242,7 +242,7 @@ def test_upsert_refuses_a_key_that_is_there_twice(source: str, target: str) -> N
         ({"types": ("place=int), (1",)}, "expected one type|expected a type"),
         ({"types": ("none=int",)}, "expected columns that are copied"),
         ({"where": "true) OR (true"}, "--where"),
-        ({"strategy": "range", "key": "parts"}, "cannot be ranged"),
+        ({"strategy": "range", "key": "parts"}, "to cut into ranges"),
     ],
 )
 def test_what_cannot_be_done_is_refused(

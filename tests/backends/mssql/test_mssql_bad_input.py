@@ -98,7 +98,7 @@ def test_no_connection(url: str, tmp_path: Path, change: Any, code: int, said: s
         ),
         (
             {"strategy": "ntile", "key": "doc", "partitions": 2},
-            "--key doc: cannot be ranged: .*; found xml",
+            "--key doc: expected .* to cut into ranges; found xml",
         ),
         ({"strategy": "range", "key": "nope", "partitions": 2}, "--key nope: "),
         (
