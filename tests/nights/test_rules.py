@@ -251,7 +251,7 @@ def test_row_security_is_refused(items: Pair) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (["TRUNCATE items"], "made anew"),
+        (["TRUNCATE items"], "recreated or rewritten"),
         (["DELETE FROM items WHERE id = 5"], "had 200 rows after the last night, and has 199"),
         (
             [
@@ -261,10 +261,10 @@ def test_row_security_is_refused(items: Pair) -> None:
                 "ALTER TABLE items ADD PRIMARY KEY (id)",
                 "UPDATE items SET word = 'x'",
             ],
-            "made anew",
+            "recreated or rewritten",
         ),
     ],
-    ids=["truncated", "deleted from", "made anew"],
+    ids=["truncated", "deleted from", "recreated"],
 )
 def test_a_target_that_is_not_what_the_last_night_left(
     items: Pair, change: list[str], why: str

@@ -51,7 +51,7 @@ def test_somebody_changes_the_table(
     run.copy("p0000", range(10))
     if moment == "before an execution":
         database.sql(*CHANGES[change])
-        with pytest.raises(TargetChanged, match="somebody else since run r"):
+        with pytest.raises(TargetChanged, match="another session since run r"):
             run.check()
     elif moment == "in mid-attempt":
         with run.attempt("p0001") as attempt:

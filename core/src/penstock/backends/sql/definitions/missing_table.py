@@ -48,7 +48,7 @@ def make_step(table: TableRef, statements: Sequence[str], columns: Sequence[Colu
         columns: as planned.
     """
     planned = {column.name: str(column.traits[TYPE]) for column in columns}
-    name = f"create {table}, if it does not exist"
+    name = f"create {table} if it does not exist"
     return Step(MAKE, name, ";\n".join(statements), done=json.dumps(planned))
 
 

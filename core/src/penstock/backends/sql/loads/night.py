@@ -52,7 +52,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     now = map(original_names(request.changes), [pair.target for pair in request.pairs])
     made = _made(dialect, stage, ref, [each for each in now if each is not None])
     altered = stage_script(dialect, stage, request.changes)
-    what = f"create {stage} to stage rows"
+    what = f"create {stage}, the stage"
     before = [Step("stage", what, ";\n".join([made, *altered]))]
     merged = f"merge all rows into {ref}, in one transaction"
     changing, with_merge = _changing(dialect, ref, request.changes)
@@ -63,7 +63,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     if request.deletes.found:
         gone = deleted_keys_table(stage)
         made = _made(dialect, gone, ref, plan.conflict_columns)
-        before.append(Step("gone keys", f"create {gone} for deleted keys", made))
+        before.append(Step("gone keys", f"create {gone}, for the keys of deleted rows", made))
         found = f"find rows of {ref} that the source no longer has"
         rank = FIRST - 1 - len(changing)
         after.insert(0, Step(GONE_STEP, found, "", after=True, rank=rank))
