@@ -38,11 +38,13 @@ def test_it_is_made_where_it_is_missing(inward: Pair, mode: Mode) -> None:
         return
     first = plan(spec)
     if inward.theirs.table:  # otherwise the URL alone leads there
-        assert [each for each in first.warnings if "not there, and made in the target" in each]
+        assert [
+            each for each in first.warnings if "missing in the target, and created there" in each
+        ]
     for _ in range(2):
         inward.copy(mode=mode.name, **CUT)
     inward.check(times=2 if mode.only_adds else 1)
-    assert not [each for each in plan(spec).warnings if "not there" in each]
+    assert not [each for each in plan(spec).warnings if "missing in the target" in each]
 
 
 def test_two_days_find_it_missing(inward: Pair) -> None:

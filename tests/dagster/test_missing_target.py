@@ -38,10 +38,10 @@ def test_one_run_for_each_day(missing: Warehouse) -> None:
     asset = daily(missing)
     first = missing.run(asset, key=keys()[0])
     assert first.ok
-    assert "made in the target: schema dw and table dw.t" in first.log
+    assert "created there: schema dw and table dw.t" in first.log
     later = [missing.run(asset, key=key) for key in keys()[1:]]
     assert all(run.ok for run in later)
-    assert not [run for run in later if "not there" in run.log]
+    assert not [run for run in later if "missing in the target" in run.log]
     check_statement(missing)
     assert missing.run(asset, key=keys()[3]).ok  # again: the day's rows are replaced
     check_statement(missing)

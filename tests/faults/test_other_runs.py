@@ -309,9 +309,7 @@ def test_what_the_target_does_not_delete(pair: Pair, keeping: str) -> None:
     again.ended(65)
     failed = again.of(Failed)
     assert failed
-    assert all(
-        "are still there after they were deleted" in event.error["message"] for event in failed
-    )
+    assert all("are still there after the deletion" in event.error["message"] for event in failed)
     pair.check_content()
 
 

@@ -144,7 +144,7 @@ def test_a_target_that_cannot_be_swapped_is_merged_where_that_is_allowed(pair: P
         "CREATE TABLE items (id int PRIMARY KEY, word text)", "CREATE VIEW seen AS TABLE items"
     )
     found = night(pair)
-    assert "rows are gathered and merged, since --mode swap: other objects depend" in said(found)
+    assert "rows are staged and merged, since --mode swap: other objects depend" in said(found)
     check_same(pair)
 
 

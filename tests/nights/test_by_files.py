@@ -61,7 +61,7 @@ def test_a_file_that_was_changed_or_removed(tmp_path: Path, target: Side) -> Non
     merged(night(tmp_path, target))
     write(tmp_path, "a", {1: "other", 2: "rows"})
     os.utime(tmp_path / "a.parquet", (1, 1))
-    changed = "1 file that a night has read was changed or removed since"
+    changed = "1 file of earlier nights has been changed or removed"
     assert merged(night(tmp_path, target)).full == changed
     (tmp_path / "b.parquet").unlink()
     found = merged(night(tmp_path, target, deletes="hard", max_deletes="100%"))

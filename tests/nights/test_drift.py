@@ -38,7 +38,7 @@ def test_a_new_column_is_refused_with_the_statement_that_would_add_it(items: Pai
     items.source.run("ALTER TABLE items ADD note varchar(10) NOT NULL DEFAULT 'none'")
     said = drifted(items)
     assert 'ALTER TABLE "public"."items" ADD COLUMN IF NOT EXISTS "note"' in said
-    assert "--on-drift add for all of that" in said
+    assert "--on-drift add to make all of these changes" in said
     drifted(items, on_drift="widen,rename")
 
 
@@ -100,7 +100,7 @@ def test_a_renamed_column_is_renamed(items: Pair) -> None:
 def test_a_column_that_is_gone_stays_and_is_null_in_new_rows(items: Pair) -> None:
     night(items).done()
     items.source.run("ALTER TABLE items DROP word", "INSERT INTO items VALUES (999)")
-    assert "column word is not in the source any more: it stays" in drifted(items)
+    assert "column word is no longer in the source: it stays" in drifted(items)
     night(items, on_drift="add").done()
     assert items.target.rows("SELECT count(*), count(word) FROM items") == [(201, 200)]
 
@@ -158,7 +158,7 @@ def test_a_renamed_column_of_the_key_is_left_to_a_person(items: Pair) -> None:
     night(items).done()
     items.source.run("ALTER TABLE items RENAME id TO number")
     said = drifted(items, on_drift="rename", deletes="hard")
-    assert "it is in the key by which rows are found; by hand: ALTER TABLE" in said
+    assert "it is part of the key that identifies rows; by hand: ALTER TABLE" in said
     items.target.run("ALTER TABLE items RENAME id TO number")
     night(items, on_drift="rename", deletes="hard").done()
 

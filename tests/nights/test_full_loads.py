@@ -59,7 +59,7 @@ def test_a_night_after_a_full_load_reads_what_has_changed(items: Pair, mode: str
     found = load(items, mode, run_id="first").done()
     (mark,) = history(items)
     assert (mark.epoch, mark.run_id, mark.inserted, mark.rows) == (1, "first", 200, 200)
-    assert mark.full == f"--mode {mode} loads the table anew"
+    assert mark.full == f"--mode {mode} reloads the table"
     (taken,) = penstock.status("first", target=items.target.url).run.snapshots
     assert mark.moment == mark.full_at == taken.taken_at
     assert found.rows == 200

@@ -47,7 +47,7 @@ def test_a_backup_is_restored(target_server: Server, with_a_timeline: bool) -> N
         eventually("it is a primary", lambda: ask(restored.url, ends), PATIENCE)
         execute(restored.url, "UPDATE items SET word = 'kept' WHERE id = 100")
         night = family.night(restored.url)
-        why = "since a failover" if with_a_timeline else "gone back to an earlier state"
+        why = "failed over from timeline" if with_a_timeline else "gone back to an earlier state"
         assert why in full(night)
         assert family.rows(target) == family.rows(restored.url)
         execute(restored.url, "UPDATE items SET word = 'on' WHERE id = 7")
@@ -86,6 +86,6 @@ def test_pg_upgrade(target_server: Server) -> None:
             *("-U", "postgres", "-p", str(old.port), "-P", str(new.port), "-s", str(new.home)),
         )
         new.start()
-        assert night(new) == "the source is another server"
+        assert night(new) == "the source is a different server"
         execute(new.url, "UPDATE items SET word = 'on' WHERE id = 7")
         assert night(new) == ""

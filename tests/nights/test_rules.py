@@ -178,7 +178,7 @@ def test_a_table_that_is_made_anew(items: Pair) -> None:
     items.source.run("CREATE TABLE copy AS SELECT id, word || '!' AS word FROM items")
     night(items).done()
     items.source.run("ALTER TABLE items RENAME TO gone", "ALTER TABLE copy RENAME TO items")
-    assert full(night(items)) == "the source's table was made anew"
+    assert full(night(items)) == "the source's table was recreated"
     check_same(items)
 
 
@@ -198,7 +198,7 @@ def test_a_label_that_is_renamed(items: Pair) -> None:
     items.both("ALTER TYPE mood RENAME VALUE 'happy' TO 'sad'")
     items.both("ALTER TYPE mood RENAME VALUE 'sad2' TO 'happy'")
     items.target.run("UPDATE items SET m = 'happy'")
-    assert "gives rows no new version" in full(night(items))
+    assert "leaves row versions as they are" in full(night(items))
     check_same(items)
 
 
@@ -207,7 +207,7 @@ def test_a_virtual_column_whose_expression_is_another(items: Pair) -> None:
     items.target.run("ALTER TABLE items ADD twice int")
     night(items).done()
     items.source.run("ALTER TABLE items ALTER twice SET EXPRESSION AS (id * 3)")
-    assert "gives rows no new version" in full(night(items))
+    assert "leaves row versions as they are" in full(night(items))
     check_same(items)
 
 
@@ -251,7 +251,7 @@ def test_row_security_is_refused(items: Pair) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (["TRUNCATE items"], "made anew"),
+        (["TRUNCATE items"], "recreated or rewritten"),
         (["DELETE FROM items WHERE id = 5"], "had 200 rows after the last night, and has 199"),
         (
             [
@@ -261,10 +261,10 @@ def test_row_security_is_refused(items: Pair) -> None:
                 "ALTER TABLE items ADD PRIMARY KEY (id)",
                 "UPDATE items SET word = 'x'",
             ],
-            "made anew",
+            "recreated or rewritten",
         ),
     ],
-    ids=["truncated", "deleted from", "made anew"],
+    ids=["truncated", "deleted from", "recreated"],
 )
 def test_a_target_that_is_not_what_the_last_night_left(
     items: Pair, change: list[str], why: str

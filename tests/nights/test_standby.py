@@ -162,7 +162,7 @@ def test_a_standby_is_promoted_and_has_lost_commits(target_server: Server) -> No
         for number in range(100, 140):
             execute(family.standby, f"UPDATE items SET word = 'kept' WHERE id = {number}")
         night = family.night(family.standby)
-        assert "since a failover" in full(night)
+        assert "failed over from timeline" in full(night)
         assert family.rows(target) == family.rows(family.standby)
         execute(family.standby, "UPDATE items SET word = 'on' WHERE id = 7")
         again = family.night(family.standby)

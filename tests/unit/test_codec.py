@@ -208,7 +208,9 @@ class TestRefusals:
         raw["colour"] = raw["load"]["colour"] = raw["partitions"][0]["extent"]["colour"] = "green"
         assert from_json(PartitionPlan, raw) == PLAN
         # A record is read, changed and written: what is not known would be lost.
-        with pytest.raises(Unreadable, match=r"^Record: unknown colour; a newer Penstock"):
+        with pytest.raises(
+            Unreadable, match=r"^Record: unknown colour; written by a newer Penstock"
+        ):
             from_json(Record, {**to_json(Record("n")), "colour": "green"})
 
     def test_a_document_that_was_cut_off(self) -> None:

@@ -221,7 +221,7 @@ def test_columns_that_are_made(
         (pa.timestamp("ns"), pa.timestamp("us"), "", "fractions of a microsecond", "timestamp"),
         (pa.string(), pa.date32(), "", "cannot represent", ""),
         (pa.uuid(), pa.string(), "", "", "uuid"),
-        (pa.binary(), pa.string(), "bytes are no text", "", ""),
+        (pa.binary(), pa.string(), "bytes are not text", "", ""),
         (pa.date32(), pa.int32(), "have no form in the other", "", ""),
         (
             pa.list_(pa.int64()),

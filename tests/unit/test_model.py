@@ -92,7 +92,7 @@ def test_numbers_keep_every_digit() -> None:
 
 
 def test_an_unknown_kind_of_extent_is_refused() -> None:
-    with pytest.raises(UsageError, match="unknown kind 'spiral'; a newer Penstock"):
+    with pytest.raises(UsageError, match="unknown kind 'spiral'; written by a newer Penstock"):
         from_json(Extent, {"kind": "spiral"})
 
 
@@ -119,7 +119,7 @@ def test_an_extent_has_a_label_for_people(extent: Extent, label: str) -> None:
 
 PLAN = PartitionPlan(
     strategy="range",
-    reasons=("range: as asked",),
+    reasons=("range: as requested",),
     partitions=(
         Partition("p0001", KeyRange(Key("id"), None, Bound("int4", "7")), 10, 100),
         Partition("p0002", KeyRange(Key("id"), Bound("int4", "7"), None), 20, 200),
@@ -206,7 +206,7 @@ class TestPlan:
         with pytest.raises(UsageError) as caught:
             PLAN.partition("p9")
         assert caught.value.message == (
-            "partition 'p9' is not in the plan, which has 2, from 'p0001' to 'p0002'"
+            "partition 'p9' is not in the plan, which has 2 partitions, from 'p0001' to 'p0002'"
         )
 
 

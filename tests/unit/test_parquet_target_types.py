@@ -99,7 +99,7 @@ def test_a_type_is_shown_as_it_is_read(text: str) -> None:
         (pa.string(), pa.date32(), "cannot represent", False, ""),
         (pa.timestamp("ns"), pa.timestamp("us"), "fractions of a microsecond", False, "timestamp"),
         (pa.timestamp("us"), pa.timestamp("ns"), "1677", False, "timestamp"),
-        (pa.timestamp("us", "UTC"), pa.timestamp("us"), "taken to be UTC", True, ""),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us"), "assumed to be UTC", True, ""),
         (pa.timestamp("us"), pa.date32(), "is dropped", True, ""),
         (
             pa.list_(pa.int64()),

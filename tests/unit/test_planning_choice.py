@@ -87,7 +87,7 @@ class TestAuto:
     def test_counts_where_nothing_is_known_of_the_key(self) -> None:
         choice = chosen(replace(VIEW, sampled=False), key="id")
         assert (choice.strategy, choice.key, choice.count) == ("ntile", "id", 16)
-        assert "no statistics: it is a view" in choice.reasons[0]
+        assert "without statistics, since it is a view" in choice.reasons[0]
         with pytest.raises(PlanningError, match="use --strategy ntile"):
             chosen(replace(VIEW, sampled=False), key="id", strategy="range")
 
@@ -104,7 +104,7 @@ class TestAuto:
         assert choice.strategy == "whole"
         assert choice.reasons == (
             "whole: ctid cannot be used: a view, whose rows have no blocks of their own, and "
-            "there is no primary key; give --key",
+            "there is no primary key; pass --key",
         )
 
     def test_takes_no_blocks_of_rows_that_move(self) -> None:
@@ -129,17 +129,17 @@ class TestAuto:
     def test_takes_the_key_that_is_given(self) -> None:
         choice = chosen(key="placed_at")
         assert (choice.strategy, choice.key, choice.count) == ("range", "placed_at", 16)
-        assert choice.reasons[0] == "range: a key is given (placed_at)"
+        assert choice.reasons[0] == "range: by key placed_at, as requested"
 
     def test_takes_windows_where_an_interval_is_given(self) -> None:
         choice = chosen(key="placed_at", interval="1 day")
         assert (choice.strategy, choice.key) == ("time", "placed_at")
-        assert choice.reasons == ("time: an interval is given",)
+        assert choice.reasons == ("time: an interval is set",)
 
     def test_takes_values_where_a_query_is_given(self) -> None:
         choice = chosen(key="region", values_query="SELECT 1")
         assert (choice.strategy, choice.key) == ("values", "region")
-        assert choice.reasons == ("values: a query for the values is given",)
+        assert choice.reasons == ("values: a query lists them",)
 
 
 class TestAsAsked:
@@ -151,16 +151,16 @@ class TestAsAsked:
         choice = chosen(table, strategy=strategy, key=key, interval=interval)
         named = "ctid" if STRATEGIES[strategy].cuts_blocks else strategy
         assert (choice.strategy, choice.key) == (named, key)
-        assert choice.reasons[0] == f"{strategy}: as asked"
+        assert choice.reasons[0] == f"{strategy}: as requested"
 
     def test_ctid_says_what_auto_says_besides(self) -> None:
-        assert chosen(strategy="ctid").reasons == ("ctid: as asked", *chosen().reasons)
+        assert chosen(strategy="ctid").reasons == ("ctid: as requested", *chosen().reasons)
 
     @pytest.mark.parametrize("name", ["blocks", *ALIASES])
     def test_blocks_have_the_name_of_the_source_s_system(self, name: str) -> None:
         choice = chosen(strategy=name)
         assert (choice.strategy, choice.how) == ("ctid", STRATEGIES["blocks"])
-        assert choice.reasons[0] == f"{name}: as asked"
+        assert choice.reasons[0] == f"{name}: as requested"
         assert chosen(blocks="blocks", strategy=name).strategy == "blocks"
 
     def test_range_falls_back_on_the_primary_key(self) -> None:
@@ -194,7 +194,7 @@ class TestAsAsked:
         choice = chosen(strategy="hash", key="id", degree=3)
         assert choice.count == 3
         assert choice.reasons == (
-            "hash: as asked",
+            "hash: as requested",
             "3 partitions, one per stream: each scans the whole table",
         )
         assert chosen(strategy="hash", key="id", partitions=7).count == 7
@@ -204,7 +204,7 @@ class TestCount:
     def test_as_many_as_asked_for(self) -> None:
         choice = chosen(partitions=1234)
         assert choice.count == 1234
-        assert choice.reasons[-1] == "1,234 partitions asked for"
+        assert choice.reasons[-1] == "1,234 partitions, as requested"
 
     def test_by_rows(self) -> None:
         choice = chosen(rows_per_partition=1_000_001)

@@ -446,7 +446,7 @@ class TestNumber:
 
     def test_refuses_more_than_there_may_be(self) -> None:
         too_many = planning.MOST_PARTITIONS + 3
-        with pytest.raises(PlanningError, match=r"10,003 partitions, and 10,000 is the limit"):
+        with pytest.raises(PlanningError, match=r"10,003 partitions; the limit is 10,000"):
             planning.number([(Whole(), None)] * too_many, TABLE)
 
     def test_shares_rows_and_bytes_of_what_is_selected(self) -> None:

@@ -128,7 +128,7 @@ def test_what_the_target_can_do() -> None:
 def test_what_the_source_can_do() -> None:
     found = suggested(TableSummary(T, KEYED), source="clickhouse")
     assert found.options == {"mode": "truncate", "snapshot": "none"}
-    assert "ClickHouse cannot show all rows as of one moment" in found.why
+    assert "ClickHouse cannot read all rows as of one moment" in found.why
     assert suggested(TableSummary(T, TableModel()), source="clickhouse").options == found.options
 
 

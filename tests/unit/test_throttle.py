@@ -211,7 +211,7 @@ class TestLagBrake:
             (0, 8 * TRICKLE), (0, 8 * TRICKLE),
         ]  # fmt: skip
         assert brake.why == (
-            "the source, a standby, lags by 31.0 s (--max-lag 30s): no partition begins; hint"
+            "the source, a standby, lags by 31.0 s (--max-lag 30s): no new partitions start; hint"
         )
         brake.see(25)  # below, but barely
         assert brake.streams(8) == 0

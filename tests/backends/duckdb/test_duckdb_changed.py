@@ -51,7 +51,7 @@ def test_somebody_changes_the_table(
     run.copy("p0000", range(10))
     if moment == "before an execution":
         database.sql(*CHANGES[change])
-        with pytest.raises(TargetChanged, match="somebody else since run r"):
+        with pytest.raises(TargetChanged, match="another session since run r"):
             run.check()
     elif moment == "in mid-attempt":
         with run.attempt("p0001") as attempt:
@@ -73,7 +73,7 @@ def test_the_message_says_what_was_expected_and_found(database: Database) -> Non
     database.sql("TRUNCATE t")
     with pytest.raises(
         TargetChanged,
-        match=r"^target: main\.t was changed by somebody else since run r began to load it: "
+        match=r"^target: main\.t was changed by another session since run r began to load it: "
         r"expected 10 rows, found 0 rows; start a new run$",
     ):
         run.check()
@@ -158,9 +158,9 @@ def test_another_run_takes_the_rows_away(database: Database, mine: str, theirs: 
     other.copy("p0001", range(5, 20))
     if theirs == "swap":
         other.finish()
-    with pytest.raises(TargetChanged, match="run theirs has taken rows out of"):
+    with pytest.raises(TargetChanged, match="run theirs has deleted rows of"):
         run.check()
-    with pytest.raises(TargetChanged, match="run theirs has taken rows out of"):
+    with pytest.raises(TargetChanged, match="run theirs has deleted rows of"):
         run.copy("p0001", range(10, 20))
     other.finish()
     assert database.ids() == Counter(range(20))

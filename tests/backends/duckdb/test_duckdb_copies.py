@@ -242,7 +242,7 @@ def test_upsert_refuses_a_key_that_is_there_twice(source: str, target: str) -> N
         ({"types": ("place=int), (1",)}, "expected one type|expected a type"),
         ({"types": ("none=int",)}, "expected columns that are copied"),
         ({"where": "true) OR (true"}, "--where"),
-        ({"strategy": "range", "key": "parts"}, "cannot be ranged"),
+        ({"strategy": "range", "key": "parts"}, "to cut into ranges"),
     ],
 )
 def test_what_cannot_be_done_is_refused(
@@ -374,7 +374,7 @@ def test_given_partitions_of_a_series_and_again(source: str, target: str) -> Non
 def test_rows_by_place_are_not_taken_back(source: str, target: str) -> None:
     ends: dict[str, Any] = {"source": source, "target": target}
     by_place = copy(source, target, mode="truncate", strategy="ctid", partitions=2)
-    with pytest.raises(PenstockError, match="does not tell which rows"):
+    with pytest.raises(PenstockError, match="cannot be identified"):
         list(penstock.resume(by_place.run_id, **ends, only=["p0001"], recopy="spoilt"))
     assert same(source, target)
 

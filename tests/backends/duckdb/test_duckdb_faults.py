@@ -311,7 +311,7 @@ def test_a_dry_run_changes_nothing(source: Path, target: Path) -> None:
     before = sorted(os.listdir(source.parent))
     plan = penstock.plan(spec(source, target))
     assert len(plan.partitions) == 3
-    assert "columns that are made: id BIGINT, note VARCHAR, " in plan.reasons[-1]
+    assert "columns created: id BIGINT, note VARCHAR, " in plan.reasons[-1]
     assert sorted(os.listdir(source.parent)) == before
     with pytest.raises(PenstockError, match="nope"):
         penstock.status("nope", target=f"duckdb:///{target}")

@@ -80,8 +80,11 @@ def test_no_connection(url: str, tmp_path: Path, change: Any, code: int, said: s
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"table": "dbo.order"}, "expected table dbo.order, found no such table; near names: dbo"),
-        ({"table": "sales.orders"}, "found no such table; near names: dbo.orders"),
+        (
+            {"table": "dbo.order"},
+            "expected table dbo.order, found no such table; similar names: dbo",
+        ),
+        ({"table": "sales.orders"}, "found no such table; similar names: dbo.orders"),
         ({"table": "nope"}, "nope"),
         ({"where": "id >"}, "source: --where: "),
         ({"where": "nope = 1"}, "source: --where: .*nope"),
@@ -91,11 +94,11 @@ def test_no_connection(url: str, tmp_path: Path, change: Any, code: int, said: s
         ({"columns": ("id", "nope")}, "nope"),
         (
             {"strategy": "range", "key": "x", "partitions": 2},
-            "--key x: cannot be ranged: expected a column of type int2, .*; found float8",
+            "--key x: expected a column of type int2, .* to cut into ranges; found float8",
         ),
         (
             {"strategy": "ntile", "key": "doc", "partitions": 2},
-            "--key doc: cannot be ranged: .*; found xml",
+            "--key doc: expected .* to cut into ranges; found xml",
         ),
         ({"strategy": "range", "key": "nope", "partitions": 2}, "--key nope: "),
         (

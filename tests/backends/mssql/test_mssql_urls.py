@@ -75,12 +75,12 @@ def test_what_the_driver_is_told(url: str, expected: str) -> None:
         ("mssql://me:x@h/s?packet_size=big", "packet_size: expected a whole number from 1$"),
         ("mssql://me:x@h/s?Zz9=1", "expected parameters application_intent, .*found another one$"),
         ("mssql://me:x@h/s?uid=sa", "found another one$"),
-        ("mssql://me:x@h:0/s", "a port that is none of 1 to 65535$"),
+        ("mssql://me:x@h:0/s", "a port outside 1 to 65535$"),
         ("mssql://me:x@h:Zz9/s", "a host or port that cannot be read"),
         ("mssql://me:x@h/s/t", "a path of several parts as the database$"),
         ("mssql://me:x/Zz9@h/s", "an unescaped '/' or '@' before the host"),
-        ("mssql://me:x%zz@h/s", "a # or % that stands for itself"),
-        ("mssql://me:x@h/s#Zz9", "a # or % that stands for itself"),
+        ("mssql://me:x%zz@h/s", "an unescaped # or %"),
+        ("mssql://me:x@h/s#Zz9", "an unescaped # or %"),
     ],
 )
 def test_what_is_refused(url: str, said: str) -> None:

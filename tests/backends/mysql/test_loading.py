@@ -300,7 +300,7 @@ CHANGED = {
     "no UTF-8": (
         "varchar(9)",
         pa.array([b"\xf0\t"]).cast(pa.string(), safe=False),
-        "which is no UTF-8",
+        "which is not UTF-8",
     ),
     "16 bits of more": ("text CHARACTER SET tis620", pa.array(["\U00010041"]), "'\U00010041'"),
     "another character": ("text CHARACTER SET cp932", pa.array(["\u6661"]), "'\u6661'"),

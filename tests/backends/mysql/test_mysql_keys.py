@@ -57,7 +57,7 @@ def test_from_postgresql(postgresql_url: str, mysql_url: str) -> None:
         ("unique constraints", "item_long_one_key (long_one)"),
     }
     assert len(planned.warnings) == 2
-    assert any("UNIQUE (`free`) is not made: " in warning for warning in planned.warnings)
+    assert any("UNIQUE (`free`) is not created: " in warning for warning in planned.warnings)
 
 
 @pytest.mark.parametrize("charset", ["latin1", "utf8mb4 COLLATE utf8mb4_unicode_ci"])
@@ -145,7 +145,7 @@ def test_to_duckdb_and_back(mysql_url: str, file: Path) -> None:
     assert [columns for _, columns in rows(mysql_url, KEYS)] == ["id", "n"]
     assert [item.name for item in planned.not_copied] == ["(code, n)"]
     (warning,) = planned.warnings
-    assert "UNIQUE (`code`, `n`) is not made: longtext does not distinguish all texts" in warning
+    assert "UNIQUE (`code`, `n`) is not created: longtext does not distinguish all texts" in warning
     # As the warning says.
     recreated(
         source=f"duckdb:///{file}", target=mysql_url, table="main.item",

@@ -58,7 +58,7 @@ def test_another_run_takes_its_place(dataset: Dataset, mine: str, theirs: str) -
         for index, partition_id in enumerate(("p0001", "p0002")):
             other.copy(partition_id, numbered(100 + index * 10, 10))
         other.finish()
-        with pytest.raises(Exception, match="was written by somebody else since"):
+        with pytest.raises(Exception, match="was written by another process since"):
             attempt.commit(attempt.end())
     with pytest.raises(TargetChanged, match="by run r2, since run r1 began to load"):
         run.copy("p0002", numbered(10, 10), number=2)

@@ -392,7 +392,7 @@ def test_series(dataset: Dataset) -> None:
     options: dict[str, Any] = {"series": "daily", "given": True}
     first, second = dataset.create("r1", **options), dataset.create("r2", **options)
     assert first.copy("p0001", numbered(0, 10))
-    with pytest.raises(PermanentError, match="p0001 was loaded already, by run r1"):
+    with pytest.raises(PermanentError, match="p0001 has already been loaded by run r1"):
         second.copy("p0001", numbered(0, 10))
     # A claim whose attempt has died is taken over; what wakes up then does not commit.
     with first.attempt("p0002") as stopped:
@@ -401,7 +401,7 @@ def test_series(dataset: Dataset) -> None:
         assert second.copy("p0002", numbered(10, 10))
         with pytest.raises(TransientError):
             stopped.commit(stopped.end())
-    with pytest.raises(PermanentError, match="p0002 was loaded already, by run r2"):
+    with pytest.raises(PermanentError, match="p0002 has already been loaded by run r2"):
         first.copy("p0002", numbered(10, 10), number=2)
     with closing(dataset.target()) as target:
         loaded = target.control.committed_in_series("daily")

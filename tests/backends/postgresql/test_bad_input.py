@@ -41,10 +41,10 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
         65,
         ["--key nmae", "no such column in public.t", "name"],
     ),
-    "a key that cannot be ranged": (
+    "a key without an order": (
         ["--strategy", "range", "--key", "doc"],
         65,
-        ["--key doc", "cannot be ranged", "expected", "int4", "found jsonb"],
+        ["--key doc", "expected", "int4", "to cut into ranges; found jsonb"],
     ),
     "no key to range by": (
         ["--strategy", "range"],

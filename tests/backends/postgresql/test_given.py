@@ -211,7 +211,7 @@ def test_why_a_series_refuses(days: Pair) -> None:
     with pytest.raises(PermanentError):
         resume()
     assert len(failures) == 1
-    assert "partition 2024-01-01 was loaded already, by run a at " in failures[0]
+    assert "partition 2024-01-01 has already been loaded by run a at " in failures[0]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_why_a_series_refuses(days: Pair) -> None:
             "an extent that selects by a key, found whole table",
         ),
         (DAYS, {"mode": "truncate", "key": None}, "expected --mode append, replace, upsert"),
-        (DAYS, {"key": "id"}, "expected one by --key id, found one by day"),
+        (DAYS, {"key": "id"}, "expected an extent by --key id, found one by day"),
     ],
 )
 def test_what_cannot_be_given(

@@ -91,7 +91,7 @@ class TestReplace:
         # A row that is rounded up may be deleted by the partition after its own.
         pair.source.run(f"CREATE TABLE t (a {mine}, b numeric)")
         pair.target.run(f"CREATE TABLE t (a {theirs}, b int)")
-        with pytest.raises(PlanningError, match="its values have to arrive as they are"):
+        with pytest.raises(PlanningError, match="its values must arrive unchanged"):
             pair.plan(mode="replace", key="a", strategy="range")
 
     def test_what_may_fail_but_not_change_is_no_obstacle(self, pair: Pair) -> None:

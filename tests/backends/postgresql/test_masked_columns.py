@@ -148,7 +148,7 @@ def test_the_plan_says_what_is_not_copied_as_it_is(people: Pair) -> None:
     said = "\n".join(plan.reasons)
     assert "masked: email (hmac:env:SALT), phone (last4), born (year), domain (null)" in said
     assert "set: loaded_from = 'shop', wide = id * 10" in said
-    assert "left out: tmp_note, tmp_other" in said
+    assert "excluded: tmp_note, tmp_other" in said
     assert [column.name for column in plan.columns][-2:] == ["loaded_from", "wide"]
     assert "tmp_note" not in {pair.source for pair in plan.pairs}
 
@@ -310,7 +310,7 @@ def test_the_report_says_what_is_not_copied_as_it_is(people: Pair) -> None:
     said = people.cli(*words).stdout
     assert "masked: email=hmac:env:SALT, phone=last4, born=year, domain=null" in said
     assert "set: loaded_from='shop', wide=id * 10" in said
-    assert "left out: tmp_*" in said
+    assert "excluded: tmp_*" in said
     found = json.loads(people.cli(*words, "--json").stdout)
     assert len(found["columns"]) == 3
     shown = people.cli("plan", "--table", "public.t", *people.ends, "--mask", "email=hash",

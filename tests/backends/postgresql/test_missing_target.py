@@ -69,7 +69,7 @@ def parts(pair: Pair, side: str) -> list[Any]:
 def test_it_is_like_the_source(filled: Pair, mode: str) -> None:
     options = {**REPLACING, "mode": mode, "verify": "checksums"}
     planned = filled.plan(**options)
-    assert any("and made in the target: table public.t" in each for each in planned.warnings)
+    assert any("and created there: table public.t" in each for each in planned.warnings)
     assert not filled.target.rows("SELECT FROM pg_class WHERE relname = 't'")
     finished = filled.copy(**options)
     filled.assert_same()
@@ -90,8 +90,10 @@ def test_it_is_like_the_source(filled: Pair, mode: str) -> None:
 
 def test_a_schema_that_is_missing_is_named(filled: Pair) -> None:
     planned = filled.plan(target_table="misspelt.t", **REPLACING)
-    (warning,) = [each for each in planned.warnings if "not there" in each]
-    assert warning == "not there, and made in the target: schema misspelt and table misspelt.t"
+    (warning,) = [each for each in planned.warnings if "missing in the target" in each]
+    assert (
+        warning == "missing in the target, and created there: schema misspelt and table misspelt.t"
+    )
     filled.copy(target_table="misspelt.t", **REPLACING)
     assert filled.target.count("misspelt.t") == 99
 
@@ -236,5 +238,7 @@ def test_it_is_made_while_another_run_is_planned(filled: Pair, monkeypatch: Any)
     monkeypatch.setattr(Catalogs, "fits", making)
     planned: PartitionPlan = filled.plan(where=DAYS[1], target_table="dw.t", **REPLACING)
     assert seen
-    assert not [each for each in planned.warnings if "is called" in each or "not there" in each]
+    assert not [
+        each for each in planned.warnings if "is called" in each or "missing in the target" in each
+    ]
     assert not [step for step in planned.load.before if step.id == "make"]

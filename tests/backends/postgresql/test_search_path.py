@@ -56,7 +56,7 @@ class TestTable:
         made = create(asked).run
         assert (made.spec["table"], made.spec["target_table"]) == ("shop.orders", "dw.orders")
         assert made.plan.reasons[:2] == (
-            "table orders: shop.orders of the source, by its search path",
+            "table orders: shop.orders, by the source's search path",
             "target table orders: dw.orders, by the target's search path",
         )
         list(resume("r", source=asked.source, target=asked.target))
@@ -97,7 +97,7 @@ class TestTable:
         ends = ["--source", asked.source, "--target", asked.target]
         shown = shops.cli("plan", "--table", "orders", *ends)
         assert shown.returncode == 0, shown.stderr
-        assert "table orders: shop.orders of the source, by its search path" in shown.stdout
+        assert "table orders: shop.orders, by the source's search path" in shown.stdout
         file = tmp_path / "orders.toml"
         file.write_text('table = "orders"\n')
         done = shops.cli("copy", str(file), *ends)

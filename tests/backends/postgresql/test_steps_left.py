@@ -62,14 +62,14 @@ def test_the_next_run_does_it(ends: dict[str, Any], options: dict[str, Any]) -> 
     asked = {**ends, "allow_ddl": True, **options}
     reasons = penstock.plan(CopySpec(**asked)).reasons
     what = "build index t_kind of public.t"
-    assert f"left undone by run stopped, which was stopped: {what}" in reasons
+    assert f"left over from run stopped, which was stopped: {what}" in reasons
     assert finished(**asked).status == "done"
     assert facts(ends["target"]) == (INDEXES, "p")
 
 
 def test_a_run_that_may_not_alter_the_table_says_so(ends: dict[str, Any]) -> None:
     warnings = "\n".join(penstock.plan(CopySpec(**ends)).warnings)
-    assert "run stopped was stopped, and has left undone: build index t_kind" in warnings
+    assert "run stopped was stopped before it could build index t_kind" in warnings
     assert 'CREATE INDEX "t_kind" ON "public"."t" USING btree (kind)' in warnings
     assert finished(**ends).status == "done"
     assert facts(ends["target"]) == ([], "u")
@@ -84,7 +84,7 @@ def test_a_table_in_its_place_lacks_them_too(ends: dict[str, Any]) -> None:
     asked = {**ends, "mode": "swap", "allow_ddl": True}
     (warning, *_) = penstock.plan(CopySpec(**asked)).warnings
     assert "--allow-ddl" not in warning
-    assert "run stopped was stopped, and has left undone: " in warning
+    assert "run stopped was stopped before it could " in warning
     assert not penstock.plan(CopySpec(**{**ends, "mode": "recreate"})).warnings
 
 

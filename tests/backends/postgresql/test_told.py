@@ -48,9 +48,9 @@ def test_a_schema_that_would_be_made_is_named(filled: Pair) -> None:
     asked = ["--table", "public.t", "--target-table", "pubilc.t", "--mode", "recreate"]
     done = filled.cli("plan", *filled.ends, *asked)
     assert done.returncode == 0, done.stderr
-    assert "warning: not there, and made in the target: schema pubilc" in done.stdout
+    assert "warning: missing in the target, and created there: schema pubilc" in done.stdout
     done = filled.cli("plan", *filled.ends, "--table", "public.t", "--mode", "recreate")
-    assert "not there" not in done.stdout
+    assert "missing in the target" not in done.stdout
 
 
 @pytest.mark.parametrize(

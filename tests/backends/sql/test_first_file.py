@@ -177,7 +177,7 @@ def test_tables_of_every_kind(pair: Pair, file: Path, monkeypatch: pytest.Monkey
     assert found.pop("public.unsure") == {"mode": "truncate"}
     assert found.pop("public.keyless") == {"mode": "truncate"}
     assert [*found.values()] == [{}]
-    assert "no unique key without NULLs; rows cannot be told apart: all are loaded" in text
+    assert "no unique key without NULLs; rows cannot be identified: all are loaded" in text
     pair.target.run("CREATE TABLE unsure (a int)", "CREATE TABLE keyless (v text)")
     for _ in range(2):
         night(file)

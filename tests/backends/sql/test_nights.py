@@ -155,7 +155,7 @@ def test_a_night_after_a_full_load_reads_what_has_changed(
     (name,) = {mark.name for mark in penstock.watermarks(target=items.target.url)}
     history = penstock.watermark_history(name, target=items.target.url)
     assert len(history) == (2 if asked else 3)
-    assert history[1].full == f"--mode {mode} loads the table anew"
+    assert history[1].full == f"--mode {mode} reloads the table"
 
 
 @pytest.mark.parametrize("mode", ["truncate", "swap"])

@@ -160,8 +160,9 @@ def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
     assert raised.value.message == (
         "connection 'pg': expected one of the types clickhouse, duckdb, file, gcpcloudsql, "
         "mariadb, mssql, mysql, odbc, postgres, postgresql, s3, snowflake; found "
-        f"{kind or 'none'!r}; if it leads to one of these systems, set its field Connection Type "
-        "to that; else copy to or from files on S3, and let the other system load or unload them"
+        f"{kind or 'none'!r}; if the connection is to one of these systems, correct its "
+        "Connection Type; otherwise copy to or from files on S3, and let the other system load or "
+        "unload them"
     )
     assert "pa55" not in repr(raised.value)
 

@@ -315,13 +315,15 @@ def test_the_source_is_behind() -> None:
     # A load that was not asked to leaves the watermark where it is.
     plan = planned(request_of(spec_of(mode="truncate")), facts)
     assert plan.night is None
-    assert any("stays as it is" in reason for reason in plan.reasons)
+    assert any("not moved, so the next night reads all rows: " in reason for reason in plan.reasons)
 
 
 def test_a_watermark_that_cannot_be_moved() -> None:
     facts = facts_of(night=replace(NIGHT, last=LAST, refused="rows have no versions"))
     plan = planned(request_of(spec_of(mode="truncate")), facts)
-    assert any("since rows have no versions" in reason for reason in plan.reasons)
+    assert any(
+        "next night reads all rows: rows have no versions" in reason for reason in plan.reasons
+    )
 
 
 @pytest.mark.parametrize(
@@ -347,7 +349,7 @@ def test_a_night_is_merged_or_built(limit: str, counted: MergedRows | None, buil
 def test_a_night_that_cannot_be_built_is_merged() -> None:
     world = World({"plan_built": PlanningError("it has triggers")})
     plan = planned(request_of(spec_of(**MERGING)), facts_of(night=NIGHT), world)
-    assert "night: rows are gathered and merged, since it has triggers" in plan.reasons
+    assert "night: rows are staged and merged, since it has triggers" in plan.reasons
 
 
 # Without a target

@@ -29,7 +29,7 @@ def test_a_key_is_restored_beside_another_of_the_same_table() -> None:
     found, reasons = with_pending_steps(spec(data_only=True).loading, load, left)
     assert [step.id for step in found.links] == ["restore 1 written", "restore 1 read of run night"]
     assert not found.warnings
-    assert f"left undone by run night, which was stopped: restore foreign key read of {TABLE}" in (
+    assert f"left over from run night, which was stopped: restore foreign key read of {TABLE}" in (
         reasons
     )
 

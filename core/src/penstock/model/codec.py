@@ -80,7 +80,7 @@ def from_json(kind: UnionType, raw: Any) -> Any: ...
 def from_json(kind: Any, raw: Any) -> Any:
     """Return the object of a JSON value.
 
-    Parameters:
+    Args:
         kind: a dataclass, a union of dataclasses, or `tuple[X, ...]` of either.
         raw: the JSON value.
 
@@ -215,7 +215,7 @@ def _tagged(kinds: Mapping[str, Any]) -> Reader:
     def read(raw: dict[str, Any]) -> Any:
         kind = _at("kind", _reader(str), raw.get("kind"))
         if kind not in kinds:
-            raise _Mismatch(f"unknown kind {kind[:50]!r}; a newer Penstock wrote this?", UsageError)
+            raise _Mismatch(f"unknown kind {kind[:50]!r}; written by a newer Penstock?", UsageError)
         return _reader(kinds[kind])(raw)
 
     return read
@@ -239,7 +239,7 @@ def _dataclass(kind: type[Any]) -> Reader:
         if missing:
             raise _Mismatch(f"expected {', '.join(missing)}, found none")
         if form.exact and (unknown := raw.keys() - known):
-            raise _Mismatch(f"unknown {', '.join(sorted(unknown))}; a newer Penstock wrote this?")
+            raise _Mismatch(f"unknown {', '.join(sorted(unknown))}; written by a newer Penstock?")
         value = kind(
             **{
                 name: _at(name, reader, raw[name])

@@ -57,7 +57,7 @@ class ColumnChange:
         if self.kind == RENAME:
             return f"rename column {self.was} to {self.column}"
         if self.kind == GONE:
-            return f"column {self.column} is not in the source any more"
+            return f"column {self.column} is no longer in the source"
         to = f" from {self.was} to {self.type}" if self.type else ""
         return f"widen column {self.column}{to}{', and allow NULL' if self.nullable else ''}"
 

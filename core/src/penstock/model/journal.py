@@ -66,7 +66,7 @@ class Series:
     """Points of equal width in time, few enough to be stored: if they become too many, pairs of
     neighbours are merged, so that sums stay the same.
 
-    Parameters:
+    Args:
         width: the width of a point, in seconds.
     """
 
@@ -82,7 +82,7 @@ class Series:
     def add(self, at: float, point: Point) -> None:
         """Add a point to the interval of a moment.
 
-        Parameters:
+        Args:
             at: seconds since the series began; negative values count as 0.
             point: the activity to add.
         """
@@ -103,8 +103,9 @@ class Series:
 
         Rows and bytes are whole numbers: the last point gets the remainder.
 
-        Parameters:
-            begun, ended: seconds since the series began.
+        Args:
+            begun: seconds from the start of the series to the start of the span.
+            ended: seconds from the start of the series to the end of the span.
             point: the activity as a whole.
         """
         self._place(ended)

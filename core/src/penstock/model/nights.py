@@ -208,7 +208,7 @@ def is_behind(last: Watermark, source: SourceVersions, now: Horizon) -> bool:
 
     A standby that has not followed a promotion yet is on an earlier timeline.
 
-    Parameters:
+    Args:
         last: the watermark of that night.
         source: the source's row versions now.
         now: the horizon of the snapshot.
@@ -264,7 +264,7 @@ class NightStatus:
 def _lower(night: Night) -> str:
     """Return what a night by column or by files reads, for people."""
     if night.files is not None and not night.full:
-        return "files that were not there before"
+        return "files not read before"
     return f"{night.cursor.name} >= {night.lower}" if night.cursor and night.lower else ""
 
 
@@ -273,7 +273,7 @@ def night_status(
 ) -> NightStatus:
     """Return the status of a run's night.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         night: the night, as its plan fixes it.
         snapshots: snapshots of the run, the newest last.
@@ -312,7 +312,7 @@ def _covers(last: Watermark, night: Night, snapshot: Snapshot) -> bool:
 def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:
     """Check that a night continues the current watermark.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         night: the night, as its plan fixes it.
         last: the current watermark; None if there is none.
@@ -327,17 +327,20 @@ def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:
 def overtaken(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
     """Return the error of a night that can no longer merge its rows.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         night: the night, as its plan fixes it.
         last: the current watermark; None if there is none.
     """
-    by = f"run {last.run_id} has" if last else "somebody has"
-    moved = f"{by} moved it to epoch {last.epoch}, as of {last.moment}" if last else "it is gone"
+    moved = (
+        f"run {last.run_id} has moved it to epoch {last.epoch}, as of {last.moment}"
+        if last
+        else "it no longer exists"
+    )
     return Overtaken(
         f"run {run_id}: expected watermark {night.name!r} at epoch {night.epoch}, from which the "
-        f"run was planned; {moved}, so nothing was merged; start a new run, which goes on from "
-        "there",
+        f"run was planned; {moved}, so nothing was merged; start a new run, which continues "
+        "from there",
         Diagnosis(side="target"),
         by=last.run_id if last else "",
     )

@@ -119,7 +119,7 @@ class LoadPlan:
 
         A load of existing tables drops them before its first row.
 
-        Parameters:
+        Args:
             done: the ids of completed steps.
         """
         found: dict[tuple[str, str], NotCopied] = {}
@@ -217,7 +217,7 @@ class PartitionPlan:
     def where(self, asked: str | None) -> str | None:
         """Return the condition that selects the run's rows in the source.
 
-        Parameters:
+        Args:
             asked: the requested condition; None if there is none.
         """
         if not self.selection:
@@ -254,7 +254,7 @@ class PartitionPlan:
         first, last = self.partitions[0].id, self.partitions[-1].id
         raise UsageError(
             f"partition {partition_id!r} is not in the plan, which has "
-            f"{len(self.partitions)}, from {first!r} to {last!r}"
+            f"{len(self.partitions)} partitions, from {first!r} to {last!r}"
         )
 
 

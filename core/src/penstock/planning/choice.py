@@ -66,7 +66,7 @@ def choose(
 ) -> Choice:
     """Choose the strategy.
 
-    Parameters:
+    Args:
         cutting: the options for cutting.
         table: statistics of the table.
         streams: the numbers of streams.
@@ -80,11 +80,11 @@ def choose(
     if how.chooses and few is not None and cutting.key is None and not _is_sized(cutting):
         size = round(few.bytes * few.selected)
         if size < DEFAULT_PARTITION_BYTES:
-            why = f"whole: an index finds the rows that are read, about {_size(size)}"
+            why = f"whole: an index finds the rows to read, about {_size(size)}"
             return Choice(WHOLE, (why,))
     if how.chooses:
         return _choose_automatically(cutting, table, streams, blocks)
-    asked = f"{cutting.strategy}: as asked"
+    asked = f"{cutting.strategy}: as requested"
     if how.cuts_blocks:
         return _choose_blocks(cutting, table, streams, blocks, asked)
     if how.cuts_children:
@@ -123,7 +123,7 @@ def _is_sized(cutting: Cutting) -> bool:
 
 
 def _asked_for(count: int) -> str:
-    return f"{counted(count, 'partition')} asked for"
+    return f"{counted(count, 'partition')}, as requested"
 
 
 def _choose_automatically(
@@ -131,13 +131,13 @@ def _choose_automatically(
 ) -> Choice:
     if cutting.key is not None:
         if cutting.interval is not None:
-            return Choice(TIME, ("time: an interval is given",), cutting.key)
+            return Choice(TIME, ("time: an interval is set",), cutting.key)
         if cutting.values_query is not None:
-            return Choice(VALUES, ("values: a query for the values is given",), cutting.key)
+            return Choice(VALUES, ("values: a query lists them",), cutting.key)
         if not table.sampled:
-            why = f"ntile: a key is given ({cutting.key}), but no statistics: it is {table.storage}"
+            why = f"ntile: by key {cutting.key}, without statistics, since it is {table.storage}"
             return _with_count(cutting, table, streams, NTILE, cutting.key, why)
-        why = f"range: a key is given ({cutting.key})"
+        why = f"range: by key {cutting.key}, as requested"
         return _with_count(cutting, table, streams, RANGE, cutting.key, why)
     if table.bytes < SMALLEST_PARTITION_BYTES and not _is_sized(cutting):
         files = (counted(len(table.files), "file"),) if table.files else ()
@@ -160,7 +160,7 @@ def _choose_automatically(
     if table.default_key is not None:
         why = f"range: by the primary key's first column, {table.default_key}; {obstacle}"
         return _with_count(cutting, table, streams, RANGE, table.default_key, why)
-    return Choice(WHOLE, (f"whole: {obstacle}, and there is no primary key; give --key",))
+    return Choice(WHOLE, (f"whole: {obstacle}, and there is no primary key; pass --key",))
 
 
 def _choose_blocks(
@@ -173,8 +173,8 @@ def _choose_blocks(
         )
     if cutting.rows_may_move:
         raise UsageError(
-            f"--strategy {cutting.strategy} with --snapshot none: a row that is updated meanwhile "
-            "moves to another block, and may be lost or copied twice: use --snapshot shared, "
+            f"--strategy {cutting.strategy} with --snapshot none: a row that is updated during the "
+            "copy moves to another block, and may be lost or copied twice; use --snapshot shared, "
             "or --accept-moving-rows if nothing writes to the table"
         )
     counts = _scanning if table.blocks_scan else _with_count
@@ -190,8 +190,8 @@ def _choose_children(
 ) -> Choice:
     if asked and not table.children:
         raise PlanningError(
-            "--strategy children: expected a table that consists of other tables, and the right to "
-            f"read each of them; found {table.storage}"
+            f"--strategy children: expected {cutting.source_name} to have child tables, all of "
+            f"which the user may read; found {table.storage}"
         )
     if asked:
         return Choice(CHILDREN, (asked,), None, len(table.children))

@@ -36,7 +36,7 @@ def map_columns(
 ) -> ColumnMapping:
     """Pair the source's columns with the target's, by name or by position.
 
-    Parameters:
+    Args:
         route: the options that select and pair columns.
         mine: the source's columns.
         theirs: the target's columns.
@@ -64,7 +64,7 @@ def map_columns(
             + _table([("column", "source", "target", "why"), *lines])
             + (_advice(route, columns, theirs, unfit) if unpaired else "")
         )
-    format_, reasons = _form(pairs, fits, formats)
+    format_, reasons = _form(route, pairs, fits, formats)
     return ColumnMapping(
         columns=tuple(source for source, _ in pairs),
         pairs=tuple(
@@ -149,10 +149,10 @@ def _by_position(
         columns = stored
     count = min(len(columns), len(targets))
     lines = [
-        (column.name, column.type, "-", f"the target has {len(targets)} columns to write")
+        (column.name, column.type, "-", f"the target has only {len(targets)} columns to write")
         for column in columns[count:]
     ] + [
-        ("-", "-", f"{column.name} {column.type}", f"the source has {len(columns)} columns")
+        ("-", "-", f"{column.name} {column.type}", f"the source has only {len(columns)} columns")
         for column in targets[count:]
     ]
     if route.columns is not None:  # other columns of the target keep their defaults
@@ -164,11 +164,11 @@ def _advice(
     route: Route, columns: list[Column], theirs: Sequence[Column], unfit: Collection[str]
 ) -> str:
     if route.map == "position":
-        return "\nchoose as many columns as the target has with --columns"
+        return "\nuse --columns to choose as many columns as the target has"
     common = {column.name for column in theirs if not column.generated}
     shared = [column.name for column in columns if column.name in common]
     if not shared:
-        return "\nno column name is on both sides: use --map position if the order is the same"
+        return "\nno column name is on both sides; if the order is the same, use --map position"
     fitting = [name for name in shared if name not in unfit]
     if not fitting:
         return ""
@@ -178,13 +178,15 @@ def _advice(
     )
 
 
-def _form(pairs: Pairs, fits: Sequence[Fit], formats: Sequence[str]) -> tuple[str, list[str]]:
+def _form(
+    route: Route, pairs: Pairs, fits: Sequence[Fit], formats: Sequence[str]
+) -> tuple[str, list[str]]:
     """Return the stream format, and why it is not the best one."""
     carried = [name for name in formats if all(name in found.formats for found in fits)]
     if not carried:
         raise PlanningError(
-            "source and target share no stream format that carries every column; they share "
-            f"{', '.join(formats) or 'none'}"
+            f"{route.source_name} and {route.target_name} share no stream format that carries "
+            f"every column; they share {', '.join(formats) or 'none'}"
         )
     found_for = [(source.name, found) for (source, _), found in zip(pairs, fits, strict=True)]
     reasons = []

@@ -22,7 +22,7 @@ def requested_types(
 
     The rule for the column itself applies, else the first one that the column matches.
 
-    Parameters:
+    Args:
         rules: see `CopySpec.column_types`.
         columns: the columns of the new table.
         model: the model of the source's table, if it has one.
@@ -59,6 +59,6 @@ def _check_known(rules: Mapping[str, str], columns: Sequence[Column]) -> None:
     unknown = [name for name in rules if name not in names and not _is_rule(name)]
     if unknown:
         raise PlanningError(
-            f"--types: expected columns that are copied, found {', '.join(map(repr, unknown))}; "
-            f"there are {', '.join(column.name for column in columns)}"
+            f"--types: expected names of copied columns, found {', '.join(map(repr, unknown))}; "
+            f"copied are {', '.join(column.name for column in columns)}"
         )

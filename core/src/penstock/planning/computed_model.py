@@ -29,7 +29,7 @@ NEUTRAL = "computed"
 def with_columns(definition: TableDefinition, columns: Sequence[Column]) -> TableDefinition:
     """Return the definition of a table with the columns of a copy.
 
-    Parameters:
+    Args:
         definition: the definition of the source's table.
         columns: the copied columns; a computed one has the trait `EXPRESSION`, and `DISTINCT` if
             its values are distinct for distinct values of the table's column.

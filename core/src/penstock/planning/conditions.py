@@ -28,6 +28,14 @@ def check_conditions(
 ) -> None:
     """Check that the partitions' conditions select the same rows in the target.
 
+    Args:
+        route: the route of the copy.
+        choice: the strategy, with its key.
+        partitions: the partitions.
+        mapping: the mapping of the columns.
+        table: the target's table.
+        known: the answers so far.
+
     Raises:
         PlanningError: the target may select other rows by a partition's condition.
     """
@@ -60,8 +68,8 @@ def _check_same_names(pairs: Sequence[ColumnPair]) -> None:
     ]
     if differing:
         raise PlanningError(
-            "--mode replace deletes in the target by the condition that selects in the source: "
-            f"expected the same column names on both sides, found {', '.join(differing)}"
+            "--mode replace deletes from the target by the condition that selects from the source: "
+            f"expected the same column names on both sides; found {', '.join(differing)}"
         )
 
 
@@ -72,8 +80,8 @@ def _check_not_computed(route: Route, pairs: Sequence[ColumnPair], keys: Sequenc
         found = [name for name in computed if mentions(text, [name])]
         if found:
             raise PlanningError(
-                f"--mode replace deletes by {flag} {text}, which speaks of {found[0]}: expected "
-                "columns that are copied as they are; found one with --set or --mask"
+                f"--mode replace deletes by {flag} {text}, which uses column {found[0]}: "
+                "expected only columns that are copied unchanged; found one with --set or --mask"
             )
 
 
@@ -86,8 +94,8 @@ def _check_key_unchanged(key: str, mapping: ColumnMapping) -> None:
     changed = [name for name in mapping.changed if name == key or key not in names]
     if changed:
         raise PlanningError(
-            f"--mode replace deletes by --key {key}, so its values have to arrive as they are, but "
-            f"they may change on the way: {'; '.join(mapping.warnings)}"
+            f"--mode replace deletes by --key {key}, so its values must arrive unchanged, but they "
+            f"may change on the way: {'; '.join(mapping.warnings)}"
         )
 
 
@@ -101,6 +109,6 @@ def _check_hashed_alike(mine: Sequence[Column], theirs: Sequence[Column]) -> Non
     ]
     if differing:
         raise PlanningError(
-            "--mode replace with --strategy hash: expected the very same column types on both "
+            "--mode replace with --strategy hash: expected identical column types on both "
             f"sides, so that both hash alike; found {', '.join(differing)}; use --strategy range"
         )

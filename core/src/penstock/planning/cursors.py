@@ -11,6 +11,11 @@ from penstock.model.nights import Cursor, Horizon, Night, SourceVersions, Waterm
 from penstock.model.tables import ColumnPair
 from penstock.planning.cuts import counted
 from penstock.planning.nights import (
+    EARLIER,
+    FIRST,
+    RECREATED,
+    RESET,
+    SELECTS_OTHERS,
     TargetNow,
     check_target,
     selected_text,
@@ -31,7 +36,9 @@ def goes_on(since: Cursor, now: CursorNow) -> bool:
 def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str) -> None:
     """Check the values of a cursor column.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
         now: the state of the columns in the source.
         row_ahead: a row whose value is too far ahead, by its key.
 
@@ -46,9 +53,9 @@ def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str)
     if now.ahead:
         where = f", in the row {row_ahead}" if row_ahead else ""
         most = f"at most {lasting(nightly.max_ahead)} ahead of the source's clock (--max-ahead)"
-        allow = "or raise --max-ahead, or pass --max-ahead 0, and it is read by each night"
+        allow = "raise --max-ahead, or pass --max-ahead 0 to read it every night"
         if not now.text:
-            most, allow = "a value that others can be compared with", "or exclude it by --where"
+            most, allow = "a value that can be compared with others", "or exclude it with --where"
         raise PlanningError(
             f"{flag}: {route.source_name}: expected {most}; found {now.ahead}{where}: correct it, "
             f"{allow}"
@@ -56,9 +63,9 @@ def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str)
     if now.nulls and nightly.null_cursor == "refuse":
         raise PlanningError(
             f"{flag}: {route.source_name}: {counted(now.nulls, 'row')} without a value (NULL) "
-            "would never be read again: give each one, name a second column that has one "
-            f"(--incremental {name},created_at), or pass --null-cursor include, which reads them "
-            "every night"
+            "would never be read again: set a value, name a second column as a fallback "
+            f"(--incremental {name},created_at), or pass --null-cursor include to read them every "
+            "night"
         )
 
 
@@ -76,12 +83,15 @@ def plan_cursor_night(
 ) -> Night:
     """Plan a night by column.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the state of the columns in the source.
         found: the rows from the last night's value on.
-        versions, horizon: of the source's rows, if they have versions.
+        versions: the source's row versions; None if it has none.
+        horizon: the horizon of the source's rows; None if they have no versions.
         target: the state of the target's table.
         moment: the time of planning.
 
@@ -114,7 +124,7 @@ def plan_cursor_night(
 def cursor_of(now: CursorNow, missing: str = "") -> Cursor:
     """Return how far a run reads by a column.
 
-    Parameters:
+    Args:
         now: the state of the columns in the source.
         missing: why the run may miss rows.
     """
@@ -141,7 +151,7 @@ def without_range(night: Night, why: str) -> Night:
 def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[str, ...]:
     """Return what a night reads, and whether that is proven to be enough, for people.
 
-    Parameters:
+    Args:
         night: the night.
         loading: the options for loading.
         merges: whether the run is a night that merges, not a load that only sets the watermark.
@@ -151,7 +161,7 @@ def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[s
     proof = (
         f"not proven: {cursor.unproven}"
         if cursor.unproven
-        else f"proven: the server sets {cursor.name}, and no row below {cursor.text} can come"
+        else f"proven: the server sets {cursor.name}, and no row below {cursor.text} can appear"
     )
     said = f"nights by {cursor.name}: {proof}"
     if not merges:
@@ -162,9 +172,9 @@ def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[s
         )
     if night.full:
         return (f"night: all rows are read, since {night.full}", said)
-    nulls = ", and those without a value" if loading.nightly.null_cursor == "include" else ""
+    nulls = ", as are rows without a value" if loading.nightly.null_cursor == "include" else ""
     return (
-        f"night: rows whose {cursor.name} is {night.lower} or more are read{nulls} "
+        f"night: rows with {cursor.name} >= {night.lower} are read{nulls} "
         f"(--lookback {loading.nightly.lookback})",
         said,
     )
@@ -181,31 +191,28 @@ def _why_full(
 ) -> str:
     """Return why all rows are read; empty if only changed rows are."""
     if last is None:
-        return "this is the first night"
+        return FIRST
     since, name = last.cursor, ", ".join(now.columns)
     if since is None:
         if last.horizon is not None:
-            return f"the last night was not read by {name}, but by row versions"
+            return f"the last night was read by row versions, not by {name}"
         if last.files is not None:
-            return f"the last night was not read by {name}, but by files"
-        return "the watermark was reset"
+            return f"the last night was read by files, not by {name}"
+        return RESET
     if since.columns != now.columns:
         return f"the last night was read by {since.name}, not by {name}"
     if changed:
         return changed
     if since.type != now.type:
-        return f"{name} is of type {now.type} now, and was of type {since.type}"
+        return f"the type of {name} has changed from {since.type} to {now.type}"
     if anew := _why_anew(last, now, versions, selects):
         return anew
     if not since.text:
-        return f"no row had a value in {name}"
+        return f"the last night found no value in {name}"
     if found is None or (found.behind and horizon is None):
-        return (
-            f"the greatest {name} is less than the last night's: rows were deleted, or the source "
-            "has gone back to an earlier state"
-        )
+        return f"the greatest {name} is less than the last night's: rows were deleted, or {EARLIER}"
     if horizon and last.horizon and horizon.xmax < last.horizon.xmax:
-        return "the source has gone back to an earlier state"
+        return EARLIER
     return ""
 
 
@@ -217,12 +224,9 @@ def _why_anew(
     then = last.cursor.source
     for what in dict.fromkeys((*then, *now.source)):
         if then.get(what) != now.source.get(what):
-            return f"the source is not what it was: another {what}"
+            return f"the source has changed: another {what}"
     if (versions is None) != (last.source is None):
-        return "the source's table was made anew"
+        return RECREATED
     if versions is None or last.source is None:
-        return "" if last.selects == selects else CHANGED
+        return "" if last.selects == selects else SELECTS_OTHERS
     return why_not_the_same(last, last.source, versions, selects)
-
-
-CHANGED = "--where, the columns, or the one that marks rows as gone have changed"

@@ -227,7 +227,7 @@ def cut_windows(
 
     The first start is not a bound: the first window ends at the second start.
 
-    Parameters:
+    Args:
         starts: the starts of the windows, ascending.
         key: the key.
         nullable: whether the key takes NULL, which then gets its own partition.
@@ -254,7 +254,7 @@ def cut_values(values: Sequence[Bound], key: Key, *, nullable: bool) -> Cut:
     Other values exist because a query for the values may miss some, and a run that continues with a
     newer snapshot may meet new ones.
 
-    Parameters:
+    Args:
         values: the distinct values of the key.
         key: the key.
         nullable: whether the key takes NULL.
@@ -278,8 +278,8 @@ def number(
     extents = list(cuts)
     if len(extents) > MOST_PARTITIONS + 2:
         raise PlanningError(
-            f"the plan would have {len(extents):,} partitions, and {MOST_PARTITIONS:,} is the "
-            "limit: choose a wider interval, a key with fewer values, or --strategy auto"
+            f"the plan would have {len(extents):,} partitions; the limit is {MOST_PARTITIONS:,}: "
+            "use a wider interval, a key with fewer values, or --strategy auto"
         )
     width = max(4, len(str(len(extents))))
 

@@ -60,7 +60,9 @@ def parted(
     are compared if the source's has changed since the last night, or if `--on-drift widen` asks for
     it.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
         mine: the source's columns.
         theirs: the target's columns.
         last: the watermark of the last night.
@@ -129,7 +131,7 @@ def dropped_columns(gone: Sequence[Column]) -> list[ColumnChange]:
             each.name,
             refused=""
             if each.nullable or each.has_default
-            else "it is NOT NULL without a default, so no new row can be without a value",
+            else "it is NOT NULL and has no default, so every new row needs a value",
         )
         for each in gone
     ]
@@ -159,7 +161,9 @@ def drifted(
 ) -> Drifted:
     """Return the error for columns that have diverged.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
         drift: all changes.
         omitted: the changes that are not made; see `omitted_changes`.
         said: how the columns do not fit; empty if they fit despite the changes.
@@ -168,12 +172,12 @@ def drifted(
     refused = any(each.refused for each in omitted)
     kinds = {each.kind for each in drift.changes if each.kind != GONE}
     use = ",".join(sorted(loading.drift.makes | kinds)) or ADD
-    remedies = [] if refused else [f"--on-drift {use} for all of that"]
-    remedies += [f"--on-drift {IGNORE} to copy the columns that both have"]
+    remedies = [] if refused else [f"--on-drift {use} to make all of these changes"]
+    remedies += [f"--on-drift {IGNORE} to copy only the columns that both have"]
     begins = said or f"{route.source_name} has changed"
     return Drifted(
-        f"{begins}\n--on-drift {asked} changes nothing in {route.target_name}; what would be "
-        "done:\n"
+        f"{begins}\n--on-drift {asked} does not change {route.target_name}; the changes "
+        "needed are:\n"
         + "\n".join(f"  {each}{_more(each, omitted)}" for each in drift.changes)
         + f"\nuse {', or '.join(remedies)}"
     )
@@ -186,17 +190,17 @@ def _more(change: ColumnChange, omitted: Collection[ColumnChange]) -> str:
     if change.kind == GONE:
         return f": {_STAYS}"
     cost = f" ({change.cost})" if change.cost else ""
-    asked = "" if change in omitted else ", as asked for"
+    asked = "" if change in omitted else ", as requested"
     return f"{asked}: {change.statement}{cost}"
 
 
-_STAYS = "it stays, and is NULL or its default in new rows"
+_STAYS = "it stays, with NULL or its default in new rows"
 
 
 def narrowed(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) -> Route:
     """Return the route for the columns that both sides have, if not all are copied.
 
-    Parameters:
+    Args:
         route: the route of the copy.
         columns: the source's columns.
         theirs: the target's columns.
@@ -209,7 +213,7 @@ def narrowed(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) 
     ]
     if not both:
         raise PlanningError(
-            f"--on-drift: no column of {route.source_name} is one of {route.target_name}"
+            f"--on-drift: {route.source_name} and {route.target_name} have no columns in common"
         )
     return replace(route, columns=tuple(both))
 
@@ -219,7 +223,7 @@ def drift_texts(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return reasons and warnings for people.
 
-    Parameters:
+    Args:
         loading: the options for loading.
         drift: how the columns differ; None if they do not.
         made: the changes that the plan makes.
@@ -235,10 +239,10 @@ def drift_texts(
             warnings.append(f"drift: {each}: {_STAYS}")
         elif loading.drift.ignores:
             omitted = {ADD: "it is not copied", RENAME: "it is not copied under either name"}
-            stays = omitted.get(each.kind, "the target's stays as it is")
+            stays = omitted.get(each.kind, "the target's column stays as it is")
             warnings.append(f"drift: {each}: {stays} (--on-drift {IGNORE})")
     if any(each.kind == ADD for each in made) and loading.load_mode.only_adds:
-        warnings.append("drift: rows that are there keep NULL in the columns that are added")
+        warnings.append("drift: existing rows keep NULL in the added columns")
     return tuple(reasons), tuple(warnings)
 
 
@@ -263,7 +267,7 @@ def followed(
 ) -> tuple[SourceColumn, ...]:
     """Return the source's columns as the target follows them, for the next night.
 
-    Parameters:
+    Args:
         columns: all columns of the source.
         selected: the columns as they are copied, possibly with other types.
         last: the watermark of the last night.

@@ -36,6 +36,11 @@ def may_move_watermark(route: Route, loading: Loading, target: TargetCapabilitie
     """Whether a load of all rows sets an existing watermark of its name without being asked to.
 
     Otherwise the next night would find a table that it does not know, and read everything.
+
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
+        target: the capabilities of the target.
     """
     mode = loading.load_mode
     return (
@@ -57,7 +62,9 @@ def continued(
 ) -> Continued:
     """Return the night to run, with its condition and the reasons.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
         pairs: the copied columns.
         found: the facts about nights.
         moment: the current time.
@@ -160,13 +167,12 @@ def _by_column(
 
 
 def _stays(last: Watermark, why: str) -> str:
-    stays = "stays as it is, so the next night reads all rows"
-    return f"watermark {last.name}: {stays}, since {why}"
+    return f"watermark {last.name}: not moved, so the next night reads all rows: {why}"
 
 
 def _behind(route: Route, ahead: Watermark, versions: SourceVersions) -> str:
     return (
         f"source: {route.source_name} is read as of an earlier moment than the last night, run "
-        f"{ahead.run_id}, which has read it as of {ahead.moment}; try again"
+        f"{ahead.run_id}, which read it as of {ahead.moment}; try again"
         + (" once the standby has caught up" if versions.standby else "")
     )

@@ -84,7 +84,7 @@ class KnownAnswers:
     ) -> list[Fit]:
         """Return how each source column fits the target column at its position.
 
-        Parameters:
+        Args:
             relation: the source's table or query.
             mine: the source's columns.
             theirs: the target's columns, one for each of the source's.
@@ -96,7 +96,7 @@ class KnownAnswers:
     ) -> None:
         """Check that checksums of columns can be computed.
 
-        Parameters:
+        Args:
             relation: the source's table or query.
             table: the target's table; None if the run creates it.
             pairs: the columns.
@@ -138,10 +138,11 @@ class KnownAnswers:
     ) -> MergedRows:
         """Count the rows that a night reads, as far as needed to decide whether to merge them.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
             where: the condition of the copy.
-            selection: the condition for rows that may have changed; empty if the night reads all
-                rows.
+            selection: the condition for rows that may have changed; empty if the night reads
+                all rows.
             rows: the number of all rows; None if unknown.
             size: bytes of all rows.
             limit: the most that may be merged.
@@ -157,7 +158,7 @@ class KnownAnswers:
     ) -> LoadPlan | None:
         """See `BuildsNights`.
 
-        Parameters:
+        Args:
             request: the load as a merge.
             merged: the plan of that load.
             if_empty: whether to plan only if the target has no rows, and return None otherwise.
@@ -177,7 +178,7 @@ class KnownAnswers:
     def order(self, relation: Relation, key: Key, shared_with: TableRef | None) -> str:
         """Return the collation for all comparisons of a key; see `Key.collation`.
 
-        Parameters:
+        Args:
             relation: the source's table or query.
             key: the key.
             shared_with: the target's table, if it uses the same conditions to decide what to
@@ -190,7 +191,9 @@ class KnownAnswers:
     ) -> KeyBounds:
         """Return the bounds of ranges.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
+            key: the key.
             where: the condition of the copy.
             count: the number of ranges.
             by_rows: whether to read the key of every row instead of statistics.
@@ -207,7 +210,7 @@ class KnownAnswers:
     ) -> KeyWindows:
         """Return the windows of the first interval, widest first, that gives enough of them.
 
-        Parameters:
+        Args:
             relation: the source's table or query.
             key: the key.
             where: the condition of the copy.
@@ -221,7 +224,9 @@ class KnownAnswers:
     ) -> ListedValues:
         """Return the distinct values of a key.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
+            key: the key.
             where: the condition of the copy.
             query: a query that lists the values, instead of a scan.
         """

@@ -20,14 +20,15 @@ def without_masked_key(route: Route, statistics: TableStatistics) -> TableStatis
     if key is None or not (route.mask_of(key) or route.excludes(key)):
         return statistics
     what = "masked" if route.mask_of(key) else "left out"
-    note = f"not cut by {key}, which is {what}: its values would be bounds"
+    note = f"not cut by {key}, which is {what}: bounds would show its values"
     return replace(statistics, default_key=None, notes=(*statistics.notes, note))
 
 
 def check_bounds(route: Route, columns: Collection[str], partitions: Sequence[Partition]) -> None:
     """Check that bounds show no plain values of a masked column.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
         columns: the names of the source's columns.
         partitions: the partitions with their bounds.
 
@@ -41,9 +42,9 @@ def check_bounds(route: Route, columns: Collection[str], partitions: Sequence[Pa
         found = [name for name in masked if mentions(key.text, [name])]
         if found:
             raise PlanningError(
-                f"--key {key.text}: --mask has {found[0]}, and the bounds of partitions would show "
-                "its values in the plan, in events and in the control tables; cut by another "
-                "column, or by --strategy hash, whose partitions have no bounds"
+                f"--key {key.text}: column {found[0]} has a --mask, but bounds of partitions would "
+                "show its values in the plan, in events and in the control tables; cut by another "
+                "column, or use --strategy hash, whose partitions have no bounds"
             )
 
 
@@ -61,6 +62,11 @@ def _shown(partition: Partition) -> tuple[Key, ...]:
 def check_key(route: Route, mapping: ColumnMapping, load: LoadPlan) -> None:
     """Check that different rows keep different keys after masking.
 
+    Args:
+        route: the route of the copy.
+        mapping: the mapping of the columns.
+        load: the load plan.
+
     Raises:
         PlanningError: a mask gives different rows the same key of mode upsert.
     """
@@ -69,6 +75,6 @@ def check_key(route: Route, mapping: ColumnMapping, load: LoadPlan) -> None:
         mask = route.mask_of(pairs[name].source) if name in pairs else None
         if mask is not None and mask.kind not in DIGESTS:
             raise PlanningError(
-                f"--mode upsert finds rows by {name}, and --mask {name}={mask} gives different "
-                "rows the same key: expected hash or hmac, or other --conflict-columns"
+                f"--mode upsert identifies rows by {name}, but --mask {name}={mask} gives "
+                "different rows the same key: expected hash or hmac, or other --conflict-columns"
             )

@@ -29,7 +29,7 @@ def read_ranges(
 ) -> tuple[tuple[Bound | None, Bound | None], ...]:
     """Return the bounds of ranges, parsed by the source.
 
-    Parameters:
+    Args:
         source: the parser.
         relation: the source's table or query.
         key: the key.
@@ -79,7 +79,7 @@ def read_values(
 ) -> tuple[Bound, ...]:
     """Return values, parsed by the source.
 
-    Parameters:
+    Args:
         source: the parser.
         relation: the source's table or query.
         key: the key.

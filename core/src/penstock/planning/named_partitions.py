@@ -48,7 +48,7 @@ def check_explicit_partitions(
 ) -> None:
     """Check partitions that the caller defines.
 
-    Parameters:
+    Args:
         loading: the options for loading.
         key: the key of the partitions; None if none is named.
         partitions: the partitions.
@@ -60,8 +60,8 @@ def check_explicit_partitions(
     if loading.load_mode.merges_at_end:
         flag = "--incremental" if loading.nightly.incremental else "--atomic"
         raise UsageError(
-            f"{flag}: all partitions come in one transaction, so it goes without given ones, each "
-            "of which stands alone; leave one of them out"
+            f"{flag} commits all partitions in one transaction, but given partitions are committed "
+            "one by one; use one or the other"
         )
     if loading.load_mode.starts_empty:
         those = ", ".join(mode_names(lambda mode: not mode.starts_empty))
@@ -95,8 +95,8 @@ def check_explicit_partitions(
             )
         if extent.key.text != key:
             raise UsageError(
-                f"given partitions: {partition.id}: expected one by --key {key}, found one by "
-                f"{extent.key.text}"
+                f"given partitions: {partition.id}: expected an extent by --key {key}, found one "
+                f"by {extent.key.text}"
             )
 
 
@@ -120,10 +120,12 @@ def resolve_partitions(
 ) -> ResolvedPartitions:
     """Return the partitions with bounds of the key's type, in the source's notation.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
         mode: the mode of the copy.
         key_text: the key of the partitions; crossings have keys of their own.
         partitions: the partitions as the caller defines them.
+        known: the answers so far.
         columns: the names of the source's columns.
 
     Raises:

@@ -30,9 +30,13 @@ def within_limit(
 
     The night is changed to read all rows if more have changed than may be merged.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
+        nightly: the options of the night.
+        night: the night.
         selection: the condition for the rows that may have changed.
         statistics: statistics of the source's table.
+        known: the answers so far.
 
     Raises:
         PlanningError: the night is too large to merge, and the options allow nothing else.
@@ -57,8 +61,9 @@ def within_limit(
     if nightly.above_atomic_limit == FAIL:
         reads = f"all rows are read, since {night.full}; " if night.full else ""
         raise PlanningError(
-            f"{route.source_name}: {reads}that is more than --atomic-limit {nightly.atomic_limit}, "
-            "and --above-atomic-limit fail allows no swap"
+            f"{route.source_name}: {reads}the night is larger than --atomic-limit "
+            f"{nightly.atomic_limit}, and --above-atomic-limit fail allows no swap; raise the "
+            "limit, or use --above-atomic-limit swap"
         )
     return night, False
 
@@ -77,9 +82,14 @@ def built(
 ) -> tuple[LoadPlan, tuple[str, ...]]:
     """Return the plan of a night that reads all rows, and remarks for people.
 
-    Parameters:
-        request, merged: the request and the load plan for merging the rows.
+    Args:
+        route: the route of the copy.
+        nightly: the options of the night.
+        request: the request for merging the rows.
+        merged: the plan for merging the rows.
         columns: the target's columns.
+        statistics: statistics of the source's table.
+        known: the answers so far.
         may_merge: whether the night may be merged; see `within_limit`.
         can_build: whether the target is a `BuildsNights`.
 
@@ -91,28 +101,28 @@ def built(
     is_shared = request.merges_together or route.where is not None
     if may_merge and (is_small or is_shared or not can_build):
         return merged, ()
-    above = f"more than --atomic-limit {nightly.atomic_limit}"
+    above = f"larger than --atomic-limit {nightly.atomic_limit}"
     try:
         if not can_build:
-            raise PlanningError("this target cannot build a night beside its table")
+            raise PlanningError("this target cannot build a new table beside the old one")
         if nullable := _nullable_key(merged, columns):
             if may_merge and known.holds_rows(route.target_ref):
                 return merged, ()
             raise PlanningError(
-                f"the key's {', '.join(nullable)} may be NULL, and rows with a NULL there are "
-                "found by the merge alone"
+                f"the key column {', '.join(nullable)} may be NULL, and only a merge finds rows "
+                "with a NULL in their key"
             )
         plan = known.plan_built(request, merged, if_empty=may_merge)
     except PlanningError as error:
         if may_merge:
-            return merged, (f"night: rows are gathered and merged, since {error.message}",)
+            return merged, (f"night: rows are staged and merged, since {error.message}",)
         raise PlanningError(
-            f"{route.source_name}: all rows are read, which is {above}, and they cannot be swapped "
-            f"in: {error.message}; or raise --atomic-limit"
+            f"{route.source_name}: the night is {above}, and cannot be swapped in: "
+            f"{error.message}; raise --atomic-limit to merge it"
         ) from error
     if plan is None:
         return merged, ()
-    why = "the target has no rows" if may_merge else above
+    why = "the target has no rows" if may_merge else f"it is {above}"
     said = f"night: built beside the target, and swapped in at the end, since {why}"
     return plan, (said,)
 

@@ -27,6 +27,14 @@ class TargetNow:
     """The number of rows; None if not counted."""
 
 
+FIRST = "this is the first night"
+RESET = "the watermark was reset"
+RECREATED = "the source's table was recreated"
+EARLIER = "the source has gone back to an earlier state"
+SELECTS_OTHERS = "--where, the copied columns or the soft-delete column have changed"
+"""Reasons for which a night reads all rows, whatever tells it which rows have changed."""
+
+
 def watermark_name(route: Route, nightly: Nightly) -> str:
     """Return the name under which the target stores the watermark."""
     return nightly.watermark or f"{route.source_name} to {route.target_ref}"
@@ -45,7 +53,9 @@ def plan_night(
 ) -> Night:
     """Plan a night by row versions.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
         pairs: the copied columns.
         last: the watermark of the night before.
         source: the source's row versions.
@@ -79,8 +89,9 @@ def plan_night(
 def check_target(route: Route, loading: Loading, last: Watermark | None, target: TargetNow) -> str:
     """Return how the target's table differs from what the last night left; empty if it does not.
 
-    Parameters:
-        route, loading: the options of the copy.
+    Args:
+        route: the options of the copy.
+        loading: the options of the copy.
         last: the watermark of the last night.
         target: the state of the target's table.
 
@@ -92,8 +103,7 @@ def check_target(route: Route, loading: Loading, last: Watermark | None, target:
     if changed and known and loading.nightly.on_target_changed == "fail":
         raise PlanningError(
             f"{route.target_name}: {changed}, and --on-target-changed fail allows no full load; "
-            "look at what has happened, then `penstock watermark reset`, or use "
-            "--on-target-changed full"
+            "find out why, then run `penstock watermark reset`, or use --on-target-changed full"
         )
     return changed
 
@@ -109,7 +119,9 @@ def plan_full_load(
 ) -> Night:
     """Return the night that a load of all rows leaves, in a mode that keeps no other rows.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
         pairs: the copied columns.
         last: the watermark of the night before.
         source: the source's row versions; None if it has none.
@@ -119,7 +131,7 @@ def plan_full_load(
     return Night(
         watermark_name(route, loading.nightly),
         last.epoch if last else 0,
-        f"--mode {loading.mode} loads the table anew",
+        f"--mode {loading.mode} reloads the table",
         source,
         selected_text(route, loading, pairs),
         cursor=cursor,
@@ -130,7 +142,7 @@ def plan_full_load(
 def setting_watermark(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan:
     """Return the plan of a load whose last transaction also moves a watermark.
 
-    Parameters:
+    Args:
         load: the plan without it.
         name: the watermark's name.
         with_swap: whether that transaction may be the one that swaps the table into place.
@@ -160,15 +172,15 @@ def explained_full_load(night: Night) -> tuple[str, ...]:
 def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     """Return what a night reads, and why, for people.
 
-    Parameters:
+    Args:
         night: the night.
         new: ids of the tables whose rows are all read.
     """
-    new_ones = "is new, was attached again, or altered"
+    new_ones = "is new, reattached or altered"
     if len(new) > 1:
-        new_ones = "are new, were attached again, or altered"
+        new_ones = "are new, reattached or altered"
     held = (
-        f"; {night.source.oldest} holds the horizon back, so more rows are read again than needed"
+        f"; {night.source.oldest} holds the horizon back, so more rows than needed are read again"
         if night.source and night.source.oldest
         else ""
     )
@@ -187,7 +199,13 @@ def new_leaves(source: SourceVersions, last: Watermark | None) -> tuple[int, ...
 
 
 def selected_text(route: Route, loading: Loading, pairs: tuple[ColumnPair, ...]) -> str:
-    """Return what a night selects, as a text to compare."""
+    """Return what a night selects, as a text to compare.
+
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
+        pairs: the copied columns.
+    """
     content = {
         "where": route.where,
         "pairs": to_json(sorted(pairs, key=lambda pair: pair.target)),
@@ -202,9 +220,9 @@ def _target_change(last: Watermark | None, target: TargetNow) -> str:
     if last is None:
         return ""
     if not target.storage:
-        return "the target's table is not there"
+        return "the target's table does not exist"
     if last.target != target.storage:
-        return "the target's table was made anew, or written anew, since the last night"
+        return "the target's table was recreated or rewritten since the last night"
     if last.rows is not None and target.rows is not None and last.rows != target.rows:
         return (
             f"the target's table had {last.rows:,} rows after the last night, and has "
@@ -216,7 +234,7 @@ def _target_change(last: Watermark | None, target: TargetNow) -> str:
 def why_due(nightly: Nightly, last: Watermark | None, moment: datetime) -> str:
     """Return why all rows are due to be read although they need not be; empty if they are not.
 
-    Parameters:
+    Args:
         nightly: the options of the night.
         last: the watermark of the last night.
         moment: the time of planning.
@@ -227,7 +245,8 @@ def why_due(nightly: Nightly, last: Watermark | None, moment: datetime) -> str:
         age = moment - datetime.fromisoformat(last.full_at)
         if age.total_seconds() < nightly.full_every:
             return ""
-    return f"all rows were last read as of {last.full_at or 'no known moment'} (--full-every)"
+    moment_read = f"as of {last.full_at}" if last.full_at else "at an unknown time"
+    return f"all rows were last read {moment_read} (--full-every)"
 
 
 def _why_full(
@@ -240,20 +259,23 @@ def _why_full(
 ) -> str:
     """Return why all rows are read; empty if only changed rows are.
 
-    Parameters:
-        source, now, furthest: see `plan_night`.
+    Args:
+        last: the watermark of the last night; None if there is none.
+        source: see `plan_night`.
+        now: see `plan_night`.
+        furthest: see `plan_night`.
         selects: what the night selects; see `selected_text`.
         changed: how the target's table was changed since the last night.
     """
     if last is None:
-        return "this is the first night"
+        return FIRST
     then = last.source
     if last.files is not None:
         return "the last night was read by files, not by row versions"
     if last.cursor is not None:
         return f"the last night was read by {last.cursor.name}, not by row versions"
     if last.horizon is None or then is None:
-        return "the watermark was reset"
+        return RESET
     if changed:
         return changed
     if anew := why_not_the_same(last, then, source, selects):
@@ -261,7 +283,7 @@ def _why_full(
     if now.xmax - last.horizon.xmin >= furthest:
         return f"{now.xmax - last.horizon.xmin:,} transactions have begun since the last night"
     if now.xmax < last.horizon.xmax and not source.standby:
-        return "the source has gone back to an earlier state"
+        return EARLIER
     return ""
 
 
@@ -270,24 +292,24 @@ def why_not_the_same(
 ) -> str:
     """Return why the source or the selection differs from what the last night read.
 
-    Parameters:
+    Args:
         last: the watermark of the last night.
         then: the source's row versions that it recorded.
         source: the source's row versions now.
         selects: what the night selects; see `selected_text`.
     """
     if then.system != source.system:
-        return "the source is another server"
+        return "the source is a different server"
     if then.database != source.database:
-        return "the source is another database"
+        return "the source is a different database"
     if then.table != source.table:
-        return "the source's table was made anew"
+        return RECREATED
     if then.timeline != source.timeline:
-        return f"the source is on timeline {source.timeline} since a failover, not {then.timeline}"
+        return f"the source failed over from timeline {then.timeline} to {source.timeline}"
     if last.selects != selects:
-        return "--where, the columns, or the one that marks rows as gone have changed"
+        return SELECTS_OTHERS
     own = str(source.table)
     altered = own in source.leaves and source.leaves[own] != then.leaves.get(own)
     if altered or then.shape != source.shape:
-        return "columns or types of the source were changed, which gives rows no new version"
+        return "columns or types of the source have changed, which leaves row versions as they are"
     return ""

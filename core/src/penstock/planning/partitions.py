@@ -40,7 +40,7 @@ def plan_partitions(
 ) -> PlannedPartitions:
     """Plan the partitions of a table.
 
-    Parameters:
+    Args:
         request: the request.
         statistics: statistics of the table.
         columns: the names of the source's columns.
@@ -81,8 +81,8 @@ def _key(cutting: Cutting, choice: Choice, columns: set[str]) -> Key | None:
     key = Key(choice.key, expression=choice.key not in columns)
     if key.expression and not (choice.how.hashes or choice.how is VALUES):
         raise PlanningError(
-            f"--key {key.text}: no such column in {cutting.source_name}; "
-            f"--strategy {choice.strategy} cuts by a column; it has {', '.join(sorted(columns))}"
+            f"--key {key.text}: no such column in {cutting.source_name}, and "
+            f"--strategy {choice.strategy} needs a column; it has {', '.join(sorted(columns))}"
         )
     return key
 
@@ -99,9 +99,9 @@ def _in_disorder(
         why = f"hash: not {choice.how}, since {found}"
         return Choice(HASH, (*choice.reasons, why), choice.key, streams.usual)
     raise PlanningError(
-        f"--strategy {choice.strategy}: --key {choice.key}: expected bounds that the source "
-        f"tells apart, and orders, so that each row is in one partition; found that {found}; cut "
-        "by another column, or by --strategy hash"
+        f"--strategy {choice.strategy}: --key {choice.key}: expected bounds in the source's own "
+        f"order, so that each row is in one partition, but {found}; cut by another column, or use "
+        "--strategy hash"
     )
 
 
@@ -115,7 +115,8 @@ def _cut(
 ) -> tuple[Cut, str]:
     """Cut the table by the chosen strategy.
 
-    Returns: the cut, and how it is out of order; see `KeyBounds`.
+    Returns:
+        the cut, and how it is out of order; see `KeyBounds`.
     """
     how, count = choice.how, choice.count
     if how.cuts_blocks:

@@ -30,12 +30,13 @@ def with_pending_steps(
 
     They are added if the run may alter the table, or restores foreign keys anyway.
 
-    Parameters:
+    Args:
         loading: the options for loading.
         load: the plan without these steps.
         left: the steps left undone.
 
-    Returns: the plan, and why it has more steps.
+    Returns:
+        the plan, and why it has more steps.
     """
     # A new table is created like the one it replaces, and lacks the same things.
     in_place = not loading.load_mode.loads_new_table
@@ -44,14 +45,14 @@ def with_pending_steps(
         for run_id, step in left
         if in_place and (loading.allow_ddl or (loading.data_only and makes_foreign_key(step)))
     ]
-    offer = "pass --allow-ddl to have it done after this load, or " if in_place else ""
+    offer = "pass --allow-ddl to do it after this load, or " if in_place else ""
     warnings: dict[tuple[str, str], str] = {}
     for run_id, step in left:
         if (run_id, step) not in mine:
             # If several steps create one thing, the first has the statement for it.
             warnings.setdefault(
                 (run_id, _what(step)),
-                f"run {run_id} was stopped, and has left undone: {_what(step)}; resume it, or "
+                f"run {run_id} was stopped before it could {_what(step)}; resume it, or "
                 f"{offer}run: {_statement(step)}",
             )
     known = {(step.name, _what(step)) for step in (*load.steps, *load.links)}
@@ -67,7 +68,7 @@ def with_pending_steps(
                 instead=step.instead if makes_foreign_key(step) else undone,
             )
     reasons = dict.fromkeys(
-        f"left undone by run {run_id}, which was stopped: {_what(step)}" for run_id, step in mine
+        f"left over from run {run_id}, which was stopped: {_what(step)}" for run_id, step in mine
     )
     return (
         replace(

@@ -16,19 +16,26 @@ from penstock.spec.parts import Route
 def creation_remark(
     route: Route, mode: Mode, table: TargetTable, load: LoadPlan
 ) -> tuple[str, ...]:
-    """Return a remark on the table to be created; it names the table, to reveal a misspelling."""
+    """Return a remark on the table to be created; it names the table, to reveal a misspelling.
+
+    Args:
+        route: the route of the copy.
+        mode: the mode of the load.
+        table: the target's table.
+        load: the load plan.
+    """
     schemas = ", ".join(step.makes_schema for step in load.before if step.makes_schema)
     made = [f"schema {schemas}"] if schemas else []
     if not table.is_there and not mode.loads_new_table:
         made.append(f"table {route.target_name}")
-    return (f"not there, and made in the target: {' and '.join(made)}",) if made else ()
+    return (f"missing in the target, and created there: {' and '.join(made)}",) if made else ()
 
 
 def created_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
     """Return a remark on the columns to be created; between like systems those of the source."""
     if not made or not are_shared(formats):
         return ()
-    return (f"columns that are made: {', '.join(f'{item.name} {item.type}' for item in made)}",)
+    return (f"columns created: {', '.join(f'{item.name} {item.type}' for item in made)}",)
 
 
 def omitted_column_remarks(
@@ -36,7 +43,7 @@ def omitted_column_remarks(
 ) -> list[str]:
     """Return a warning for each table whose rows arrive without some of its columns.
 
-    Parameters:
+    Args:
         route: the route of the copy.
         columns: the source's columns.
         heirs: the columns of each inheriting table.
@@ -47,9 +54,9 @@ def omitted_column_remarks(
         more = [column.name for column in theirs if column.name not in mine]
         if more:
             warnings.append(
-                f"rows of {heir}, which inherits from {route.source_name}, come without its own "
-                f"columns ({', '.join(more)}); copy it by itself, and this one with "
-                "--descendants exclude, as copy-all does"
+                f"rows of {heir}, which inherits from {route.source_name}, are copied without "
+                f"its additional columns ({', '.join(more)}); copy {heir} separately, and "
+                f"{route.source_name} with --descendants exclude, as copy-all does"
             )
     return warnings
 
@@ -59,7 +66,7 @@ def computed_columns(
 ) -> tuple[str, ...]:
     """Return remarks on columns that are not copied unchanged.
 
-    Parameters:
+    Args:
         route: the options that compute columns or leave some out.
         columns: the source's columns.
         mapping: the mapping of the columns.
@@ -69,5 +76,5 @@ def computed_columns(
     masked = [f"{name} ({mask})" for name, mask in masks.items()]
     by_expression = [f"{name} = {text}" for name, text in route.expressions.items()]
     left = [column.name for column in columns if route.excludes(column.name)]
-    found = {"masked": masked, "set": by_expression, "left out": left}
+    found = {"masked": masked, "set": by_expression, "excluded": left}
     return tuple(f"{what}: {', '.join(names)}" for what, names in found.items() if names)

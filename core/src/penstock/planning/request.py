@@ -19,7 +19,7 @@ from penstock.spec.parts import Cutting, Loading, Route
 class PlanRequest:
     """The request for one plan.
 
-    Parameters:
+    Args:
         capabilities: the capabilities of both ends.
         partitions: partitions that the caller defines; empty if the strategy cuts them.
         series: see `PartitionPlan`.
@@ -51,7 +51,7 @@ class PlanRequest:
     ) -> PlanRequest:
         """Return the request for a copy.
 
-        Parameters:
+        Args:
             spec: the copy.
             streams: the numbers of streams.
             run_id: the id of the run.

@@ -12,6 +12,9 @@ from penstock.model.nights import Night, SeenFiles, Watermark
 from penstock.model.tables import ColumnPair
 from penstock.planning.cuts import counted
 from penstock.planning.nights import (
+    FIRST,
+    RESET,
+    SELECTS_OTHERS,
     TargetNow,
     check_target,
     selected_text,
@@ -33,7 +36,7 @@ def digest(file: SourceFile) -> str:
 def seen_digests(history: Sequence[Watermark]) -> frozenset[str]:
     """Return the digests of all files that were read up to a night.
 
-    Parameters:
+    Args:
         history: the watermarks of its name, the newest first.
     """
     by_epoch: Mapping[int, Watermark] = {each.epoch: each for each in history}
@@ -58,7 +61,9 @@ def plan_files_night(
 ) -> Night:
     """Plan a night by files.
 
-    Parameters:
+    Args:
+        route: the route of the copy.
+        loading: the options for loading.
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the files of the source.
@@ -90,7 +95,7 @@ def plan_files_night(
 def files_of(now: FilesNow, known: frozenset[str], after: int) -> SeenFiles:
     """Return what a night records about the files that it reads.
 
-    Parameters:
+    Args:
         now: the files of the source.
         known: digests of the files that it does not read.
         after: the epoch of the night that it continues; 0 if it reads all files.
@@ -107,7 +112,7 @@ def new_files(now: FilesNow, known: frozenset[str]) -> tuple[SourceFile, ...]:
 def explained_files(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, ...]:
     """Return what a night reads, and why, for people.
 
-    Parameters:
+    Args:
         night: the night.
         now: the files of the source.
         merges: whether the run is a night that merges, not a load that only sets the watermark.
@@ -117,11 +122,11 @@ def explained_files(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, 
     if not merges:
         return (
             f"watermark {night.name}: set at the end, with {counted(count, 'file')}; the next run "
-            "with --mode upsert --incremental files reads only those that come after it",
+            "with --mode upsert --incremental files reads only files added later",
         )
     if night.full:
         return (f"night: all {counted(count, 'file')} are read, since {night.full}",)
-    return (f"night: {count:,} of {counted(len(now.files), 'file')} are new, and read",)
+    return (f"night: {count:,} of {counted(len(now.files), 'file')} are new and are read",)
 
 
 def _why_full(
@@ -129,19 +134,17 @@ def _why_full(
 ) -> str:
     """Return why all files are read; empty if only new ones are."""
     if last is None:
-        return "this is the first night"
+        return FIRST
     if last.files is None:
         how = last.cursor.name if last.cursor else "row versions" if last.horizon else ""
-        return (
-            f"the last night was read by {how}, not by files" if how else "the watermark was reset"
-        )
+        return f"the last night was read by {how}, not by files" if how else RESET
     if changed:
         return changed
     if last.files.place != now.place:
-        return "the source is another folder"
+        return "the source is a different folder"
     if last.selects != selects:
-        return "--where, the columns, or the one that marks rows as gone have changed"
+        return SELECTS_OTHERS
     if gone := known - set(map(digest, now.files)):
-        were = "was" if len(gone) == 1 else "were"
-        return f"{counted(len(gone), 'file')} that a night has read {were} changed or removed since"
+        have = "has" if len(gone) == 1 else "have"
+        return f"{counted(len(gone), 'file')} of earlier nights {have} been changed or removed"
     return ""

@@ -24,7 +24,7 @@ _CHANGED = re.compile(
 class TableSummary:
     """The facts about a table.
 
-    Parameters:
+    Args:
         rows: estimated rows; None if unknown.
         unversioned: why a night cannot detect changed rows; empty if it can.
         error: why nothing is known about the table.
@@ -41,7 +41,7 @@ class TableSummary:
 class Suggestion:
     """Options for a table, with reasons.
 
-    Parameters:
+    Args:
         options: by the names of `CopySpec`.
         why: the reason for them, for people.
         facts: the facts about the table, for people.
@@ -60,7 +60,7 @@ def suggestion(
 ) -> Suggestion:
     """Suggest how to copy a table every night.
 
-    Parameters:
+    Args:
         known: the facts about the table.
         source: the capabilities of the source.
         target: the capabilities of the target; None if unknown.
@@ -72,18 +72,18 @@ def suggestion(
     facts = [] if known.rows is None else [f"about {known.rows:,} row{'s' * (known.rows != 1)}"]
     if key is None:
         facts.append("no primary key, and no unique key without NULLs")
-        why = "rows cannot be told apart: all are loaded every time"
+        why = "rows cannot be identified: all are loaded every time"
         return Suggestion(known.table, reload, why, tuple(facts))
     facts.append(f"{'primary' if key.primary else 'unique'} key {', '.join(key.columns)}")
     if target is not None and MERGE not in target.modes:
         why = f"{target.system} as a target cannot merge changes: all rows are loaded every time"
         return Suggestion(known.table, reload, why, tuple(facts))
     if not source.shared_snapshots:
-        why = f"{source.system} cannot show all rows as of one moment: all are loaded every time"
+        why = f"{source.system} cannot read all rows as of one moment: all are loaded every time"
         return Suggestion(known.table, reload, why, tuple(facts))
     own = {} if key.primary else {"conflict_columns": list(key.columns)}
     if not known.unversioned:
-        why = "row versions tell which rows have changed; those are read, and what is gone is found"
+        why = "row versions show which rows have changed: those are read, and deleted rows found"
         night = {"mode": UPSERT.name, "incremental": XMIN, "deletes": "hard"}
         return Suggestion(known.table, {**night, **own}, why, tuple(facts))
     instead: dict[str, Any] = {}
@@ -136,5 +136,5 @@ def _reload(source: SourceCapabilities, target: TargetCapabilities | None) -> di
 def view_suggestion(view: NotCopied) -> Suggestion:
     """Suggest how to copy a view, which is copied only if it is named."""
     table = TableRef.parse(view.name, view.kind)
-    reason = f"among the {view.kind}, which are copied only where a section names them"
+    reason = f"one of the {view.kind}, which are copied only if a section names them"
     return Suggestion(table, {}, reason, instead={"mode": TRUNCATE.name})

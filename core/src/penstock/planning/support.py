@@ -27,9 +27,10 @@ def check_supported(
 ) -> None:
     """Check that both ends support the request, whatever the tables are.
 
-    Parameters:
+    Args:
         spec: the request.
-        source, target: the capabilities of each end; None if its system is not known yet.
+        source: the capabilities of the source; None if its system is not known yet.
+        target: the capabilities of the target; None if its system is not known yet.
 
     Raises:
         UsageError: an end does not support an option, and the message says what it does support; or
@@ -86,8 +87,7 @@ def _check_control_schema(spec: CopySpec, target: TargetCapabilities) -> None:
     schema = spec.control_schema
     if any(fnmatchcase(schema.lower(), pattern) for pattern in target.reserved_schemas):
         raise UsageError(
-            f"--control-schema: {target.system} keeps the name {schema!r} for itself: expected "
-            "another one"
+            f"--control-schema: {target.system} reserves the name {schema!r}; choose another one"
         )
 
 

@@ -31,9 +31,11 @@ def new_table(
 ) -> NewTable:
     """Return the table to create.
 
-    Parameters:
-        route, loading: the options of the copy.
-        columns, definition: of the source's table.
+    Args:
+        route: the options of the copy.
+        loading: the options of the copy.
+        columns: the columns of the source's table.
+        definition: the definition of the source's table.
 
     Raises:
         PlanningError: a requested column type, or order, is not possible.
@@ -58,7 +60,7 @@ def _never_null(loading: Loading, copied: Sequence[Column]) -> Sequence[Column]:
     by = loading.order_by or ()
     for name in set(by).difference(column.name for column in copied):
         known = ", ".join(column.name for column in copied)
-        raise PlanningError(f"--order-by: expected some of the columns {known}; found {name}")
+        raise PlanningError(f"--order-by: expected copied columns ({known}); found {name}")
     return [replace(each, nullable=each.nullable and each.name not in by) for each in copied]
 
 
@@ -70,8 +72,8 @@ def check_existing_table(route: Route, loading: Loading) -> None:
     """
     if asked := "--types" if loading.types else "--order-by" if loading.order_by else "":
         raise PlanningError(
-            f"{asked}: {route.target_name} is there, and mode {loading.mode} takes it as it is; "
-            "expected --mode recreate, or a target that does not exist"
+            f"{asked}: {route.target_name} already exists, and --mode {loading.mode} does not "
+            "change it; use --mode recreate, or a target that does not exist"
         )
 
 
@@ -82,7 +84,7 @@ def must_be_missing(loading: Loading) -> bool:
 
 def is_there(route: Route) -> PlanningError:
     return PlanningError(
-        f"--schema-only: {route.target_name} is there; expected no such table, or --mode recreate, "
+        f"--schema-only: {route.target_name} already exists; drop it, or use --mode recreate, "
         "which drops it with its rows"
     )
 
@@ -90,8 +92,9 @@ def is_there(route: Route) -> PlanningError:
 def without_mark(route: Route, loading: Loading, columns: Sequence[Column]) -> Sequence[Column]:
     """Return the columns to load into: all except the one that marks when a row was gone.
 
-    Parameters:
-        route, loading: the options of the copy.
+    Args:
+        route: the options of the copy.
+        loading: the options of the copy.
         columns: the columns of the target's table.
 
     Raises:
@@ -101,8 +104,8 @@ def without_mark(route: Route, loading: Loading, columns: Sequence[Column]) -> S
     left = [column for column in columns if column.name != mark]
     if mark and len(left) == len(columns):
         raise PlanningError(
-            f"--deletes {loading.deletes}: expected a column {mark!r} of {route.target_name}, for "
-            "the time when a row was found to be gone; found none: add one that may be NULL, or "
-            "name another with soft:COLUMN"
+            f"--deletes {loading.deletes}: expected a nullable column {mark!r} in "
+            f"{route.target_name}, for the time at which a row was found to be deleted; found "
+            "none: add it, or name another with soft:COLUMN"
         )
     return left

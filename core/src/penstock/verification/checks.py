@@ -20,6 +20,8 @@ from penstock.verification.result import Check, Verification
 from penstock.verification.rows import RowSearch
 from penstock.verification.sums import SourceSums, TargetSums
 
+CHECKSUMS_DIFFER = "equal row counts, but different checksums"
+
 
 def verify_run(
     spec: CopySpec,
@@ -33,10 +35,11 @@ def verify_run(
 ) -> Verification:
     """Compare every partition on both sides, and with its commit record.
 
-    Parameters:
+    Args:
         spec: the options of the run.
         run: the stored run.
-        source, target: the catalogs.
+        source: the catalog of the source.
+        target: the catalog of the target.
         checksums: compare values, not only row counts.
         show_rows: list some of the rows that differ.
         at_the_end: whether this is the end of an execution. If its rows were read as of several
@@ -106,7 +109,7 @@ class _Checks:
         if there is not None and there.rows != mine.rows:
             note = f"the source has {mine.rows:,} rows, and the target {there.rows:,}"
         elif there is not None and comparison.checksums and there.digest != mine.digest:
-            note = "as many rows, but not the same ones: the checksums differ"
+            note = CHECKSUMS_DIFFER
         checks = [self._check(None, "all rows", None, mine, there, note)]
         if theirs.missing is not None:
             checks = self._rows.locate(checks, theirs.missing)
@@ -178,7 +181,7 @@ class _Checks:
                 and source is not None
                 and source.digest != target.digest
             ):
-                note = "as many rows, but not the same ones: the checksums differ"
+                note = CHECKSUMS_DIFFER
             if note and partition.id in self._comparison.outdated:
                 self._comparison.changed[partition.id], note = note, ""
             if not note and target is not None and not same and target.rows != record.rows:
@@ -204,11 +207,11 @@ class _Checks:
         source, target = mine.total, theirs.total
         compared = self._comparison.checksums and not self._comparison.outdated
         if not note and compared and source and target and source.digest != target.digest:
-            note = "as many rows, but not the same ones: the checksums differ"
+            note = CHECKSUMS_DIFFER
         if not note and compared and target is None and theirs.missing is None:
             note = (
                 "not compared: the table may have other rows, and the target cannot tell which "
-                "ones this run has loaded"
+                "rows this run loaded"
             )
         if self._proof is not None and self._proof.wrong:
             found = difference(self._comparison.spec.route, self._comparison.run.plan, self._proof)

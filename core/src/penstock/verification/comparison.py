@@ -42,7 +42,7 @@ class Sums:
 class Comparison:
     """A comparison of a run's rows on both sides.
 
-    Parameters:
+    Args:
         checksums: compare values, not only row counts.
     """
 

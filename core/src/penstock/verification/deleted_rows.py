@@ -56,7 +56,7 @@ def find_deleted(
 ) -> DeletedRows:
     """Find the rows of the target that the source no longer has.
 
-    Parameters:
+    Args:
         spec: the options of the run.
         run: the stored run.
         source: a catalog that reads with the night's snapshot.
@@ -77,9 +77,9 @@ def find_deleted(
     def check(count: int) -> None:
         if exact and count != theirs - mine:
             raise PermanentError(
-                f"{spec.target_name}: expected {theirs - mine:,} rows that {spec.source_name} has "
-                f"no more, by counts of both sides; found {count:,}: is the target being written "
-                "to? Nothing was deleted"
+                f"{spec.target_name}: expected {theirs - mine:,} rows that {spec.source_name} no "
+                f"longer has, by counts of both sides; found {count:,}: is something writing to "
+                "the target? Nothing was deleted"
             )
         _check_share(spec, mine, mine + count)
 
@@ -89,7 +89,7 @@ def find_deleted(
         raise PermanentError(
             f"target: {spec.target_name} would have {theirs:,} rows once the night is merged, and "
             f"{spec.source_name} has {mine:,}: rows were deleted from the target since they were "
-            "loaded; read all rows anew: `penstock watermark reset`, and run the night again"
+            "loaded; to read all rows, run `penstock watermark reset`, then the night again"
         )
     _check_share(spec, mine, theirs)
     within, left = None, theirs
@@ -137,7 +137,7 @@ def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
     raise PermanentError(
         f"--deletes {spec.deletes}: {spec.source_name} has {found}, and {spec.target_name} would "
         f"lose {gone:,} of {theirs:,}: --max-deletes allows {spec.max_deletes}. Nothing was "
-        "deleted, and nothing merged; if they may go, raise --max-deletes"
+        "deleted or merged; if the rows should be deleted, raise --max-deletes"
     )
 
 
@@ -153,7 +153,11 @@ def _gone_keys(
 ) -> list[int]:
     """Return the digests of the keys that are gone.
 
-    Parameters:
+    Args:
+        spec: the copy.
+        run: the record of the run.
+        source: the catalog of the source.
+        target: the catalog of the target.
         rows: the number of keys that the target has in the ranges.
         within: the ranges to search; None for the whole table.
         exact: whether the target has all keys of the source.

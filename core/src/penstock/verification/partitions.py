@@ -100,7 +100,7 @@ def prove(
     A difference counts only if the source was not written to between the two reads, and if the
     condition holds for the same rows throughout.
 
-    Parameters:
+    Args:
         source: the source's catalog.
         route: the route of the run.
         plan: the plan of the run.
@@ -120,14 +120,15 @@ def prove(
             return Proof(committed, first, "the source may have been written to since")
         return prove_now(plan, first, count)
     again = count(Whole())
-    moving = "--where selects other rows at every moment" if again != first else ""
+    moving = "--where selects different rows each time" if again != first else ""
     return Proof(committed, again, moving)
 
 
 def prove_now(plan: PartitionPlan, first: int, count: Callable[[Extent], int]) -> Proof:
     """Compare the rows that the partitions select now with one count of all.
 
-    Parameters:
+    Args:
+        plan: the plan.
         first: the count made before.
         count: counts the rows of an extent.
     """
@@ -139,7 +140,13 @@ def prove_now(plan: PartitionPlan, first: int, count: Callable[[Extent], int]) -
 
 
 def difference(route: Route, plan: PartitionPlan, proof: Proof) -> str:
-    """Say what is wrong with the partitions and what to do."""
+    """Say what is wrong with the partitions and what to do.
+
+    Args:
+        route: the route of the copy.
+        plan: the plan.
+        proof: the counts of the partitions' rows and of all rows.
+    """
     keys = dict.fromkeys(
         partition.extent.key.text
         for partition in plan.partitions
@@ -153,7 +160,7 @@ def difference(route: Route, plan: PartitionPlan, proof: Proof) -> str:
     )
     return (
         f"the partitions of {route.source_name} (strategy {plan.strategy}{by}) do not hold each "
-        f"row exactly once: together they have {proof.rows:,} rows, one count of them all found "
+        f"row exactly once: together they have {proof.rows:,} rows, but one count of all found "
         f"{proof.counted:,}; {wrong}"
     )
 
@@ -161,8 +168,9 @@ def difference(route: Route, plan: PartitionPlan, proof: Proof) -> str:
 def unsure(proof: Proof) -> str:
     """Say why the partitions could not be checked."""
     return (
-        f"the partitions have {proof.rows:,} rows together, and one count of them all found "
-        f"{proof.counted:,}: whether each row is in one partition is not known, since {proof.doubt}"
+        f"the partitions have {proof.rows:,} rows together, but one count of all found "
+        f"{proof.counted:,}: it is unknown whether each row is in one partition, since "
+        f"{proof.doubt}"
     )
 
 
@@ -170,4 +178,4 @@ def remedy(plan: PartitionPlan) -> str:
     """Say what to do about wrong partitions."""
     hashed = any(isinstance(partition.extent, HashBucket) for partition in plan.partitions)
     other = "another --key" if hashed else "--strategy hash, which compares no values"
-    return f"remove what was loaded, and start a new run with {other}"
+    return f"delete the loaded rows, and start a new run with {other}"

@@ -35,7 +35,7 @@ class SourceSums:
     def sums(self, read: Mapping[str, Checksum], *, adopted: bool) -> Sums:
         """Return the sums of the source.
 
-        Parameters:
+        Args:
             read: checksums read before, by partition.
             adopted: whether the source is read with the run's own snapshot.
         """
@@ -61,7 +61,7 @@ class SourceSums:
     def proof(self, mine: Sums, *, at_once: bool) -> Proof | None:
         """Check that the partitions hold each row once; None if there is nothing to check.
 
-        Parameters:
+        Args:
             mine: the sums of the source.
             at_once: whether all partitions were read as of the moment of the source.
         """
@@ -134,7 +134,7 @@ class TargetSums:
             }
         self._comparison.notes.append(
             f"the target is not compared: in mode {self._comparison.spec.mode} it may also hold "
-            "rows from elsewhere, which cannot be told from the run's"
+            "rows from elsewhere, which are indistinguishable from the run's"
         )
         return Sums(lacking)
 

@@ -60,7 +60,7 @@ class Rate:
 class AutoDegree:
     """The controller of the number of streams.
 
-    Parameters:
+    Args:
         streams: the number to reach quickly, and the maximum.
         now: monotonic seconds, as in every call.
     """
@@ -101,8 +101,9 @@ class AutoDegree:
     def see(self, kinds: Mapping[str, int], room: int | None) -> None:
         """Record what the target's sessions wait for, and how many more a server would accept.
 
-        Parameters:
+        Args:
             kinds: the number of sessions by `penstock.backends.api.optional.pulse.KINDS`.
+            room: the number of partitions that could run now; None if unknown.
         """
         self._room = room
         working = sum(count for kind, count in kinds.items() if kind != MOVER)
@@ -117,7 +118,8 @@ class AutoDegree:
 
         To be called a few times a second.
 
-        Parameters:
+        Args:
+            now: the time, in seconds of the monotonic clock.
             moved: bytes moved so far, over all streams.
             busy: the number of streams that are moving rows.
         """

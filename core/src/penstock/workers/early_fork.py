@@ -97,8 +97,9 @@ def is_possible() -> bool:
 def fork_early(environment: Mapping[str, str], backends: Sequence[str]) -> None:
     """Fork a nursery for the next `take`, if possible, once.
 
-    Parameters:
-        environment, backends: as for `Nursery`.
+    Args:
+        environment: as for `Nursery`.
+        backends: as for `Nursery`.
     """
     if not is_possible():
         return

@@ -15,7 +15,8 @@ ENVIRONMENT = (
 def is_inherited(name: str, patterns: Iterable[str]) -> bool:
     """Whether workers inherit a variable of that name, unless it contains a secret.
 
-    Parameters:
+    Args:
+        name: the name of the variable.
         patterns: the patterns of the backends.
     """
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in (*ENVIRONMENT, *patterns))
@@ -26,7 +27,9 @@ def worker_environment(
 ) -> dict[str, str]:
     """Return the variables that a worker needs, without those that contain a secret.
 
-    Parameters:
+    Args:
+        environ: the environment variables.
+        patterns: patterns of names that workers inherit in addition.
         secrets: URLs and passwords; a variable that contains one is left out whatever its name.
     """
     patterns = tuple(patterns)

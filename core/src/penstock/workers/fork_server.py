@@ -79,7 +79,7 @@ def _answer(requests: socket.socket, line: str) -> None:
 def run(descriptor: int, backends: Sequence[str]) -> None:
     """Run as a nursery.
 
-    Parameters:
+    Args:
         descriptor: the descriptor of the socket.
         backends: the backends to import.
     """

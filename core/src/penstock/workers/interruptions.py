@@ -20,8 +20,9 @@ _DROPPED = "generator ignored GeneratorExit"
 def is_deferred(number: int, frame: FrameType | None) -> bool:
     """Whether a signal arrived during an import or a search for one, and was put off.
 
-    Parameters:
-        number, frame: the arguments of the signal handler.
+    Args:
+        number: the number of the signal.
+        frame: the frame that it interrupted.
     """
     while frame is not None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] == _MACHINERY:

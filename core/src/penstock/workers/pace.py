@@ -20,7 +20,7 @@ class Pace:
     The rate may be changed in another thread, even during a pause. A signal ends a pause like any
     other wait.
 
-    Parameters:
+    Args:
         clock: returns monotonic seconds.
         wait: waits for some seconds, or until the rate has changed; replaces a real pause in tests.
     """
@@ -59,7 +59,7 @@ class Pace:
     def set(self, rate: float | None) -> None:
         """Set the rate.
 
-        Parameters:
+        Args:
             rate: in bytes per second; None for no limit.
         """
         self._rate = rate

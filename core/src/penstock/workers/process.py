@@ -55,7 +55,7 @@ class Nursery:
 
     That process is started at once, so that its imports run while the caller plans.
 
-    Parameters:
+    Args:
         environment: the environment of the workers.
         backends: ``module:attribute`` of each backend that workers need.
     """

@@ -41,7 +41,7 @@ class Change:
 class Steering:
     """The steering of an execution.
 
-    Parameters:
+    Args:
         streams: the requested number.
         max_rate: bytes per second over all streams; None for no limit.
         brake: for a source whose lag is limited.
@@ -102,7 +102,8 @@ class Steering:
     def look(self, now: float, moved: int, busy: int) -> Iterator[Change]:
         """Yield what has changed. To be called a few times a second.
 
-        Parameters:
+        Args:
+            now: the time, in seconds of the monotonic clock.
             moved: bytes moved so far, over all streams.
             busy: the number of streams that have a partition.
         """

@@ -60,7 +60,7 @@ class Meter:
     def spent(self, paced: float) -> Spent:
         """Return what was spent so far.
 
-        Parameters:
+        Args:
             paced: seconds spent keeping to a rate.
         """
         seconds = (self.seconds(), self.waited["source"], self.waited["target"], paced)
@@ -211,7 +211,16 @@ def relay(
 ) -> Loaded:
     """Move a partition's rows, between `writer.begin` and `writer.commit`, no faster than `pace`.
 
-    Returns: what the target accepted; source and target agree on the row count.
+    Args:
+        reader: the reader of the source's stream.
+        writer: the writer into the target.
+        partition: the partition.
+        waiter: waits for either side.
+        meter: counts the bytes.
+        pace: the limit of the rate.
+
+    Returns:
+        what the target accepted; source and target agree on the row count.
 
     Raises:
         PermanentError: the row counts differ.

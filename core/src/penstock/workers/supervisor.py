@@ -98,7 +98,7 @@ class _Process:
 class Supervisor:
     """A supervisor that runs the partitions of one or several runs through workers.
 
-    Parameters:
+    Args:
         nursery: starts workers.
         degree: the maximum number of workers.
         steering: limits how many of them have a partition, and how fast they are; None for no

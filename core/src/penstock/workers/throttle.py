@@ -25,7 +25,7 @@ SAME = 0.05
 class LagBrake:
     """A brake that reduces the number and rate of streams as the source lags, down to zero.
 
-    Parameters:
+    Args:
         limit: in seconds.
         subject, hint: as in `penstock.backends.api.optional.lag.LagGauge`.
     """
@@ -42,7 +42,7 @@ class LagBrake:
     def see(self, lag: float) -> None:
         """Record a measured lag. To be called about once a second.
 
-        Parameters:
+        Args:
             lag: in seconds.
         """
         self.lag = lag
@@ -74,7 +74,7 @@ class LagBrake:
         """The reason for the current limit or its end, for people."""
         lag = f"lags by {self.lag or 0:.1f} s (--max-lag {self._limit:g}s)"
         if self.share == 0:
-            return f"{self._subject} {lag}: no partition begins; {self._hint}"
+            return f"{self._subject} {lag}: no new partitions start; {self._hint}"
         return f"{self._subject} {lag}"
 
 
@@ -99,7 +99,8 @@ class RateShares:
     ) -> dict[int, float | None]:
         """Return the new rate of each stream, in bytes per second; None for no limit.
 
-        Parameters:
+        Args:
+            now: the time, in seconds of the monotonic clock.
             rate: for all of them together.
             moved: by busy stream, the bytes that it has moved so far.
         """
@@ -135,7 +136,8 @@ def _differs(part: float | None, told: float | None) -> bool:
 def divide(rate: float, lately: Sequence[float]) -> list[float]:
     """Divide a rate.
 
-    Parameters:
+    Args:
+        rate: bytes per second for all streams.
         lately: bytes per second that each stream has moved; infinite if unknown.
     """
     parts = [0.0] * len(lately)

@@ -230,7 +230,8 @@ class Worker:
     def _emit(self, event: Event, of: tuple[Partition, int, Meter] | None = None) -> None:
         """Emit an event.
 
-        Parameters:
+        Args:
+            event: the event.
             of: emit only if this is still the current attempt.
         """
         line = event.to_line().encode() + b"\n"

@@ -47,6 +47,11 @@ class Backend(Protocol):
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
         """Check a URL without connecting, and add secrets from the environment to it.
 
+        Args:
+            url: the URL, as the user wrote it.
+            environ: the environment variables.
+            flag: the option with the URL, for messages.
+
         Raises:
             UsageError: the URL is malformed; the message shows no secret.
         """

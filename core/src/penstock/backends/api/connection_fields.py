@@ -30,7 +30,7 @@ class ConnectionFields:
     def extra_texts(self, without: frozenset[str] = frozenset()) -> dict[str, str]:
         """Return the extra fields that are filled in, as URL parameters.
 
-        Parameters:
+        Args:
             without: the names to leave out.
         """
         return {
@@ -50,8 +50,12 @@ class ConnectionFields:
     ) -> str:
         """Return a URL with this login and password, percent-encoded as in RFC 3986.
 
-        Parameters:
-            host, port, path: replace the fields `host`, `port` and `schema`.
+        Args:
+            scheme: the scheme of the URL.
+            parameters: the parameters of the URL's query.
+            host: replaces the field `host`.
+            port: replaces the field `port`.
+            path: replaces the field `schema`.
         """
         host = self.host if host is None else host
         port = self.port if port is None else port

@@ -15,11 +15,13 @@ class Mover(Protocol):
     def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
         """Move bytes for a limited time.
 
-        Parameters:
+        Args:
+            seconds: seconds to run for.
             watched: the target's socket, for a mover that does not know it; otherwise negative.
             check: called when the socket becomes readable.
 
-        Returns: False once everything has been moved.
+        Returns:
+            False once everything has been moved.
         """
         ...
 

@@ -130,8 +130,8 @@ def url_of_connection(fields: ConnectionFields) -> str:
     if fields.kind in known:
         return fields.url(fields.kind, fields.extra_texts())
     raise UsageError(
-        f"expected one of the types {', '.join(known)}; found {fields.kind or 'none'!r}; if it "
-        "leads to one of these systems, set its field Connection Type to that; else copy to or "
+        f"expected one of the types {', '.join(known)}; found {fields.kind or 'none'!r}; if the "
+        "connection is to one of these systems, correct its Connection Type; otherwise copy to or "
         "from files on S3, and let the other system load or unload them"
     )
 
@@ -165,7 +165,9 @@ def ddl_scheme() -> str:
             if cast("Backend", entry.load()).target_capabilities.control_ddl:
                 found.setdefault(entry.value, entry.name)
     if len(found) != 1:
-        raise UsageError(f"--target: expected a URL, to tell {', '.join(found.values())} apart")
+        raise UsageError(
+            f"--target: expected a URL, since it may be one of {', '.join(found.values())}"
+        )
     return next(iter(found.values()))
 
 

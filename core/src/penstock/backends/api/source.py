@@ -76,7 +76,7 @@ class LockingSnapshot(HeldSnapshot, Protocol):
         It waits for no lock, and sees what the snapshot sees. Closing it does not release the
         snapshot.
 
-        Parameters:
+        Args:
             look: called from time to time, in another thread, with the waiting sessions; an
                 exception from it ends the running statement and the snapshot.
         """
@@ -169,7 +169,8 @@ class VersionedSource(Protocol):
     def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
         """Return a condition for the rows that a snapshot with this horizon may not have seen.
 
-        Parameters:
+        Args:
+            since: the horizon of the last night.
             new: the ids of tables of which all rows are read.
         """
         ...
@@ -208,7 +209,8 @@ class SourceCatalog(Schemas, Protocol):
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         """Return the definition of a table to be copied; for a query, its columns.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
             partitioning: include the tables that it consists of.
 
         Raises:
@@ -271,8 +273,11 @@ class SourceCatalog(Schemas, Protocol):
     ) -> bool:
         """Whether rows of these blocks, or in them now, may have been written since.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
             extents: block ranges; each with the rows that it had, None if unknown.
+            since: the state of the source when the run was planned.
         """
         ...
 
@@ -293,6 +298,11 @@ class SourceCatalog(Schemas, Protocol):
 
         Bounds that the condition excludes may be left out.
 
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            where: the condition of `--where`; None for all rows.
+
         Raises:
             PlanningError: the key's type has no usable order for ranges.
         """
@@ -300,6 +310,12 @@ class SourceCatalog(Schemas, Protocol):
 
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         """Return bounds of ranges with equal numbers of rows; reads the key of every row.
+
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            where: the condition of `--where`; None for all rows.
+            count: the number of ranges.
 
         Raises:
             PlanningError: the key's type has no usable order for ranges.
@@ -319,6 +335,11 @@ class SourceCatalog(Schemas, Protocol):
 
         Bounds are compared as conditions compare this key's values. None if they are in order.
         Reads no rows.
+
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            bounds: the bounds, in the order to check.
         """
         ...
 
@@ -326,6 +347,13 @@ class SourceCatalog(Schemas, Protocol):
         self, relation: Relation, key: Key, interval: str, where: str | None, limit: int
     ) -> tuple[tuple[Bound, ...], str]:
         """Return the starts of windows that cover the key's known extent, and their origin.
+
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            interval: the width of a window, such as `1 day`.
+            where: the condition of `--where`; None for all rows.
+            limit: the most windows; more are an error.
 
         Raises:
             PlanningError: the key is not a date or timestamp, or there are more windows than
@@ -338,8 +366,12 @@ class SourceCatalog(Schemas, Protocol):
     ) -> tuple[Bound, ...]:
         """Return the distinct non-NULL values of the key, in order.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            where: the condition of `--where`; None for all rows.
             query: lists the values, instead of a scan.
+            limit: the most values to return; more are an error.
 
         Raises:
             PlanningError: there are more values than `limit`, or the query fails.
@@ -351,7 +383,10 @@ class SourceCatalog(Schemas, Protocol):
     ) -> tuple[RankedBound, ...]:
         """Return values that the user wrote, as the key's own.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            texts: the values, as texts.
             ordered: whether they are bounds of ranges.
 
         Raises:
@@ -369,7 +404,10 @@ class SourceCatalog(Schemas, Protocol):
     ) -> Checksum:
         """Return the checksum of rows in their target form, after the casts of the pairs.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            extent: the rows of one partition, or all.
             pairs: if empty, rows are only counted.
         """
         ...
@@ -385,7 +423,11 @@ class SourceCatalog(Schemas, Protocol):
     ) -> Iterator[tuple[str, str]]:
         """Yield the key, as text, and the digest of every row, sorted by both in Python's order.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            extent: the rows of one partition, or all.
+            pairs: the copied columns.
             key: the names of the key's columns in the target.
             only: read these keys instead of all.
         """
@@ -405,6 +447,13 @@ class CutsFiner(Protocol):
     ) -> KeyStatistics:
         """Return more bounds, if those known for a key are too few for the number of partitions.
 
-        Returns: the known bounds, if finding more would read the key of every row.
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            known: the bounds that are known.
+            count: the number of partitions to aim for.
+
+        Returns:
+            the known bounds, if finding more would read the key of every row.
         """
         ...

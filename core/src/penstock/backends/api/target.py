@@ -53,7 +53,9 @@ class TargetCatalog(Schemas, Protocol):
     ) -> tuple[Column, ...]:
         """Return the columns of a table to be created like the source's.
 
-        Parameters:
+        Args:
+            table: the table.
+            definition: the definition of the source's table.
             columns: the source columns to copy; for an unlike system, with the trait `arrow`.
             types: the types that the user specified, by column, in the target's own notation.
 
@@ -68,6 +70,11 @@ class TargetCatalog(Schemas, Protocol):
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         """Check that a table can be loaded.
+
+        Args:
+            table: the table.
+            mode: the mode of the load.
+            columns: the names of the columns.
 
         Raises:
             PlanningError: a privilege is missing (names it, and the GRANT that would help), or the
@@ -93,6 +100,11 @@ class TargetCatalog(Schemas, Protocol):
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         """Check that a condition can be evaluated.
 
+        Args:
+            table: the table.
+            where: the condition of `--where`; None for all rows.
+            extent: the rows of one partition, or all.
+
         Raises:
             PlanningError: the condition cannot be evaluated on the target's table.
         """
@@ -115,12 +127,16 @@ class TargetCatalog(Schemas, Protocol):
 
         All are computed in one scan.
 
-        Parameters:
+        Args:
+            table: the table.
+            where: the condition of `--where`; None for all rows.
+            records: the commit records of the partitions.
             pairs: if empty, rows are only counted.
             others: also digest the rows that none of them loaded, under the empty key; they are
                 counted in any case.
 
-        Returns: None if the target cannot tell which rows these are.
+        Returns:
+            None if the target cannot tell which rows these are.
         """
         ...
 
@@ -142,7 +158,13 @@ class TargetCatalog(Schemas, Protocol):
     ) -> Iterator[tuple[str, str]]:
         """Yield keys and digests, as for a source.
 
-        Parameters:
+        Args:
+            table: the table.
+            where: the condition of `--where`; None for all rows.
+            extent: the rows of one partition, or all.
+            pairs: the copied columns.
+            key: the names of the key's columns.
+            only: keys to read alone; empty for all.
             loaded_by: only rows loaded by the transactions of these records.
             other_than: only rows not loaded by any of these.
         """

@@ -37,7 +37,8 @@ def are_shared(formats: Sequence[str]) -> bool:
 def compared_pairs(pairs: Sequence[ColumnPair], format_: str) -> tuple[ColumnPair, ...]:
     """Return the pairs whose values both systems can write in one form, for checksums.
 
-    Parameters:
+    Args:
+        pairs: the copied columns.
         format_: the format of the streams. In a system's own, all pairs qualify.
     """
     return tuple(pair for pair in pairs if pair.canonical or format_ not in SHARED_FORMATS)
@@ -130,7 +131,13 @@ class Writer(Protocol):
         Waits for an older attempt at the same partition; ends its session if it makes no progress
         for the grace time.
 
-        Returns: False if the partition is already committed; then nothing is open.
+        Args:
+            partition: the partition.
+            attempt: the number of the attempt at this partition, from 1.
+            wait: waits until a socket is ready, and raises `StallError`.
+
+        Returns:
+            False if the partition is already committed; then nothing is open.
         """
         ...
 
@@ -149,7 +156,13 @@ class Writer(Protocol):
         ...
 
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
-        """Complete the commit record, and commit it together with the rows."""
+        """Complete the commit record, and commit it together with the rows.
+
+        Args:
+            loaded: the rows that the target took.
+            bytes: the bytes that were sent.
+            wait: waits until a socket is ready, and raises `StallError`.
+        """
         ...
 
     def abandon(self) -> None:
@@ -173,5 +186,10 @@ class Pumping(Protocol):
         """Begin to read a partition's stream; return None if the writer is not supported.
 
         `Reader.rows` is exact once the pump is done.
+
+        Args:
+            partition: the partition.
+            sink: the writer.
+            wait: waits until a socket is ready, and raises `StallError`.
         """
         ...

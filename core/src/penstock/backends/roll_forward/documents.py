@@ -18,7 +18,9 @@ def encode(content: Any) -> bytes:
 def decode(kind: type[T], content: bytes, name: str) -> T:
     """Decode a document.
 
-    Parameters:
+    Args:
+        kind: the class of the document.
+        content: the document.
         name: the document's name.
 
     Raises:

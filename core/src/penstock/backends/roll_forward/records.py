@@ -60,7 +60,14 @@ class Records:
         }
 
     def write(self, generation: int, partition_id: str, record: Record, version: str) -> bool:
-        """Write a record; return False, with nothing changed, if its version differs."""
+        """Write a record; return False, with nothing changed, if its version differs.
+
+        Args:
+            generation: the generation of the run.
+            partition_id: the id of the partition.
+            record: the record.
+            version: the version that the document is expected to have.
+        """
         name, content = self._name(generation, partition_id), encode(to_json(record))
         if version == ABSENT:
             return self._documents.create(name, content)
@@ -69,7 +76,14 @@ class Records:
     def publish(self, generation: int, partition_id: str, record: Record, version: str) -> Record:
         """Make a committed record's pieces visible, and remove those that they replace.
 
-        Returns: the record afterwards.
+        Args:
+            generation: the generation of the run.
+            partition_id: the id of the partition.
+            record: the record.
+            version: the version that the document has.
+
+        Returns:
+            the record afterwards.
 
         Raises:
             PermanentError: a piece no longer exists.
@@ -85,7 +99,7 @@ class Records:
             if version == ABSENT or (lost and found == record):
                 raise PermanentError(
                     f"target: partition {partition_id} of run {self._run_id} is committed, but "
-                    f"some of what it has loaded is gone: expected {', '.join(lost)}; found none "
+                    f"some of what it loaded is missing: expected {', '.join(lost)}; found none "
                     "(was something removed by hand?)",
                     Diagnosis(side="target"),
                 )
@@ -109,7 +123,8 @@ class Records:
     def shut_out(self, generation: int, partition_id: str) -> Record | None:
         """Prevent attempts that have begun from committing, unless one has committed.
 
-        Returns: the record, if one has.
+        Returns:
+            the record, if one has.
         """
         while True:
             found, version = self.read(generation, partition_id)
@@ -125,10 +140,13 @@ class Records:
 
         The rows stay until the next attempt commits, which removes them.
 
-        Parameters:
+        Args:
+            generation: the generation of the run.
+            partition_id: the id of the partition.
             request: the request's name; a repeated request has no effect.
 
-        Returns: whether something was committed.
+        Returns:
+            whether something was committed.
         """
         while True:
             found, version = self.read(generation, partition_id)
@@ -143,7 +161,8 @@ class Records:
     def take_back_all(self, generation: int, requests: Mapping[str, Sequence[str]]) -> None:
         """Void the requested records that have not been voided yet.
 
-        Parameters:
+        Args:
+            generation: the generation of the run.
             requests: partition ids, by request.
         """
         found = self.read_all(generation)

@@ -56,6 +56,13 @@ class DocumentStore(RecordStore):
         """Run a transaction without waiting: the first to write wins, and the others start over.
 
         Open attempts are shut out by changes to their records.
+
+        Args:
+            run_id: the id of the run.
+            body: the work, called with the transaction open; it may be called again.
+            hold: the locks that the transaction takes.
+            partition_ids: the ids of the partitions.
+            patience: seconds to wait for a lock; 0 for no limit.
         """
         while True:
             found = self._runs.read(run_id)

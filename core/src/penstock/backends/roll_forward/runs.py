@@ -77,10 +77,13 @@ class Runs:
     def create(self, run_id: str, run: RunDocument, planned: PlanDocument) -> bool:
         """Create a run.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
             run: without the name of the plan's document.
+            planned: the plan of the run.
 
-        Returns: False if the run id exists.
+        Returns:
+            False if the run id exists.
         """
         documents = self._documents
         if documents.get(self._name(run_id)) is not None:
@@ -108,7 +111,13 @@ class Runs:
         return None if found is None else (decode(RunDocument, found[0], name), found[1])
 
     def write(self, run_id: str, run: RunDocument, version: str) -> bool:
-        """Write the document; return False, with nothing changed, if its version differs."""
+        """Write the document; return False, with nothing changed, if its version differs.
+
+        Args:
+            run_id: the id of the run.
+            run: the document of the run.
+            version: the version that the document is expected to have.
+        """
         return self._documents.replace(self._name(run_id), encode(to_json(run)), version)
 
     def change(
@@ -116,11 +125,13 @@ class Runs:
     ) -> RunDocument | None:
         """Change a run's document.
 
-        Parameters:
-            changed: returns the new document for the old one, or None to leave it; called again if
-                another process was faster.
+        Args:
+            run_id: the id of the run.
+            changed: returns the new document for the old one, or None to leave it; called again
+                if another process was faster.
 
-        Returns: the document afterwards; None if there is no such run, or it was left.
+        Returns:
+            the document afterwards; None if there is no such run, or it was left.
         """
         while (found := self.read(run_id)) is not None:
             before, version = found
@@ -139,8 +150,8 @@ class Runs:
             found = self._documents.get(run.plan)
             if found is None:
                 raise PermanentError(
-                    f"target: {run.plan} is gone: expected the plan of a run, found none (was it "
-                    "removed by hand?); start a new run",
+                    f"target: {run.plan} is missing: expected the plan of a run, found none (was "
+                    "it removed by hand?); start a new run",
                     Diagnosis(side="target"),
                 )
             self._plans[run.plan] = decode(PlanDocument, found[0], run.plan)

@@ -40,6 +40,12 @@ def _folder(series: str) -> str:
 def claim_partition(documents: RecordDocuments, runs: Runs, mine: Claim, partition_id: str) -> None:
     """Claim a partition for a run.
 
+    Args:
+        documents: the documents of the target.
+        runs: the documents of the runs.
+        mine: the claim of this run.
+        partition_id: the id of the partition.
+
     Raises:
         PermanentError: another run of the series has committed the partition.
     """
@@ -62,7 +68,13 @@ def claim_partition(documents: RecordDocuments, runs: Runs, mine: Claim, partiti
 def committed_in_series(
     documents: RecordDocuments, runs: Runs, series: str
 ) -> dict[str, tuple[str, Record]]:
-    """Return, by partition, the run that committed it and the record."""
+    """Return, by partition, the run that committed it and the record.
+
+    Args:
+        documents: the documents of the target.
+        runs: the documents of the runs.
+        series: the name of the series.
+    """
     claims = {
         name.rpartition("/")[2].removesuffix(".json"): decode(Claim, content, name)
         for name, (content, _) in documents.read_all(_folder(series)).items()

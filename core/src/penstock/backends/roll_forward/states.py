@@ -39,11 +39,11 @@ class StateEvent(StrEnum):
 
 
 class Actor(StrEnum):
-    ATTEMPT = "the attempt that has read the record as it is"
-    ANYBODY = "whoever finds the record"
+    ATTEMPT = "the attempt that read the record in this state"
+    ANYBODY = "any process that finds the record"
     SERIES = "another run of the series, which claims the partition"
-    REQUEST = "whoever asks to copy the partition again, or carries out such a request"
-    RUN = "whoever begins a new generation of the run"
+    REQUEST = "a request to copy the partition again, or the process that carries it out"
+    RUN = "the process that begins a new generation of the run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,18 @@ def committed(
     read_at: str,
     spent: Spent | None = None,
 ) -> Record:
-    """Return a new commit, which replaces what the void record says to remove."""
+    """Return a new commit, which replaces what the void record says to remove.
+
+    Args:
+        before: the record that is replaced; it must be void.
+        attempt: the number of the attempt at this partition, from 1.
+        started_at: the time at which the attempt began.
+        rows: the rows of the partition.
+        bytes: the bytes that were sent.
+        pieces: the pieces with the partition's rows.
+        read_at: the time as of which they were read; see `CommitRecord`.
+        spent: the resources that the attempt used; None if unknown.
+    """
     return _changed(
         before,
         StateEvent.COMMIT,

@@ -103,7 +103,7 @@ class RollForwardWriter:
                 self._may_discard = True
                 raise TransientError(
                     f"target: the commit record of partition {partition_id} was written by "
-                    "somebody else since this attempt began",
+                    "another process since this attempt began",
                     Diagnosis(side="target"),
                 )
             self._records.publish(generation, partition_id, found, version)

@@ -31,7 +31,7 @@ class _End:
 class BufferedIterator(Generic[T]):
     """An iterator that runs a few items ahead in its own thread, and can be waited for.
 
-    Parameters:
+    Args:
         items: created and run in the thread; takes a function that tells whether to stop.
         count: the maximum number of items waiting to be taken.
     """
@@ -70,8 +70,9 @@ class BufferedIterator(Generic[T]):
     def take(self, wait: Callable[[str, int, bool], None], side: str = "source") -> Iterator[T]:
         """Yield all items.
 
-        Parameters:
+        Args:
             wait: as in `Wait` and `computing`.
+            side: `source` or `target`, for messages.
 
         Raises:
             BaseException: the iterator's own exception.
@@ -107,7 +108,7 @@ class BufferedIterator(Generic[T]):
     def leave(self, interrupt: Callable[[], object]) -> None:
         """Stop it, and wait until the thread has released its resources. May be called twice.
 
-        Parameters:
+        Args:
             interrupt: cuts short what the thread is doing.
         """
         self.stop()
@@ -133,7 +134,10 @@ def computing(wait: Wait) -> Callable[[str, int, bool], None]:
 def compute(call: Callable[[], T], side: str, wait: Wait, interrupt: Callable[[], object]) -> T:
     """Make a call that may take long.
 
-    Parameters:
+    Args:
+        call: the call.
+        side: `source` or `target`, for messages.
+        wait: waits until a socket is ready, and raises `StallError`.
         interrupt: cuts the call short; called if the wait ends with an error.
     """
     ahead = BufferedIterator(lambda _: [call()])

@@ -21,7 +21,7 @@ from penstock.model.tables import Place
 class FileUrls:
     """The URLs of one kind of database file.
 
-    Parameters:
+    Args:
         memory: what replaces the path for a database in memory; empty if there is none.
     """
 
@@ -38,6 +38,11 @@ class FileUrls:
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
         """Return the URL with an absolute path.
+
+        Args:
+            url: the URL, as the user wrote it.
+            environ: the environment variables.
+            flag: the option with the URL, for messages.
 
         Raises:
             UsageError: the URL does not have that form.
@@ -104,7 +109,8 @@ class FileVersions:
     def check(self, path: str, token: str) -> None:
         """Check that a file is unchanged.
 
-        Parameters:
+        Args:
+            path: the path of the file.
             token: the expected version.
 
         Raises:
@@ -113,14 +119,14 @@ class FileVersions:
         if self.version(path) != token:
             raise SnapshotLost(
                 f"source: {path} was written to, or replaced, since the snapshot was taken; "
-                "expected it as it was"
+                "expected it unchanged"
             )
 
 
 class HeldFile:
     """A snapshot: a connection that keeps others from writing to a file while it is open.
 
-    Parameters:
+    Args:
         version: the current version, which must stay the same.
     """
 

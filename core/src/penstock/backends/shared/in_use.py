@@ -17,7 +17,7 @@ CALL_SECONDS = 2.0
 class InUse:
     """A lock held during driver calls. `free` closes the connection.
 
-    Parameters:
+    Args:
         free: the connection's own method, which frees the driver's resources; it may be called
             twice.
     """
@@ -44,10 +44,11 @@ class InUse:
     def free(self, seconds: float = CALL_SECONDS) -> bool:
         """Free the connection, now or once another thread's call has ended.
 
-        Parameters:
+        Args:
             seconds: how long to wait for that call.
 
-        Returns: whether it was freed; otherwise the other thread frees it.
+        Returns:
+            whether it was freed; otherwise the other thread frees it.
         """
         self.leave()
         if not self._calls.acquire(timeout=seconds):

@@ -30,8 +30,8 @@ def native() -> ModuleType | None:
         return None
     if module.__version__ != VERSION:
         _log.warning(
-            "penstock-native %s is installed, expected %s, as that is Penstock's own version: "
-            "it is not used (pip install --upgrade 'penstock[native]')",
+            "penstock-native %s is installed but not used: expected %s, the version of Penstock "
+            "(pip install --upgrade 'penstock[native]')",
             module.__version__,
             VERSION,
         )

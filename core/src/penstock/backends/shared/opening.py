@@ -12,7 +12,7 @@ T = TypeVar("T")
 class ConnectionOpening(Generic[T]):
     """A connection being opened.
 
-    Parameters:
+    Args:
         open: called in the thread.
         close: closes a connection that is not taken.
     """

@@ -22,7 +22,7 @@ _LOCK = "lock"
 class ScratchFolder(ABC):
     """See `Scratch`.
 
-    Parameters:
+    Args:
         beside: the target's path, which need not exist.
     """
 
@@ -40,12 +40,12 @@ class ScratchFolder(ABC):
         parent = os.path.dirname(beside)
         if not os.path.isdir(parent) or not os.access(parent, os.W_OK | os.X_OK):
             raise PlanningError(
-                f"{NEEDED_BY}: expected a folder {parent} to write to, for a scratch folder beside "
+                f"{NEEDED_BY}: expected a writable folder {parent}, for a scratch folder beside "
                 "the target; found none"
             )
         with suppress(FileNotFoundError):
             if os.stat(beside).st_dev != os.stat(parent).st_dev:
-                self.remarks = ("it is on another file system than the target",)
+                self.remarks = ("it is not on the file system of the target",)
 
     @abstractmethod
     def _target(self) -> str:
@@ -73,7 +73,9 @@ class ScratchFolder(ABC):
         return tuple(swept)
 
     def begin(self) -> None:
-        self._descriptor = locked(self.folder, _LOCK, 1.0, lambda holder: f"{self.folder} is there")
+        self._descriptor = locked(
+            self.folder, _LOCK, 1.0, lambda holder: f"{self.folder} is in use by process {holder}"
+        )
         self._create()
 
     def drop(self) -> None:

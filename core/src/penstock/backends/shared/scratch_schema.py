@@ -35,7 +35,7 @@ def scratch_name() -> str:
 class ScratchSchema(ABC, Generic[C]):
     """See `Scratch`. A lock of its creator's session shows that the creator is alive.
 
-    Parameters:
+    Args:
         url, like: as for `WithScratch.scratch`.
     """
 

@@ -73,9 +73,9 @@ class ServerUrls:
         except ValueError:
             raise malformed(f"a host or port that cannot be read; {_ESCAPES}") from None
         if parts.fragment or "%" in re.sub(r"%[0-9a-fA-F]{2}", "", url):
-            raise malformed(f"a # or % that stands for itself; {_ESCAPES}")
+            raise malformed(f"an unescaped # or %; {_ESCAPES}")
         if port is not None and not 0 < port <= MAX_PORT:
-            raise malformed(f"a port that is none of 1 to {MAX_PORT}")
+            raise malformed(f"a port outside 1 to {MAX_PORT}")
         options = self._options(parts.query, flag)
         database = unquote(parts.path.removeprefix("/"))
         if parts.path.count("/") > self.place_form.count("/") or "\0" in database:
@@ -110,6 +110,11 @@ class ServerUrls:
         """Check a URL and add the password from the environment to it.
 
         No child process then needs it in its environment.
+
+        Args:
+            url: the URL, as the user wrote it.
+            environ: the environment variables.
+            flag: the option with the URL, for messages.
 
         Raises:
             UsageError: as for `parse`.

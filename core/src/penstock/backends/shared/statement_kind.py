@@ -11,7 +11,8 @@ _PAIRS = "ALTER|CREATE|DROP|LOCK|OPTIMIZE|REFRESH|REINDEX|RENAME"
 def statement_kind(query: str, pair: str = "") -> str:
     """Return ``ALTER TABLE``, ``SELECT`` and the like.
 
-    Parameters:
+    Args:
+        query: the text of the statement.
         pair: a pattern for word pairs that belong together in this database, in addition to the
             usual ones.
     """

@@ -27,8 +27,9 @@ from penstock.backends.snowflake.load.leases import (
     this_process,
 )
 from penstock.backends.snowflake.session import SnowflakeSession
+from penstock.backends.sql.loads.loaded_table import table_changed
 from penstock.backends.sql.server.records import CONTROL, KEYS, ControlScripts
-from penstock.backends.sql.server.stages import StageRecords, StageRow, table_changed
+from penstock.backends.sql.server.stages import StageRecords, StageRow
 from penstock.errors import Diagnosis, StallError, TransientError
 from penstock.model.tables import TableRef
 from penstock.spec.modes import Mode

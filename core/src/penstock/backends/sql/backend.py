@@ -28,7 +28,7 @@ class Urls(Protocol):
 class ModularBackend:
     """A backend made of modules.
 
-    Parameters:
+    Args:
         package: the package with the modules `source`, with `open_source`, `target`, with
             `open_target`, `reader`, with `open_reader`, `writer`, with `open_writer`; and where it
             has the capability, `snapshot`, with `hold_snapshot`, `records`, with `ddl`, and

@@ -133,7 +133,14 @@ class Dialect(ABC):
     def identity_statements(
         self, table: TableRef, column: str, type_: str, identity: Identity
     ) -> str:
-        """Return statements that make the database number an existing column."""
+        """Return statements that make the database number an existing column.
+
+        Args:
+            table: the table.
+            column: the name of the column.
+            type_: the name of the type.
+            identity: how the column is numbered.
+        """
         return ""
 
     def fitting(self, default: str, type_: str) -> str:
@@ -153,7 +160,13 @@ class Dialect(ABC):
         return ""
 
     def comment_statement(self, table: TableRef, column: str, text: str) -> str:
-        """Return the statement that comments on a column; without a column, on the table."""
+        """Return the statement that comments on a column; without a column, on the table.
+
+        Args:
+            table: the table.
+            column: the name of the column; empty for the table.
+            text: the comment.
+        """
         return ""
 
     def index_part(self, column: str, type_: str) -> str:
@@ -161,7 +174,13 @@ class Dialect(ABC):
         return self.ident(column)
 
     def default_set(self, table: TableRef, column: str, text: str) -> str:
-        """Return the statement that sets a default; empty if only a new table accepts it."""
+        """Return the statement that sets a default; empty if only a new table accepts it.
+
+        Args:
+            table: the table.
+            column: the name of the column.
+            text: the default, as an expression.
+        """
         column = self.ident(column)
         return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DEFAULT {text}"
 
@@ -172,8 +191,11 @@ class Dialect(ABC):
     def generated_statement(self, table: TableRef, column: str, type_: str, text: str) -> str:
         """Return the statement that makes a column computed.
 
-        Parameters:
-            type_, text: in the source's dialect.
+        Args:
+            table: the table.
+            column: the name of the column.
+            type_: the type, in the source's dialect.
+            text: the expression, in the source's dialect.
         """
         if not self.generated(text):
             return ""
@@ -182,7 +204,13 @@ class Dialect(ABC):
         return f"ALTER TABLE {self.table(table)} DROP COLUMN {name}, ADD COLUMN {made}"
 
     def key_statement(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
-        """Return the statement that adds a key."""
+        """Return the statement that adds a key.
+
+        Args:
+            table: the table.
+            columns: the names of the columns.
+            primary: whether it is the primary key.
+        """
         kind = "PRIMARY KEY" if primary else "UNIQUE"
         listed = ", ".join(map(self.ident, columns))
         return f"ALTER TABLE {self.table(table)} ADD {kind} ({listed})"
@@ -190,8 +218,10 @@ class Dialect(ABC):
     def check_statement(self, table: TableRef, name: str, text: str) -> str:
         """Return the statement that adds a check.
 
-        Parameters:
+        Args:
+            table: the table.
             name: the check's name; if empty, the database chooses one.
+            text: the condition.
         """
         named = f"CONSTRAINT {self.ident(name)} " if name else ""
         if not (self.alters and self.has_checks):
@@ -203,7 +233,13 @@ class Dialect(ABC):
         return text
 
     def foreign_key_statement(self, table: TableRef, name: str, definition: str) -> str:
-        """Return the statement that adds a foreign key."""
+        """Return the statement that adds a foreign key.
+
+        Args:
+            table: the table.
+            name: the name of the constraint; empty to let the database choose it.
+            definition: the text from FOREIGN KEY on.
+        """
         if not (self.alters and self.has_foreign_keys):
             return ""
         return f"ALTER TABLE {self.table(table)} ADD CONSTRAINT {self.ident(name)} {definition}"
@@ -211,7 +247,7 @@ class Dialect(ABC):
     def referential(self, event: str, action: str) -> str:
         """Return an action of a foreign key as the database writes it.
 
-        Parameters:
+        Args:
             event: `DELETE` or `UPDATE`.
             action: as in `ForeignKeyModel`.
         """
@@ -233,7 +269,13 @@ class Dialect(ABC):
         return f"max({value})"
 
     def earlier(self, value: str, tag: str, seconds: int) -> str:
-        """Return an earlier date or timestamp of the same type; a date moves by whole days."""
+        """Return an earlier date or timestamp of the same type; a date moves by whole days.
+
+        Args:
+            value: the value, as an expression.
+            tag: the type of the value, as in `Bound`.
+            seconds: the distance, in seconds.
+        """
         if tag == "date":
             return f"CAST({value} - INTERVAL '{-(-seconds // DAY)}' DAY AS date)"
         return f"{value} - INTERVAL '{seconds}' SECOND"
@@ -255,6 +297,11 @@ class Dialect(ABC):
         """Return any value as partitions compare the key's values.
 
         For instance a value of a list, which has no collation of its own, or a different one.
+
+        Args:
+            key: the key.
+            tag: the type of the value, as in `Bound`.
+            value: the value, as an expression.
         """
         return self.comparable(tag, value)
 
@@ -275,7 +322,7 @@ class Dialect(ABC):
         Raises:
             PlanningError: tables cannot be partitioned by blocks.
         """
-        raise PlanningError(f"{self.name} does not cut tables by blocks")
+        raise PlanningError(f"{self.name} cannot partition tables by blocks")
 
     @abstractmethod
     def hashed(self, value: str) -> str:
@@ -360,6 +407,11 @@ class CatalogDialect(Dialect):
         """Return the statement that creates an empty table with some columns of another.
 
         They keep their types; keys and checks are left out.
+
+        Args:
+            table: the table.
+            like: the table to copy columns from.
+            columns: the names of the columns.
         """
         listed = ", ".join(map(self.ident, columns))
         empty = self.limited(f"SELECT {listed} FROM {self.table(like)}", 0)
@@ -398,7 +450,8 @@ class CatalogDialect(Dialect):
     def index_statements(self, table: TableRef, definitions: Sequence[str]) -> str:
         """Return statements that create indexes, as few as possible.
 
-        Parameters:
+        Args:
+            table: the table.
             definitions: in the form of the database's catalog.
         """
         raise NotImplementedError
@@ -425,8 +478,11 @@ class CatalogDialect(Dialect):
         It updates the rows of a table that differ from those staged for the same key, and inserts
         the others.
 
-        Parameters:
-            key, rest: the names of columns that both tables have.
+        Args:
+            table: the table to merge into, quoted.
+            staged: the table with the staged rows, quoted.
+            key: the quoted names of the key's columns.
+            rest: the quoted names of the other columns.
         """
         keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
@@ -456,7 +512,10 @@ class CatalogDialect(Dialect):
     ) -> str:
         """Return the statement that changes the rows found by some keys.
 
-        Parameters:
+        Args:
+            table: the table, quoted.
+            keys: the table with the keys, quoted.
+            key: the quoted names of the key's columns.
             change: the text after SET.
             tested: a condition on the row `t`.
         """
@@ -475,7 +534,7 @@ class CatalogDialect(Dialect):
             PlanningError: the tag is another system's.
         """
         if tag not in self.types:
-            raise PlanningError(f"{self.name} has no type {tag!r}, which a bound of the key has")
+            raise PlanningError(f"{self.name} has no type {tag!r}, the type of a bound of the key")
         return self.types[tag]
 
     def cast_type(self, type_: Type) -> str:
@@ -519,7 +578,9 @@ class CatalogDialect(Dialect):
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         """Return the canonical text of a value; NULL for NULL.
 
-        Parameters:
+        Args:
+            value: the value, as an expression.
+            type_: the type, in the model's terms.
             kind: as in `ColumnPair.canonical`.
         """
 
@@ -549,7 +610,7 @@ class CatalogDialect(Dialect):
         Raises:
             PlanningError: tables cannot be partitioned by windows of time.
         """
-        raise PlanningError(f"{self.name} does not cut tables by windows of time")
+        raise PlanningError(f"{self.name} cannot partition tables by windows of time")
 
     def is_positive(self, interval: str) -> str:
         """Whether an interval is longer than zero."""
@@ -564,8 +625,11 @@ class CatalogDialect(Dialect):
 
         The first is at the beginning of a year, week, day or hour, the last at or before `last`.
 
-        Parameters:
-            first, last: values of the key's type.
+        Args:
+            width: the width of a window, as an expression.
+            tag: the type of the value, as in `Bound`.
+            first: the first value of the key.
+            last: the last value of the key.
             count: the maximum number of windows.
         """
         raise NotImplementedError

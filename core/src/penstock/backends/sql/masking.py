@@ -28,9 +28,11 @@ class Masking(ABC):
     ) -> str:
         """Return the expression of a mask.
 
-        Parameters:
+        Args:
+            mask: the mask.
             column: its name, for error messages.
             value: the SQL of the value.
+            type_: the type, as the session describes it.
             tag: the tag of its type, see `Bound`.
             key: the key of an HMAC.
 
@@ -59,8 +61,8 @@ class Masking(ABC):
             return self.digest(data)
         if not self.has_keys:
             raise PlanningError(
-                f"--mask {column}={mask}: this source has no place for a key that its statements "
-                "do not show; expected hash, null, last4 or year"
+                f"--mask {column}={mask}: this source cannot keep a key out of its statements; "
+                "expected hash, null, last4 or year"
             )
         first = self.digested(self.joined(self.held(inner(key)), data))
         return self.digest(self.joined(self.held(outer(key)), first))
@@ -91,7 +93,13 @@ class Masking(ABC):
 
     @abstractmethod
     def year(self, value: str, type_: Any, tag: str) -> str:
-        """Return the first of January of a date or timestamp, in the same type."""
+        """Return the first of January of a date or timestamp, in the same type.
+
+        Args:
+            value: the value, as an expression.
+            type_: the type, as the session describes it.
+            tag: the type of the value, as in `Bound`.
+        """
 
     def last4(self, text: str) -> str:
         # A text no longer than the visible part is hidden completely.

@@ -49,7 +49,9 @@ class Session(Protocol):
     def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return all rows of a query.
 
-        Parameters:
+        Args:
+            query: the query, with placeholders for the values.
+            subject: the subject of error messages.
             values: the values of its placeholders; see `CatalogDialect.placeholder`.
         """
         ...
@@ -76,7 +78,13 @@ class Session(Protocol):
         ...
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, kept as long as something is `known`."""
+        """Return the rows of a query, kept as long as something is `known`.
+
+        Args:
+            query: the query.
+            subject: the subject of error messages.
+            values: the values of the placeholders.
+        """
         ...
 
     def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
@@ -92,7 +100,8 @@ class Session(Protocol):
     def run(self, statements: str) -> int:
         """Execute statements on a table. Raises `PermanentError` if the database rejects them.
 
-        Returns: how many rows the last statement changed.
+        Returns:
+            how many rows the last statement changed.
         """
         ...
 
@@ -159,7 +168,13 @@ class NamedRelations:
         return found
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, kept as long as something is `known`."""
+        """Return the rows of a query, kept as long as something is `known`.
+
+        Args:
+            query: the query.
+            subject: the subject of error messages.
+            values: the values of the placeholders.
+        """
         if self.known is None:
             return self.fetch(query, subject, values)
         return self.known.once((query, *values), lambda: self.fetch(query, subject, values))
@@ -207,7 +222,9 @@ def closed(text: str, rows: str, *, tests: bool = False) -> str:
 
     In parentheses such SQL would change the expression around it.
 
-    Parameters:
+    Args:
+        text: the SQL that the user wrote.
+        rows: the item of FROM that it selects from.
         tests: whether the text is a condition, which not every database accepts as a value.
     """
     case = f"CASE WHEN\n{text}\nTHEN 1 END" if tests else f"CASE WHEN 1 = 1 THEN\n{text}\nEND"

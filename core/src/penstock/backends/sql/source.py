@@ -41,15 +41,15 @@ from penstock.spec.masking_keys import session_values
 from penstock.spec.masks import Mask
 
 UNPROVEN = (
-    "{system} does not say when the transactions began that write rows: one that lasts longer than "
-    "--lookback may leave rows below what was read"
+    "{system} does not show when writing transactions began: one that lasts longer than --lookback "
+    "may leave rows below what was read"
 )
 
 
 class SqlSource:
     """The part of a `SourceCatalog` that is SQL.
 
-    Parameters:
+    Args:
         rows: returns an item of FROM for a relation. Raises `PlanningError` if a query is not
             valid.
     """
@@ -74,7 +74,13 @@ class SqlSource:
         return self._rows(relation)
 
     def condition_of(self, relation: Relation, where: str | None, extent: Extent) -> str:
-        """Return the part of a partition's predicate that remains to be tested."""
+        """Return the part of a partition's predicate that remains to be tested.
+
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            extent: the rows of one partition, or all.
+        """
         return condition(self._session.dialect, where, extent)
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:

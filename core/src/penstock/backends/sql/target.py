@@ -210,8 +210,12 @@ def no_rows(session: Session, columns: Sequence[Column]) -> str:
 def _check(session: Session, rows: str, table: TableRef, where: str | None, extent: Extent) -> None:
     """Check that a condition can be evaluated.
 
-    Parameters:
+    Args:
+        session: the session with the database.
         rows: the target's table as an item of FROM, or one with its columns.
+        table: the table.
+        where: the condition of `--where`; None for all rows.
+        extent: the rows of one partition, or all.
 
     Raises:
         PlanningError: the condition cannot be evaluated on them.

@@ -29,7 +29,7 @@ class Catalogs:
     """Both catalogs, which answer questions. If one answer decides what is asked next, and no plan
     depends on the steps in between, they are one question here.
 
-    Parameters:
+    Args:
         target: None if its table is missing; no question then goes to it.
     """
 
@@ -47,7 +47,7 @@ class Catalogs:
 
     @property
     def _target(self) -> TargetCatalog:
-        assert self._to is not None, "nothing is asked of a target that is not there"
+        assert self._to is not None, "a missing target gets no questions"
         return self._to
 
     # Columns
@@ -203,10 +203,12 @@ def match_columns(
 ) -> ColumnMapping:
     """Pair the columns, using what both catalogs know of them.
 
-    Parameters:
+    Args:
         route: the route of the rows.
         mine: the source's columns, with the trait `arrow` if they travel in a shared format.
         theirs: the target's columns.
+        source: the catalog of the source.
+        target: the catalog of the target.
         formats: the formats that both support, best first for the source.
 
     Raises:

@@ -17,7 +17,7 @@ from penstock.planning.facts import NightFacts, TargetTable
 from penstock.planning.request import PlanRequest
 from penstock.planning.target_table import new_table
 
-_OF_KEY = "it is in the key by which rows are found"
+_OF_KEY = "it is part of the key that identifies rows"
 
 
 def read_drift(
@@ -30,7 +30,9 @@ def read_drift(
 ) -> Drift | None:
     """Return how the columns differ; None if they are not compared, or do not differ.
 
-    Parameters:
+    Args:
+        request: the request for the plan.
+        target: the catalog of the target.
         columns: the source's columns that are copied.
         table: the target's table; one that the run creates cannot have diverged.
         night: the facts about the last night; None if the load moves no watermark.
@@ -72,7 +74,7 @@ def read_drift(
     if not (altered or gone):
         return None
     altered = tuple(
-        replace(each, refused=f"it was {old}, which --mask or --exclude-columns names")
+        replace(each, refused=f"--mask or --exclude-columns names it as {old}")
         if (old := found.hidden.get(each.column))
         else each
         for each in altered
@@ -104,9 +106,11 @@ def _why_not(request: PlanRequest, target: TargetCatalog) -> str:
     """Return why no column can be altered; empty if columns can be."""
     system = request.capabilities.target.system
     if not isinstance(target, AltersColumns):
-        return f"Penstock does not alter tables of {system}"
+        return f"Penstock does not alter {system} tables"
     if request.loading.load_mode.attaches:
-        return f"--mode {request.loading.mode} makes tables like the target's, which stays"
+        return (
+            f"--mode {request.loading.mode} creates tables like the target's, which stays as it is"
+        )
     return ""
 
 

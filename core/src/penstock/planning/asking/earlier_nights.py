@@ -18,7 +18,7 @@ from penstock.planning.request import PlanRequest
 class NightsBefore:
     """The watermarks of earlier nights, and the state of the target.
 
-    Parameters:
+    Args:
         requests: the requests of the tables that are planned together.
     """
 

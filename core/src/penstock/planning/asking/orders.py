@@ -22,7 +22,7 @@ def shared_order(
 
     They must if the target uses the same conditions to decide what to delete.
 
-    Parameters:
+    Args:
         source: the source's catalog.
         relation: the source's table or query.
         key: the key.
@@ -44,7 +44,7 @@ def disorder(source: SourceCatalog, relation: Relation, extents: Iterable[Extent
     The result is empty if the order is sound: then adjacent ranges, and the listed values, have
     each row exactly once, whatever the rows are.
 
-    Parameters:
+    Args:
         source: the source's catalog.
         relation: the source's table or query.
         extents: the extents of the partitions.
@@ -59,7 +59,7 @@ def disorder(source: SourceCatalog, relation: Relation, extents: Iterable[Extent
         return ""
     low, high = bounds[place - 1 : place + 1]
     return (
-        f"the source does not hold {low.text!r} to be less than {high.text!r}, which follows it "
+        f"the source does not order {low.text!r} before {high.text!r}, although they are adjacent "
         f"among {len(bounds):,} bounds"
     )
 
@@ -74,6 +74,6 @@ def _equal(source: SourceCatalog, relation: Relation, others: KeyOther) -> str:
     for value, ranked in zip(values, found, strict=True):
         if ranked.rank in seen:
             first = seen[ranked.rank].text
-            return f"the source holds {first!r} and {value.text!r} equal, which it has listed apart"
+            return f"the source compares {first!r} and {value.text!r} as equal, but lists both"
         seen[ranked.rank] = value
     return ""

@@ -15,7 +15,7 @@ class PendingSteps:
     """Steps that stopped runs left undone on the tables of many copies: the first access reads
     those of all tables.
 
-    Parameters:
+    Args:
         requests: the requests of the copies.
     """
 

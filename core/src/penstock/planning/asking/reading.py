@@ -53,7 +53,7 @@ class TableReader:
     """A reader of facts about one table. It stops at the first error, because a transaction that
     the error has aborted must not be used again.
 
-    Parameters:
+    Args:
         pending_steps, nights: shared by all tables that are planned together.
     """
 
@@ -90,7 +90,8 @@ class TableReader:
     def read_columns(self) -> TableDefinition | None:
         """Read the columns of both sides.
 
-        Returns: the definition of the source's table, if the target's is created from it.
+        Returns:
+            the definition of the source's table, if the target's is created from it.
         """
         self._columns = self._read(self._source_columns)
         self._selected = self._read(self._selected_columns)
@@ -270,7 +271,9 @@ class TableReader:
         """
         source, request = self._source, self._request
         if not isinstance(source, ReadsByFile):
-            raise PlanningError(f"{self._route.source_name} does not consist of files")
+            raise PlanningError(
+                f"--incremental: {self._route.source_name} does not consist of files"
+            )
         last = self._nights.last(request)
         history = self._target.control.watermark_history(last.name) if last is not None else ()
         merges = self._loading.load_mode.merges_at_end
@@ -290,7 +293,9 @@ class TableReader:
         source, request, nightly = self._source, self._request, self._loading.nightly
         relation, where = self._route.relation, self._route.where
         if not isinstance(source, ReadsByColumn):
-            raise PlanningError(f"{self._route.source_name} is not read by columns")
+            raise PlanningError(
+                f"--incremental: {self._route.source_name} cannot be read by a column"
+            )
         last = self._nights.last(request)
         now = source.cursor(relation, where, columns, nightly.max_ahead)
         row = ""

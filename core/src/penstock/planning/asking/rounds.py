@@ -53,9 +53,10 @@ def plan_tables(
     """Plan tables together, each as far as possible. Changes nothing. Yields each table in order,
     as soon as those before it are planned, and keeps none.
 
-    Parameters:
+    Args:
         requests: the requests, in order.
-        source, target: the catalogs.
+        source: the catalog of the source.
+        target: the catalog of the target.
         enter: called before questions about a table; an error from it counts as the table's.
         between: called after them; an error from it ends planning.
     """

@@ -25,7 +25,7 @@ def with_schemas(
 ) -> tuple[CopySpec, tuple[str, ...]]:
     """Return the spec with a schema for each table, and a line about each schema looked up.
 
-    Parameters:
+    Args:
         spec: the copy.
         source: the source's schemas.
         target: the target's schemas; None if its URL leads to the rows themselves.
@@ -42,7 +42,7 @@ def with_schemas(
                 f"--table {name}: no such table in the source's search path "
                 f"({_listed(source)}); name its schema, as in SCHEMA.{name}"
             )
-        lines.append(f"table {name}: {found} of the source, by its search path")
+        lines.append(f"table {name}: {found}, by the source's search path")
         spec = replace(spec, table=str(found), target_table=spec.target_table or spec.table)
     written = spec.target_table
     if target is None or written is None or spec.target_ref.schema:
@@ -62,10 +62,10 @@ def with_schemas(
                 f"--target-table {name}: the target's search path has no schema; name one, as in "
                 f"SCHEMA.{name}"
             )
-        meant, why = TableRef(first, name), "the first schema"
+        meant, why = TableRef(first, name), "in its first schema"
     lines.append(
-        f"target table {name}: {meant}, {why}: the target's search path ({_listed(target)}) has no "
-        f"{name}"
+        f"target table {name}: {meant}, {why}, since the target's search path ({_listed(target)}) "
+        f"has no {name}"
     )
     return replace(spec, target_table=str(meant)), tuple(lines)
 
@@ -73,7 +73,8 @@ def with_schemas(
 def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
     """Return the spec with the schemas with which its run was planned.
 
-    Parameters:
+    Args:
+        spec: the copy.
         stored: the stored options of the run.
     """
     changes = {}
@@ -105,4 +106,4 @@ def with_any_schema(patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _listed(side: Schemas) -> str:
-    return ", ".join(side.schemas()) or "which is empty"
+    return ", ".join(side.schemas()) or "empty"

@@ -27,7 +27,7 @@ def read_selected(
 ) -> tuple[Column, ...]:
     """Return the columns that the copy reads.
 
-    Parameters:
+    Args:
         route: the options that leave columns out or compute them.
         source: the source's catalog.
         columns: the source's columns.
@@ -35,7 +35,8 @@ def read_selected(
         one_of_many: whether the options also apply to other tables, so that a column may be
             missing.
 
-    Returns: the columns; computed ones have the traits `EXPRESSION`, `DISTINCT` and `KEY`.
+    Returns:
+        the columns; computed ones have the traits `EXPRESSION`, `DISTINCT` and `KEY`.
 
     Raises:
         PlanningError: a column does not exist, or cannot be computed.
@@ -46,7 +47,7 @@ def read_selected(
     left = [column for column in columns if not route.excludes(column.name)]
     if columns and not left:
         raise PlanningError(
-            f"--exclude-columns leaves no column of {route.source_name}; it has "
+            f"--exclude-columns leaves no column of {route.source_name} to copy; it has "
             f"{', '.join(column.name for column in columns)}"
         )
     masked = [column for column in left if route.mask_of(column.name)]
@@ -102,7 +103,7 @@ def _check_known(route: Route, columns: Sequence[Column]) -> None:
     for flag, rules in (("--exclude-columns", route.exclude_columns), ("--mask", route.masks)):
         for rule in rules or ():
             if not any(meets(name, rule) for name in names):
-                what = "no column fits" if is_pattern(rule) else "there is no column"
+                what = "no column matches" if is_pattern(rule) else "no column"
                 raise PlanningError(
                     f"{flag}: {what} {rule!r} in {route.source_name}; it has {', '.join(names)}"
                 )
@@ -116,7 +117,8 @@ def selected_definition(
 ) -> TableDefinition:
     """Return the definition of a table that has the selected columns.
 
-    Parameters:
+    Args:
+        source: the catalog of the source.
         definition: the definition of the source's table.
         columns: the source's columns, which the definition has.
         selected: the selected columns.

@@ -106,7 +106,8 @@ class AttemptLock(Protocol):
         The lock must end with the process or its session for any reason: nothing else cleans up
         after a kill.
 
-        Returns: None if this attempt has now locked the partition; otherwise the older attempts at
+        Returns:
+            None if this attempt has now locked the partition; otherwise the older attempts at
         the same partition that are certainly in the way, each with signs that change while it makes
         progress. There may be others in the way.
         """
@@ -179,10 +180,13 @@ class TransactionalHooks(Protocol):
 
         Only rows within the predicate are deleted, by one attempt at a time.
 
-        Parameters:
+        Args:
+            attempt: the attempt.
             rows: the number of rows that this attempt has loaded.
+            wait: waits until a socket is ready, and raises `StallError`.
 
-        Returns: how many rows within the predicate still belong to others.
+        Returns:
+            how many rows within the predicate still belong to others.
         """
         ...
 
@@ -191,6 +195,11 @@ class TransactionalHooks(Protocol):
 
         Upsert: update the rows that differ, and insert the others. Attach: make the loaded table a
         child of the table.
+
+        Args:
+            attempt: the attempt.
+            rows: the rows that the attempt has loaded.
+            wait: waits until a socket is ready, and raises `StallError`.
 
         Raises:
             PermanentError: a key is NULL or a duplicate; rows are missing afterwards; or the
@@ -204,7 +213,13 @@ class TransactionalHooks(Protocol):
         After a kill before the commit, nothing is there; after a later one, the record says that
         the partition is done, and the next attempt finds that.
 
-        Returns: False if there was no record to complete; then nothing is committed.
+        Args:
+            attempt: the attempt.
+            loaded: the rows that the target took.
+            bytes: the bytes that were sent.
+
+        Returns:
+            False if there was no record to complete; then nothing is committed.
 
         Raises:
             TargetChanged: as for `begin`.
@@ -292,6 +307,11 @@ class StagedTransaction(Protocol):
         """Insert the commit record, unless there is one.
 
         Called last before `commit`.
+
+        Args:
+            attempt: the attempt.
+            loaded: the rows that the target took.
+            bytes: the bytes that were sent.
         """
         ...
 

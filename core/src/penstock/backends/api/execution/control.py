@@ -138,7 +138,15 @@ class ControlStore(Protocol):
         state: SourceState,
         snapshot: Snapshot | None,
     ) -> bool:
-        """Store a run; return False, with nothing changed, if the id exists."""
+        """Store a run; return False, with nothing changed, if the id exists.
+
+        Args:
+            run_id: the id of the run.
+            spec: the copy, as a JSON object without secrets.
+            plan: the plan.
+            state: the state of the source's tables, as its catalog returned it.
+            snapshot: the snapshot with which its rows are read; None if there is none.
+        """
         ...
 
     def create_runs(self, runs: Sequence[NewRun]) -> frozenset[str]:
@@ -165,7 +173,8 @@ class ControlStore(Protocol):
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
         """Whether a process is executing a run on a table now; None if unknown.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
             table: the table passed to `enter`.
         """
         ...
@@ -176,10 +185,12 @@ class ControlStore(Protocol):
         Several processes may execute one run. The registration ends with the process, for any
         reason.
 
-        Parameters:
-            table: the table that the run will finally change, wherever its rows are loaded first.
-            check: called with the ids of other runs being executed on the table, while no other run
-                can enter. If it raises, this run does not enter.
+        Args:
+            run_id: the id of the run.
+            table: the table that the run will finally change, wherever its rows are loaded
+                first.
+            check: called with the ids of other runs being executed on the table, while no other
+                run can enter. If it raises, this run does not enter.
         """
         ...
 
@@ -227,7 +238,8 @@ class ControlStore(Protocol):
 
         None of the steps is `urgent`, and no load is `volatile`.
 
-        Returns: the ids of the runs whose steps are done. For the others no step is done: they must
+        Returns:
+            the ids of the runs whose steps are done. For the others no step is done: they must
         be done one by one, which reports the error.
         """
         ...
@@ -280,10 +292,15 @@ class ControlStore(Protocol):
         preparation is interrupted, the run has already begun its new generation, and the next
         execution prepares it.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
             generation: the generation to end.
+            load: the plan of the load.
+            state: the state of the source's tables, as its catalog returned it.
+            snapshot: the snapshot with which its rows are read; None if there is none.
 
-        Returns: the new generation.
+        Returns:
+            the new generation.
 
         Raises:
             Superseded: the generation has already ended.
@@ -302,12 +319,17 @@ class ControlStore(Protocol):
     ) -> int:
         """Store the snapshots that the run's rows are read with from now on, newest last.
 
-        Parameters:
-            generation, before: the run's expected generation and snapshots.
-            nothing_committed: begin a new generation, so that no attempt that reads with an older
-                snapshot commits anything.
+        Args:
+            run_id: the id of the run.
+            generation: the generation that the run is expected to be in.
+            before: the snapshots that the run is expected to have.
+            state: the state of the source's tables, as its catalog returned it.
+            snapshots: the snapshots with which rows are read, the newest last.
+            nothing_committed: begin a new generation, so that no attempt that reads with an
+                older snapshot commits anything.
 
-        Returns: the run's generation from now on.
+        Returns:
+            the run's generation from now on.
 
         Raises:
             Superseded: the expectation is outdated, or something is committed after all.
@@ -350,13 +372,16 @@ class ControlStore(Protocol):
 
         This is one transaction, which waits for open attempts.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
+            partition_ids: the ids of the partitions.
             request: identifies the request, whichever process repeats it.
-            rows_of: the table from which the partitions' rows are deleted; None to leave them to
-                later attempts.
+            rows_of: the table from which the partitions' rows are deleted; None to leave them
+                to later attempts.
             patience: seconds to wait for open attempts; 0 for no limit.
 
-        Returns: the ids of the partitions whose commit records are gone.
+        Returns:
+            the ids of the partitions whose commit records are gone.
 
         Raises:
             UsageError: as for `check_recopy`.
@@ -442,7 +467,7 @@ class ControlStore(Protocol):
 
         Waits for no lock; does nothing if the tables lack journals.
 
-        Parameters:
+        Args:
             journals: by the id of a run or batch.
         """
         ...

@@ -102,8 +102,10 @@ class RecordStore(ABC):
     ) -> T:
         """Do everything that `body` does with the records of one run, or nothing.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
             body: may be called again if another process was faster.
+            hold: the locks that the transaction takes.
             partition_ids: sorted; the partitions that `Hold.RECOPY` is about.
             patience: seconds to wait for their open attempts; 0 for no limit.
 
@@ -118,7 +120,9 @@ class RecordStore(ABC):
     def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
         """Run `transact` for several runs that may be joined.
 
-        Parameters:
+        Args:
+            run_ids: the ids of the runs.
+            body: the work, called with the transaction open; it may be called again.
             hold: for changes of the runs, or for a step.
         """
         raise NotImplementedError  # it joins none
@@ -138,6 +142,11 @@ class RecordStore(ABC):
     def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
         """Return the records that meet a condition; none if nothing has been created yet.
 
+        Args:
+            kind: the kind of the records.
+            where: values that fields of the records must have; a sequence for any of several.
+            columns: the fields to return.
+
         Raises:
             PermanentError: some of the tables are missing.
         """
@@ -145,7 +154,13 @@ class RecordStore(ABC):
     def read_all(
         self, kind: Kind, run_ids: Sequence[str], columns: Sequence[str]
     ) -> dict[str, list[Row]]:
-        """Return the records of several runs, by run."""
+        """Return the records of several runs, by run.
+
+        Args:
+            kind: the kind of the records.
+            run_ids: the ids of the runs.
+            columns: the fields to return.
+        """
         return {run_id: self.read(kind, {"run_id": run_id}, columns) for run_id in run_ids}
 
     def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
@@ -177,7 +192,8 @@ class RecordStore(ABC):
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
         """Add records whose keys do not exist yet. All have the same columns.
 
-        Returns: how many were added.
+        Returns:
+            how many were added.
         """
 
     def put_journal(self, row: Row) -> None:
@@ -196,7 +212,13 @@ class RecordStore(ABC):
 
     @abstractmethod
     def change(self, kind: Kind, where: Row, changes: Row) -> int:
-        """Change the records that meet a condition; return how many there are."""
+        """Change the records that meet a condition; return how many there are.
+
+        Args:
+            kind: the kind of the records.
+            where: values that fields of the records must have; a sequence for any of several.
+            changes: the new values, by field.
+        """
 
     @abstractmethod
     def delete(self, kind: Kind, where: Row) -> None: ...

@@ -36,7 +36,13 @@ class RecordDocuments(Protocol):
         ...
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """Replace a document; return False, with nothing changed, if its version differs."""
+        """Replace a document; return False, with nothing changed, if its version differs.
+
+        Args:
+            name: the name of the document.
+            content: the document.
+            version: the version that the document is expected to have.
+        """
         ...
 
     def get(self, name: str) -> tuple[bytes, str] | None:
@@ -64,7 +70,8 @@ class Pieces(Protocol):
 
         After a kill, the next process calls it again.
 
-        Returns: False if the piece is not visible and cannot be made so.
+        Returns:
+            False if the piece is not visible and cannot be made so.
         """
         ...
 

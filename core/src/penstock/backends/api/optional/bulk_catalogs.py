@@ -21,7 +21,7 @@ class DescribesMany(Protocol):
         For planning only: later changes are not visible. Adopting a snapshot drops facts that were
         read without it.
 
-        Parameters:
+        Args:
             relations: need not exist. An error in one is raised when that one is asked for.
         """
         ...
@@ -36,7 +36,7 @@ class Prefetches(DescribesMany, Protocol):
 
         Raises nothing: errors are raised when the facts are asked for.
 
-        Parameters:
+        Args:
             definitions: if tables are created, `partitioning` for their definitions.
         """
         ...

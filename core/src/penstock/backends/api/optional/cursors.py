@@ -62,8 +62,12 @@ class ReadsByColumn(Protocol):
     ) -> CursorNow:
         """Return the current state of the cursor's columns.
 
-        Parameters:
-            max_ahead: seconds by which a time may be ahead of the source's clock; 0 for no limit.
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            columns: the columns of the cursor.
+            max_ahead: seconds by which a time may be ahead of the source's clock; 0 for no
+                limit.
 
         Raises:
             PlanningError: a column does not exist, or its type has no exact order.
@@ -75,8 +79,11 @@ class ReadsByColumn(Protocol):
     ) -> CursorRange:
         """Return the rows to read.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
             since: from the last night; of the same type, with a value.
+            now: the state of the columns in the source.
+            lookback: how far below the last value to read.
             nulls: whether to read rows without a value too.
 
         Raises:
@@ -92,5 +99,13 @@ class ReadsByColumn(Protocol):
         value: Bound,
         key: Sequence[str],
     ) -> str:
-        """Return a row with this value, identified by its key, for people."""
+        """Return a row with this value, identified by its key, for people.
+
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            columns: the columns of the cursor.
+            value: the value of the first of these columns.
+            key: the columns of the key.
+        """
         ...

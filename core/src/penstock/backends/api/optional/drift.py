@@ -39,7 +39,9 @@ class AltersColumns(Protocol):
 
         See `TargetCatalog.defined_columns`.
 
-        Parameters:
+        Args:
+            table: the table.
+            columns: the columns.
             define: returns the definition of the source's table, if it is needed.
 
         Raises:

@@ -20,7 +20,9 @@ class ComputesColumns(Protocol):
     def check_expression(self, relation: Relation, text: str, subject: str) -> None:
         """Check that a text is an expression over one row.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
+            text: the text.
             subject: the option that contains it, for error messages.
 
         Raises:
@@ -32,6 +34,12 @@ class ComputesColumns(Protocol):
     def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
         """Return the expression of a mask.
 
+        Args:
+            relation: the source's table or query.
+            column: the column.
+            mask: the mask.
+            key: the key of `hmac`; None for other masks.
+
         Raises:
             PlanningError: the mask does not support the column's type.
         """
@@ -42,7 +50,8 @@ class ComputesColumns(Protocol):
     ) -> tuple[Column, ...]:
         """Return columns as the source would describe them in a query's result; each may be NULL.
 
-        Parameters:
+        Args:
+            relation: the source's table or query.
             pairs: pairs with expressions.
             in_arrow: whether to add the trait `arrow`.
 
@@ -64,7 +73,8 @@ class DefinesComputed(Protocol):
 
         Some may be left out, and computed ones have their new types.
 
-        Parameters:
+        Args:
+            definition: the definition of the source's table.
             columns: all columns of the result; computed ones have the traits `EXPRESSION` and
                 `DISTINCT`.
         """

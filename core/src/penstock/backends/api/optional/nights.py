@@ -68,7 +68,9 @@ class FindsDeletedRows(Protocol):
     ) -> dict[int, Bucket]:
         """Return the keys of these rows in ``2 ** bits`` buckets; empty ones may be missing.
 
-        Parameters:
+        Args:
+            run: the record of the run.
+            bits: the number of leading bits of a digest that select its bucket.
             within: limits the keys to these; only if the target is a `CountsRanges`.
         """
         ...
@@ -76,7 +78,8 @@ class FindsDeletedRows(Protocol):
     def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
         """Yield the keys of the target's rows that the run's condition selects, in Python's order.
 
-        Parameters:
+        Args:
+            run: the record of the run.
             chosen: the buckets to include; all if None.
         """
         ...
@@ -92,7 +95,8 @@ class FindsDeletedRows(Protocol):
 
         Return False if an earlier call has done it.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
             digests: the digests of the keys.
             check: called with the number of matching rows, before anything is recorded.
             within: as for `buckets_after`.
@@ -138,8 +142,9 @@ class BuildsNights(Protocol):
     def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
         """Plan the load of such a night.
 
-        Parameters:
-            request, merged: the request and plan of the same night if it merged its rows.
+        Args:
+            request: the request and plan of the same night if it merged its rows.
+            merged: the request and plan of the same night if it merged its rows.
             replaces: whether the target has rows.
 
         Raises:
@@ -162,6 +167,13 @@ class GroupsKeys(Protocol):
     ) -> dict[int, Bucket]:
         """Return the keys of the rows that a condition selects, in buckets; empty ones may be
         missing.
+
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            key: the columns of the key.
+            bits: the number of leading bits of a digest that select its bucket.
+            within: the ranges to count in; None for all keys.
         """
         ...
 
@@ -178,5 +190,12 @@ class GroupsKeys(Protocol):
     def chosen_keys(
         self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: Chosen
     ) -> Iterator[KeyDigest]:
-        """Yield some of these keys, in Python's order."""
+        """Yield some of these keys, in Python's order.
+
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            key: the columns of the key.
+            chosen: the buckets of the keys.
+        """
         ...

@@ -74,7 +74,8 @@ class WithScratch(Protocol):
     def scratch(self, url: str, like: TableRef | None) -> Scratch:
         """Connect, and check the requirements. Changes nothing yet.
 
-        Parameters:
+        Args:
+            url: the URL, as the user wrote it.
             like: the table that `make_table` imitates; None if it will not be called.
 
         Raises:

@@ -113,7 +113,9 @@ class AttemptFiles:
     def wait(self, run_id: str, partition_ids: Collection[str], patience: float) -> None:
         """Wait until no attempt of these partitions is active.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
+            partition_ids: the ids of the partitions.
             patience: seconds; 0 for no limit.
 
         Raises:
@@ -123,8 +125,8 @@ class AttemptFiles:
         while partition_ids and self._alive(run_id, partition_ids):
             if deadline is not None and time.monotonic() > deadline:
                 raise TransientError(
-                    f"target: run {run_id}: partitions to copy again are being copied at this "
-                    "moment; expected no attempt under way",
+                    f"target: run {run_id}: partitions to copy again are being copied now; wait "
+                    "until their attempts have ended",
                     Diagnosis(side="target"),
                 )
             time.sleep(POLL)

@@ -25,7 +25,7 @@ class Abandoned(Exception):
 class BulkLoader:
     """A bulk load running in a thread.
 
-    Parameters:
+    Args:
         load: takes the batches, in the thread; returns how many rows the server accepted.
         refused: translates its errors to Penstock's.
     """

@@ -40,7 +40,8 @@ class FileStage:
     def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
         """Check for values that the database would silently change.
 
-        Parameters:
+        Args:
+            batch: the record batch.
             passed: the number of rows before the batch.
 
         Raises:

@@ -67,7 +67,9 @@ def create(folder: str, name: str) -> int:
 def locked(folder: str, name: str, patience: float, busy: Callable[[str], str]) -> int:
     """Lock a file, write this process's id into it, and return its descriptor.
 
-    Parameters:
+    Args:
+        folder: the folder of the file.
+        name: the name of the file.
         patience: seconds to wait for the lock; 0 for no limit.
         busy: returns the error message, given the id of the process that holds the lock.
 

@@ -17,7 +17,7 @@ POLL_SECONDS = 0.2
 class Stalled(Generic[K]):
     """A detector of attempts without progress.
 
-    Parameters:
+    Args:
         grace: seconds without progress before an attempt counts as stalled.
     """
 
@@ -30,7 +30,7 @@ class Stalled(Generic[K]):
 
         Each is returned again after another grace time without progress.
 
-        Parameters:
+        Args:
             signs: values that change as each makes progress.
         """
         now = time.monotonic()
@@ -46,6 +46,11 @@ class Stalled(Generic[K]):
 
 def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> None:
     """Lock an attempt's partition; wait for an older attempt as `await_older` does.
+
+    Args:
+        hooks: the backend's part of the lock.
+        attempt: the attempt.
+        wait: waits until a socket is ready, and raises `StallError`.
 
     Raises:
         TransientError: another process has locked the partition.
@@ -64,7 +69,14 @@ def await_older(
     An older attempt without progress for the grace time belongs to a worker that was stopped or cut
     off, and is ended.
 
-    Returns: anything else that prevents the attempt.
+    Args:
+        begin: begins the attempt, and reports older ones that are in its way.
+        end_older: ends an older attempt, given what stands in its way.
+        attempt: the attempt.
+        wait: waits until a socket is ready, and raises `StallError`.
+
+    Returns:
+        anything else that prevents the attempt.
 
     Raises:
         TransientError: another process has locked the partition.

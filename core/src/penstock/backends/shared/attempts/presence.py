@@ -27,7 +27,7 @@ LEAVE_SECONDS = 2.0
 class Presence:
     """The active runs, as locked files.
 
-    Parameters:
+    Args:
         folder: the folder for the locked files; created when needed, removed when empty.
     """
 
@@ -99,7 +99,7 @@ class Presence:
     def leave(self, run_ids: Collection[str] | None = None) -> None:
         """Leave runs. May be called twice.
 
-        Parameters:
+        Args:
             run_ids: the runs to leave; all by default.
         """
         left = [entry for entry in self._held if run_ids is None or entry[0] in run_ids]
@@ -142,8 +142,8 @@ class Presence:
             LOCK,
             patience,
             lambda holder: (
-                f"target: another process (PID {holder}) keeps {path} locked: expected "
-                f"for a moment, found for {patience:g} s (a process that is stopped?)"
+                f"target: another process (PID {holder}) has kept {path} locked "
+                f"for more than {patience:g} s (is it stopped?)"
             ),
         )
         try:

@@ -50,11 +50,11 @@ def started_over(attempt: Attempt, generation: int | None) -> PenstockError:
     spec = attempt.spec
     if generation is None:
         return PermanentError(
-            f"target: run {spec.run_id} is no longer there", Diagnosis(side="target")
+            f"target: run {spec.run_id} no longer exists", Diagnosis(side="target")
         )
     # The rows were rolled back, and the new generation copies them again.
     return Superseded(
-        f"target: another process has started run {spec.run_id} over: expected generation "
+        f"target: another process has restarted run {spec.run_id}: expected generation "
         f"{spec.generation}, found {generation}",
         Diagnosis(side="target"),
     )
@@ -62,23 +62,23 @@ def started_over(attempt: Attempt, generation: int | None) -> PenstockError:
 
 def loaded_already(series: str, partition_id: str, run_id: str, at: str) -> PermanentError:
     return PermanentError(
-        f"target: partition {partition_id} was loaded already, by run {run_id} at {at}; "
-        f"expected no other run of series {series} to have loaded it, which would double its rows",
+        f"target: partition {partition_id} has already been loaded by run {run_id} at {at}; "
+        f"another run of series {series} would duplicate its rows",
         Diagnosis(side="target"),
     )
 
 
 def already_committed(attempt: Attempt) -> TransientError:
     return TransientError(
-        f"target: partition {attempt.partition.id} was committed by another attempt meanwhile",
+        f"target: partition {attempt.partition.id} has already been committed by another attempt",
         Diagnosis(side="target"),
     )
 
 
 def attempt_ended(attempt: Attempt) -> TransientError:
     return TransientError(
-        f"target: partition {attempt.partition.id}: this attempt made no progress for the grace "
-        "time, and a newer one has taken its place",
+        f"target: partition {attempt.partition.id}: this attempt made no progress within the "
+        "grace time, and a newer one has taken its place",
         Diagnosis(side="target"),
     )
 
@@ -93,8 +93,8 @@ def locked_by_others(attempt: Attempt) -> TransientError:
 
 def record_missing(attempt: Attempt) -> PermanentError:
     return PermanentError(
-        f"target: the commit record of partition {attempt.partition.id} is gone: expected 1, "
-        "found 0",
+        f"target: the commit record of partition {attempt.partition.id} is missing: expected "
+        "1, found 0",
         Diagnosis(side="target"),
     )
 
@@ -103,7 +103,7 @@ def not_replaced(attempt: Attempt, left: int) -> PermanentError:
     partition = attempt.partition
     return PermanentError(
         f"target: {left:,} rows of {attempt.spec.target_table} that partition {partition.id} "
-        f"({partition.extent}) replaces are still there after they were deleted; expected none "
+        f"({partition.extent}) replaces are still there after the deletion; expected none "
         "(does a trigger or rule keep them?)",
         Diagnosis(side="target"),
     )
@@ -113,9 +113,9 @@ def wrongly_selected(attempt: Attempt, rows: int, selected: int) -> PermanentErr
     partition, where = attempt.partition, attempt.spec.where
     condition = f"{partition.extent} and {where}" if where else str(partition.extent)
     return PermanentError(
-        f"target: partition {partition.id}: expected that its condition selects the {rows:,} rows "
-        f"that were loaded, found that it selects {selected:,}: source and target evaluate it "
-        f"differently, so replacing them again would double rows: {condition}",
+        f"target: partition {partition.id}: expected its condition to select the {rows:,} loaded "
+        f"rows, found that it selects {selected:,}: source and target evaluate it differently, so "
+        f"replacing them again would duplicate rows: {condition}",
         Diagnosis(side="target"),
     )
 
@@ -123,13 +123,15 @@ def wrongly_selected(attempt: Attempt, rows: int, selected: int) -> PermanentErr
 def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> PermanentError:
     """Return the error for a NULL in a key.
 
-    Parameters:
+    Args:
+        columns: the columns of the key.
+        rows: the number of rows with a NULL.
         reason: why a NULL cannot be part of a key there.
     """
     because = f", since {reason}" if reason else ""
     return PermanentError(
-        f"--mode upsert: expected a value in {', '.join(columns)} of every row{because}; found "
-        f"{rows:,} rows with a NULL",
+        f"--mode upsert: expected every row to have a value in {', '.join(columns)}{because}; "
+        f"found {rows:,} rows with NULL",
         Diagnosis(side="target"),
     )
 
@@ -137,26 +139,27 @@ def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> Perman
 def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
     """Return the error for a duplicate key.
 
-    Parameters:
+    Args:
+        key: the columns of the key.
         found: the key, and how often it occurs.
         code: the server's error code.
     """
     return PermanentError(
-        f"--mode upsert: expected every key ({', '.join(key)}) once in the rows that are copied; "
-        f"found {found}",
+        f"--mode upsert: expected each key ({', '.join(key)}) once among the copied rows; found "
+        f"{found}",
         Diagnosis(side="target", code=code),
     )
 
 
 OF_ANOTHER_PARTITION = (
-    "another partition may have copied; expected keys that are written alike; cut by the key's own "
-    "column under the target's collation, or copy in one partition (--partitions 1), or have the "
-    "key tell all texts apart"
+    "another partition may have copied; expected equal keys to be spelled alike; cut by the key's "
+    "own column under the target's collation, copy in one partition (--partitions 1), or give the "
+    "key a collation that distinguishes all texts"
 )
 OF_ANOTHER_ROW = (
-    "the source may still have in another row, which was not read; expected keys that are written "
-    "alike; read all rows anew, with --atomic and without --incremental or named partitions, or "
-    "after `penstock watermark reset`; or have the key tell all texts apart"
+    "the source may still have, unread; expected equal keys to be spelled alike; read all rows, "
+    "with --atomic and without --incremental or named partitions, or after `penstock watermark "
+    "reset`; or give the key a collation that distinguishes all texts"
 )
 
 
@@ -168,35 +171,38 @@ def key_respelled(
 ) -> PermanentError:
     """Return the error for rows that are the same to the target, so that chance decides which wins.
 
-    Parameters:
+    Args:
+        key: the columns of the key.
+        mine: a key among the copied rows.
+        theirs: the key of an existing row that the target compares as equal.
         which: where the other row may come from, and what to do.
     """
     found, there = (f"({', '.join(map(str, each))})" for each in (mine, theirs))
     return PermanentError(
-        f"--mode upsert: the target's key ({', '.join(key)}) holds {found}, which is copied, equal "
-        f"to {there}, which is there, and {which}",
+        f"--mode upsert: the target's key ({', '.join(key)}) treats {found}, which is being "
+        f"copied, as equal to {there}, an existing row that {which}",
         Diagnosis(side="target"),
     )
 
 
 def superseded(run_id: str) -> Superseded:
     return Superseded(
-        f"target: another process has replaced the snapshot of run {run_id}, or started the run "
-        "over, at this moment",
+        f"target: another process has just replaced the snapshot of run {run_id}, or restarted the "
+        "run",
         Diagnosis(side="target"),
     )
 
 
 def load_lost(run_id: str) -> LoadLost:
     return LoadLost(
-        f"target: a crash of the server has emptied the unlogged table that run {run_id} loads",
+        f"target: a server crash has emptied the unlogged table that run {run_id} loads",
         Diagnosis(side="target"),
     )
 
 
 def not_committed(run_id: str) -> TransientError:
     return TransientError(
-        f"target: run {run_id} was started over by another process, or partitions of it are being "
-        "copied again: expected every partition committed, found some that are not",
+        f"target: another process has restarted run {run_id}, or is copying partitions of it "
+        "again: expected every partition to be committed, found some that are not",
         Diagnosis(side="target"),
     )

@@ -20,7 +20,8 @@ def halved(
 ) -> tuple[dict[K, T], dict[K, E]]:
     """Return the answer for each key, and the errors of those that fail alone.
 
-    Parameters:
+    Args:
+        keys: the keys, each answered once.
         together: asks about several at once.
         refusal: the exception that one of them may have caused.
         lasting: whether one of them caused it. Other errors are raised at once.
@@ -47,7 +48,8 @@ def bisected(
 ) -> dict[str, T | PenstockError]:
     """Return the outcome for each run, or the error with which it failed alone.
 
-    Parameters:
+    Args:
+        run_ids: the ids of the runs.
         together: handles several runs, or raises and leaves nothing done.
         alone: handles one run.
 

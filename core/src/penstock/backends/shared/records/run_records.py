@@ -39,7 +39,7 @@ _COMMIT = (
 class RunRecords(WatermarkRecords):
     """What a `ControlStore` keeps of runs, whatever they load.
 
-    Parameters:
+    Args:
         commit_columns: columns of commit records that only this backend has.
     """
 

@@ -66,7 +66,13 @@ class SqlRecords(RecordStore):
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
-        """Return the rows of a statement, executed in the transaction if one is open."""
+        """Return the rows of a statement, executed in the transaction if one is open.
+
+        Args:
+            statement: the statement.
+            values: the values of the placeholders.
+            reading: whether the statement returns rows.
+        """
 
     def read_json(self, value: Any) -> Any:
         """Convert a JSON column to Python."""
@@ -88,7 +94,10 @@ class SqlRecords(RecordStore):
     def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
         """Select records.
 
-        Parameters:
+        Args:
+            kind: the kind of the records.
+            where: values that fields of the records must have; a sequence for any of several.
+            columns: the fields to return.
             more: text appended to the condition.
         """
         listed = ", ".join(
@@ -190,10 +199,12 @@ class SqlRecords(RecordStore):
     def insert(self, rows: str, values: Sequence[Any]) -> int:
         """Insert rows whose keys do not exist yet.
 
-        Parameters:
+        Args:
             rows: the text after INSERT.
+            values: the values of the placeholders.
 
-        Returns: how many were inserted.
+        Returns:
+            how many were inserted.
         """
         statement = f"INSERT {rows} ON CONFLICT DO NOTHING RETURNING run_id"
         return len(self.execute(statement, values, reading=False))
@@ -217,7 +228,8 @@ class SqlRecords(RecordStore):
     def set_each(self, kind: Kind, changes: Mapping[str, Row], further: Row | None = None) -> None:
         """Change the records of several runs, each to its own values.
 
-        Parameters:
+        Args:
+            kind: the kind of the records.
             changes: by run; all have the same columns.
             further: further conditions.
         """
@@ -255,7 +267,8 @@ class SqlRecords(RecordStore):
 
         There are several if a tuple is too long for one statement.
 
-        Parameters:
+        Args:
+            where: values that fields of the records must have; a sequence for any of several.
             before: values that precede them in the statement.
         """
         long = next((name for name, value in where.items() if isinstance(value, tuple)), None)

@@ -406,9 +406,7 @@ class StepRecords(RunRecords, ABC):
             if step.with_merge:
                 raise not_committed(run_id)  # the merge comes first, and records it
             if step.id == GONE_STEP:
-                raise PermanentError(
-                    f"run {run_id}: rows that are gone were not looked for; resume it"
-                )
+                raise PermanentError(f"run {run_id} has not looked for deleted rows yet; resume it")
             if step.id == MERGE_STEP:
                 self._merge([run])
             elif step.id == WATERMARK_STEP:
@@ -508,7 +506,8 @@ class StepRecords(RunRecords, ABC):
     def _set_watermark(self, run: RunRow, swap: Step | None = None) -> None:
         """Set the watermark at the end of a load of all rows, in the transaction that records it.
 
-        Parameters:
+        Args:
+            run: the record of the run.
             swap: the step that puts the table in place; None if it is there.
 
         Raises:
@@ -579,7 +578,8 @@ class StepRecords(RunRecords, ABC):
     def note_deleted(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
         """See `FindsDeletedRows`.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
             keep: stores the keys, in the transaction.
         """
 
@@ -595,7 +595,7 @@ class StepRecords(RunRecords, ABC):
     def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[MergeCounts]:
         """Merge the stages of runs into their tables, in the transaction that records it.
 
-        Parameters:
+        Args:
             nights: the runs, each with its commit records; several if `joins` allows it.
         """
         raise NotImplementedError  # its capabilities list no mode that gathers rows

@@ -67,7 +67,7 @@ class WatermarkRecords:
     ) -> list[Watermark]:
         """Take epochs before rows are merged, so that no other night with these names can end.
 
-        Parameters:
+        Args:
             nights: with their runs and commit records.
 
         Raises:
@@ -168,6 +168,6 @@ def _watermark(row: Row) -> Watermark:
     except (Unreadable, TypeError, ValueError) as error:
         raise Unreadable(
             f"target: watermark {row['name']!r} cannot be read: {error}; was it edited? "
-            "`penstock watermark reset` starts anew",
+            "`penstock watermark reset` starts over",
             Diagnosis(side="target"),
         ) from error

@@ -29,7 +29,7 @@ def arrow_type(column: Column) -> pa.DataType:
     assert isinstance(found, pa.DataType)
     if has_empty_struct(found):
         raise PlanningError(
-            f"column {column.name!r} is of type {found}: expected a struct that has fields; leave "
+            f"column {column.name!r} is of type {found}: expected a struct with fields; leave "
             "the column out with --columns"
         )
     return found
@@ -40,8 +40,10 @@ def in_arrow(
 ) -> tuple[Column, ...]:
     """Return columns with the types in which their values travel, as a trait.
 
-    Parameters:
+    Args:
+        columns: the columns.
         types: by the column types that can be copied.
+        side: `source` or `target`, for messages.
 
     Raises:
         PlanningError: a column's type is not among them.
@@ -145,7 +147,7 @@ def value_kinds(columns: Iterable[Column]) -> dict[str, str]:
 class Caster:
     """A caster for the batches of one stream, by column position.
 
-    Parameters:
+    Args:
         subject: the table being copied, for error messages.
     """
 
@@ -247,7 +249,8 @@ def compacted(array: pa.Array) -> pa.Array:
 def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int:
     """Return the index of the first value for which an attempt fails, by bisection.
 
-    Parameters:
+    Args:
+        array: the values.
         attempt: raises a ValueError or a `pyarrow.ArrowException`.
     """
     lower, upper = 0, len(array)
@@ -288,15 +291,18 @@ def too_fine(array: pa.Array, index: int) -> str:
         if getattr(leaf.type, "unit", "") == "ns" and any(
             part % 1000 for part in leaf.view(pa.int64()).to_pylist() if part is not None
         ):
-            return (
-                ", which has nanoseconds; leave them out with --query and a cast to a type of "
-                "whole microseconds"
-            )
+            return ", which has nanoseconds; cast it to a type of whole microseconds in a --query"
     return ""
 
 
 def shown(array: pa.Array, index: int, most: int = 100) -> str:
-    """Return one of the values, for people."""
+    """Return one of the values, for people.
+
+    Args:
+        array: the values.
+        index: the index of the value in its array.
+        most: the most characters to show.
+    """
     if not array[index].is_valid:
         return "NULL"
     text = values.value(_written(array[index]))
@@ -325,7 +331,7 @@ def _written(value: pa.Scalar) -> str:
         try:
             return repr(held.decode())
         except UnicodeDecodeError:
-            return f"{held!r}, which is no UTF-8"
+            return f"{held!r}, which is not UTF-8"
     found = value.as_py()
     return repr(found) if isinstance(found, bytes) else str(found)
 

@@ -43,6 +43,7 @@ class BatchReader(ABC):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the partition's batches, in the thread.
 
-        Parameters:
+        Args:
+            partition: the partition.
             stopped: whether they are no longer needed.
         """

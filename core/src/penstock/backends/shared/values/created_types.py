@@ -41,8 +41,9 @@ class CreatedTypes:
     ) -> dict[str, str]:
         """Return, by name, the types of columns created like another system's.
 
-        Parameters:
+        Args:
             columns: with the trait `arrow`.
+            definition: the definition of the source's table.
             asked: columns whose types the user specified, which are left out.
 
         Raises:
@@ -52,9 +53,9 @@ class CreatedTypes:
         arrays = [column.name for column in left if is_list(arrow_type(column))]
         if arrays and definition.arrays != "json":
             raise PlanningError(
-                f"target: {self.database} has no arrays, as {', '.join(arrays)} of the source "
-                f"{'are' if len(arrays) > 1 else 'is'}; expected --arrays json, which writes them "
-                "as JSON, or --columns without them"
+                f"target: {self.database} has no arrays, but the source has in "
+                f"{', '.join(arrays)}; use --arrays json to write them as JSON, or --columns "
+                "without them"
             )
         return {
             column.name: self.json
@@ -66,7 +67,8 @@ class CreatedTypes:
     def of(self, kind: pa.DataType, name: str) -> str:
         """Return the type for an Arrow type.
 
-        Parameters:
+        Args:
+            kind: the Arrow type.
             name: the column's name, for error messages.
 
         Raises:
@@ -111,7 +113,8 @@ class CreatedTypes:
 def with_units(name: str, fractions: Mapping[str, str]) -> dict[str, str]:
     """Return types of times, by unit.
 
-    Parameters:
+    Args:
+        name: the name of the type, with `{}` for its digits.
         fractions: the suffix of the name for each unit's number of decimals.
     """
     return {unit: name + fraction for unit, fraction in fractions.items()}
@@ -120,8 +123,10 @@ def with_units(name: str, fractions: Mapping[str, str]) -> dict[str, str]:
 def check_type(of: re.Pattern[str], name: str, asked: str) -> None:
     """Check a type that the user specified.
 
-    Parameters:
+    Args:
         of: the pattern of the database's types, since the type becomes part of our statement.
+        name: the name of the column.
+        asked: the type that the user wrote.
 
     Raises:
         UsageError: the text is not a type.

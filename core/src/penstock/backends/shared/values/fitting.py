@@ -101,7 +101,7 @@ def fit_types(mine: pa.DataType, theirs: pa.DataType) -> Fit:
         case ("uuid", "text"):
             return Fit(canonical="uuid")
         case ("text", "bytes") | ("bytes", "text"):
-            return Fit(reason="bytes are no text: expected one or the other on both sides")
+            return Fit(reason="bytes are not text: expected one or the other on both sides")
         case ("text", _) if b and not b.startswith("list:"):
             return Fit(warning=losses.NO_VALUE)
         case (_, "text") if a and not a.startswith("list:"):
@@ -116,7 +116,7 @@ def _fit_nested(mine: pa.DataType, theirs: pa.DataType) -> Fit:
         return Fit(inner.reason, warning=inner.warning, lossy=inner.lossy, canonical=kind)
     if pt.is_struct(mine) and pt.is_struct(theirs):
         if [f.name for f in mine] != [f.name for f in theirs]:
-            return Fit(reason="the structures have other fields")
+            return Fit(reason="the structs have different fields")
         return _together(
             [fit_types(x.type, y.type) for x, y in zip(mine, theirs, strict=True)],
         )

@@ -21,7 +21,7 @@ def growing(
 ) -> Iterator[pa.RecordBatch]:
     """Yield all rows; the first batch comes even if it has none.
 
-    Parameters:
+    Args:
         fetch: returns the next rows, as many as requested; fewer at the end.
         most: the maximum number of rows per batch.
         size: bytes per batch, if its rows are like those of the previous one.

@@ -28,7 +28,8 @@ def check_values(
 ) -> None:
     """Check a batch for values that its columns would change.
 
-    Parameters:
+    Args:
+        batch: the record batch.
         guards: the guards of each column, in the batch's order.
         subject: the table being copied, for error messages.
         passed: the number of rows before this batch.
@@ -62,29 +63,36 @@ def octets(most: int, type_: object) -> ValueGuard:
 def all_octets(count: int, type_: object) -> ValueGuard:
     """Return a guard against binary values whose length differs from their fixed-length type."""
     return ValueGuard(
-        f"{count} bytes, as {type_} has them",
+        f"{count} bytes, the length of {type_}",
         lambda array: pc.not_equal(pc.binary_length(array), count),
     )
 
 
 def days(first: date, last: date, type_: object) -> ValueGuard:
-    """Return a guard against times outside the range of days of their type."""
+    """Return a guard against times outside the range of days of their type.
+
+    Args:
+        first: the first day of the type.
+        last: the last day of the type.
+        type_: the type, as the session describes it.
+    """
 
     def outside(array: pa.Array) -> pa.Array:
         found = array.cast(pa.date32(), safe=False)  # without the time of day
         return pc.or_(pc.less(found, first), pc.greater(found, last))
 
-    return ValueGuard(f"a day from {first} to {last}, as {type_} has them", outside)
+    return ValueGuard(f"a day from {first} to {last}, the range of {type_}", outside)
 
 
 def steps(step: int, type_: object) -> ValueGuard:
     """Return a guard against times between two values of their type.
 
-    Parameters:
+    Args:
         step: microseconds between two values.
+        type_: the type, as the session describes it.
     """
     return ValueGuard(
-        f"a time without more digits than {type_} has",
+        f"a time with no more digits than {type_} has",
         lambda array: remains(array.cast(pa.int64()), step),
     )
 

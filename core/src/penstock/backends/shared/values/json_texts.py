@@ -13,7 +13,7 @@ import pyarrow as pa
 def json_texts(array: pa.Array) -> pa.Array:
     """Return the values of an array as JSON; NULL for NULL.
 
-    Parameters:
+    Args:
         array: lists, structs or maps; a map becomes an object.
     """
     return pa.array(

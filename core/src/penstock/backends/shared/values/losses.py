@@ -5,9 +5,9 @@ from __future__ import annotations
 COMPUTED = "the target computes this column"
 DIGITS = "digits beyond the precision of the target are rounded away"
 DAY = "the time of day is dropped"
-UTC = "the time zone is taken to be UTC"
+UTC = "the time zone is assumed to be UTC"
 NO_VALUE = "texts that the target's type cannot represent are rejected"
-NO_FIT = "values of the one type have no form in the other"
+NO_FIT = "values of one type have no form in the other"
 NOT_UTF8 = "bytes that are not UTF-8 are rejected"
 OUT_OF_RANGE = "numbers out of the target's range are rejected"
 JSON = "white space, key order and repeated keys are lost"
@@ -19,7 +19,7 @@ FRACTIONS = "numbers that are out of range or have a fraction are rejected"
 def longer(scale: int) -> str:
     """Return the message for values with more decimals.
 
-    Parameters:
+    Args:
         scale: the target's decimal places.
     """
     return f"numbers with more than {scale} decimal places are rejected"
@@ -28,7 +28,7 @@ def longer(scale: int) -> str:
 def finer(unit: str) -> str:
     """Return the message for times with a finer unit.
 
-    Parameters:
+    Args:
         unit: the target's unit of time: `s`, `ms` or `us`.
     """
     name = {"s": "second", "ms": "millisecond", "us": "microsecond"}[unit]
@@ -38,7 +38,7 @@ def finer(unit: str) -> str:
 def beyond(bits: int) -> str:
     """Return the message for whole numbers beyond a float's precision.
 
-    Parameters:
+    Args:
         bits: the number of bits that the target, a float, holds exactly.
     """
     return f"whole numbers beyond {bits} bits are rejected"

@@ -19,7 +19,7 @@ class PromisedTypes(Generic[T]):
     """A stream's batches. They may have one column more than `names`, which is 1 in rows with a
     time finer than a microsecond.
 
-    Parameters:
+    Args:
         types: the server's types.
         table: the promised type for each.
         subject: the table or query, for error messages.

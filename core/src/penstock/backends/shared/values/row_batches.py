@@ -23,7 +23,7 @@ _PYTHON: Mapping[pa.DataType, tuple[type, ...]] = {
 class RowBatches:
     """A converter from rows to record batches.
 
-    Parameters:
+    Args:
         schema: the schema of the batches.
         subject: the table or query being read, for error messages.
         converted: by column type, functions that convert a driver's value to one that Arrow
@@ -78,7 +78,8 @@ class RowBatches:
 def rows_of(batch: pa.RecordBatch, texts: Sequence[pa.DataType] = ()) -> list[Row]:
     """Return the rows of a batch.
 
-    Parameters:
+    Args:
+        batch: the record batch.
         texts: types whose values a driver takes as texts.
     """
     columns = [array.cast(pa.string()) if array.type in texts else array for array in batch.columns]

@@ -16,7 +16,7 @@ COMPRESSION = "zstd"
 class RowGroups:
     """A gatherer of rows for row groups.
 
-    Parameters:
+    Args:
         rows: the maximum number per group.
     """
 

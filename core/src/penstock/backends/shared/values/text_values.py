@@ -17,7 +17,7 @@ _ADVICE = "leave such rows out with --where, or cast the column to text in a --q
 class Refused(Exception):
     """Arrow cannot hold a value.
 
-    Parameters:
+    Args:
         index: the index of the value in its array.
         found: the value, as the server writes it.
     """
@@ -32,8 +32,10 @@ class Refused(Exception):
     ) -> PermanentError:
         """Return the error for this value.
 
-        Parameters:
+        Args:
             subject: the table or query being read.
+            column: the column.
+            wanted: the Arrow type that the value does not fit into.
             passed: the number of rows before the array.
             advice: further advice, which precedes the general one.
         """
@@ -49,7 +51,7 @@ class Refused(Exception):
 def checked(texts: pa.Array, read: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """Convert texts, and find the value that fails.
 
-    Parameters:
+    Args:
         texts: of type binary.
         read: converts them. Raises a ValueError or a `pyarrow.ArrowException`.
 

@@ -33,7 +33,7 @@ T = TypeVar("T", bound=NamedType)
 class TypeLine(Generic[T]):
     """The facts about one type.
 
-    Parameters:
+    Args:
         arrow: the type in which values travel; None if they do not.
         tag: the tag of bounds; the type's name if empty.
         kind: as in `ColumnType`.
@@ -52,7 +52,7 @@ class TypeLine(Generic[T]):
 class TypeTable(Generic[T]):
     """The table of a database's types.
 
-    Parameters:
+    Args:
         lines: by the names of types.
         other: the line for all other types.
         finer: returns a condition, given a value and its type, for times finer than a microsecond,
@@ -100,13 +100,13 @@ class TypeTable(Generic[T]):
         """Return a column with the type of its values in record batches, as a trait.
 
         Raises:
-            PlanningError: values of the type do not travel.
+            PlanningError: values of the type cannot be copied.
         """
         kind = self.arrow_type(type_)
         if kind is None:
             raise PlanningError(
-                f"column {column.name}: values of type {column.type} do not travel; leave the "
-                "column out with --columns, or write it as text with --query"
+                f"column {column.name}: values of type {column.type} cannot be copied; leave the "
+                "column out with --columns, or cast it to text in a --query"
             )
         return replace(column, traits={**column.traits, TRAIT: kind})
 
@@ -119,8 +119,9 @@ class TypeTable(Generic[T]):
     def asked(self, name: str, written: str) -> str:
         """Return a type that the user specified, for a statement.
 
-        Parameters:
+        Args:
             name: the column's name.
+            written: the type that the user wrote.
 
         Raises:
             UsageError: the text is not a type.

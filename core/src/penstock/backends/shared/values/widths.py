@@ -40,7 +40,7 @@ class Width:
 class Sized:
     """A type whose arguments are its sizes.
 
-    Parameters:
+    Args:
         sizes: the default sizes.
         factor: by which arguments are multiplied.
     """
@@ -68,7 +68,7 @@ def whole(bits: int, *, signed: bool = True) -> Sized:
 def width_of(text: str, types: Mapping[str, Sized]) -> Width | None:
     """Return the width of a type; None if unknown.
 
-    Parameters:
+    Args:
         text: in the database's spelling.
         types: by lower-case name without parentheses.
     """

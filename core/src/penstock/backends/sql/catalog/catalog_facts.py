@@ -47,8 +47,9 @@ class CatalogFacts:
     ) -> T:
         """Return a fact about a table.
 
-        Parameters:
+        Args:
             what: the kind of fact, as a key.
+            table: the table.
             ask: answers for each of several tables.
 
         Raises:
@@ -89,7 +90,13 @@ class TableQuery:
     def statement(
         self, placeholder: Callable[[int], str], catalog: str, tables: Sequence[TableRef]
     ) -> tuple[str, list[str]]:
-        """Return the query and its values. The rows begin with the table's schema and name."""
+        """Return the query and its values. The rows begin with the table's schema and name.
+
+        Args:
+            placeholder: returns the placeholder of a value, by its place from 1.
+            catalog: the name of the database.
+            tables: the tables.
+        """
         values: list[str] = []
 
         def place(value: str) -> str:

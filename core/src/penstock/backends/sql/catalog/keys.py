@@ -20,7 +20,7 @@ MOST_BOUNDS = 4000
 # Comparisons of two bounds per statement: some servers limit the width of rows.
 MOST_TESTS = 1000
 NOTHING = "nothing: the source has no statistics on it, and it cannot be sampled"
-SPAN = "the key's least and greatest value"
+SPAN = "the key's minimum and maximum"
 
 
 def tiles(
@@ -29,6 +29,14 @@ def tiles(
     """Return weighted keys, each starting a tile of about as many rows, and the share of NULLs.
 
     Equal keys are never separated: a bound's weight extends to the next bound.
+
+    Args:
+        session: the session with the database.
+        rows: the item of FROM with the table's rows.
+        key: the key.
+        tag: the type of the value, as in `Bound`.
+        where: the condition of `--where`; None for all rows.
+        count: the number of parts to aim for.
     """
     dialect = session.dialect
     found = session.fetch(
@@ -116,7 +124,7 @@ def check_windows(interval: str, count: int, limit: int, first: str, last: str) 
     if count > limit:
         raise PlanningError(
             f"--interval {interval!r}: more than {limit:,} windows from {first} to {last}; "
-            "expected a wider interval"
+            "use a wider interval"
         )
 
 
@@ -125,8 +133,14 @@ def distinct(
 ) -> tuple[Bound, ...]:
     """Return the distinct non-NULL values of a query's single column, in the key's order.
 
-    Parameters:
+    Args:
+        session: the session with the source.
+        key: the key.
+        listed: the query for the values.
+        tag: the type of the value, as in `Bound`.
         type_: the key's type, to which the values are cast.
+        limit: the most values to return; more are an error.
+        subject: the subject of error messages.
 
     Raises:
         PlanningError: there are more values than the limit, or a value cannot be written in a

@@ -59,6 +59,11 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
 def check_is_table(session: Session, table: TableRef, needs: str) -> None:
     """Check that a relation is a table.
 
+    Args:
+        session: the session with the database.
+        table: the table.
+        needs: the option that needs it, for messages.
+
     Raises:
         PlanningError: it is a view.
     """
@@ -76,7 +81,13 @@ def find_relation(session: Session, name: str) -> TableRef | None:
 def matching(
     known: Sequence[TableRef], include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[TableRef, ...]:
-    """Return tables whose ``schema.name`` matches an included pattern and no excluded one."""
+    """Return tables whose ``schema.name`` matches an included pattern and no excluded one.
+
+    Args:
+        known: the tables to choose from.
+        include: patterns of tables to include; empty for all.
+        exclude: patterns of tables to leave out.
+    """
 
     def is_one(table: TableRef, patterns: Sequence[str]) -> bool:
         return any(fnmatchcase(f"{table.schema}.{table.name}", pattern) for pattern in patterns)
@@ -85,12 +96,18 @@ def matching(
 
 
 def no_such(table: TableRef, known: Collection[TableRef], side: str) -> PlanningError:
-    """Return an error that names existing tables, those with similar names first."""
+    """Return an error that names existing tables, those with similar names first.
+
+    Args:
+        table: the table that does not exist.
+        known: the existing tables.
+        side: `source` or `target`, for messages.
+    """
     names = [str(ref) for ref in known]
     near = get_close_matches(str(table), names, 3, 0.6) or [
         str(ref) for ref in known if ref.name == table.name
     ]
-    found = f"; near names: {', '.join(near)}" if near else ""
+    found = f"; similar names: {', '.join(near)}" if near else ""
     if not near and names:
         found = f"; there are {', '.join(names[:5])}" + (" and more" if len(names) > 5 else "")
     return PlanningError(f"{side}: expected table {table}, found no such table{found}")

@@ -53,7 +53,8 @@ def find_key(keys: Sequence[K], columns: Sequence[str]) -> K | None:
 def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
     """Return the key that the user named, the primary key, or the only key.
 
-    Parameters:
+    Args:
+        request: the request for the load.
         keys: all keys of the table, the primary key first.
         wanted: the requirement for the key, for messages; ``{}`` stands for the table.
 

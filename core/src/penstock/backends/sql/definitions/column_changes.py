@@ -25,10 +25,11 @@ def needed_changes(
 
     The cost of a change that rewrites the table is a single word.
 
-    Parameters:
+    Args:
+        followed: the columns that the target's table should follow.
         width: returns the width of a type.
-        text: returns a column's definition for a statement, given the current column, its new type
-            and whether it will allow NULL.
+        text: returns a column's definition for a statement, given the current column, its new
+            type and whether it will allow NULL.
         rewrites: whether widening one type to another rewrites the table.
     """
     called = dict(followed.renamed)
@@ -81,7 +82,13 @@ def change_step(table: TableRef, change: ColumnChange) -> Step:
 def stage_script(
     dialect: CatalogDialect, stage: TableRef, changes: Sequence[ColumnChange]
 ) -> list[str]:
-    """Return the same changes for a table with the same columns but without constraints."""
+    """Return the same changes for a table with the same columns but without constraints.
+
+    Args:
+        dialect: the dialect of the statement.
+        stage: the table with the staged rows.
+        changes: the changes to the target's columns.
+    """
     return [
         dialect.column_changed(
             stage,
@@ -95,7 +102,8 @@ def stage_script(
 def is_made(change: ColumnChange, there: Mapping[str, Column]) -> bool:
     """Whether a change has been made.
 
-    Parameters:
+    Args:
+        change: the change.
         there: the table's columns, by name.
     """
     column = there.get(change.column)
@@ -114,6 +122,12 @@ def check_followed(
     session: Session, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
 ) -> None:
     """Check the table's columns before the merge.
+
+    Args:
+        session: the session with the database.
+        table: the table.
+        stage: the table with the staged rows.
+        pairs: the copied columns.
 
     Raises:
         TargetChanged: they differ from those that the stage was created for.

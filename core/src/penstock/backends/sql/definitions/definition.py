@@ -64,8 +64,10 @@ def definition_of(
 ) -> TableDefinition:
     """Return the definition of a table.
 
-    Parameters:
+    Args:
         dialect: the dialect of the types and statements.
+        columns: the columns.
+        model: the model of the table.
         omitted: what a table of the same system is created without, besides keys.
         others: objects that have no form in other systems.
     """
@@ -84,7 +86,8 @@ def plain_model(
 ) -> TableModel:
     """Return a model of columns and keys alone.
 
-    Parameters:
+    Args:
+        columns: the columns.
         keys: each a kind from `KEYS`, and its columns.
     """
     return TableModel(
@@ -102,7 +105,10 @@ def omitted_of_clone(
 ) -> tuple[NotCopied, ...]:
     """Return the parts of a table that are not created in a target of the same system.
 
-    Parameters:
+    Args:
+        definition: the definition of the source's table.
+        source: the source's table or query.
+        target: the target's table.
         made: the keys that are created.
     """
     own = from_json(tuple[NotCopied, ...], definition.content["left"])
@@ -120,7 +126,14 @@ def omitted_parts(
     target: TableRef,
     made: Collection[KeyModel],
 ) -> Iterator[NotCopied]:
-    """Yield the keys and attached objects of another system's table that are not created."""
+    """Yield the keys and attached objects of another system's table that are not created.
+
+    Args:
+        dialect: the dialect of the statement.
+        definition: the definition of the source's table.
+        target: the target's table.
+        made: the keys that are created.
+    """
     for key in definition.model.keys:
         if key not in made:
             made_later = dialect.key_statement(target, key.columns, primary=key.primary)
@@ -135,7 +148,9 @@ def listed_columns(
 ) -> list[str]:
     """Return the column list of a CREATE TABLE.
 
-    Parameters:
+    Args:
+        dialect: the dialect of the statement.
+        columns: the columns.
         more: as in `TableExtras.columns`.
     """
     found = []
@@ -155,7 +170,11 @@ def create_steps(
 ) -> list[Step]:
     """Return the steps that create a table.
 
-    Parameters:
+    Args:
+        dialect: the dialect of the statement.
+        table: the table.
+        columns: the columns.
+        extras: the keys and options of the new table.
         fresh: first drop a table of the same name; otherwise keep it.
     """
     name = dialect.table(table)

@@ -45,8 +45,10 @@ _DIGITS = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
 def written_default(node: Node, kind: str, dialect: Dialect) -> str | None:
     """Return a column's default, in parentheses if required; None if the column cannot have it.
 
-    Parameters:
+    Args:
+        node: the expression.
         kind: what the column holds.
+        dialect: the dialect of the statement.
     """
     try:
         if node[0] == "call":
@@ -77,8 +79,10 @@ def _moment(function: str, kind: str, dialect: Dialect) -> str | None:
 def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
     """Return a check of a row; None if its meaning would differ.
 
-    Parameters:
+    Args:
+        node: the expression.
         kinds: what the table's columns hold; columns not listed cannot be checked.
+        dialect: the dialect of the statement.
     """
     try:
         return _Writer(kinds, dialect).test(node)
@@ -89,9 +93,11 @@ def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str
 def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
     """Return the expression that computes a column; None if its values could differ.
 
-    Parameters:
+    Args:
+        node: the expression.
         kind: what the column holds.
         kinds: what the columns it is computed from hold.
+        dialect: the dialect of the statement.
     """
     try:
         text, found = _Writer(kinds, dialect, exact=True).value(node)
@@ -105,7 +111,7 @@ def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dial
 class _Writer:
     """A writer of one expression.
 
-    Parameters:
+    Args:
         exact: exclude everything that depends on a collation, such as the case of texts.
     """
 

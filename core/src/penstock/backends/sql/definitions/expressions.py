@@ -115,8 +115,10 @@ STANDARD = Style()
 def read(text: str, columns: Collection[str] = (), style: Style = STANDARD) -> Node | None:
     """Return the tree of a text; None if it is not supported.
 
-    Parameters:
+    Args:
+        text: the text of the expression, as the catalog returns it.
         columns: the names of the columns that it may contain.
+        style: the notation of the source's dialect.
     """
     try:
         return _Reader(text, columns, style).whole()
@@ -386,7 +388,9 @@ def _negative(node: Node) -> Node:
 def _cast(node: Node, type_: str, limits: Sequence[Node]) -> Node:
     """Accept a cast that changes nothing, or a known one.
 
-    Parameters:
+    Args:
+        node: the expression.
+        type_: the type to cast to.
         limits: the length or digits in the cast.
     """
     name = type_.rpartition(" . ")[2]

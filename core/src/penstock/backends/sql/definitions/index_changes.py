@@ -62,7 +62,7 @@ class IndexChange:
     def is_done(self, there: Mapping[str, str]) -> bool:
         """Whether the change has been made.
 
-        Parameters:
+        Args:
             there: all indexes of the table, by name.
         """
         if not self.makes:
@@ -75,7 +75,7 @@ class IndexChange:
     def remaining(self, there: Mapping[str, str]) -> IndexChange:
         """Return the part of the change that remains to be made.
 
-        Parameters:
+        Args:
             there: as for `is_done`.
 
         Raises:
@@ -88,9 +88,9 @@ class IndexChange:
         }
         for name, other in others.items():
             advice = (
-                "drop that one, or give it another name, and resume"
+                "drop or rename that one, and resume"
                 if self.makes
-                else "somebody has changed it since the run was planned; start a new run"
+                else "it has changed since the run was planned; start a new run"
             )
             raise PermanentError(
                 f"target: index {name} of {self.table}: expected {self.indexes[name]}, found "

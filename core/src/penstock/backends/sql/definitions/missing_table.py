@@ -33,21 +33,22 @@ def check_no_changes(request: LoadRequest) -> None:
     ):
         if asked:
             raise PlanningError(
-                f"{flag}: {request.target} is not there, and --mode {request.mode} makes it with "
-                f"its indexes, for others that may load it too; expected --mode recreate {flag}, "
-                f"or no {flag.split()[0]}"
+                f"{flag}: {request.target} does not exist, and --mode {request.mode} creates it "
+                f"with its indexes, since other runs may load it too; use --mode recreate {flag}, "
+                f"or leave out {flag.split()[0]}"
             )
 
 
 def make_step(table: TableRef, statements: Sequence[str], columns: Sequence[Column]) -> Step:
     """Return the step that creates a table.
 
-    Parameters:
+    Args:
+        table: the table.
         statements: create and complete the table.
         columns: as planned.
     """
     planned = {column.name: str(column.traits[TYPE]) for column in columns}
-    name = f"create {table}, where it is not there"
+    name = f"create {table} if it does not exist"
     return Step(MAKE, name, ";\n".join(statements), done=json.dumps(planned))
 
 
@@ -55,6 +56,11 @@ def make(session: Session, step: Step, table: TableRef) -> None:
     """Do such a step.
 
     Either no other run does one at the same time, or the server creates only one table of a name.
+
+    Args:
+        session: the session with the database.
+        step: the step.
+        table: the table.
 
     Raises:
         TargetChanged: the table was created by others since the run was planned, with other
@@ -64,9 +70,7 @@ def make(session: Session, step: Step, table: TableRef) -> None:
         session.run(step.statement)
     planned: dict[str, str] = json.loads(step.done)
     listed = ", ".join(map(session.dialect.ident, planned))
-    changed = (
-        f"target: {table} was made by somebody else since the run was planned, with other columns: "
-    )
+    changed = f"target: {table} was created with other columns after the run was planned: "
     try:
         described = session.describe(f"SELECT {listed} FROM {session.table(table)}", f"{table}")
     except PlanningError as error:

@@ -8,7 +8,9 @@ def end_of_level(text: str, start: int, ends: str, escaping: str = "'") -> int:
 
     Parentheses count from the start index. Without such a character, return the length of the text.
 
-    Parameters:
+    Args:
+        text: the text.
+        start: the index at which to begin.
         ends: the characters to find.
         escaping: the quotes inside which a backslash escapes.
     """

@@ -70,9 +70,14 @@ class Clause:
         """Return the step that creates it after the load.
 
         If the server rejects it, the run finishes without it, and reports that.
+
+        Args:
+            kind: what it is, such as `index`, for people.
+            table: the table.
+            rank: the place among the steps after the load.
         """
         statement = self.omitted.remedy.removesuffix(";")
-        what = f"make {kind} {self.name} of {table}"
+        what = f"create {kind} {self.name} of {table}"
         return Step(f"{kind} {self.name}", what, statement, True, rank, instead=self.omitted)
 
 
@@ -118,7 +123,7 @@ class Rendered:
 class Rendering:
     """The rendering of one model.
 
-    Parameters:
+    Args:
         dialect: the target's dialect.
         source: the table described by the model.
         table: the table to create.
@@ -395,9 +400,12 @@ class Rendering:
     def _called(self, name: str, text: str, found: Rendered, *, alone: bool = False) -> str:
         """Return a name that the target accepts.
 
-        Parameters:
-            alone: it is a constraint's name, which in some databases belongs to its table, and then
-                need not contain the table's name.
+        Args:
+            name: the name in the source.
+            text: the text that identifies the object, for a digest.
+            found: the rendered table, for warnings.
+            alone: it is a constraint's name, which in some databases belongs to its table, and
+                then need not contain the table's name.
         """
         alone = self.own or (alone and self.dialect.constraints_by_table)
         word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
@@ -406,7 +414,8 @@ class Rendering:
         called = shortened(name, self.dialect.longest_name, text)
         if called != name:
             found.warnings.append(
-                f"{name} is called {called}: names have at most {self.dialect.longest_name} bytes"
+                f"{name} is shortened to {called}: names have at most {self.dialect.longest_name} "
+                "bytes"
             )
         return called
 
@@ -416,7 +425,9 @@ def referring(
 ) -> tuple[str, list[NotCopied]]:
     """Return a foreign key from FOREIGN KEY on, and the parts that the database does not support.
 
-    Parameters:
+    Args:
+        dialect: the dialect of the statement.
+        foreign_key: the foreign key, as the source has it.
         target: the table to reference.
     """
     listed = ", ".join(map(dialect.ident, foreign_key.columns))
@@ -452,8 +463,10 @@ def computed_columns(
 ) -> dict[str, str]:
     """Return columns that the target can compute as the source does, and their expressions.
 
-    Parameters:
+    Args:
+        model: the model of the table.
         kinds: what the columns of the target's table hold, see `expressions`.
+        dialect: the dialect of the statement.
     """
     if not dialect.generated("1"):
         return {}
@@ -475,7 +488,9 @@ def computed_columns(
 def shortened(name: str, most: int, text: str = "") -> str:
     """Shorten a name to a maximum number of bytes: its beginning, and a digest of the rest.
 
-    Parameters:
+    Args:
+        name: the name.
+        most: the maximum number of bytes.
         text: distinguishes it from other names with the same beginning.
     """
     if len(name.encode()) <= most:
@@ -489,7 +504,9 @@ def steps_of(
 ) -> Iterator[Step]:
     """Yield the steps that create checks and indexes after the load.
 
-    Parameters:
+    Args:
+        rendered: the table in the target's dialect.
+        table: the table.
         first: the rank of the first step. Each has its own rank, because they lock the table.
         with_table: whether checks were created with the table.
     """

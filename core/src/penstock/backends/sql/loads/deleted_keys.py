@@ -19,7 +19,7 @@ from penstock.spec.copy_spec import CopySpec
 DIGESTS = "penstock_digests"
 # Rows per INSERT.
 MOST = 5_000
-SUBJECT = "keys that are gone"
+SUBJECT = "deleted keys"
 
 
 class TargetKeys:

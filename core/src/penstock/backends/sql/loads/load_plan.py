@@ -44,7 +44,7 @@ class TargetTables:
     """What the plan asks of existing tables. Without overrides, no mode creates a table or finds
     rows by keys.
 
-    Parameters:
+    Args:
         definitions: the `TableDefinition.dialect` whose types and statements are the target's own.
     """
 
@@ -65,7 +65,10 @@ class TargetTables:
     ) -> None:
         """Raise `PlanningError` if an option needs to replace a table that cannot be replaced.
 
-        Parameters:
+        Args:
+            session: the session with the database.
+            table: the table.
+            needs: the option that needs it, for messages.
             remade: tables whose links to it are removed.
         """
         return
@@ -75,7 +78,8 @@ class TargetTables:
     ) -> TableExtras:
         """Return the parts of the new table besides its columns.
 
-        Parameters:
+        Args:
+            session: the session with the database.
             request: a request with a definition.
             columns: the columns it is created with.
         """
@@ -92,7 +96,7 @@ class TargetTables:
         }
         refused = self.refused(session, columns, list(keys), alike=alike)
         made = {clause: key for clause, key in keys.items() if clause not in refused}
-        warnings = [f"{clause} is not made: {why}" for clause, why in refused.items()]
+        warnings = [f"{clause} is not created: {why}" for clause, why in refused.items()]
         found = TableExtras(tuple(made), keys=tuple(made.values()), warnings=tuple(warnings))
         if self.is_native(session, definition):
             omitted = omitted_of_clone(definition, request.source, request.target, made.values())
@@ -126,7 +130,9 @@ class TargetTables:
     ) -> Sequence[Column]:
         """Return the columns of a table like another system's, some of them computed.
 
-        Parameters:
+        Args:
+            definition: the definition of the source's table.
+            columns: the columns to create.
             asked: the columns that keep a type that the user specified.
         """
         return columns
@@ -140,8 +146,11 @@ class TargetTables:
     ) -> TableExtras:
         """Return the parts of another system's table that are created, with its keys.
 
-        Parameters:
+        Args:
+            session: the session with the database.
+            request: the request for the load.
             found: the keys alone.
+            rendered: the source's table in the target's dialect.
         """
         dialect, table = session.dialect, request.target
         steps = tuple(steps_of(rendered, table, with_table=dialect.checks_with_table))
@@ -189,8 +198,12 @@ class TargetTables:
     ) -> Mapping[str, str]:
         """Return the keys that a table with such columns cannot have, each with the reason.
 
-        Parameters:
-            alike: whether the source is of the same system, which compares texts in the same way.
+        Args:
+            session: the session with the database.
+            columns: the columns of the table.
+            clauses: the keys, as clauses of CREATE TABLE.
+            alike: whether the source is of the same system, which compares texts in the same
+                way.
         """
         return {}
 
@@ -204,7 +217,9 @@ class TargetTables:
     ) -> UnLinks:
         """Return steps that drop foreign keys to a table, and steps that restore those not remade.
 
-        Parameters:
+        Args:
+            session: the session with the database.
+            table: the table.
             remade: the tables whose foreign keys they are.
             own: include the table's foreign keys to itself.
         """
@@ -232,6 +247,11 @@ class TargetTables:
 
         Also returns the statements for parts whose names cannot exist twice, to run after the
         exchange.
+
+        Args:
+            session: the session with the database.
+            table: the table.
+            beside: the table whose place the new one will take.
         """
         raise NotImplementedError  # there is no mode swap
 
@@ -258,7 +278,10 @@ def plan_load(
 ) -> LoadPlan:
     """Plan the load of one table.
 
-    Parameters:
+    Args:
+        session: the session with the database.
+        tables: the backend's part of planning a load.
+        request: the request for the load.
         columns: the target's columns, existing or to be created.
         schema: as in `LoadPlan`.
 
@@ -345,8 +368,8 @@ def changed_columns(request: LoadRequest) -> list[Step]:
 
     if request.mode.builds_beside:
         raise PlanningError(
-            f"--on-drift: --mode {request.mode} makes a table like {request.target} as it is; use "
-            "--mode recreate, or alter the table first: "
+            f"--on-drift: --mode {request.mode} creates a table like {request.target} as it is; "
+            "use --mode recreate, or alter the table first: "
             + "; ".join(each.statement for each in request.changes)
         )
     return [change_step(request.target, each) for each in request.changes]

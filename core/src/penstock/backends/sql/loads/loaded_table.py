@@ -153,7 +153,7 @@ class _Run:
 class LoadedTable:
     """A table within a transaction.
 
-    Parameters:
+    Args:
         records: records with an open session.
     """
 
@@ -196,7 +196,9 @@ class LoadedTable:
     def check(self, run_id: str, mode: Mode, *, thoroughly: bool = False) -> None:
         """Check that the run's rows are in the table.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
+            mode: the mode of the load.
             thoroughly: count the rows of each partition, if the mode works by their conditions.
 
         Raises:
@@ -207,7 +209,7 @@ class LoadedTable:
         by = runs[0]["disturbed_by"] if runs else None
         if by:
             raise TargetChanged(
-                f"target: run {by} has taken rows out of {self._table}, or loaded the same ones, "
+                f"target: run {by} has deleted rows of {self._table}, or loaded the same ones, "
                 f"since run {run_id} began to load it; start a new run",
                 Diagnosis(side="target"),
             )
@@ -217,22 +219,16 @@ class LoadedTable:
         suspect = by == SOMEBODY or found is None or found < expected
         if mode.starts_empty:
             if suspect or found != expected:
-                raise self._changed(run_id, _rows(expected), _rows(found))
+                raise table_changed(run_id, self._table, _rows(expected), _rows(found))
         elif (suspect or (thoroughly and mode.deletes_by_partition)) and not (
             self._are_there(run_id, known=found is not None)
         ):
-            raise self._changed(
+            raise table_changed(
                 run_id,
-                f"{_rows(expected)} or more, with all that it has committed",
-                f"{_rows(found)}, with less",
+                self._table,
+                f"{_rows(expected)} or more, including all that it has committed",
+                f"{_rows(found)}, without some of those",
             )
-
-    def _changed(self, run_id: str, expected: str, found: str) -> TargetChanged:
-        return TargetChanged(
-            f"target: {self._table} was changed by somebody else since run {run_id} began to load "
-            f"it: expected {expected}, found {found}; start a new run",
-            Diagnosis(side="target"),
-        )
 
     def _committed(self, run_id: str) -> dict[str, int]:
         """Return the committed row count of each partition of a run that has rows."""
@@ -296,7 +292,7 @@ class LoadedTable:
         for (other,) in self._records.execute(latest, [run_id, self.id], reading=True):
             raise TargetChanged(
                 f"target: run {other} has loaded rows into {self._table} since run {run_id} was "
-                "prepared, which would be lost now; start a new run if they may go",
+                "prepared, which would be lost; start a new run if they may be deleted",
                 Diagnosis(side="target"),
             )
 
@@ -388,6 +384,11 @@ class LoadedTable:
     def delete_partitions(self, run_id: str, mode: Mode, records: Sequence[CommitRecord]) -> None:
         """Delete the rows of a run's partitions by their conditions, from a table of the run's own.
 
+        Args:
+            run_id: the id of the run.
+            mode: the mode of the load.
+            records: the commit records of the partitions.
+
         Raises:
             PermanentError: the table does not show which rows these are, or holds others.
         """
@@ -395,9 +396,9 @@ class LoadedTable:
         _, extents = self._selection(run_id, names)
         if not mode.starts_empty or extents is None:
             raise PermanentError(
-                f"target: {self._table} does not tell which rows a partition has loaded, so they "
-                "cannot be taken back; expected --mode replace, or truncate, recreate or swap with "
-                "a key strategy and the same column names on both sides; start a new run",
+                f"target: rows that a partition loaded into {self._table} cannot be identified, "
+                "and so not be deleted; expected --mode replace, or truncate, recreate or swap "
+                "with a key strategy and the same column names on both sides; start a new run",
                 Diagnosis(side="target"),
             )
         for record in records:
@@ -407,7 +408,7 @@ class LoadedTable:
             if deleted != record.rows:
                 raise PermanentError(
                     f"target: rows of {self._table} were changed since they were loaded, so the "
-                    "partitions cannot be copied again (nothing was changed); put them right by "
+                    "partitions cannot be copied again (nothing was deleted); correct them by "
                     f"hand, or start a new run: {record.partition_id}: expected {record.rows:,} "
                     f"rows, found {deleted:,}",
                     Diagnosis(side="target"),
@@ -438,3 +439,19 @@ def _rows(count: int | None) -> str:
     if count is None:
         return "no table of that name"
     return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def table_changed(run_id: str, table: TableRef, expected: str, found: str) -> TargetChanged:
+    """Return the error for a table that others have changed while a run loads it.
+
+    Args:
+        run_id: the id of the run.
+        table: the table.
+        expected: the expected state, for people.
+        found: the state that was found, for people.
+    """
+    return TargetChanged(
+        f"target: {table} was changed by another session since run {run_id} began to load it: "
+        f"expected {expected}, found {found}; start a new run",
+        Diagnosis(side="target"),
+    )

@@ -17,7 +17,7 @@ AT_ONCE = 300
 class LoadedTables:
     """Tables within a transaction, or while something is read.
 
-    Parameters:
+    Args:
         tables: by run; no two runs load the same one.
     """
 
@@ -74,7 +74,7 @@ class LoadedTables:
     def doubtful(self, modes: Mapping[str, Mode]) -> set[str]:
         """Return the runs whose tables `LoadedTable.check` has to examine.
 
-        Parameters:
+        Args:
             modes: the mode of each run.
         """
         told = self._records.read_all(Kind.RUN, list(self._tables), ("disturbed_by",))

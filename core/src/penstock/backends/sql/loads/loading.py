@@ -82,7 +82,7 @@ class SqlLoading(ABC, Generic[S_contra]):
     One transaction at a time loads the table. A database with several writers locks the run's row
     and the partition before `standing` reads them.
 
-    Parameters:
+    Args:
         records: records in whose session the transaction is open.
     """
 
@@ -100,7 +100,8 @@ class SqlLoading(ABC, Generic[S_contra]):
     def insert_staged(self, stage: S_contra, table: str) -> int:
         """Insert the staged rows into a table, as values of its types.
 
-        Returns: the number of rows.
+        Returns:
+            the number of rows.
         """
 
     @contextmanager

@@ -20,7 +20,7 @@ SUBJECT = "--mode upsert"
 class Merging:
     """A merge into one table.
 
-    Parameters:
+    Args:
         dialect: the session's dialect, or one that knows more about the table.
         table: the table as an item of FROM.
         names: the names of the loaded columns.
@@ -56,10 +56,11 @@ class Merging:
     ) -> Loaded:
         """Update the rows that differ, and insert the missing ones.
 
-        Parameters:
+        Args:
             staged: the stage and its number of rows.
-            holds_equal_keys: whether the stage has all rows whose keys the target treats as equal.
-                Asked if equal keys are spelled differently.
+            rows: the number of staged rows.
+            holds_equal_keys: whether the stage has all rows whose keys the target treats as
+                equal. Asked if equal keys are spelled differently.
             others_are: where other such rows may be, and what to do; see `key_respelled`.
 
         Raises:

@@ -34,8 +34,10 @@ DROP = "drop stage"
 def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     """Return the plan of an upsert with a stage.
 
-    Parameters:
+    Args:
+        dialect: the dialect of the statement.
         plan: the plan of the same upsert without a stage.
+        request: the request for the load.
 
     Raises:
         PlanningError: all tables of the batch are to be merged in one transaction.
@@ -50,7 +52,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     now = map(original_names(request.changes), [pair.target for pair in request.pairs])
     made = _made(dialect, stage, ref, [each for each in now if each is not None])
     altered = stage_script(dialect, stage, request.changes)
-    what = f"create {stage}, in which rows are gathered"
+    what = f"create {stage}, the stage"
     before = [Step("stage", what, ";\n".join([made, *altered]))]
     merged = f"merge all rows into {ref}, in one transaction"
     changing, with_merge = _changing(dialect, ref, request.changes)
@@ -61,8 +63,8 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     if request.deletes.found:
         gone = deleted_keys_table(stage)
         made = _made(dialect, gone, ref, plan.conflict_columns)
-        before.append(Step("gone keys", f"create {gone}, for keys that are gone", made))
-        found = f"find rows of {ref} that the source has no more"
+        before.append(Step("gone keys", f"create {gone}, for the keys of deleted rows", made))
+        found = f"find rows of {ref} that the source no longer has"
         rank = FIRST - 1 - len(changing)
         after.insert(0, Step(GONE_STEP, found, "", after=True, rank=rank))
     if dialect.ddl_commits:
@@ -86,6 +88,11 @@ def _changing(
 
 def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
     """Alter columns in the transaction of the merge, if possible.
+
+    Args:
+        session: the session with the database.
+        dialect: the dialect of the statement.
+        run: the record of the run.
 
     Raises:
         TargetChanged: the table's columns differ from those that the run was planned with.
@@ -124,8 +131,10 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
 
     Deletes come first, so that a row with a new key collides with nothing.
 
-    Parameters:
+    Args:
+        session: the session with the database.
         dialect: the session's dialect, or one that knows more about the table.
+        run: the record of the run.
         rows: the row count of all partitions; in mode replace, the rows they select are already
             deleted.
 

@@ -12,7 +12,7 @@ from penstock.spec.worker_spec import WorkerSpec
 class FileBackend(ModularBackend):
     """A backend for database files.
 
-    Parameters:
+    Args:
         package: the package whose modules' functions take the file's path first (None: in memory),
             then what the method takes besides the URL.
         kinds, rewrites: see `Backend`.

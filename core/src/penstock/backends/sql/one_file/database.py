@@ -18,7 +18,7 @@ from penstock.model.tables import TableRef
 class OneFile(ABC):
     """A database in one file.
 
-    Parameters:
+    Args:
         patience: seconds to wait for a turn; 0 for no limit.
     """
 

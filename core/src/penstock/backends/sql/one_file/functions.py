@@ -16,7 +16,7 @@ _EPOCH = date(1970, 1, 1)
 def canonical_text(value: Any, kind: str) -> str | None:
     """Return the canonical text of a value.
 
-    Parameters:
+    Args:
         value: a number, a text, bytes, or a date as text.
         kind: as in `ColumnPair.canonical`.
     """

@@ -21,7 +21,7 @@ S = TypeVar("S", bound=DriverSession)
 class FileReader(ABC, Generic[S]):
     """A reader of a database file.
 
-    Parameters:
+    Args:
         path: None for a database in memory.
     """
 

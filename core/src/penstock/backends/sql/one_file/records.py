@@ -24,7 +24,7 @@ _TABLES = ("loaded_table", *(kind.value for kind in ESSENTIAL))
 class FileRecords(LoadRecords):
     """Records in one file.
 
-    Parameters:
+    Args:
         open: the session of a transaction that is already open.
     """
 

@@ -18,7 +18,7 @@ from penstock.model.tables import Column, Relation
 class FileSource(SqlSource):
     """The source in one file.
 
-    Parameters:
+    Args:
         session: a session that reads the file.
     """
 

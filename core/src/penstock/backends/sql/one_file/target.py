@@ -35,7 +35,13 @@ class FileTarget(SqlTarget):
     def in_arrow(
         self, session: Session, rows: str, columns: Sequence[Column]
     ) -> tuple[Column, ...]:
-        """Return the columns of an item of FROM, each with the trait `arrow`."""
+        """Return the columns of an item of FROM, each with the trait `arrow`.
+
+        Args:
+            session: the session with the database.
+            rows: the item of FROM.
+            columns: the columns.
+        """
         return in_arrow(columns, self.arrow_types, "target")
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 class FileHooks:
     """See `StagedHooks`.
 
-    Parameters:
+    Args:
         stage: opens a stage, as `FileStage` does.
         loading: as `SqlLoading`.
     """

@@ -62,7 +62,9 @@ def no_value(bound: Bound) -> PlanningError:
 def check_ranged(key: Key, tag: str, ranged: tuple[str, ...]) -> None:
     """Check that a key can be cut into ranges.
 
-    Parameters:
+    Args:
+        key: the key.
+        tag: the type of the value, as in `Bound`.
         ranged: the tags of types whose text is exact and whose order is total.
 
     Raises:
@@ -70,6 +72,6 @@ def check_ranged(key: Key, tag: str, ranged: tuple[str, ...]) -> None:
     """
     if tag not in ranged:
         raise PlanningError(
-            f"--key {key.text}: cannot be ranged: expected a column of type {', '.join(ranged)}; "
+            f"--key {key.text}: expected a column of type {', '.join(ranged)} to cut into ranges; "
             f"found {tag}"
         )

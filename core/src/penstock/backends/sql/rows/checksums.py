@@ -24,8 +24,10 @@ def as_loaded(pairs: Sequence[ColumnPair]) -> list[ColumnPair]:
 def canonical_texts(session: Session, rows: str, pairs: Sequence[ColumnPair]) -> dict[str, str]:
     """Return the canonical texts of columns, by the target's names.
 
-    Parameters:
+    Args:
+        session: the session with the database.
         rows: an item of FROM.
+        pairs: the copied columns.
     """
     if not pairs:
         return {}
@@ -53,7 +55,8 @@ def row_text(dialect: CatalogDialect, texts: Sequence[str]) -> str:
 def read_checksum(session: Session, rows: str, chosen: str, texts: Mapping[str, str]) -> Checksum:
     """Compute the checksum of some rows.
 
-    Parameters:
+    Args:
+        session: the session with the database.
         rows: an item of FROM.
         chosen: a condition that selects rows.
         texts: the canonical texts of the columns; if empty, rows are only counted.
@@ -77,7 +80,10 @@ def read_digests(
 ) -> Iterator[Row]:
     """Yield the key and the digest of every row, sorted by both as bytes.
 
-    Parameters:
+    Args:
+        session: the session with the database.
+        rows: the item of FROM with the table's rows.
+        chosen: the condition for the rows to read.
         texts: the canonical texts of columns, by name.
         key: the names of the key columns among them.
         only: the keys to read; all if empty.

@@ -15,9 +15,11 @@ def computed_rows(
 ) -> tuple[str, str]:
     """Return an item of FROM with the columns of all pairs by name, and a condition on it.
 
-    Parameters:
+    Args:
+        dialect: the dialect of the statement.
         rows: an item of FROM.
         chosen: a condition on its own columns.
+        pairs: the copied columns.
     """
     if not any(pair.expression for pair in pairs):
         return rows, chosen

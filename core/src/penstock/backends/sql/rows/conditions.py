@@ -28,6 +28,11 @@ TRUE = "1 = 1"
 def condition(dialect: Dialect, where: str | None, extent: Extent) -> str:
     """Return the whole predicate of a partition: its extent and the run's condition.
 
+    Args:
+        dialect: the dialect of the statement.
+        where: the condition of `--where`; None for all rows.
+        extent: the rows of one partition, or all.
+
     Raises:
         PlanningError: the database does not support such extents.
     """

@@ -31,7 +31,7 @@ FLAG = "--incremental"
 class CursorSql:
     """The SQL with which a database reads by columns.
 
-    Parameters:
+    Args:
         rows: an item of FROM.
         fetch: returns the rows of a query; the second argument describes it for messages.
         as_text: converts a value, given its tag, to the text of a bound.
@@ -58,12 +58,16 @@ class CursorSql:
     ) -> tuple[str, int, str]:
         """Return the current state of the columns.
 
-        Parameters:
+        Args:
+            where: the condition of `--where`; None for all rows.
+            columns: the names of the columns.
             tag: the tag of their type.
+            max_ahead: the most seconds that a value may be ahead of the clock; 0 for no limit.
             nullable: whether all of them may be NULL.
             most: an expression for the upper limit of values; empty if there is none.
 
-        Returns: up to where to read, the number of rows without a value, and a value that is too
+        Returns:
+            up to where to read, the number of rows without a value, and a value that is too
         far ahead; see `CursorNow`.
         """
         subject = f"{FLAG} {', '.join(columns)}"
@@ -206,8 +210,9 @@ def is_finite(tag: str, text: str) -> bool:
 def tag_of_cursor(tags: Mapping[str, str], columns: Sequence[str], name: str) -> str:
     """Return the common type of the columns.
 
-    Parameters:
+    Args:
         tags: the tags of all columns of a relation.
+        columns: the columns of the cursor.
         name: the relation's name.
 
     Raises:

@@ -20,6 +20,11 @@ def middles(tag: str, low: str, high: str) -> Sequence[str]:
     """Return texts that may lie between two others, the likeliest first.
 
     For texts with a collation only the database knows the order.
+
+    Args:
+        tag: the type of the value, as in `Bound`.
+        low: the lower text.
+        high: the upper text.
     """
     match tag:
         case "int2" | "int4" | "int8":

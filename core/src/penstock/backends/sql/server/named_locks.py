@@ -30,9 +30,11 @@ class LockRecords(StageRecords[S]):
     def wait_for(self, name: str, seconds: float, what: str, *, shared: bool = False) -> None:
         """Take a lock that belongs to the transaction.
 
-        Parameters:
+        Args:
+            name: the name of the lock.
             seconds: the timeout; 0 for none.
             what: the locked thing, for messages.
+            shared: whether other transactions may share it.
 
         Raises:
             StallError: others hold the lock for longer.
@@ -146,8 +148,8 @@ class LockRecords(StageRecords[S]):
             while self.owners(mine):
                 if time.monotonic() >= until:
                     raise TransientError(
-                        f"target: run {run_id}: an attempt of partition {partition_id} is open "
-                        f"for more than {patience:g} s; try again once it has ended",
+                        f"target: run {run_id}: an attempt of partition {partition_id} has been "
+                        f"open for more than {patience:g} s; try again once it has ended",
                         Diagnosis(side="target"),
                     )
                 time.sleep(LOOK_EVERY)

@@ -9,7 +9,7 @@ from importlib.resources import files
 class Queries:
     """The query files of a package.
 
-    Parameters:
+    Args:
         package: the package with the files, in its folder `sql`. Lines that begin with `--` are
             comments.
         names: the replacement of each name in braces.

@@ -39,6 +39,11 @@ class BatchQueryReader(BatchReader, Generic[S]):
         """Yield the rows of a query as the driver's record batches.
 
         The first one comes even if it has no rows.
+
+        Args:
+            session: the session with the database.
+            query: the query.
+            promised: the types that the plan expects.
         """
 
     def selection(self, session: S, partition: Partition) -> tuple[str, str]:
@@ -48,7 +53,13 @@ class BatchQueryReader(BatchReader, Generic[S]):
         return session.rows_of(spec.relation), tested
 
     def travelling(self, session: S, value: str, type_: Any) -> str:
-        """Return an expression whose value the driver can put into a record batch."""
+        """Return an expression whose value the driver can put into a record batch.
+
+        Args:
+            session: the session with the database.
+            value: the value, as an expression.
+            type_: the type, as the session describes it.
+        """
         return self.types.travelling(value, type_)
 
     # The same for all

@@ -37,7 +37,7 @@ class ControlScripts:
 
     In them `{schema}` stands for the control schema, and `{text}` for the same as a text.
 
-    Parameters:
+    Args:
         more: other replacements in braces, for a schema.
     """
 
@@ -75,7 +75,7 @@ def lock_name(control_schema: str, name: str) -> str:
 class ServerRecords(LoadRecords):
     """Records on a server.
 
-    Parameters:
+    Args:
         loading: whether the session is an attempt's, which creates nothing.
     """
 
@@ -121,7 +121,8 @@ class ServerRecords(LoadRecords):
     def holding(self, name: str, what: str) -> AbstractContextManager[None]:
         """Hold a lock that is only held briefly.
 
-        Parameters:
+        Args:
+            name: the name of the lock.
             what: the locked thing, for messages.
 
         Raises:

@@ -48,6 +48,11 @@ class ServerRuns(LoadedRuns):
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
         """Check the rows of a run.
 
+        Args:
+            run_id: the id of the run.
+            table: the table.
+            mode: the name of the mode.
+
         Raises:
             TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
         """
@@ -56,7 +61,8 @@ class ServerRuns(LoadedRuns):
     def perform(self, step: Step, table: TableRef) -> None:
         """Do a step.
 
-        Parameters:
+        Args:
+            step: the step.
             table: the table being loaded.
         """
 

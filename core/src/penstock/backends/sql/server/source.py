@@ -81,7 +81,13 @@ class ServerSource(SqlSource, Generic[S]):
         )
 
     def selected(self, relation: Relation, where: str, found: TableStatistics) -> float:
-        """Return the share of rows, 0 to 1, that a condition selects by the server's estimate."""
+        """Return the share of rows, 0 to 1, that a condition selects by the server's estimate.
+
+        Args:
+            relation: the source's table or query.
+            where: the condition.
+            found: statistics of all rows.
+        """
         return 1.0
 
     @property

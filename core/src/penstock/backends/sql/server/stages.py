@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from penstock.backends.api.execution.attempt import Attempt
 from penstock.backends.api.execution.records import Kind, Row
-from penstock.backends.sql.loads.loaded_table import LoadedTable
+from penstock.backends.sql.loads.loaded_table import LoadedTable, table_changed
 from penstock.backends.sql.server.records import ServerRecords
 from penstock.backends.sql.server.session import InterruptibleSession
-from penstock.errors import Diagnosis, PenstockError, TargetChanged
+from penstock.errors import PenstockError
 from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES, Mode
 
@@ -92,7 +92,10 @@ class StageRecords(ServerRecords, Generic[S]):
     def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
         """Check for rows of others.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
+            table: the table.
+            mode: the mode of the load.
             mine: the rows that the transaction has loaded but not recorded.
 
         Raises:
@@ -103,7 +106,10 @@ class StageRecords(ServerRecords, Generic[S]):
     def check_loaded(self, run_id: str, table: TableRef, mode: str, mine: int = 0) -> None:
         """Check the rows of a run.
 
-        Parameters:
+        Args:
+            run_id: the id of the run.
+            table: the table.
+            mode: the name of the mode.
             mine: as for `check_alone`.
 
         Raises:
@@ -116,10 +122,9 @@ class StageRecords(ServerRecords, Generic[S]):
                 continue
             found = self.made_at(table)
             if found != row["made"]:
-                there = (
-                    f"one made at {self.creation_time(found)}" if found else "no table of that name"
-                )
-                expected = f"the table made at {self.creation_time(row['made'])}"
+                made = f"one created at {self.creation_time(found)}" if found else ""
+                there = made or "no table of that name"
+                expected = f"the table created at {self.creation_time(row['made'])}"
                 raise table_changed(run_id, table, expected, there)
             self.check_alone(run_id, table, MODES[mode], mine)
 
@@ -128,7 +133,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def new_token(self, before: str) -> str:
         """Return a token that shows whether an attempt is alive; empty if none is available now.
 
-        Parameters:
+        Args:
             before: the token of this session's last attempt, which has ended; or empty.
         """
         return secrets.token_hex(16)
@@ -212,7 +217,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def sweep(self, mine: str = "") -> None:
         """Remove the stages of attempts that are dead or own nothing any more.
 
-        Parameters:
+        Args:
             mine: the token of this session's attempt.
         """
         with self.session.translated("stages"):
@@ -225,11 +230,3 @@ class StageRecords(ServerRecords, Generic[S]):
     def _tested(self, where: Row) -> tuple[str, list[Any]]:
         places = (f"{name} = {self.placeholder(place)}" for place, name in enumerate(where, 1))
         return " AND ".join(places), list(where.values())
-
-
-def table_changed(run_id: str, table: TableRef, expected: str, found: str) -> TargetChanged:
-    return TargetChanged(
-        f"target: {table} was changed by somebody else since run {run_id} began to load it: "
-        f"expected {expected}, found {found}; start a new run",
-        Diagnosis(side="target"),
-    )

@@ -23,7 +23,7 @@ R = TypeVar("R", bound=StageRecords[Any])
 class TableStage(ServerStage[R]):
     """See `Stage`.
 
-    Parameters:
+    Args:
         columns: the target's loaded columns.
         guards: the guard of each column.
     """

@@ -69,13 +69,20 @@ class ServerTarget(SqlTarget, Generic[S]):
         """Return, by name, columns like those of a table of the same system.
 
         Their types include defaults and more.
+
+        Args:
+            table: the table.
+            definition: the definition of the source's table.
+            columns: the columns.
         """
         return {}
 
     def translated_type(self, column: Column, definition: TableDefinition, type_: str) -> str:
         """Return the type of a column created like another system's.
 
-        Parameters:
+        Args:
+            column: the column.
+            definition: the definition of the source's table.
             type_: the usual type for its kind.
         """
         return type_
@@ -83,7 +90,13 @@ class ServerTarget(SqlTarget, Generic[S]):
     def translated_types(
         self, columns: Sequence[Column], definition: TableDefinition, types: Mapping[str, str]
     ) -> Mapping[str, str]:
-        """Return the types of all columns, by name, except those that the user specified."""
+        """Return the types of all columns, by name, except those that the user specified.
+
+        Args:
+            columns: the columns.
+            definition: the definition of the source's table.
+            types: the types that the user specified, by column.
+        """
         made = self.types.created.of_all(columns, definition, types)
         return {
             column.name: self.translated_type(column, definition, made[column.name])
@@ -100,7 +113,8 @@ class ServerTarget(SqlTarget, Generic[S]):
     ) -> Sequence[Type]:
         """Return the types of new columns, as the server describes them.
 
-        Parameters:
+        Args:
+            table: the table.
             columns: as they appear in CREATE TABLE.
             plain: their types, without defaults and the like.
         """

@@ -116,13 +116,21 @@ class ServerHooks(ABC, Generic[R, G]):
 
     @abstractmethod
     def stage(self, records: R, attempt: Attempt, token: str) -> Stage:
-        """Return an empty stage."""
+        """Return an empty stage.
+
+        Args:
+            records: the control tables.
+            attempt: the attempt.
+            token: shows whether the attempt is alive.
+        """
 
     @abstractmethod
     def loading(self, records: R, attempt: Attempt, *, changing: bool) -> ServerLoading[R, G]:
         """Return the transaction that loads a stage.
 
-        Parameters:
+        Args:
+            records: the control tables.
+            attempt: the attempt.
             changing: whether it will change the table.
         """
 

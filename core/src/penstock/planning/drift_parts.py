@@ -1,0 +1,133 @@
+"""The columns of a plan: those of both sides, mapped, with the changes that follow drift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from penstock.backends.api.facts import TableStatistics
+from penstock.errors import PlanningError
+from penstock.model.drift import GONE, ColumnChange, original_names
+from penstock.model.tables import Column
+from penstock.planning.column_pairs import ColumnMapping, map_columns
+from penstock.planning.drift import (
+    Drift,
+    drifted,
+    narrowed,
+    omitted_changes,
+    planned_changes,
+)
+from penstock.planning.facts import Facts, TargetTable, fact
+from penstock.planning.known_answers import KnownAnswers
+from penstock.planning.questions import part, together
+from penstock.planning.request import PlanRequest
+from penstock.spec.parts import Route
+
+
+class DriftParts:
+    """The columns of both sides, once the target's have followed the source's.
+
+    Each part of a plan is computed from others, and from known answers; one that lacks an answer
+    raises `AnswersNeeded`.
+    """
+
+    def __init__(self, request: PlanRequest, facts: Facts, known: KnownAnswers) -> None:
+        self._request = request
+        self._route = request.route
+        self._loading = request.loading
+        self._mode = request.loading.load_mode
+        self._facts = facts
+        self._known = known
+
+    @part
+    def _columns(self) -> Sequence[Column]:
+        return fact(self._facts.columns)
+
+    @part
+    def _selected(self) -> Sequence[Column]:
+        return selected_columns(self._facts)
+
+    @part
+    def _table(self) -> TargetTable:
+        """The target's table, once its columns have followed the source's."""
+        table = fact(self._facts.table)
+        assert table is not None
+        drift = self._drift
+        return replace(table, columns=drift.columns) if drift and self._changes else table
+
+    @part
+    def _drift(self) -> Drift | None:
+        fact(self._facts.table)
+        return fact(self._facts.drift)
+
+    @part
+    def _changes(self) -> tuple[ColumnChange, ...]:
+        """The changes to the target's columns."""
+        return planned_changes(self._loading, self._drift)
+
+    def _now(self, names: Iterable[str]) -> list[str]:
+        """Return the names of target columns before any change; new columns are left out."""
+        before = original_names(self._changes)
+        return [now for name in names if (now := before(name)) is not None]
+
+    @part
+    def _statistics(self) -> TableStatistics:
+        return fact(self._facts.statistics)
+
+    @part
+    def _mapping(self) -> ColumnMapping:
+        drift = self._drift
+        if drift is None:
+            return self._mapped(self._route, self._table.columns)
+        if self._loading.drift.ignores:
+            narrow = narrowed(self._route, self._selected, self._table.columns)
+            return self._mapped(narrow, self._table.columns)
+        if left := omitted_changes(self._loading, drift):
+            raise self._drifted(drift, left)
+        every = replace(self._route, columns=self._route.columns or self._written(drift))
+        return self._mapped(every, drift.columns)
+
+    def _written(self, drift: Drift) -> tuple[str, ...]:
+        """Return the source's columns, except those that both sides compute."""
+        computed = {each.name for each in drift.columns if each.generated}
+        return tuple(
+            each.name for each in self._selected if not (each.generated and each.name in computed)
+        )
+
+    def _drifted(self, drift: Drift, left: Sequence[ColumnChange]) -> PlanningError:
+        """Return the error for columns that may not follow the source's.
+
+        If columns would not fit even after all changes, return the error of that instead.
+        """
+        table = fact(self._facts.table)
+        assert table is not None
+
+        def tried(columns: Sequence[Column]) -> PlanningError | None:
+            try:
+                self._mapped(self._route, columns)
+            except PlanningError as error:
+                return error
+            return None
+
+        kept = [each.column for each in drift.changes if each.kind == GONE]
+        would_be = [each for each in drift.columns if each.name not in kept]
+        now, then = together(partial(tried, table.columns), partial(tried, would_be))
+        if then is not None:
+            return now or then
+        return drifted(self._route, self._loading, drift, left, now.message if now else "")
+
+    def _mapped(self, route: Route, theirs: Sequence[Column]) -> ColumnMapping:
+        relation = self._route.relation
+        return map_columns(
+            route,
+            self._selected,
+            theirs,
+            fit=lambda mine, theirs: self._known.fits(relation, mine, theirs),
+            formats=self._request.capabilities.formats,
+        )
+
+
+def selected_columns(facts: Facts) -> Sequence[Column]:
+    """Return the source's columns as they are copied."""
+    return fact(facts.columns if facts.selected is None else facts.selected)

@@ -1,0 +1,128 @@
+"""The load of a plan, and the checks of its source against its target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.backends.api.facts import LoadRequest, Siblings
+from penstock.backends.api.worker import compared_pairs
+from penstock.errors import PlanningError
+from penstock.model.plans import LoadPlan
+from penstock.model.tables import SequencePosition
+from penstock.planning.deleted_rows import check_deletes
+from penstock.planning.drift_parts import DriftParts
+from penstock.planning.facts import fact
+from penstock.planning.masked_keys import check_key
+from penstock.planning.pending_steps import with_pending_steps
+from penstock.planning.questions import Outdated, part, together
+
+
+class LoadParts(DriftParts):
+    """The load, as the target plans it, and the checks of both sides against each other."""
+
+    @part
+    def _both_sides(self) -> None:
+        """Check both sides against each other.
+
+        Raises:
+            PlanningError: the target cannot be written, is the source, or cannot be compared.
+        """
+        together(self._check_writable, self._check_apart, self._check_compared)
+
+    def _check_writable(self) -> None:
+        if self._table.is_there:
+            written = self._now(pair.target for pair in self._mapping.pairs)
+            self._known.check_writable(self._route.target_ref, self._mode, written)
+
+    def _check_apart(self) -> None:
+        if fact(self._facts.is_same):
+            raise PlanningError(
+                f"source and target are the same table ({self._route.source_name}), or are in the "
+                "same file, which cannot be written while it is read; choose another target"
+            )
+
+    def _check_compared(self) -> None:
+        if self._loading.verify == "checksums":
+            pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
+            there = self._table.is_there and not self._changes
+            table = self._route.target_ref if there else None
+            self._known.check_compared(self._route.relation, table, pairs)
+
+    @part
+    def _load_request(self) -> LoadRequest:
+        route, loading, request = self._route, self._loading, self._request
+        return LoadRequest(
+            run_id=request.run_id,
+            source=route.relation,
+            target=route.target_ref,
+            mode=self._mode,
+            pairs=self._mapping.pairs,
+            conflict_columns=loading.conflict_columns,
+            indexes=loading.indexes,
+            unlogged=loading.unlogged,
+            definition=self._table.definition,
+            new_columns=self._table.new_columns,
+            where=route.where,
+            given=bool(request.partitions),
+            extents=tuple((partition.id, partition.extent) for partition in request.partitions),
+            writing=loading.writing,
+            heirs=fact(self._facts.heirs),
+            siblings=request.siblings or Siblings(),
+            deletes=loading.gone,
+            merges_together=loading.atomic == "batch" and request.siblings is not None,
+            counted=self._counted,
+            changes=self._changes,
+            followed=tuple(self._table.columns) if self._changes else (),
+        )
+
+    @part
+    def _counted(self) -> Mapping[str, SequencePosition] | None:
+        """The sequence positions of columns whose values are copied unchanged."""
+        found = fact(self._facts.positions)
+        computed = {pair.source for pair in self._mapping.pairs if pair.expression}
+        if found is None or not computed:
+            return found
+        return {name: position for name, position in found.items() if name not in computed}
+
+    @part
+    def _planned_load(self) -> LoadPlan:
+        """The load, as the target plans it.
+
+        Raises:
+            Outdated: another run created the table while this plan was going to.
+        """
+        route, request = self._route, self._load_request
+        is_made = not (self._table.is_there or self._mode.loads_new_table)
+        load, is_missing = together(
+            lambda: self._known.plan_load(request),
+            lambda: not is_made or self._known.is_still_missing(route.target_ref, self._mode),
+        )
+        if not is_missing:
+            raise Outdated
+        return load
+
+    @part
+    def _loaded(self) -> tuple[LoadPlan, tuple[str, ...]]:
+        """The load with the steps that stopped runs left undone, and remarks on them."""
+        return with_pending_steps(
+            self._loading, self._planned_load, fact(self._facts.pending_steps)
+        )
+
+    @part
+    def _gone(self) -> None:
+        if self._loading.gone.found:
+            load, _ = self._loaded
+            check_deletes(
+                self._route,
+                self._loading.deletes,
+                self._facts,
+                self._mapping,
+                self._table,
+                load,
+                self._known,
+            )
+
+    @part
+    def _key_kept(self) -> None:
+        load, _ = self._loaded
+        check_key(self._route, self._mapping, load)
