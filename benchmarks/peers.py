@@ -35,7 +35,7 @@ class Peers:
 
     def show(self) -> None:
         show_table(
-            f"lineitem, {self._rows:,} rows, 16 columns, into a table that is made: seconds",
+            f"lineitem, {self._rows:,} rows, 16 columns, into a new table: seconds",
             ["mover", "wall", "CPU mover", "CPU source", "CPU target"],
             [
                 [

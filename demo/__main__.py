@@ -27,12 +27,12 @@ def main() -> int:
         )
         set_up = scene.build(scene.start(source), scene.start(target))
         described = " and ".join(f"{rows:,} rows of {name}" for name, rows in set_up.rows.items())
-        stage.say(f"The source holds {described}; the target the same tables, empty.")
+        stage.say(f"The source holds {described}; the target has the same tables, empty.")
         stage.gap()
         stage.export({"SOURCE": set_up.source, "TARGET": set_up.target})
         plan(stage)
         fail_once(stage, set_up)
-        before = fail_for_good(stage, set_up)
+        before = fail_permanently(stage, set_up)
         go_on(stage, set_up, before)
         lake.run(stage, set_up)
         flow.run(stage, set_up)
@@ -44,16 +44,19 @@ def main() -> int:
 
 def plan(stage: Stage) -> None:
     stage.heading("The plan")
-    stage.say("How would the table be cut, and why? This scans nothing and changes nothing.")
+    stage.say(
+        "The plan shows how the table would be cut, and why. Planning scans no rows and changes "
+        "nothing."
+    )
     stage.run(f"penstock plan {ENDS} --table public.lineitem --degree 2")
 
 
 def fail_once(stage: Stage, set_up: Scene) -> None:
     stage.heading("A copy, and a partition that fails once")
     stage.say(
-        f"A trigger on the target refuses the first line of order {set_up.refused_once:,} with a "
-        "serialization failure, once. Such an error is transient: its partition is rolled back "
-        "and tried again, while the others go on."
+        f"A trigger on the target rejects the first line of order {set_up.refused_once:,} once, "
+        "with a serialization failure. Such an error is transient: the partition is rolled back "
+        "and retried, while the others continue."
     )
     stage.run(
         f"penstock copy {ENDS} --table public.lineitem \\\n"
@@ -66,13 +69,13 @@ def fail_once(stage: Stage, set_up: Scene) -> None:
     )
 
 
-def fail_for_good(stage: Stage, set_up: Scene) -> list[proof.Record]:
+def fail_permanently(stage: Stage, set_up: Scene) -> list[proof.Record]:
     stage.heading("A copy that cannot succeed")
     stage.say(
         f"Order {set_up.refund:,} is a refund, with a negative price, and a constraint on the "
-        "target forbids those. Trying again would not help: no further partition is started, and "
-        "the report says what was found and where. This copy is cut by ranges of the key with "
-        "about equal row counts, from the source's statistics."
+        "target forbids these. Retrying would not help: no further partition is started, and the "
+        "report says what is wrong, and where. This table is cut into key ranges with about the "
+        "same number of rows, by the source's statistics."
     )
     stage.run(
         f"penstock copy {ENDS} --table public.orders \\\n"
@@ -82,14 +85,14 @@ def fail_for_good(stage: Stage, set_up: Scene) -> list[proof.Record]:
     )
     before = proof.commit_records(set_up.target, ORDERS)
     stage.check(
-        f"the run stopped with {len(before)} of 8 partitions committed, wholly there or not at all",
+        f"the run stopped with {len(before)} of 8 partitions committed, each complete or absent",
         0 < len(before) < 8,
     )
     return before
 
 
 def go_on(stage: Stage, set_up: Scene, before: list[proof.Record]) -> None:
-    stage.heading("The cause is removed, and the run goes on")
+    stage.heading("The cause is removed, and the run continues")
     stage.say("Refunds are fine after all:")
     drop_rule = scene.DROP_RULE.format(table="orders")
     stage.code(drop_rule)
@@ -109,11 +112,13 @@ def go_on(stage: Stage, set_up: Scene, before: list[proof.Record]) -> None:
 
 
 def prove(stage: Stage, set_up: Scene) -> None:
-    stage.heading("The proof")
-    stage.say("Penstock counts the rows of both sides again and compares with its records:")
+    stage.heading("Verification")
+    stage.say(
+        "Penstock counts the rows on both sides again, and compares the counts with its records:"
+    )
     stage.run(f"penstock verify {LINES} {ENDS}")
     stage.run(f"penstock verify {ORDERS} {ENDS}")
-    stage.say("And now without Penstock. The same query on both servers, over all rows:")
+    stage.say("Now the same without Penstock: one query on both servers, over all rows:")
     stage.code(proof.CHECKSUM.format(table="…"))
     rows: list[tuple[str, str, str, str]] = []
     same = True
@@ -134,8 +139,8 @@ def prove(stage: Stage, set_up: Scene) -> None:
 def records(stage: Stage, set_up: Scene) -> None:
     stage.gap()
     stage.say(
-        "What makes a partition done is a record in the target, written in the same transaction "
-        "as its rows. Its primary key (run_id, partition_id) is why it can be there only once:"
+        "A partition is done when its record is in the target, written in the same transaction as "
+        "its rows. The primary key (run_id, partition_id) allows only one record per partition:"
     )
     stage.code("SELECT … FROM penstock.commit_record ORDER BY run_id, partition_id")
     found = {run_id: proof.commit_records(set_up.target, run_id) for run_id in (LINES, ORDERS)}
@@ -156,32 +161,37 @@ def records(stage: Stage, set_up: Scene) -> None:
 
 
 def summarise(stage: Stage, seconds: float) -> None:
-    stage.heading("In short")
+    stage.heading("Summary")
     wrong = [text for text, good in stage.checks if not good]
     if wrong:
-        stage.say(f"{len(wrong)} of {len(stage.checks)} checks went wrong:")
+        stage.say(f"{len(wrong)} of {len(stage.checks)} checks failed:")
         for text in wrong:
             stage.say(f"- {text}")
         return
     stage.say(
-        f"All {len(stage.checks)} checks went well, in {seconds:.0f} s: one partition failed and "
+        f"All {len(stage.checks)} checks passed, in {seconds:.0f} s: one partition failed and "
         "was retried alone, one run stopped and was resumed, and every row arrived exactly once."
     )
     stage.gap()
-    stage.say("Where to read on:")
-    stage.table(("", ""), [("  penstock --help", "every command and option"), *_pages()])
+    stage.say("What to read next, for your own task:")
+    stage.table(("", ""), _pages())
+    stage.gap()
+    stage.say(
+        "To begin with your own tables, read docs/getting-started.md; penstock --help lists every "
+        "command."
+    )
 
 
 def _pages() -> list[tuple[str, str]]:
-    """Return the documents of this checkout to read next, with their titles."""
+    """Return the title of each task's page, and its path in this checkout."""
     root = Path(__file__).parent.parent
-    found = []
     docs = root / "docs"
-    shown = [docs / "getting-started.md", *sorted((docs / "tasks").glob("*.md"))]
-    for page in [*shown, docs / "moving-a-database.md", docs / "comparison.md", root / "README.md"]:
-        if page.is_file():
-            title = page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-            found.append((f"  {page.relative_to(root)}", title))
+    tasks = [page for page in sorted((docs / "tasks").glob("*.md")) if page.stem != "index"]
+    others = (docs / f"{name}.md" for name in ("moving-a-database", "airflow", "dagster"))
+    found = []
+    for page in [*tasks, *others]:
+        title = page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
+        found.append((f"  {title}", str(page.relative_to(root))))
     return found
 
 

@@ -38,9 +38,9 @@ class Partition:
 def run(stage: Stage, set_up: Scene) -> None:
     stage.heading("The same in Dagster: one asset partition per range")
     stage.say(
-        "An asset with eight partitions. Their bounds come from a plan that is kept in the "
-        "target, so that they mean the same tomorrow. The rule against refunds is back, now on "
-        "this copy's target table."
+        "An asset with eight partitions. Their bounds come from a plan stored in the target, so "
+        "that they stay the same tomorrow. The constraint against refunds is back, now on this "
+        "copy's target table."
     )
     text = DEFS_FILE.read_text(encoding="utf-8")
     stage.code(text[text.index("@penstock_assets") :].rstrip())
@@ -52,19 +52,19 @@ def run(stage: Stage, set_up: Scene) -> None:
 
 def _act(stage: Stage, set_up: Scene, instance: dg.DagsterInstance) -> None:
     stage.gap()
-    stage.say("All eight are materialized, in one run with one step:")
+    stage.say("Materialize all eight, in one run with one step:")
     failed = _materialize(instance, ALL)
     before = _partitions(instance)
     _show(stage, before, {failed.run_id: "first run"})
     good = [item for item in before if item.status == "materialized"]
     stage.check(
-        f"the run failed, and {len(good)} of {len(KEYS)} partitions are materialized all the same",
+        f"the run failed, and {len(good)} of {len(KEYS)} partitions are materialized",
         not failed.success and len(good) == len(KEYS) - 1,
     )
-    stage.say("Its step says which one is not, and why:")
+    stage.say("The step says which one is not, and why:")
     stage.code(_failure_text(failed))
     stage.gap()
-    stage.say("The rule is dropped, and the run is re-executed from failure, as by the button:")
+    stage.say("Drop the constraint, and re-execute the run from failure, as the button does:")
     stage.code(scene.DROP_RULE.format(table="dw.orders"))
     set_up.on_target(scene.DROP_RULE.format(table="dw.orders"))
     retried = _materialize(
@@ -80,8 +80,7 @@ def _act(stage: Stage, set_up: Scene, instance: dg.DagsterInstance) -> None:
     _show(stage, after, {failed.run_id: "first run", retried.run_id: "re-execution"})
     kept = [item for item in after if item in before]
     stage.check(
-        f"the re-execution copied the one that had failed; the other {len(kept)} stayed as they "
-        "were",
+        f"the re-execution copied the failed one; the other {len(kept)} stayed unchanged",
         retried.success and kept == good,
     )
     ours, theirs = proof.checksums(set_up.source, set_up.target, "orders", "dw.orders")

@@ -16,14 +16,14 @@ DAG_ID = "demo_orders"
 def run(stage: Stage, scene: Scene) -> None:
     stage.heading("The same in Airflow: one mapped task per partition")
     stage.say(
-        "A DAG with one task group. Again a trigger on the target refuses an order once, and now "
-        "Airflow retries: that mapped task, and no other."
+        "A DAG with one task group. Again a trigger on the target rejects an order once. Now "
+        "Airflow retries, and only that mapped task."
     )
     text = DAG_FILE.read_text(encoding="utf-8")
     stage.code(text[text.index("from datetime") :].rstrip())
     scene.refuse_an_order_once()
     stage.gap()
-    stage.say("Airflow runs it with dag.test(), in a temporary folder. That takes a moment.")
+    stage.say("Airflow runs it with dag.test(), in a temporary folder. This takes a moment.")
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
         runner = DagRunner(Path(folder) / "airflow")
         result = runner.run(
@@ -46,7 +46,7 @@ def run(stage: Stage, scene: Scene) -> None:
     stage.check(f"the DAG run ended with {result.state}", result.state == "success")
     copies = result.mapped("orders.copy")
     stage.check(
-        f"of {len(copies)} mapped tasks one needed a second try, and the others did not",
+        f"of {len(copies)} mapped tasks one needed a second try",
         len(copies) > 2 and sorted(map(_tries, copies)) == [1] * (len(copies) - 1) + [2],
     )
     if not stage.good:

@@ -22,7 +22,7 @@ def run(stage: Stage, set_up: Scene) -> None:
     with S3Server() as s3, tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
         stage.say(
             f"An S3 server, moto's, runs on port {s3.port}, with an empty bucket. Each partition "
-            "becomes a file, which is not to be seen before its commit record is written."
+            "becomes a file, which stays invisible until its commit record is written."
         )
         s3.create_bucket(BUCKET)
         stage.gap()
@@ -32,7 +32,7 @@ def run(stage: Stage, set_up: Scene) -> None:
             "penstock copy --source env:SOURCE --table public.lineitem \\\n"
             f"    --target {target} --mode replace --partitions 6 --degree 2 --run-id {RUN_ID}"
         )
-        stage.say("What a reader finds there, beside the files, is a JSON list of them:")
+        stage.say("Beside the files, a reader finds a JSON list of them:")
         manifest = json.loads(s3.read(BUCKET, f"{FOLDER}/_penstock/manifest.json"))
         files = manifest["files"]
         stage.table(
@@ -53,7 +53,7 @@ def run(stage: Stage, set_up: Scene) -> None:
         )
         with closing(duckdb.connect(str(path), read_only=True)) as connection:
             query = "SELECT count(*), sum(l_extendedprice) FROM shop.lineitem"
-            stage.say("And without Penstock, by DuckDB:")
+            stage.say("Now without Penstock, in DuckDB:")
             stage.code(query)
             answer = connection.execute(query).fetchone()
     assert answer is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-# A sum does not depend on the order of rows, and changes if a row is missing or doubled.
+# A sum does not depend on the order of rows, and changes if a row is missing or duplicated.
 CHECKSUM = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {table} AS t"
 RECORDS = """\
 SELECT partition_id, attempt, rows, bytes, committed_at::text

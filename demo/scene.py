@@ -18,7 +18,7 @@ CREATE SEQUENCE demo_seen_{table};
 CREATE FUNCTION demo_fail_once_{table}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF nextval('demo_seen_{table}') = 1 THEN
-        RAISE serialization_failure USING MESSAGE = 'not now: the demo refuses this order once';
+        RAISE serialization_failure USING MESSAGE = 'the demo rejects this order once';
     END IF;
     RETURN NEW;
 END $$;

@@ -145,11 +145,18 @@ def modes() -> str:
         "as a target",
         [
             *map(supports, MODES.values()),
-            row("`--atomic`, `--incremental`", lambda s: yes_or_no(MERGE in s.target.modes)),
-            row("makes a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)),
+            row(
+                "`--atomic`, `--incremental`, `--deletes`",
+                lambda s: yes_or_no(MERGE in s.target.modes),
+            ),
+            row(
+                "creates a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)
+            ),
             *map(option, TARGET_OPTIONS),
-            row("`--atomic`, `--deletes`", lambda s: yes_or_no(MERGE in s.target.modes)),
-            row("tells a run's rows from others", lambda s: yes_or_no(s.target.tells_rows_apart)),
+            row(
+                "distinguishes a run's rows from others",
+                lambda s: yes_or_no(s.target.tells_rows_apart),
+            ),
             row("`penstock tune`", lambda s: yes_or_no(s.target.scratch)),
             row("`penstock control-ddl`", lambda s: yes_or_no(s.target.control_ddl)),
         ],
@@ -190,7 +197,9 @@ def overview() -> str:
             row("URLs", lambda s: ", ".join(code(url(scheme) for scheme in s.schemes))),
             row("as a source: strategies", lambda s: all_but(s.source.strategies, CUTS)),
             row("as a target: modes", lambda s: all_but(s.target.modes, list(MODES.values()))),
-            row("makes a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)),
+            row(
+                "creates a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)
+            ),
             row("a partition is committed", lambda s: COMMITS[s.target.commits]),
         ],
     )

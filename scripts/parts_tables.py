@@ -52,7 +52,7 @@ from penstock.model.table_model import (
 )
 from penstock.model.tables import TableRef
 
-MADE, STATEMENT, LISTED = "made", "statement", "listed"
+MADE, STATEMENT, LISTED = "created", "statement", "listed"
 TARGETS: Mapping[str, Dialect | None] = {
     "PostgreSQL": DIALECT,
     "MySQL, MariaDB": MySqlDialect(),
@@ -88,9 +88,9 @@ PARTS: tuple[tuple[str, str, TableModel], ...] = (
     ("primary keys", PRIMARY_KEYS, TableModel()),
     ("unique constraints", UNIQUE_KEYS, TableModel()),
     ("identity columns", IDENTITIES, _column(identity=Identity())),
-    ("identity columns in larger steps", IDENTITIES, _column(identity=Identity(1, 5))),
+    ("identity columns with larger steps", IDENTITIES, _column(identity=Identity(1, 5))),
     ("defaults that are values", DEFAULTS, _column(default=ONE)),
-    ("defaults that are the time now", DEFAULTS, _now("default")),
+    ("defaults that are the current time", DEFAULTS, _now("default")),
     ("other defaults", DEFAULTS, _column(default=Expression("abs(-1)"))),
     ("defaults on update", ON_UPDATES, _now("on_update")),
     (
@@ -102,24 +102,24 @@ PARTS: tuple[tuple[str, str, TableModel], ...] = (
     ("checks that translate", CHECKS, TableModel(checks=(CheckModel("c", POSITIVE),))),
     ("other checks", CHECKS, TableModel(checks=(CheckModel("c", ODD),))),
     (
-        "the labels of enum types, as a check",
+        "labels of enum types, as a check",
         CHECKS,
         TableModel((ColumnModel("b", ColumnType("enum", labels=("x", "y"))),)),
     ),
-    ("indexes of columns", INDEXES, TableModel(indexes=(IndexModel("i", ("a",)),))),
-    ("their orders", INDEXES, TableModel(indexes=(IndexModel("i", ("a",), ("a",)),))),
+    ("indexes on columns", INDEXES, TableModel(indexes=(IndexModel("i", ("a",)),))),
+    ("their sort orders", INDEXES, TableModel(indexes=(IndexModel("i", ("a",), ("a",)),))),
     (
         "their included columns",
         INDEXES,
         TableModel(indexes=(IndexModel("i", ("a",), included=("at",)),)),
     ),
     (
-        "indexes of some rows",
+        "partial indexes",
         INDEXES,
         TableModel(indexes=(IndexModel("i", ("a",), predicate=POSITIVE),)),
     ),
     (
-        "indexes of expressions, and of methods that one system has",
+        "indexes on expressions, or with methods of one system",
         INDEXES,
         TableModel(indexes=(IndexModel("i", text="(abs(a))"),)),
     ),
