@@ -35,8 +35,8 @@ def public_functions(body: list[ast.stmt], name: str) -> Iterator[tuple[str, Fun
 
 
 def documented(docstring: str) -> set[str]:
-    """Return the names in the section "Parameters:"; an entry "..." stands for a copy's options."""
-    _, _, rest = docstring.partition("Parameters:\n")
+    """Return the names in the section "Args:"; an entry "..." stands for a copy's options."""
+    _, _, rest = docstring.partition("Args:\n")
     section = re.split(r"^\w", rest, maxsplit=1, flags=re.MULTILINE)[0]
     found: set[str] = set()
     for entry in ENTRY.findall(re.sub(r"^ {4}(?! )", "", section, flags=re.MULTILINE)):
@@ -70,6 +70,6 @@ def test_every_parameter_of_a_public_function_is_documented(package: str) -> Non
 
 
 def test_the_check_finds_what_is_missing() -> None:
-    text = "Return x.\n\nParameters:\n    a, b: y\n        z: y.\n    c: y.\n\nRaises:\n    E: y."
+    text = "Return x.\n\nArgs:\n    a, b: y\n        z: y.\n    c: y.\n\nRaises:\n    E: y."
     assert documented(text) == {"a", "b", "c"}
     assert documented("Return x.") == set()

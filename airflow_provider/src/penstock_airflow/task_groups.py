@@ -32,7 +32,7 @@ _DEFAULT_POOL = "default_pool"
 
 
 @apply_default_args
-def copy_table(
+def copy_table(  # noqa: D417 - an entry for all options
     *,
     group_id: str | None = None,
     partitions_per_task: int = 1,
@@ -125,7 +125,7 @@ def copy_table(
     If the arguments ask for a single partition (`strategy="whole"` or `partitions=1`), the group
     has one task, `copy`, a `CopyTableOperator`.
 
-    Parameters:
+    Args:
         source_conn_id, target_conn_id: Airflow connections to databases.
         source, target: URLs without secrets, such as `s3://bucket/day={{ ds }}/`, or paths that are
             the same on every worker, instead of connections.
@@ -199,12 +199,15 @@ def _mapped_tasks(
 ) -> None:
     """Create the tasks of a group whose partitions mapped tasks copy.
 
-    Parameters:
+    Args:
         endpoints: the result of `endpoint_arguments`.
         options: options of the copy.
         kwargs: arguments of every operator.
         deferrable: whether the triggerer holds the snapshot.
-        partitions_per_task, recopy, await_snapshot, outlet: as in `copy_table`.
+        partitions_per_task: as in `copy_table`.
+        recopy: as in `copy_table`.
+        await_snapshot: as in `copy_table`.
+        outlet: as in `copy_table`.
     """
     target_arguments = {name: endpoints[name] for name in TARGET_ARGUMENTS}
     copy_arguments = {name: kwargs.pop(name) for name in _COPY_ARGUMENTS if name in kwargs}
@@ -280,7 +283,7 @@ def _default_snapshot(options: Mapping[str, Any]) -> str:
 
 
 @apply_default_args
-def copy_tables(
+def copy_tables(  # noqa: D417 - an entry for all options
     tables: Iterable[str | Mapping[str, Any]] = (),
     *,
     file: str | os.PathLike[str] | None = None,
@@ -365,7 +368,7 @@ def copy_tables(
     A single task (`CopyTableOperator`) also partitions its table, and copies up to `degree`
     partitions at once. A group shows each partition in the grid, and retries it alone.
 
-    Parameters:
+    Args:
         tables: the name of each table, or its arguments for `copy_table` as a mapping, in which
             `group_id` is also the id of a single task.
         file: the path of a file of many tables, `penstock.toml`, instead of `tables`; each table
@@ -436,8 +439,10 @@ def _table_arguments(tables: Iterable[str | Mapping[str, Any]]) -> Iterator[Mapp
 def _single_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTableOperator:
     """Create the single task of a table.
 
-    Parameters:
+    Args:
+        task_id: the id of the task.
         outlet: as in `copy_table`.
+        arguments: further arguments of the operator.
     """
     if outlet is None:
         outlet = _outlet(arguments, arguments)

@@ -39,8 +39,9 @@ def build_batch(
 ) -> BatchSpec:
     """Create the spec of a batch.
 
-    Parameters:
-        source, target: URLs with their secrets.
+    Args:
+        source: the source's URL, with its secrets.
+        target: the target's URL, with its secrets.
         tables: patterns, or the arguments of a table as a mapping.
         file: a file of many tables, from which `tables` selects; None if `tables` lists them all.
         environ: variables for references in the file; None to leave references unresolved.
@@ -84,9 +85,11 @@ def check_batch(
 ) -> None:
     """Find mistakes that do not depend on templates.
 
-    Parameters:
-        source, target: where the batch reads and writes.
-        tables, options: as for `build_batch`.
+    Args:
+        source: where the batch reads.
+        target: where the batch writes.
+        tables: as for `build_batch`.
+        options: as for `build_batch`.
         others: further arguments of `build_batch`.
 
     Raises:
@@ -148,7 +151,7 @@ def tables_of_file(
 ) -> list[dict[str, Any]]:
     """Return the arguments of `copy_tables` for each table of a file.
 
-    Parameters:
+    Args:
         file: the path of the file.
         endpoints: the result of `endpoints_of_file`.
         options: options that override those that the file sets for all tables.
@@ -174,7 +177,7 @@ def tables_of_file(
 def endpoints_of_file(file: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the source and target of a call, with the file's for those that it leaves out.
 
-    Parameters:
+    Args:
         file: the path of the file.
         arguments: the result of `endpoint_arguments`.
 

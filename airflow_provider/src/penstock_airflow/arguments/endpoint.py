@@ -33,7 +33,7 @@ def endpoint_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 class Endpoint:
     """A source or target.
 
-    Parameters:
+    Args:
         side: `source` or `target`, the prefix of its arguments.
         conn_id: an Airflow connection to a database.
         url: a URL instead of a connection. While a DAG is parsed it may hold templates. It never
@@ -50,7 +50,7 @@ class Endpoint:
     def of(cls, side: str, holder: Any) -> Endpoint:
         """Return the source or target from the attributes of an operator or trigger.
 
-        Parameters:
+        Args:
             side: `source` or `target`.
             holder: an operator or trigger.
         """

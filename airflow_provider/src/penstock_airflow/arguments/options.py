@@ -72,9 +72,10 @@ def table_in_errors(options: Mapping[str, Any]) -> Iterator[None]:
 def check_options(options: Mapping[str, Any], source: Endpoint, target: Endpoint) -> None:
     """Find mistakes that do not depend on templates.
 
-    Parameters:
+    Args:
         options: options of the copy by name.
-        source, target: where the copy reads and writes.
+        source: where the copy reads.
+        target: where the copy writes.
 
     Raises:
         PlanningError: the source or target does not support the argument in the message.
@@ -140,8 +141,9 @@ def build_spec(
 ) -> CopySpec:
     """Create the spec of a copy.
 
-    Parameters:
-        source, target: URLs with their secrets.
+    Args:
+        source: the source's URL, with its secrets.
+        target: the target's URL, with its secrets.
         options: options of the copy by name; None for a default.
         run_id: the id of the run; None for a random one.
 

@@ -18,7 +18,7 @@ def s3_parameters(connection: Any, conn_id: str) -> dict[str, str | None]:
     If the connection has no keys, the machine that copies finds them: in a profile, in the
     environment, or in its instance metadata.
 
-    Parameters:
+    Args:
         connection: an Airflow `Connection`. Login and password are the keys; the extra fields are
             those of Airflow's Amazon provider: `aws_session_token`, `endpoint_url`, `region_name`,
             `profile_name`, `role_arn`, `service_config`, `config_kwargs` ...

@@ -28,7 +28,7 @@ class PenstockHook(BaseHook):  # type: ignore[misc, unused-ignore]
     for databases whose Airflow provider is not installed: the extra field `type` holds the type
     that their provider would have.
 
-    Parameters:
+    Args:
         penstock_conn_id: the id of the connection.
         kwargs: the arguments of every hook.
     """
@@ -64,7 +64,7 @@ class PenstockHook(BaseHook):  # type: ignore[misc, unused-ignore]
 def connection_url(connection: Any, conn_id: str) -> str:
     """Return the URL of an Airflow connection.
 
-    Parameters:
+    Args:
         connection: an Airflow `Connection`.
         conn_id: the id of the connection, for messages.
 

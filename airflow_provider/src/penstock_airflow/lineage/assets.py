@@ -38,7 +38,7 @@ def uri_of(target: str, status: RunStatus) -> str:
 
     It is `scheme://host:port/database/schema/table`, or `s3://bucket/folder`.
 
-    Parameters:
+    Args:
         target: the target's URL; the URI shows only its host, port, database and path.
         status: the status of the run.
     """
@@ -50,7 +50,7 @@ def uri_of(target: str, status: RunStatus) -> str:
 def emit(context: Any, outlet: Any, target: str, status: RunStatus) -> None:
     """Emit an event for the table that a run writes.
 
-    Parameters:
+    Args:
         context: the context of the task.
         outlet: an `Asset`, or an `AssetAlias` to which the table's own asset is added.
         target: the target's URL; the asset shows only its host, port, database and path.
@@ -77,8 +77,10 @@ def emit_all(
 ) -> None:
     """Emit an event for each table of a batch, or a single one if the outlet is an `Asset`.
 
-    Parameters:
-        context, outlet, target: as for `emit`.
+    Args:
+        context: the context of the task.
+        outlet: as for `emit`.
+        target: as for `emit`.
         statuses: the statuses of the tables' runs.
         summary: the result of the batch.
     """

@@ -83,7 +83,8 @@ class LineageMixin:
     ) -> Iterable[tuple[CopyFacts, RunStatus | None]]:
         """Return each copy with its run; None if planning failed and there is no run.
 
-        Parameters:
+        Args:
+            target: the target's URL.
             log_errors: whether to log why runs cannot be read; a failed task has logged it already.
         """
         copies = self._copies()
@@ -118,8 +119,9 @@ def lineage_of(
 ) -> OperatorLineage[Any, Any]:
     """Return the lineage of copies.
 
-    Parameters:
-        source, target: where the copies read and write.
+    Args:
+        source: where the copies read.
+        target: where the copies write.
         copies: the copied tables.
 
     Raises:

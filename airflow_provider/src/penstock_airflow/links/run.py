@@ -52,9 +52,11 @@ class PartitionsLink(BaseOperatorLink):
 def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> str:
     """Return the page of a run's report; in Airflow 2, the log of the task with the report.
 
-    Parameters:
-        dag_id, run_id, task_id, map_index: the task instance that has stored the report; a map
-            index of -1 means that the task is not mapped.
+    Args:
+        dag_id: the DAG.
+        run_id: the id of the DAG run.
+        task_id: the task that has stored the report.
+        map_index: the index of the mapped task; -1 if it is not mapped.
     """
     if not AIRFLOW_V_3_0_PLUS:
         return task_url(dag_id, run_id, task_id)
@@ -74,8 +76,10 @@ def task_url(dag_id: str, run_id: str, task_id: str, *, mapped: bool = False) ->
 
     The result is a path if `[api] base_url` is not set: a browser knows which host it talks to.
 
-    Parameters:
-        dag_id, run_id, task_id: the task in a DAG run.
+    Args:
+        dag_id: the DAG.
+        run_id: the id of the DAG run.
+        task_id: the task.
         mapped: whether to return the list of mapped tasks.
     """
     if AIRFLOW_V_3_0_PLUS:

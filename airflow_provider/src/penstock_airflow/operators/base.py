@@ -46,7 +46,7 @@ def airflow_exception(
 
     Options have the names that DAGs use. The first line says what failed.
 
-    Parameters:
+    Args:
         error: the core's error.
         finished: the last event of the copy; None if it has none.
     """
@@ -61,7 +61,7 @@ def airflow_exception(
 class TargetOperator(BaseOperator):
     """The base of operators that work on a target.
 
-    Parameters:
+    Args:
         target_conn_id: an Airflow connection to a database, looked up in the task's own process.
         target: a URL without secrets, such as `s3://bucket/folder/`, or a path, instead of a
             connection.
@@ -99,7 +99,7 @@ class TargetOperator(BaseOperator):
 class PenstockOperator(TargetOperator):
     """The base of operators that read a source as well.
 
-    Parameters:
+    Args:
         source_conn_id, source, source_aws_conn_id: as for the target.
         kwargs: the arguments of `TargetOperator`.
     """
@@ -143,7 +143,7 @@ class PenstockOperator(TargetOperator):
     def _run_copy(self, events: Generator[Event, None, None], only: int = 0) -> Finished:
         """Run a copy to its end, log its important events, and return the last one.
 
-        Parameters:
+        Args:
             events: the events of the copy.
             only: how many partitions were requested; 0 for the whole plan.
 
@@ -158,8 +158,9 @@ class PenstockOperator(TargetOperator):
     ) -> LastEvent:
         """Run a copy as `_run_copy` does, and return its last event, of any kind.
 
-        Parameters:
-            events, only: as for `_run_copy`.
+        Args:
+            events: the events of the copy.
+            only: as for `_run_copy`.
             kind: the class of the last event.
         """
         finished: LastEvent | None = None

@@ -70,7 +70,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
 
     Returns the rows, bytes and seconds of the batch and of each table.
 
-    Parameters:
+    Args:
         tables: patterns such as `public.*`, or mappings of arguments for tables with options of
             their own, such as `{"table": "public.orders", "mode": "upsert"}`. With `file`, patterns
             that select from the tables of the file; by default all of them.

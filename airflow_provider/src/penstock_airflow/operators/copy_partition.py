@@ -39,7 +39,7 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
 
     Returns the rows, bytes, seconds, rates and attempts of its partitions.
 
-    Parameters:
+    Args:
         partition: one entry of the list that `PlanCopyOperator` returns.
         recopy: whether clearing this task copies committed partitions again. By default it does in
             modes replace and upsert, in which that is safe.

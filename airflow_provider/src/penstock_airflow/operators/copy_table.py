@@ -51,7 +51,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
 
     Returns the run's rows, bytes, seconds and rates.
 
-    Parameters:
+    Args:
         recopy: whether clearing this task starts a new run. By default it does, except in mode
             append, which would double the rows.
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.

@@ -21,7 +21,7 @@ class PlanCopyOperator(TargetOperator):
     Returns the list over which to expand `CopyPartitionOperator`. It is empty if the source is
     empty; `VerifyCopyOperator` then does all the work.
 
-    Parameters:
+    Args:
         run_id: the output of `PrepareCopyOperator`.
         partitions_per_task: partitions that a mapped task copies, one after the other; more if
             there would be too many mapped tasks for Airflow (`[core] max_map_length`).

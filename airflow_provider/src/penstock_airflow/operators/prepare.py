@@ -37,7 +37,7 @@ class PrepareCopyOperator(PenstockOperator):
 
     Returns the run's id.
 
-    Parameters:
+    Args:
         recopy: whether clearing this task starts a new run. By default it does, except in mode
             append, which would double the rows. It never does unless all later tasks that work on
             the run are cleared with it: the new run would empty the table, and the others would not

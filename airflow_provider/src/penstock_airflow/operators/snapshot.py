@@ -39,7 +39,7 @@ class HoldSnapshotOperator(PenstockOperator):
     Clearing this task makes it hold a snapshot again: the old one if another process still holds
     it, otherwise one of the source as it is now.
 
-    Parameters:
+    Args:
         run_id: the output of `PrepareCopyOperator`.
         deferrable: whether to hold it in the triggerer, which needs no worker slot, instead of in
             this task.
@@ -128,7 +128,7 @@ class HoldSnapshotOperator(PenstockOperator):
     def execute_complete(self, context: Any, event: dict[str, Any]) -> None:
         """End the task, or fail it, after the trigger has ended.
 
-        Parameters:
+        Args:
             context: the context of the task.
             event: the trigger's last event.
 
@@ -168,7 +168,7 @@ class _ReadersFinished(Flag):
 
         This runs in the task's main thread, which may call Airflow.
 
-        Parameters:
+        Args:
             timeout: seconds.
         """
         if time.monotonic() - self._checked_at >= READERS_INTERVAL:
@@ -197,7 +197,7 @@ class ReleaseSnapshotOperator(TargetOperator):
     all tasks but teardowns, and treats skipped tasks as successful. So this is the only task that
     can report missing rows; if it fails, so does the DAG run.
 
-    Parameters:
+    Args:
         run_id: the output of `PrepareCopyOperator`.
         kwargs: the target, and the arguments of every operator.
     """

@@ -40,7 +40,7 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
 
     Returns the run's rows, bytes, seconds and rates.
 
-    Parameters:
+    Args:
         run_id: the output of `PrepareCopyOperator`.
         copied: the output of the mapped tasks, for the report.
         degree: the number of concurrent streams, and of indexes built at the same time.

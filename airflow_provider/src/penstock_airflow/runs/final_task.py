@@ -27,7 +27,7 @@ def passed_final_task(task: Any, context: Any) -> Any:
 def check_final_task_cleared(task: Any, context: Any) -> None:
     """Check that the final task was cleared as well.
 
-    Parameters:
+    Args:
         task: a cleared task that would change or delete checked rows.
         context: the context of that task.
 

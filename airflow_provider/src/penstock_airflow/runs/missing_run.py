@@ -18,7 +18,7 @@ _RULES = frozenset({"all_failed", "one_failed", "all_skipped"})
 def require_run_id(run_id: Any) -> None:
     """Check that a run id is not empty.
 
-    Parameters:
+    Args:
         run_id: the output of `PrepareCopyOperator`.
 
     Raises:
@@ -37,7 +37,7 @@ def raise_missing_run(context: Any, prepare: Any) -> None:
     Marking a DAG run as failed skips the tasks that have not started, and Airflow treats skipped
     tasks as successful. So the group is skipped only if an upstream task is the reason.
 
-    Parameters:
+    Args:
         context: the context of the task.
         prepare: the group's first task; None if the DAG has none.
 

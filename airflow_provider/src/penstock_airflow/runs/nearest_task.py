@@ -8,7 +8,7 @@ from typing import Any
 def nearest(operator: Any, kind: str, direction: str) -> Any:
     """Return the nearest task of a kind, because a DAG may copy one table after the other.
 
-    Parameters:
+    Args:
         operator: the task where the search starts.
         kind: the name of the class of the wanted task, or of a base class.
         direction: `upstream_task_ids` or `downstream_task_ids`.

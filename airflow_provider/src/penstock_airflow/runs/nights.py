@@ -39,7 +39,7 @@ def may_be_overtaken(options: Mapping[str, Any]) -> bool:
 def overtaken_status(run_id: str, *, target: str, control_schema: str) -> RunStatus | None:
     """Return the status of a run if another night has overtaken it, otherwise None.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         target: the target's URL.
         control_schema: the schema of the control tables.
@@ -77,7 +77,7 @@ def store_watermark(context: Any, outlet: Any, night: Mapping[str, Any] | None, 
 
     It is never read back, because the target holds the truth. A failure here never fails the task.
 
-    Parameters:
+    Args:
         context: the context of the task.
         outlet: the outlet of the task; an `Asset` has a state store of its own.
         night: the result of a night, or of nights by table; None if there was none.

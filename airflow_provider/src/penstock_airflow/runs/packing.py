@@ -27,7 +27,7 @@ def pack(
 
     Bounds are included only for display; the plan itself is in the target.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         mode: the mode of the run.
         partitions: the partitions of the plan, in order.

@@ -14,7 +14,7 @@ from penstock import BatchFinished, Finished, NightStatus, RunStatus, from_line
 def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict[str, Any]:
     """Return the result of a task.
 
-    Parameters:
+    Args:
         finished: the last event of the task's copy.
         partitions: the ids of its partitions.
         tries: how often the task was tried since it was last cleared.
@@ -38,7 +38,7 @@ def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict
 def covered_result(run_id: str, partitions: Sequence[str], by: str) -> dict[str, Any]:
     """Return the result of a task whose run was overtaken.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         partitions: the ids of the task's partitions.
         by: the id of the run that merged the same changes.

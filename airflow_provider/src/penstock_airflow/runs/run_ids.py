@@ -26,7 +26,7 @@ def clearings(ti: Any) -> int:
 def run_id_of(context: Any, *, again: bool, name_length: int = _NAME_LENGTH) -> str:
     """Return the run id of a task, which is the same for every retry.
 
-    Parameters:
+    Args:
         context: the context of the task.
         again: whether clearing the task starts a new run.
         name_length: how many characters of the task's name the id begins with.

@@ -26,7 +26,7 @@ class Tasks:
     def of(cls, context: Any, task_ids: Sequence[str]) -> Tasks:
         """Return tasks of a DAG run.
 
-        Parameters:
+        Args:
             context: the context of a task in that DAG run.
             task_ids: the ids of the tasks.
         """

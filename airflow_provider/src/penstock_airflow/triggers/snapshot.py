@@ -31,7 +31,7 @@ NO_READERS = "no remaining task reads with the snapshot, so it is released"
 class HolderThread:
     """A thread that runs `penstock.hold`, which would block the triggerer.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         arguments: further arguments of `penstock.hold`.
     """
@@ -73,7 +73,7 @@ class HoldSnapshotTrigger(BaseTrigger):
     However the trigger ends, it releases the snapshot. A restarted triggerer runs the trigger
     again; the run's `on_snapshot_lost` then decides how to handle the lost snapshot.
 
-    Parameters:
+    Args:
         run_id: the id of the run.
         source_conn_id, source, source_aws_conn_id, target_conn_id, target, target_aws_conn_id: as
             in an operator. Connections are looked up in the triggerer; no secret is stored.
