@@ -278,7 +278,7 @@ class Run:
     def killed(self, partition_id: str, first: int, count: int, at: str) -> None:
         """One attempt in a process that is killed there.
 
-        Parameters:
+        Args:
             at: ``module:Class.method``, or with ``!`` behind it, for after that call.
         """
         script = Path(__file__).with_name("parquet_killed.py")

@@ -69,7 +69,7 @@ class Load:
     ) -> str:
         """What one execution does, as the engine and its workers do it.
 
-        Parameters:
+        Args:
             only: partitions; empty: all.
             request: has those copied again.
             restart: the run is to begin again, from another state of the source.
@@ -151,10 +151,11 @@ class Trial(schedules.Trial[Load]):
     def play(self, *, gone: bool = False) -> Counter[int]:
         """Do it all, resume every run, and see what is there.
 
-        Parameters:
+        Args:
             gone: whether a run may find that another one has taken its place.
 
-        Returns: how often each id is there.
+        Returns:
+            How often each id is there.
         """
         self.perform()
         self.resume_all()

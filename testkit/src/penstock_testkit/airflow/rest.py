@@ -33,7 +33,7 @@ class RestError(RuntimeError):
 class Rest:
     """The REST interface of a server where every user is an admin.
 
-    Parameters:
+    Args:
         url: the server's URL, without ``/api/v2``.
     """
 
@@ -48,7 +48,7 @@ class Rest:
     ) -> Any:
         """Send a request, and return the decoded answer.
 
-        Parameters:
+        Args:
             path: the path below ``/api/v2``, with its parts quoted.
             body: the body, sent as JSON.
             query: the parameters in the URL.
@@ -172,7 +172,7 @@ class Run:
     ) -> TaskInstance:
         """Wait until a task instance has one of the given states, and return it.
 
-        Parameters:
+        Args:
             try_number: the lowest number of the try.
 
         Raises:
@@ -215,7 +215,7 @@ class Run:
     ) -> None:
         """Clear task instances, as the button in the web interface does.
 
-        Parameters:
+        Args:
             tasks: task ids; for one mapped instance, the task id and the map index.
             downstream, upstream: also clear the tasks after them, or before.
         """
@@ -248,7 +248,7 @@ class Run:
     def log(self, task_id: str, map_index: int = UNMAPPED, *, try_number: int | None = None) -> str:
         """Return the log of one try as the web interface shows it, one entry a line.
 
-        Parameters:
+        Args:
             try_number: the number of the try; by default the last.
         """
         number = try_number or self.task(task_id, map_index).try_number

@@ -40,7 +40,7 @@ class AirflowStack:
     A context manager: entering starts it, which takes about 20 seconds; leaving stops it and
     removes everything. It takes about 2 GB of memory, and never outlives this process.
 
-    Parameters:
+    Args:
         executor: ``LocalExecutor``, whose tasks are the scheduler's children, or ``CeleryExecutor``
             with two workers and a redis server. With both, a task may name its own; the first one
             is the default.
@@ -97,7 +97,7 @@ class AirflowStack:
     ) -> None:
         """Add a DAG file to the folder of DAGs, and wait until Airflow has read it.
 
-        Parameters:
+        Args:
             file: the file, or its text.
             dag_id: a DAG that it defines; the file gets this name.
 
@@ -138,7 +138,7 @@ class AirflowStack:
     ) -> Run:
         """Start a run of a DAG now.
 
-        Parameters:
+        Args:
             conf: the run's conf.
             logical_date: a time with a time zone; by default none.
         """
@@ -165,7 +165,7 @@ class AirflowStack:
     ) -> list[Run]:
         """Create runs as ``airflow backfill create`` does, and return them by date.
 
-        Parameters:
+        Args:
             first: the first date, such as ``2026-01-31``.
             last: the last date, included.
             reprocess: which existing runs to repeat.

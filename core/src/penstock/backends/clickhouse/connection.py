@@ -89,7 +89,7 @@ class Connection:
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query.
 
-        Parameters:
+        Args:
             values: texts for the placeholders `{p1:String}` and so on.
         """
         named = {f"p{place}": value for place, value in enumerate(values, 1)}
@@ -99,11 +99,12 @@ class Connection:
     def change(self, statement: str, values: Sequence[Any] = (), *, query_id: str = "") -> int:
         """Execute a statement that changes something.
 
-        Parameters:
+        Args:
             values: always empty; such statements have no placeholders.
             query_id: the server rejects a second query with this id while one runs.
 
-        Returns: 0, since the server does not count.
+        Returns:
+            0, since the server does not count.
         """
         self.client.command(statement, settings={"query_id": query_id} if query_id else None)
         return 0
@@ -111,7 +112,7 @@ class Connection:
     def insert(self, table: str, batches: Sequence[pa.RecordBatch]) -> None:
         """Insert batches into a table.
 
-        Parameters:
+        Args:
             table: quoted, with its database.
             batches: at least one; all with the same schema.
         """
@@ -167,7 +168,7 @@ class Connection:
 def connect(url: str, side: str) -> Connection:
     """Open a connection.
 
-    Parameters:
+    Args:
         side: `source` or `target`, for error messages.
 
     Raises:

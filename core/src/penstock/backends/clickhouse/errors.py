@@ -56,7 +56,7 @@ def code_of(error: Exception) -> int:
 def from_driver(error: Exception, side: str, subject: str = "") -> PenstockError:
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
         subject: the table or query, if the server's message does not name it.
     """
     code, text = code_of(error), str(error)

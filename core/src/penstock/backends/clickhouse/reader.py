@@ -41,7 +41,7 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
     ) -> pa.RecordBatch:
         """Convert a batch to the promised types, checking that texts are valid.
 
-        Parameters:
+        Args:
             passed: the number of rows before the batch.
 
         Raises:

@@ -39,7 +39,7 @@ _FACTS = TableQuery(
 def _of_parts(columns: str) -> TableQuery:
     """Return a query about tables' parts.
 
-    Parameters:
+    Args:
         columns: expressions over all parts of a table; each has an alias.
     """
     parts = f"SELECT database, table, {columns} FROM system.parts WHERE active"

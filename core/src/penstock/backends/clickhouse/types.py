@@ -102,7 +102,7 @@ class _MadeTypes(CreatedTypes):
     def of_column(self, column: Column) -> str:
         """Return the type for a column.
 
-        Parameters:
+        Args:
             column: with the trait `arrow`.
 
         Raises:

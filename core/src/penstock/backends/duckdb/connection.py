@@ -26,7 +26,7 @@ _idle: dict[bool, list[DuckDBPyConnection]] = {False: [], True: []}
 def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnection:
     """Apply the settings that texts of values depend on, and resource limits.
 
-    Parameters:
+    Args:
         worker: whether it is one of many processes: one thread, little memory, rows in any order.
     """
     connection.execute("SET TimeZone = 'UTC'")
@@ -43,7 +43,7 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
 def instance(*, worker: bool = False) -> Iterator[DuckDBPyConnection]:
     """Provide a session with an instance of its own, in which it must leave nothing behind.
 
-    Parameters:
+    Args:
         worker: as for `configure`.
     """
     try:
@@ -74,7 +74,7 @@ os.register_at_fork(before=close_idle)
 def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> DuckDBPyConnection:
     """Open a database that is not written to while it is open.
 
-    Parameters:
+    Args:
         path: None for an empty database in memory.
 
     Raises:

@@ -31,7 +31,7 @@ NAME = "penstock_target"
 class Database(OneFile):
     """A DuckDB database in a file.
 
-    Parameters:
+    Args:
         worker: as for `configure`.
     """
 

@@ -62,7 +62,7 @@ class DuckReader(FileReader[DuckSession]):
 class _Passing:
     """A filter for outgoing batches: UUIDs get Arrow's type, and infinite dates are rejected.
 
-    Parameters:
+    Args:
         subject: the table or query, for error messages.
     """
 

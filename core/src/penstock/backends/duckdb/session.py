@@ -26,7 +26,7 @@ BATCH = 1000
 class DuckSession(DriverSession):
     """A session over a connection.
 
-    Parameters:
+    Args:
         connection: a connection with the time zone UTC; see `connection.configure`.
     """
 
@@ -112,7 +112,7 @@ def streamed(
 ) -> Iterator[Row]:
     """Yield the rows of a query.
 
-    Parameters:
+    Args:
         connection: used for this query alone; closed at the end.
         held: as for `Session.hold`.
     """

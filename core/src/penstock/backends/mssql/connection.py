@@ -54,7 +54,7 @@ class Connection:
     def use(self, snapshot: str) -> None:
         """Switch to a snapshot.
 
-        Parameters:
+        Args:
             snapshot: its name; empty for none.
         """
         self.change(f"USE {MSSQL.ident(snapshot or self.home)}")
@@ -96,7 +96,7 @@ class Connection:
 
         The first one comes even if it has no rows.
 
-        Parameters:
+        Args:
             most, size: as for `growing`.
             types: as for `Driver.batch`.
         """
@@ -120,7 +120,7 @@ class Connection:
 def connect(url: str, side: str) -> Connection:
     """Open a session.
 
-    Parameters:
+    Args:
         side: `source` or `target`, for error messages.
 
     Raises:

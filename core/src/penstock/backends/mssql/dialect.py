@@ -57,7 +57,7 @@ _SELECT = re.compile(r"SELECT (?:DISTINCT )?")
 class MssqlDialect(CatalogDialect):
     """The dialect of SQL Server.
 
-    Parameters:
+    Args:
         utf8: whether the server has UTF-8 collations, as from SQL Server 2019 on.
         texts: the names of columns that are compared by their bytes where rows are.
     """
@@ -99,7 +99,7 @@ class MssqlDialect(CatalogDialect):
     def property_statement(self, table: TableRef, column: str, name: str, value: str) -> str:
         """Return the statement that adds an extended property to a column, or to the table if none.
 
-        Parameters:
+        Args:
             value: a literal.
         """
         places = [("SCHEMA", table.schema), ("TABLE", table.name)]

@@ -62,7 +62,7 @@ _LOGIN = "; check the user, the password and the database"
 class DriverError(Exception):
     """An error of a driver.
 
-    Parameters:
+    Args:
         state: the SQLSTATE; empty if the driver reports none.
         words: the message from the server or driver, without its origin.
     """
@@ -76,7 +76,7 @@ class DriverError(Exception):
 def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockError:
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
         subject: the table or query, if the server's message does not name it.
     """
     words, lowered = error.words, error.words.lower()

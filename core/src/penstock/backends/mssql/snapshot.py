@@ -58,7 +58,7 @@ _ONLINE = "SELECT count(*) FROM sys.databases WHERE name = ? AND state = 0"
 def made(name: str, database: str, files: Sequence[tuple[str, str]]) -> str:
     """Return the statement that creates a snapshot.
 
-    Parameters:
+    Args:
         files: the logical name and the path of each data file.
     """
     listed = ", ".join(

@@ -53,7 +53,7 @@ class MsType:
 def type_of(name: str, length: int, precision: int, scale: int) -> MsType:
     """Return a type as in the catalog.
 
-    Parameters:
+    Args:
         name: with or without a suffix in parentheses.
         length: in bytes, or `MAX`.
     """

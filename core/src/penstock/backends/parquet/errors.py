@@ -85,7 +85,7 @@ _TRANSIENT_BOTO = (
 def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
     """Classify an error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
         error: an error of the file system, botocore or pyarrow.
         subject: the file that was read or written.
     """
@@ -144,7 +144,7 @@ DRIVER_ERRORS = (OSError, pa.ArrowException, boto.BotoCoreError, boto.ClientErro
 def translated(side: str, subject: str) -> Iterator[None]:
     """Translate errors of file systems, botocore and pyarrow to Penstock's.
 
-    Parameters:
+    Args:
         side: ``source`` or ``target``.
         subject: the file that is read or written, for the message.
 

@@ -107,7 +107,7 @@ _PARAMETERS = tuple(
 def parse(url: str, flag: str, *, any_format: bool = False) -> FilesLocation:
     """Parse a URL, or several separated by commas.
 
-    Parameters:
+    Args:
         any_format: whether names of files may end like those of other formats.
 
     Raises:

@@ -20,7 +20,7 @@ _CONTROL = "penstock"
 class ParquetScratch(ScratchFolder):
     """A scratch dataset.
 
-    Parameters:
+    Args:
         like: as for `WithScratch.scratch`; here it only says that there is a table to imitate.
     """
 

@@ -26,7 +26,7 @@ from penstock.spec.modes import Mode, mode_of
 class ParquetTarget:
     """The catalog of a Parquet target.
 
-    Parameters:
+    Args:
         url: the URL of the folder that is the dataset.
     """
 

@@ -126,7 +126,7 @@ class Connection:
     def put(self, file: Path, folder: str) -> None:
         """Upload a file unchanged.
 
-        Parameters:
+        Args:
             folder: the folder of a stage, as in statements.
         """
         self.rows(
@@ -155,7 +155,7 @@ class Connection:
 def connect(url: str, side: str) -> Connection:
     """Open a session.
 
-    Parameters:
+    Args:
         side: `source` or `target`, for error messages.
 
     Raises:

@@ -32,7 +32,7 @@ _ADVICE = {
 def from_driver(error: Error, side: str, subject: str = "") -> PenstockError:
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
         subject: the table or query, if the server's message does not name it.
     """
     code = error.errno or 0

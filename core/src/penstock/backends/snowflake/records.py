@@ -50,7 +50,7 @@ ddl = SCRIPTS.control
 class SnowflakeRecords(StageRecords[SnowflakeSession]):
     """Records on Snowflake.
 
-    Parameters:
+    Args:
         url: the target's URL, for signs of life of leases.
     """
 

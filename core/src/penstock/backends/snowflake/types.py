@@ -40,7 +40,7 @@ class SnowType:
 def type_of(described: Any) -> SnowType:
     """Return a column's type.
 
-    Parameters:
+    Args:
         described: the driver's description of the column.
     """
     name = FIELD_ID_TO_NAME.get(described.type_code, "unknown")

@@ -24,7 +24,7 @@ def open_writer(spec: WorkerSpec) -> StagedWriter:
 class SnowflakeLoading(ServerLoading[SnowflakeRecords, UploadStage]):
     """A loading. Files of several partitions load in parallel; only their records take turns.
 
-    Parameters:
+    Args:
         changing: whether the transaction changes the table, which is then checked before the end.
     """
 

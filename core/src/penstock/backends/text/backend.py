@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 class TextBackend:
     """
-    Parameters:
+    Args:
         remote: on S3.
     """
 

@@ -33,7 +33,7 @@ _AS_JSON = "json"
 
 class TextTarget(ParquetTarget):
     """
-    Parameters:
+    Args:
         url: the URL of one file or of a folder.
     """
 

@@ -47,7 +47,7 @@ def model_of(
 ) -> TableModel:
     """Return the model of a table.
 
-    Parameters:
+    Args:
         types: the types of the columns.
         partition: the table's partition key.
     """
@@ -75,7 +75,7 @@ def other_objects(
     They are computed columns, which are read only if they are named; compression of columns; and
     other functions of the engine.
 
-    Parameters:
+    Args:
         columns: all other columns.
     """
     known = {column.name for column in columns}

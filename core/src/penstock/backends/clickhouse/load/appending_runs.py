@@ -34,7 +34,7 @@ def stop_appending(documents: RecordDocuments, uuid: str, run_id: str) -> None:
 def shut_out(documents: RecordDocuments, runs: Runs, uuid: str, by: str) -> None:
     """Shut out the runs that add rows to a table which has been renamed away.
 
-    Parameters:
+    Args:
         by: the run that replaces the table.
     """
 

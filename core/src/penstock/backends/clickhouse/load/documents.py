@@ -48,7 +48,7 @@ class _Version:
 class TableDocuments:
     """See `RecordDocuments`.
 
-    Parameters:
+    Args:
         database: the control database, with the engine Atomic.
     """
 

@@ -46,7 +46,7 @@ T = TypeVar("T")
 class Stages:
     """See `Pieces`: a piece is a stage.
 
-    Parameters:
+    Args:
         database: the control database, which holds the stages.
     """
 

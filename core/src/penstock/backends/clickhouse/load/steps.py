@@ -35,7 +35,7 @@ CREATE, SWAP = "create", "swap"
 class ClickHouseSteps:
     """The steps of one run.
 
-    Parameters:
+    Args:
         database: the control database.
     """
 

@@ -76,7 +76,7 @@ def create_statement(
 ) -> str:
     """Return the statement that creates a table if it does not exist.
 
-    Parameters:
+    Args:
         more: the parts besides its columns.
 
     Raises:
@@ -201,7 +201,7 @@ def _ends(of: ChType, kind: pa.DataType, first: int, last: int) -> dict[bytes, A
 
     Values outside would be silently changed.
 
-    Parameters:
+    Args:
         first, last: days of the server's widest types.
     """
     if of.name == "Date":

@@ -75,7 +75,7 @@ class OwnSequence:
 def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -> TableModel:
     """Return the model of a table.
 
-    Parameters:
+    Args:
         columns: with the trait `TYPE`.
     """
     names = [column.name for column in columns]

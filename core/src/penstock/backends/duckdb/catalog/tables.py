@@ -12,7 +12,7 @@ from penstock.model.tables import TableRef
 def query(columns: str, rows: str, order: str = "") -> TableQuery:
     """Return a query about tables.
 
-    Parameters:
+    Args:
         rows: a DuckDB function that lists facts about tables.
     """
     return TableQuery(

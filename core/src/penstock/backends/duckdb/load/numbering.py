@@ -32,7 +32,7 @@ def numbering_steps(
 ) -> Iterator[Step]:
     """Yield the steps that create sequences.
 
-    Parameters:
+    Args:
         sequences: the columns of the target's table, and how each is numbered.
     """
     table = request.target
@@ -114,7 +114,7 @@ def numbering(session: Session, step: Step, table: TableRef) -> Step:
 def _start(session: Session, step: Step, table: TableRef, column: str, first: int, by: int) -> int:
     """Return the next number of a column.
 
-    Parameters:
+    Args:
         first: the number without a sequence in the source, and without rows.
     """
     dialect = session.dialect

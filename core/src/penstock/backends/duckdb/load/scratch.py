@@ -35,7 +35,7 @@ _AROUND = (
 class DuckScratch(ScratchFolder):
     """A scratch database.
 
-    Parameters:
+    Args:
         like: as for `WithScratch.scratch`.
     """
 

@@ -20,7 +20,7 @@ LOCK = "lock"
 def turn(path: str, folder: str, patience: float) -> Iterator[None]:
     """Hold the database file exclusively, among processes that use this lock.
 
-    Parameters:
+    Args:
         patience: seconds to wait for the turn; 0 for no limit.
 
     Raises:

@@ -56,7 +56,7 @@ def read_bounds(
 
     None also if the histogram is too old or too coarse.
 
-    Parameters:
+    Args:
         rows: the table's current number of rows.
     """
     if tag in _OTHERWISE:
@@ -104,7 +104,7 @@ def bounds_of(
 ) -> tuple[tuple[WeightedBound, ...], float] | None:
     """Compute the bounds of a histogram; see `read_bounds`.
 
-    Parameters:
+    Args:
         more: the number of rows added since; most keys grow, so they follow the last one.
     """
     nulls = sum(step.equal for step in steps if step.key is None)

@@ -62,7 +62,7 @@ def partitioning(session: MssqlSession, table: TableRef) -> str:
 def within(rows: str, extent: Extent) -> str:
     """Return an item of FROM for an extent's rows.
 
-    Parameters:
+    Args:
         rows: an item of FROM with all rows of the table.
     """
     # In another index, a row is on a different page.

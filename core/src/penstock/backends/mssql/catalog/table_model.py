@@ -138,7 +138,7 @@ def type_model(type_: MsType) -> ColumnType:
 def indexes_of(indexes: Sequence[NativeIndex], names: Sequence[str]) -> Iterator[IndexModel]:
     """Yield the indexes that are not keys.
 
-    Parameters:
+    Args:
         names: the names of the table's columns.
     """
     for index in indexes:

@@ -58,7 +58,7 @@ _OURS = ("driver", "dsn", "connect_timeout")
 def odbc_string(url: str, driver: str) -> str:
     """Return the connection string for an ODBC driver.
 
-    Parameters:
+    Args:
         driver: the driver's name, even if the URL names a data source.
 
     Raises:

@@ -42,7 +42,7 @@ def inserts(
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield statements with their parameters.
 
-    Parameters:
+    Args:
         types: the types of the columns.
 
     Raises:
@@ -72,7 +72,7 @@ def inserts(
 def parts(batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, Sequence[int]]]:
     """Yield what to send at once: some rows, or one row that has long values, with their positions.
 
-    Parameters:
+    Args:
         most: the maximum number of rows.
     """
     masks = {

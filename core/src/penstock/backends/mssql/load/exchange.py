@@ -29,7 +29,7 @@ def like(
     Names of constraints are unique in a schema, so until the exchange the new ones have temporary
     names.
 
-    Parameters:
+    Args:
         needs: what requires it, for messages.
 
     Raises:

@@ -25,7 +25,7 @@ def try_lock(
 ) -> bool:
     """Try to take a lock.
 
-    Parameters:
+    Args:
         seconds: how long to wait for other holders.
         owner: the session or the transaction, which must be open.
     """
@@ -54,7 +54,7 @@ def wait_for(
 ) -> None:
     """Take a lock for the transaction.
 
-    Parameters:
+    Args:
         seconds: the timeout; 0 for none.
 
     Raises:

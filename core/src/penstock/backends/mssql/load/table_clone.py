@@ -87,7 +87,7 @@ def clone_parts(
 ) -> TableExtras:
     """Return the parts of a table like another one.
 
-    Parameters:
+    Args:
         own: the parts of the source's table.
         columns: the columns of the target's table.
     """
@@ -207,7 +207,7 @@ def refused_texts(
 ) -> Mapping[str, str]:
     """Return clauses and statements that the server rejects, with its messages.
 
-    Parameters:
+    Args:
         table: the table of `rehearsed`.
         texts: each with whether it is a statement.
 
@@ -256,7 +256,7 @@ def _obstacle(
 def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
     """Return the steps that set the next numbers.
 
-    Parameters:
+    Args:
         names: the columns that the server numbers.
     """
     sources = {pair.target: pair.source for pair in request.pairs}

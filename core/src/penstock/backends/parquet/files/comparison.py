@@ -31,7 +31,7 @@ from penstock.model.tables import ColumnPair
 class Comparing:
     """A comparison over one dataset.
 
-    Parameters:
+    Args:
         schema: the schema of the rows, including the columns in folder names.
     """
 
@@ -59,7 +59,7 @@ class Comparing:
     ) -> Checksum:
         """Compute the checksum of some files.
 
-        Parameters:
+        Args:
             paths: the paths of existing files.
         """
         if not pairs and where is None and isinstance(extent, Whole):

@@ -55,7 +55,7 @@ def check_footer(metadata: pq.FileMetaData, tail: bytes) -> None:
 def check_values(batch: pa.RecordBatch, first: int) -> None:
     """Check a batch for impossible values.
 
-    Parameters:
+    Args:
         first: the number of the batch's first row, for the message.
 
     Raises:

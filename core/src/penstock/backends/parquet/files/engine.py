@@ -56,7 +56,7 @@ def check_names(schema: pa.Schema, side: str) -> None:
 def session(files: ScannedFiles, *, worker: bool) -> duckdb.DuckDBPyConnection:
     """Open a session of DuckDB.
 
-    Parameters:
+    Args:
         files: the files that `source` stands for.
         worker: as for `configure`.
     """
@@ -81,7 +81,7 @@ class FileSession(DuckSession):
 def translated(files: ScannedFiles, subject: str, *, begun: bool = False) -> Iterator[None]:
     """Translate errors of DuckDB and of the files it reads; an error in a file takes precedence.
 
-    Parameters:
+    Args:
         begun: whether the files are already being read, and may have failed.
     """
     if not begun:
@@ -99,7 +99,7 @@ def translated(files: ScannedFiles, subject: str, *, begun: bool = False) -> Ite
 def listed_as(location: FilesLocation, token: str | None) -> tuple[ListedFile, ...]:
     """Return the files of a location.
 
-    Parameters:
+    Args:
         token: the snapshot that the files must match; None for the current files.
 
     Raises:

@@ -97,7 +97,7 @@ def open_file(
 ) -> pq.ParquetFile:
     """Open a Parquet file.
 
-    Parameters:
+    Args:
         handle: the open file.
         metadata: its footer, if it was read before.
         buffer_size: bytes of a column read at once; 0 for the whole row group.

@@ -41,7 +41,7 @@ def check(
 ) -> None:
     """Check the timestamps of a row group.
 
-    Parameters:
+    Args:
         read: reads these columns of the row group in a unit.
         first: the number of its first row, for the message.
         stopped: asked between two batches.

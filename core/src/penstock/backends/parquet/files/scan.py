@@ -52,7 +52,7 @@ def whole_file(file: ListedFile) -> FilePart:
 class FileScan:
     """A reader of parts of files.
 
-    Parameters:
+    Args:
         schema: the columns of all files, in the types that travel, and those of the folders.
         stopped: asked between two batches.
     """
@@ -80,7 +80,7 @@ class FileScan:
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches of some columns, in this order.
 
-        Parameters:
+        Args:
             chosen: returns the row groups of a part to read; None for all.
             head: the maximum number of rows per row group.
 
@@ -193,7 +193,7 @@ class FileScan:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the batches of one row group.
 
-        Parameters:
+        Args:
             first: the number of its first row in the file.
         """
         group = metadata.row_group(number)

@@ -119,10 +119,11 @@ class Fence:
     def check_there(self, run_id: str, files: Mapping[str, int]) -> Mapping[str, int]:
         """Check that a run's files exist.
 
-        Parameters:
+        Args:
             files: the run's files with their sizes.
 
-        Returns: the sizes of all existing files.
+        Returns:
+            The sizes of all existing files.
 
         Raises:
             TargetChanged: files were removed, are about to be, or have changed.
@@ -143,7 +144,7 @@ class Fence:
         If another run is the cause, its commits are taken back, so that readers of the folder do
         not take them for rows.
 
-        Parameters:
+        Args:
             by: the other run; if empty, it is looked up.
         """
         run = self._runs.find(run_id)
@@ -162,7 +163,7 @@ class Fence:
     def bury(self, run_id: str) -> None:
         """Shut out the runs that can no longer finish, since the manifest was changed.
 
-        Parameters:
+        Args:
             run_id: the run that does this.
         """
         names = self._storage.documents.stamps(FOLDER)

@@ -40,7 +40,7 @@ class FileFormat(Protocol):
     def writer(self, sink: Any, schema: pa.Schema, compression: str | None) -> RowsWriter:
         """Return a writer for one file.
 
-        Parameters:
+        Args:
             sink: takes bytes through `write`.
             compression: the requested compression; None for the default.
         """

@@ -72,7 +72,7 @@ def read(documents: RecordDocuments) -> Manifest:
 def change(documents: RecordDocuments, changed: Callable[[Manifest], Manifest]) -> None:
     """Change the manifest.
 
-    Parameters:
+    Args:
         changed: returns the new manifest for the old one; called again if another process was
             faster.
     """

@@ -57,7 +57,7 @@ class _File:
 class Output:
     """The output of one attempt.
 
-    Parameters:
+    Args:
         schema: the schema of the rows.
         writing: as in `CopySpec.writing`.
     """

@@ -33,7 +33,7 @@ from penstock.spec.modes import Mode, mode_of
 def plan_steps(mode: Mode, place: str, leaving: str) -> tuple[Step, ...]:
     """Return the steps.
 
-    Parameters:
+    Args:
         leaving: the files that the load replaces, for people.
     """
     before = [Step("dataset", f"note the columns of {place}", "dataset")]

@@ -63,7 +63,7 @@ class Documents(Protocol):
 class LocalDocuments:
     """Documents in a local folder.
 
-    Parameters:
+    Args:
         root: the folder; created with the first document.
     """
 
@@ -184,7 +184,7 @@ def sync_folder(path: str) -> None:
 class S3Documents:
     """Documents in a bucket.
 
-    Parameters:
+    Args:
         prefix: the prefix of all keys; empty or with a trailing ``/``.
     """
 

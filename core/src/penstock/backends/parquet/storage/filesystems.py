@@ -68,7 +68,7 @@ def _credentials(session: boto3.Session, location: FilesLocation, side: str) -> 
 def s3_client(location: FilesLocation, side: str) -> S3Client:
     """Return a client with its own timeouts and retries. It can be used by many threads.
 
-    Parameters:
+    Args:
         side: ``source`` or ``target``, for error messages.
 
     Raises:
@@ -133,7 +133,7 @@ def file_system(location: FilesLocation, side: str) -> fs.FileSystem:
     Its credentials are the current ones: a file system used for hours must be recreated from time
     to time.
 
-    Parameters:
+    Args:
         side: ``source`` or ``target``, for error messages.
 
     Raises:

@@ -23,7 +23,7 @@ FOLDER_ATTEMPTS = 100
 class LocalSink(Gathering):
     """A local file being written.
 
-    Parameters:
+    Args:
         path: the file to be renamed later.
         name: its name, relative to the folder of the documents.
     """
@@ -71,7 +71,7 @@ class LocalSink(Gathering):
 class LocalUploads:
     """The data files of a local dataset.
 
-    Parameters:
+    Args:
         root: the dataset's folder.
         hidden: the folder of its documents.
         suffixes: as in `FileFormat`.
@@ -175,7 +175,7 @@ class LocalUploads:
 def _in_folder(path: str, call: Callable[[], object], needed: str = "") -> None:
     """Create a file in a folder, which is created if it is missing.
 
-    Parameters:
+    Args:
         needed: a file without which it cannot be created.
 
     Raises:

@@ -124,7 +124,7 @@ class S3Sink(Gathering):
 class S3Uploads:
     """The data files of a dataset on S3.
 
-    Parameters:
+    Args:
         prefix: the prefix of the dataset's keys; empty or with a trailing ``/``.
         suffixes: as in `FileFormat`.
     """

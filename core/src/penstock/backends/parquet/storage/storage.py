@@ -40,7 +40,7 @@ class Storage:
 def open_storage(url: str, control_schema: str) -> Storage:
     """Open the storage of a dataset.
 
-    Parameters:
+    Args:
         url: the URL of a folder.
         control_schema: names the folder of the documents, after a ``_``, so that readers of
             datasets ignore it.

@@ -33,7 +33,7 @@ class Sink(Protocol):
     def drain(self, wait: Wait, *, crowded: bool) -> None:
         """Pass on what was gathered.
 
-        Parameters:
+        Args:
             crowded: many files are open, so nothing may stay in memory.
         """
         ...
@@ -53,7 +53,7 @@ class Uploads(Pieces, Protocol):
     def begin(self, path: str, run_id: str, transfer: Transfer, file_size: int) -> Sink:
         """Begin a file.
 
-        Parameters:
+        Args:
             file_size: the approximate maximum size of the file.
         """
         ...

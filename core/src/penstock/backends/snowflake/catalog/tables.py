@@ -33,7 +33,7 @@ def listed(
 
     This also reads the answers for all `known` tables, by schema.
 
-    Parameters:
+    Args:
         read: takes the place to ask about, and its name for messages.
     """
     dialect = session.dialect

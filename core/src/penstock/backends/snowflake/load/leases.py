@@ -68,7 +68,7 @@ def has_ended(process: str | None) -> bool:
 class Leases:
     """Names that this process has taken, and keeps by signs of life.
 
-    Parameters:
+    Args:
         table: the control table of leases, as in statements.
         url: the URL of the target, for a separate connection.
         token: distinguishes them from those of other processes.

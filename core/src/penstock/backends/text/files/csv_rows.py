@@ -50,7 +50,7 @@ def batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows as texts.
 
-    Parameters:
+    Args:
         names: the names of all columns of the file.
         wanted: the names of the columns to read, in order.
 

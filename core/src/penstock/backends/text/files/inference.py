@@ -187,7 +187,7 @@ class ColumnType:
     def look(self, texts: pa.Array) -> None:
         """Consider some values.
 
-        Parameters:
+        Args:
             texts: the values as in the file; NULL if a value is missing.
         """
         if texts.null_count:
@@ -200,7 +200,7 @@ class ColumnType:
     def note(self, kinds: set[str], not_finite: bool) -> None:
         """Consider values from JSON.
 
-        Parameters:
+        Args:
             kinds: the kinds of the values in JSON.
             not_finite: whether all of its texts are numbers that JSON cannot represent.
         """

@@ -78,7 +78,7 @@ def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
 def kind(value: Any) -> str:
     """Return the kind of a value.
 
-    Parameters:
+    Args:
         value: from `objects`; not None.
     """
     of = type(value)
@@ -119,7 +119,7 @@ def batch(
 ) -> pa.RecordBatch:
     """Return objects as columns of texts, with NULL for missing keys.
 
-    Parameters:
+    Args:
         nested: columns of JSON, whose values stay JSON.
     """
     arrays = []

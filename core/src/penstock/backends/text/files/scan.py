@@ -23,7 +23,7 @@ from penstock.model.extents import FilePart
 class TextScan(FileScan):
     """A scan as for Parquet files; a text file has no parts.
 
-    Parameters:
+    Args:
         schema: the columns, with the types that their texts are parsed as.
         names: the columns of each file, if known and the files have no header.
     """

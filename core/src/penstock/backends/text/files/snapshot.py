@@ -32,7 +32,7 @@ def schema_of(token: str) -> pa.Schema:
 def listed(location: TextLocation, token: str | None = None) -> tuple[ListedFile, ...]:
     """Return the files of a location; in a folder, those with the format's suffix.
 
-    Parameters:
+    Args:
         token: the snapshot that the files must match; None for the current files.
 
     Raises:

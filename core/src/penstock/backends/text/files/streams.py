@@ -18,7 +18,7 @@ _OTHERS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 def unpacked(handle: pa.NativeFile, path: str) -> pa.NativeFile:
     """Decompress a file.
 
-    Parameters:
+    Args:
         path: its suffix gives the compression.
     """
     compression = compression_of(path)
@@ -28,7 +28,7 @@ def unpacked(handle: pa.NativeFile, path: str) -> pa.NativeFile:
 class TextStream(io.RawIOBase):
     """A stream without a byte order mark, and with a line break after the last line.
 
-    Parameters:
+    Args:
         stream: the decompressed bytes of a file.
     """
 
@@ -46,7 +46,7 @@ class TextStream(io.RawIOBase):
     def read(self, size: int = PIECE) -> bytes:
         """Read some bytes.
 
-        Parameters:
+        Args:
             size: at least 2.
 
         Raises:

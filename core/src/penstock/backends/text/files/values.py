@@ -45,7 +45,7 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 def typed_batch(batch: pa.RecordBatch, schema: pa.Schema, first: int) -> pa.RecordBatch:
     """Convert the columns of a batch.
 
-    Parameters:
+    Args:
         batch: texts, in the schema's order.
         first: the number of the batch's first row in its file, for the message.
 

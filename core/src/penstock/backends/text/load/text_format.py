@@ -15,7 +15,7 @@ from penstock.backends.text.location import CSV, TextOptions
 class TextFormat:
     """See `FileFormat`.
 
-    Parameters:
+    Args:
         whole: whether files become parts of one, without headers of their own.
     """
 

@@ -17,7 +17,7 @@ def is_nested(kind: pa.DataType) -> bool:
 def texts(array: pa.Array) -> pa.Array:
     """Return values as texts.
 
-    Parameters:
+    Args:
         array: values that are neither numbers nor nested.
     """
     kind = array.type

@@ -25,7 +25,7 @@ PIECE = 8 << 20
 class WholeFile:
     """The single file of a dataset.
 
-    Parameters:
+    Args:
         name: identifies its content, by run and generation; no two are equal.
     """
 
@@ -37,10 +37,11 @@ class WholeFile:
     def draft(self, header: bytes, parts: Sequence[str]) -> str:
         """Assemble parts in order, without making the result visible.
 
-        Parameters:
+        Args:
             parts: paths within the dataset.
 
-        Returns: the draft's name.
+        Returns:
+            The draft's name.
 
         Raises:
             TransientError: a part no longer exists, because another process has made the file
