@@ -135,7 +135,7 @@ def test_a_table_that_is_made(client: Any, clickhouse_url: str) -> None:
     types = {name: type_ for name, type_, *_ in client.query("DESCRIBE TABLE b").result_rows}
     assert types == {"n": "Int64", "region": "String", "day": "Date", "note": "Nullable(Int32)"}
     text = "region=LowCardinality(Nullable(String))"
-    assert "without Nullable" in _copied(clickhouse_url, **{**asked, "types": text})
+    assert "a type that is not Nullable" in _copied(clickhouse_url, **{**asked, "types": text})
     assert "found where" in _copied(clickhouse_url, **{**asked, "order_by": "where"})
     there = {"mode": "truncate", "order_by": "n"}
     assert "takes it as it is" in _copied(clickhouse_url, **there)
@@ -216,4 +216,4 @@ def test_a_control_database_of_another_engine(client: Any, clickhouse_url: str) 
         found = _copied(clickhouse_url, control_schema="other")
     finally:
         client.command("DROP DATABASE other")
-    assert "expected other to be a database of the engine Atomic, found Memory" in found
+    assert "other: expected a database with the engine Atomic, found Memory" in found

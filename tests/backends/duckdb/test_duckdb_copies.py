@@ -238,7 +238,7 @@ def test_upsert_refuses_a_key_that_is_there_twice(source: str, target: str) -> N
     [
         ({"mode": "upsert"}, "expected a primary key"),
         ({"table": "shop.order"}, "shop.orders"),
-        ({"types": ("place=nope",)}, "expected a type of DuckDB's"),
+        ({"types": ("place=nope",)}, "expected a DuckDB type"),
         ({"types": ("place=int), (1",)}, "expected one type|expected a type"),
         ({"types": ("none=int",)}, "expected columns that are copied"),
         ({"where": "true) OR (true"}, "--where"),

@@ -101,5 +101,5 @@ def test_what_a_text_does_not_tell(tmp_path: Path, type_: str, within: str) -> N
         source=f"duckdb:///{path}", target=f"duckdb:///{tmp_path}/target.duckdb", table="main.t",
         mode="recreate", degree=1,
     )  # fmt: skip
-    with pytest.raises(PlanningError, match=f"do not say what a {type_[:5]}"):
+    with pytest.raises(PlanningError, match=f"do not tell what a {type_[:5]}"):
         list(copy(spec))

@@ -62,14 +62,15 @@ def test_classes(state: str, words: str, expected: type[Exception]) -> None:
         ),
         (
             InterfaceError("Invalid authorization specification", f"{SERVER}Login failed for 'me'"),
-            "source: h:1433: Login failed for 'me'; check the user, the password and the database",
+            "source: h:1433: Login failed for 'me'; check the user, password and database",
         ),
         (
             OperationalError(
                 "Client unable to establish connection", f"{OURS}certificate verify failed"
             ),
-            "source: h:1433: certificate verify failed; pass ?trust_server_certificate=yes to "
-            "verify nothing, or ?server_certificate=FILE with the server's own",
+            "source: h:1433: certificate verify failed; add ?server_certificate=FILE with the "
+            "server's certificate to the URL, or ?trust_server_certificate=yes to skip the "
+            "verification",
         ),
         (DataError("Numeric value out of range", ""), "source: h:1433: Numeric value out of range"),
     ],

@@ -61,7 +61,7 @@ def test_what_is_asked() -> None:
 def test_where_it_comes_from() -> None:
     read = read_bounds(Played(), TABLE, KEY, "int4", MsType("int"), 1000)
     assert read is not None
-    assert read[2] == "the histogram of the statistic PK_t (2026-01-02)"
+    assert read[2] == "the histogram of statistics PK_t (2026-01-02)"
     sampled = (2, "_WA_1", 1_000_000, 20_000, 0, "2026-01-02")
     read = read_bounds(Played(sampled), TABLE, KEY, "int4", MsType("int"), 1000)
     assert read is not None

@@ -172,7 +172,7 @@ def test_a_password_that_is_wrong(mssql_url: str, tmp_path: Path) -> None:
     url = re.sub(r"//([^:]*):[^@]*@", rf"//\1:{PASSWORD}@", over_odbc(mssql_url))
     made = Copy(url, f"file://{tmp_path / 't'}")
     assert made.code == 65, made.said
-    assert "check the user, the password and the database" in made.said
+    assert "check the user, password and database" in made.said
     assert PASSWORD not in made.said
 
 

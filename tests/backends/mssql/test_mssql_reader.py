@@ -86,9 +86,9 @@ def test_a_time_of_less_than_a_microsecond() -> None:
     with pytest.raises(PermanentError) as raised:
         reader.as_travels(batch(*columns, ([0, 1, 1], pa.int32())))
     assert raised.value.message == (
-        "source: dbo.t, p1: column 'c1', row 5: expected whole microseconds, found a time of 100 "
-        "nanoseconds, which record batches would lose; use --query with CAST(... AS "
-        "datetime2(6)), or datetimeoffset(6) or time(6), which rounds it"
+        "source: dbo.t, p1: column 'c1', row 5: expected whole microseconds, found a time with "
+        "100-nanosecond digits, which record batches would lose; use --query with CAST(... AS "
+        "datetime2(6)), datetimeoffset(6) or time(6), which rounds it"
     )
 
 

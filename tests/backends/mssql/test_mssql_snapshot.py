@@ -154,11 +154,17 @@ def test_what_a_killed_holder_has_left_is_dropped(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ({"edition": 5, "product": "SQL Azure"}, "found one that has none: SQL Azure; or pass"),
-        ({"edition": 8, "product": "SQL Azure"}, "found one that has none: SQL Azure; or pass"),
+        (
+            {"edition": 5, "product": "SQL Azure"},
+            "SQL Azure has no database snapshots; pass --snapshot",
+        ),
+        (
+            {"edition": 8, "product": "SQL Azure"},
+            "SQL Azure has no database snapshots; pass --snapshot",
+        ),
         (
             {"babelfish": True},
-            "found one that has none: Developer Edition; or pass --snapshot none",
+            "Developer Edition has no database snapshots; pass --snapshot none",
         ),
         ({"may": 0}, "GRANT CREATE ANY DATABASE TO the login and .*; or pass --snapshot none"),
     ],

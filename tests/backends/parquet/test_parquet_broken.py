@@ -156,8 +156,8 @@ def count_replaced(content: bytes, place: int, count: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("place", "count", "message"),
     [
-        (-1, b"\x80\x00", "its footer says 77 rows, its row groups say 0"),
-        (0, b"\x80\x00", "its footer says 0 rows, its row groups say 77"),
+        (-1, b"\x80\x00", "its footer counts 77 rows, its row groups 0"),
+        (0, b"\x80\x00", "its footer counts 0 rows, its row groups 77"),
         (-1, b"\x81\x00", "row group 0 has -1 rows"),
     ],
 )
@@ -200,7 +200,9 @@ def test_an_encrypted_file(tmp_path: Path, plaintext_footer: bool) -> None:
     with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
         writer.write_table(table)
     seen: list[Event] = []
-    with pytest.raises(PermanentError, match=r"a\.parquet: it is encrypted; expected a file that"):
+    with pytest.raises(
+        PermanentError, match=r"a\.parquet: the file is encrypted; expected one that"
+    ):
         seen.extend(
             copy(
                 CopySpec(source=f"file://{path.parent}/", target=f"file://{tmp_path}/out", degree=1)

@@ -111,7 +111,7 @@ def test_an_endpoint_that_is_not_there(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("status", "found"),
-    [(200, "a web page in the place of a list"), (301, "a redirect"), (308, "a redirect")],
+    [(200, "a web page instead of a list"), (301, "a redirect"), (308, "a redirect")],
 )
 def test_an_endpoint_of_something_else(
     store: Store, faults: HttpFaults, status: int, found: str
@@ -232,7 +232,7 @@ def test_no_credentials(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     url = store.url("t/").split("&access_key_id")[0]
-    with pytest.raises(PermanentError, match="no S3 credentials: expected access_key_id"):
+    with pytest.raises(PermanentError, match="expected S3 credentials: access_key_id"):
         read(url, HASHED, ["id"])
 
 

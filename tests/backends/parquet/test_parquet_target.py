@@ -259,7 +259,7 @@ def test_replaces_the_same_condition_alone(dataset: Dataset) -> None:
     assert dataset.ids() == [*range(20), 500, 501]
     assert dataset.stray() == []
     dataset.load("r4", "append")
-    with pytest.raises(PlanningError, match="a run that has selected everything"):
+    with pytest.raises(PlanningError, match="a run that selected everything"):
         dataset.create("r5", "replace", where="day = 3")
 
 
@@ -421,10 +421,10 @@ def test_refuses_files_that_nobody_knows(dataset: Dataset) -> None:
     pq.write_table(foreign, f"{dataset.path}/part-0.parquet", filesystem=dataset.file_system)
     wanted: list[dict[str, Any]] = [{"mode": "append"}, {"mode": "replace", "where": "id = 1"}]
     for options in wanted:
-        with pytest.raises(PlanningError, match=r"no run of Penstock has written.*part-0"):
+        with pytest.raises(PlanningError, match=r"not written by Penstock.*part-0"):
             dataset.create("r1", **options)
     load = dataset.load("r2", "replace").plan.load
-    assert load.warnings[0].startswith("1 Parquet file that no run of Penstock has written will be")
+    assert load.warnings[0].startswith("1 Parquet file not written by Penstock will be")
     assert "remove what is replaced (1 Parquet file) or left over" in [s.name for s in load.after]
     assert dataset.ids() == list(range(20))
     assert dataset.stray() == []

@@ -302,9 +302,9 @@ def test_files_with_other_columns(tmp_path: Path) -> None:
     ("url", "message"),
     [
         ("file:///a.csv?header=maybe", "header: expected true or false"),
-        ("file:///a.csv?delimiter=ab", "delimiter: expected one character"),
-        ("file:///a.csv?types=int", "types: expected text"),
-        ("file:///a.jsonl?header=false", "JSON lines have no header"),
+        ("file:///a.csv?delimiter=ab", "delimiter: expected tab or one ASCII character"),
+        ("file:///a.csv?types=int", "types: expected 'text'"),
+        ("file:///a.jsonl?header=false", "'header' applies to CSV only"),
         ("file:///a.csv.bz2", r"found \.bz2"),
         ("file:///a.csv,file:///b.jsonl", "expected files of one format"),
         ("file:///in/?format=xml", "format: expected csv"),

@@ -137,7 +137,7 @@ def test_one_file_takes_the_place_of_another(full: Pair, tmp_path: Path, extensi
         left = [p for p in (tmp_path / f".{file.name}.penstock").rglob("*") if p.is_file()]
         assert all(p.suffix in (".json", "") for p in left)
         full.source.run("DELETE FROM public.t WHERE id % 3 = 0")
-    with pytest.raises(PlanningError, match="rows are not added to one file"):
+    with pytest.raises(PlanningError, match="rows cannot be added to one file"):
         to_file(full, file)
 
 
@@ -194,7 +194,10 @@ def test_a_bucket(full: Pair, s3_server: S3Server, tmp_path: Path) -> None:
     [
         ({"partition_by": ("ok",)}, "--partition-by: expected a folder"),
         ({"file_size": 1000}, "--file-size: expected a folder"),
-        ({"mode": "replace", "where": "id > 1"}, "cannot be told apart in one file"),
+        (
+            {"mode": "replace", "where": "id > 1"},
+            "cannot tell the rows of a condition or partition apart",
+        ),
     ],
 )
 def test_what_one_file_cannot_take(

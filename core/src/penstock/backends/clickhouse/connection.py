@@ -65,8 +65,8 @@ class CompleteFile:
         self.read()
         if self._last != END:
             raise TransientError(
-                f"{self._side}: the stream of rows has ended early: the server has met an error, "
-                "or the connection was lost",
+                f"{self._side}: the stream of rows ended early: the server failed, or the "
+                "connection was lost",
                 Diagnosis(side=self._side),
             )
 
@@ -90,6 +90,7 @@ class Connection:
         """Return the rows of a query.
 
         Args:
+            query: the query, with these placeholders.
             values: texts for the placeholders `{p1:String}` and so on.
         """
         named = {f"p{place}": value for place, value in enumerate(values, 1)}
@@ -100,6 +101,7 @@ class Connection:
         """Execute a statement that changes something.
 
         Args:
+            statement: the statement.
             values: always empty; such statements have no placeholders.
             query_id: the server rejects a second query with this id while one runs.
 
@@ -169,6 +171,7 @@ def connect(url: str, side: str) -> Connection:
     """Open a connection.
 
     Args:
+        url: the server's URL, with its secrets.
         side: `source` or `target`, for error messages.
 
     Raises:
@@ -191,6 +194,7 @@ def connect(url: str, side: str) -> Connection:
         client.close()
         oldest = ".".join(map(str, OLDEST))
         raise PermanentError(
-            f"{side}: expected ClickHouse {oldest} or later; found {client.server_version}"
+            f"{side}: {found.host}:{found.port}: expected ClickHouse {oldest} or later, found "
+            f"{client.server_version}"
         )
     return Connection(client, side)

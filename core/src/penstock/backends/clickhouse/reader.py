@@ -22,6 +22,8 @@ _SETTINGS = f"max_block_size = {BATCH_ROWS}, preferred_block_size_bytes = {BATCH
 
 
 class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
+    """A reader of partitions from a ClickHouse server."""
+
     types = TYPES
 
     def connect(self) -> ClickHouseSession:
@@ -42,6 +44,8 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
         """Convert a batch to the promised types, checking that texts are valid.
 
         Args:
+            batch: a batch from the server.
+            promised: the types that the plan promises to the target.
             passed: the number of rows before the batch.
 
         Raises:
@@ -58,8 +62,8 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
                 found = values.server_message(str(error))
                 raise PermanentError(
                     f"{promised.subject}: column {pair.source!r}, row {passed + row + 1:,}: "
-                    f"expected a value of {type_}, as {wanted}, found: {found}; for bytes in a "
-                    f"String, use --query with hex({pair.source})",
+                    f"expected a value of {type_}, as {wanted}, found: {found}; to copy the bytes "
+                    f"of a String, use --query with hex({pair.source})",
                     Diagnosis(side="source"),
                 ) from error
         return pa.RecordBatch.from_arrays(arrays, batch.schema.names)

@@ -25,7 +25,7 @@ from penstock.model.tables import Relation, TableRef
 DIALECT = "clickhouse"
 ORDER, PARTITION = "order", "partition"
 """Keys of a definition's content: the table's sorting key and partition key."""
-MARKS = "the marks of the primary key, of every 8,192nd row or so"
+MARKS = "the marks of the primary key, about one per 8,192 rows"
 SMALL_ROWS = 100_000
 """Tables up to this many rows have their keys read at once: their marks are too few for bounds."""
 _FACTS = TableQuery(
@@ -58,6 +58,8 @@ _SIZES = _of_parts(
 
 
 class ClickHouseSource(ServerSource[ClickHouseSession]):
+    """The catalog of a ClickHouse source."""
+
     types = TYPES
     moment = "SELECT toString(now64(6))"
     # The server's description of a type is complete; and every write shows in the parts.
@@ -68,7 +70,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         super().__init__(ClickHouseSession(connect(url, "source")))
 
     def adopt(self, snapshot: Snapshot) -> None:
-        raise PlanningError("source: ClickHouse has no snapshots: expected --snapshot none")
+        raise PlanningError("source: ClickHouse has no snapshots; pass --snapshot none")
 
     # Tables
 
@@ -112,7 +114,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         return replace(found, sampled=found.sampled or found.default_key is not None)
 
     def stored(self, table: TableRef) -> TableStatistics:
-        rows, size, what = None, 0, f"a table of the engine {self._facts(table)[0]}"
+        rows, size, what = None, 0, f"a table with the engine {self._facts(table)[0]}"
         if self._has_parts(table):
             rows, size, parts = self._size(table)
             what = f"a table of {rows:,} rows in {parts:,} parts, {size / 1e6:,.1f} MB"
@@ -168,7 +170,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
             found, nulls = keys.tiles(
                 self._session, self._rows(relation), key, tag, None, keys.MOST_BOUNDS
             )
-            return self._statistics(relation, key, found, nulls, "the table, which is small")
+            return self._statistics(relation, key, found, nulls, "the whole table, which is small")
         if key.expression or key.text not in self._primary(relation):
             return self._statistics(relation, key, (), 0.0, keys.NOTHING)
         assert isinstance(relation, TableRef)

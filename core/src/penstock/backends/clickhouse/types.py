@@ -68,7 +68,7 @@ def parse(text: str) -> ChType:
 def _split(text: str) -> tuple[str, tuple[str, ...]]:
     found = _WORDS.fullmatch(text)
     if found is None:
-        raise PermanentError(f"the type {text!r} of ClickHouse cannot be read")
+        raise PermanentError(f"expected a ClickHouse type, found {text!r}")
     return found[1], tuple(_arguments(found[2] or ""))
 
 
@@ -106,7 +106,7 @@ class _MadeTypes(CreatedTypes):
             column: with the trait `arrow`.
 
         Raises:
-            PlanningError: there is no such type.
+            PlanningError: ClickHouse has no such type.
         """
         kind = arrow_type(column)
         if is_list(kind):

@@ -35,6 +35,8 @@ LEAST, MOST = b"least", b"most"
 
 
 class ClickHouseWriter(RollForwardWriter):
+    """A writer of partitions to a ClickHouse server."""
+
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
         stream = cast("StageStream", self._stream)
         super().commit(loaded, bytes, wait)
@@ -134,7 +136,8 @@ class StageStream:
                 row = pc.index(outside, True).as_py()
                 raise PermanentError(
                     f"{self._subject}: column {field.name!r}, row {self._sent + row + 1:,}: "
-                    f"expected a time that the column's type has, found {shown(array, row)}",
+                    "expected a time within the range of the column's type, found "
+                    f"{shown(array, row)}",
                     Diagnosis(side="target"),
                 )
 
@@ -165,9 +168,9 @@ class StageStream:
             found = self._stages.count(self._name)
         if found != self._sent:
             raise PermanentError(
-                f"target: {self._subject}: expected its stage to hold the {self._sent:,} rows that "
-                f"were sent, found {'no stage' if found is None else f'{found:,}'} (does the table "
-                "have a TTL that these rows are past?)",
+                f"target: {self._subject}: expected {self._sent:,} rows in its stage, as were "
+                f"sent; found {'no stage' if found is None else f'{found:,}'}; check whether the "
+                "table's TTL deletes them",
                 Diagnosis(side="target"),
             )
         self._loaded = self._sent
@@ -196,4 +199,5 @@ def _as_sent(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def open_writer(spec: WorkerSpec) -> ClickHouseWriter:
+    """Open a worker's writer to a ClickHouse server."""
     return ClickHouseWriter(spec, Hooks())

@@ -27,7 +27,11 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
     """Apply the settings that texts of values depend on, and resource limits.
 
     Args:
+        connection: a new session.
         worker: whether it is one of many processes: one thread, little memory, rows in any order.
+
+    Returns:
+        The session.
     """
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
@@ -76,6 +80,8 @@ def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> Duc
 
     Args:
         path: None for an empty database in memory.
+        side: `source` or `target`, for error messages.
+        worker: as for `configure`.
 
     Raises:
         PlanningError: the database does not exist.
@@ -85,7 +91,7 @@ def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> Duc
         return configure(duckdb.connect(), worker=worker)
     if not os.path.exists(path):
         raise PlanningError(
-            f"{side}: expected a DuckDB database, found no file {path}", Diagnosis(side=side)
+            f"{side}: {path}: expected a DuckDB database, found no file", Diagnosis(side=side)
         )
     check_database(path, side)
     with planning(side, path):
@@ -113,7 +119,7 @@ def check_database(path: str, side: str) -> None:
             begin = file.read(12)
     except OSError as error:
         raise PlanningError(
-            f"{side}: {path}: expected a DuckDB database, found: {error.strerror}",
+            f"{side}: {path}: expected a DuckDB database: {error.strerror}",
             Diagnosis(side=side),
         ) from error
     if begin[8:] != b"DUCK":

@@ -119,4 +119,4 @@ def check_folder(path: str) -> None:
     """
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
-        raise PlanningError(f"target: expected a folder {folder} for the database, found none")
+        raise PlanningError(f"target: {path}: expected an existing folder; create {folder}")

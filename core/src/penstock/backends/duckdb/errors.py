@@ -64,6 +64,13 @@ def planning(side: str, subject: str) -> Iterator[None]:
 
 
 def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockError:
+    """Classify a DuckDB error as transient or permanent, and keep its message.
+
+    Args:
+        error: the error.
+        side: `source` or `target`.
+        subject: the table or query, if DuckDB's message does not name it.
+    """
     said = first_lines(str(error))
     if not isinstance(error, _NOT_ABOUT_ROWS):
         said = values.server_message(said)
@@ -73,7 +80,9 @@ def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockErro
     if isinstance(error, _PASSING) or is_locked(error):
         return TransientError(message, Diagnosis(side=side))
     if isinstance(error, duckdb.OutOfMemoryException):
-        return PermanentError(f"{message}; expected smaller rows", Diagnosis(side=side))
+        return PermanentError(
+            f"{message}; use smaller partitions, or leave out large columns", Diagnosis(side=side)
+        )
     if isinstance(error, duckdb.IOException) and not _LASTING_IO.search(said):
         return TransientError(message, Diagnosis(side=side))
     return PermanentError(message, Diagnosis(side=side))
@@ -85,13 +94,19 @@ def is_locked(error: duckdb.Error) -> bool:
 
 
 def locked(path: str, side: str, error: duckdb.Error) -> TransientError:
-    """Return an error that names the process that has the database open."""
+    """Return an error that names the process that has the database open.
+
+    Args:
+        path: the database file.
+        side: `source` or `target`.
+        error: DuckDB's error, which names the process.
+    """
     found = _LOCKED.search(str(error))
     who = f"in another process (PID {found['pid']})" if found else "in this process"
     wanted = "written" if side == "target" else "read"
     how = "" if side == "target" else " for writing"
     return TransientError(
-        f"{side}: {path} is open{how} {who}; it cannot be {wanted} until that one closes it",
+        f"{side}: {path} is open{how} {who}; it cannot be {wanted} until that process closes it",
         Diagnosis(side=side),
     )
 

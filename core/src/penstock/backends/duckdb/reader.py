@@ -26,6 +26,8 @@ BATCH_BYTES = 16 << 20
 
 
 class DuckReader(FileReader[DuckSession]):
+    """A reader of partitions from a DuckDB database."""
+
     def connect(self) -> DuckSession:
         pa.set_cpu_count(1)
         session = DuckSession(connect_to_read(self.path, "source", worker=True), "source")

@@ -15,6 +15,8 @@ from penstock.spec.copy_spec import CopySpec
 
 
 class DuckRuns(FileRuns):
+    """The control store of a DuckDB target."""
+
     def do(self, run: RunRow, step: Step) -> None:
         if step.id.startswith((NUMBER, ADVANCE)):
             target = CopySpec.from_stored(run.spec, "", "").target_ref

@@ -114,6 +114,9 @@ def streamed(
 
     Args:
         connection: used for this query alone; closed at the end.
+        query: the query.
+        side: `source` or `target`.
+        subject: the table or query, for error messages.
         held: as for `Session.hold`.
     """
     try:

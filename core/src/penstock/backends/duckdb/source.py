@@ -31,6 +31,8 @@ _INSIDE = (
 
 
 class DuckSource(DuckCatalog):
+    """The catalog of a DuckDB source."""
+
     # Writes are visible in the file at once.
     settle_seconds = 0.0
 
@@ -51,8 +53,8 @@ class DuckSource(DuckCatalog):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise PlanningError(
-                f"--query: expected each column name once, found {', '.join(map(repr, twice))} "
-                "more than once; write AS name"
+                f"--query: expected distinct column names, found {', '.join(map(repr, twice))} "
+                "more than once; rename columns with AS"
             )
         return super().columns(relation)
 

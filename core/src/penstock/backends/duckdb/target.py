@@ -37,6 +37,8 @@ _MADE = "memory.main.made"
 
 
 class DuckTarget(FileTarget):
+    """The catalog of a DuckDB target."""
+
     capabilities = TARGET
     tables = DuckTables(DIALECT)
     runs = DuckRuns
@@ -44,8 +46,8 @@ class DuckTarget(FileTarget):
     def __init__(self, path: str | None, control_schema: str) -> None:
         if path is None:
             raise PlanningError(
-                "target: an in-memory database ends with its process; expected "
-                "duckdb:///relative/path or duckdb:////absolute/path"
+                "target: expected a database file, as in duckdb:///relative/path or "
+                "duckdb:////absolute/path; found a database in memory, which ends with its process"
             )
         super().__init__(Database(path), control_schema)
         self._defined: dict[TableRef, tuple[Column, ...]] = {}
@@ -85,7 +87,7 @@ class DuckTarget(FileTarget):
     def _made(self, table: TableRef) -> Iterator[tuple[DuckSession, TableRef]]:
         listed = ", ".join(f"{ident(column.name)} {column.type}" for column in self._defined[table])
         with instance() as connection:
-            with planning("target", "the table that is made"):
+            with planning("target", "the new table"):
                 connection.execute(f"CREATE TABLE {_MADE} ({listed})")
             try:
                 session = DuckSession(connection, "target")

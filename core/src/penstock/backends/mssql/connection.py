@@ -97,7 +97,9 @@ class Connection:
         The first one comes even if it has no rows.
 
         Args:
-            most, size: as for `growing`.
+            query: the query.
+            most: the maximum number of rows per batch.
+            size: the approximate number of bytes per batch.
             types: as for `Driver.batch`.
         """
         self.driver.execute(query)
@@ -121,6 +123,7 @@ def connect(url: str, side: str) -> Connection:
     """Open a session.
 
     Args:
+        url: the server's URL, with its secrets.
         side: `source` or `target`, for error messages.
 
     Raises:
@@ -131,7 +134,10 @@ def connect(url: str, side: str) -> Connection:
         with translated(side, where):
             connection = Connection(url, side)
     except (ValueError, RuntimeError) as error:  # raised by the driver before it connects
-        message = f"{side}: {where}: {type(error).__name__} of the driver"
+        message = (
+            f"{side}: {where}: the driver raised {type(error).__name__} before it connected; "
+            "check the parameters of the URL"
+        )
         raise PermanentError(message, Diagnosis(side=side)) from None
     with translated(side, where):
         connection.change("; ".join(_SETTINGS))
@@ -149,7 +155,7 @@ def connect(url: str, side: str) -> Connection:
     if edition not in _AZURE and not babelfish and major < OLDEST:
         connection.close()
         raise PermanentError(
-            f"{side}: expected SQL Server 2016 (13.0) or later, found {version}",
+            f"{side}: {where}: expected SQL Server 2016 (13.0) or later, found {version}",
             Diagnosis(side=side),
         )
     return connection

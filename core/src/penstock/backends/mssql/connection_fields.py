@@ -92,7 +92,7 @@ def _host_and_port(fields: ConnectionFields) -> tuple[str, str]:
     host, comma, port = fields.host.partition(",")
     if "\\" in host:
         raise UsageError(
-            "expected a host in its field Host, and the instance's port in its field Port; found "
-            "the name of an instance"
+            "expected a host in the field Host and the instance's port in the field Port; found a "
+            "named instance"
         )
     return host, port.strip() if comma else fields.port

@@ -100,6 +100,9 @@ class MssqlDialect(CatalogDialect):
         """Return the statement that adds an extended property to a column, or to the table if none.
 
         Args:
+            table: the table.
+            column: the column; empty for the table itself.
+            name: the property's name.
             value: a literal.
         """
         places = [("SCHEMA", table.schema), ("TABLE", table.name)]
@@ -244,7 +247,9 @@ class MssqlDialect(CatalogDialect):
             return self.literal(bound.text)
         if bound.type == "timestamptz":
             if not _ZONE.search(bound.text):
-                raise PlanningError(f"expected a time in UTC, found {bound.text!r}")
+                raise PlanningError(
+                    f"expected a time in UTC, such as 2026-01-31T12:00:00Z, found {bound.text!r}"
+                )
             return f"CAST({self.literal(_ZONE.sub('+00:00', bound.text))} AS datetimeoffset(7))"
         return super().bound(bound)
 
@@ -296,8 +301,8 @@ class MssqlDialect(CatalogDialect):
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         if kind == "text" and not self._utf8:
             raise PlanningError(
-                "checksums of texts need SQL Server 2019 or later, which has collations of UTF-8; "
-                "pass --verify counts, or leave the texts out with --columns"
+                "checksums of text columns need SQL Server 2019 or later, which has UTF-8 "
+                "collations; pass --verify counts, or leave the text columns out with --columns"
             )
         return canonical(value, type_, kind)
 

@@ -53,10 +53,10 @@ _NEVER = re.compile(
 _LOCK = re.compile(r"lock request time ?out", re.I)
 _PREFIX = re.compile(r"^(?:\[[^]]*\])+\s*")
 _TLS = (
-    "; pass ?trust_server_certificate=yes to verify nothing, or ?server_certificate=FILE with the "
-    "server's own"
+    "; add ?server_certificate=FILE with the server's certificate to the URL, or "
+    "?trust_server_certificate=yes to skip the verification"
 )
-_LOGIN = "; check the user, the password and the database"
+_LOGIN = "; check the user, password and database"
 
 
 class DriverError(Exception):
@@ -77,6 +77,8 @@ def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockErr
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
     Args:
+        error: the driver's error.
+        side: `source` or `target`.
         subject: the table or query, if the server's message does not name it.
     """
     words, lowered = error.words, error.words.lower()

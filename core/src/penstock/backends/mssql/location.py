@@ -60,8 +60,8 @@ def connection_string(url: str) -> str:
     trusted = found.options.get("trusted_connection") == "yes"
     if not (found.user or trusted or "authentication" in found.options):
         raise UsageError(
-            "connection: expected a user in the URL, ?trusted_connection=yes or "
-            "?authentication=...; found none of them"
+            "connection: expected a user, ?trusted_connection=yes or ?authentication=... in the "
+            "URL; found none of them"
         )
     said = {
         # The loader takes an IPv6 address after a protocol for a name; in brackets, so do both.

@@ -14,6 +14,8 @@ from penstock.model.tables import TableRef
 
 
 class MssqlRuns(StagedRuns):
+    """The control store of a SQL Server target."""
+
     def __init__(self, records: MssqlRecords) -> None:
         super().__init__(records)
         self._tables: MssqlRecords = records

@@ -44,19 +44,21 @@ from penstock.model.tables import Column, Query, Relation, SequencePosition, Tab
 
 # Rows sampled for the bounds of ranges.
 SAMPLE = 100_000
-_COLLATED = "has its collation's order, and its idea of what is equal"
+_COLLATED = "is compared by its collation"
 # Types whose values other systems compare differently.
 _UNLIKE = {
     **dict.fromkeys(("char", "varchar", "nchar", "nvarchar"), _COLLATED),
-    "datetime": "has thirds of a hundredth of a second, which a target has rounded",
-    "uniqueidentifier": "has an order of its own",
-    "varbinary": "is equal to one with more zeros at its end",
+    "datetime": "counts ticks of 1/300 s, which targets round",
+    "uniqueidentifier": "has its own sort order",
+    "varbinary": "ignores zeros at the end of a value",
 }
 # Per row, if the server does not report the size.
 ROW_BYTES = 100
 
 
 class MssqlSource(ServerSource[MssqlSession]):
+    """The catalog of a SQL Server source."""
+
     types = TYPES
     moment = "SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 126)"
 
@@ -181,9 +183,8 @@ class MssqlSource(ServerSource[MssqlSession]):
         type_ = self._type_of(relation, key)
         if type_.name in _UNLIKE:
             raise PlanningError(
-                f"--key {key.text}: the target cannot tell a partition's rows: expected a type "
-                f"that it compares as SQL Server does; found {type_}, which {_UNLIKE[type_.name]}; "
-                "cut by another column, or load in another mode"
+                f"--key {key.text}: {type_} {_UNLIKE[type_.name]}, so the target would select "
+                "other rows than the source; use another key, or another --mode"
             )
         return ""
 

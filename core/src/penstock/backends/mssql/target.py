@@ -25,6 +25,8 @@ from penstock.model.tables import Column, TableRef
 
 
 class MssqlTarget(ServerTarget[MssqlSession]):
+    """The catalog of a SQL Server target."""
+
     capabilities = TARGET
     tables = MssqlTables(DIALECT)
     types = TYPES

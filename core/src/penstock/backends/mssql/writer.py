@@ -21,6 +21,7 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 def open_writer(spec: WorkerSpec) -> StagedWriter:
+    """Open a worker's writer to SQL Server."""
     return StagedWriter(spec, MssqlHooks())
 
 
@@ -41,9 +42,9 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
             )
         if count != stage.rows:
             raise PermanentError(
-                f"target: {self._attempt.spec.target_table}: expected {stage.rows:,} rows to be "
-                f"inserted, found {count:,}; does an index WITH IGNORE_DUP_KEY, or a trigger, "
-                "leave some out?",
+                f"target: {self._attempt.spec.target_table}: expected to insert {stage.rows:,} "
+                f"rows, inserted {count:,}; check for an index WITH IGNORE_DUP_KEY, or a trigger, "
+                "that skips rows",
                 Diagnosis(side="target"),
             )
         return count
@@ -79,12 +80,13 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
         After an error ended it, later statements would commit at once.
 
         Raises:
-            TransientError: it has ended.
+            TransientError: the transaction has ended.
         """
         ((count,),) = self._session.fetch("SELECT @@TRANCOUNT", "transaction")
         if not count:
             raise TransientError(
-                "target: expected a transaction that is open, found that the server has ended it",
+                f"target: {self._attempt.spec.target_table}: expected an open transaction, found "
+                "that the server had ended it",
                 Diagnosis(side="target"),
             )
 
@@ -93,6 +95,8 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
 
 
 class MssqlHooks(ServerHooks[MssqlRecords, BulkStage]):
+    """The parts of a staged writer that only SQL Server has."""
+
     def __init__(self) -> None:
         super().__init__()
         self._known: tuple[str, Sequence[Column]] | None = None

@@ -21,6 +21,8 @@ from penstock.model.tables import TableRef
 
 
 class ControlDocuments(RecordedRuns):
+    """The control store of a dataset of files."""
+
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self.runs = Runs(storage.documents, storage.uploads)
@@ -43,9 +45,9 @@ class ControlDocuments(RecordedRuns):
             raise PlanningError(error.message, error.diagnosis) from error
         if not kept:
             raise PlanningError(
-                f"target: {self._storage}: expected a server that honours conditional writes "
-                "(If-None-Match, If-Match); found one that does not, so nothing could be copied "
-                "exactly once"
+                f"target: {self._storage}: expected a server that supports conditional writes "
+                "(If-None-Match, If-Match), without which nothing can be copied exactly once; "
+                "found one that ignores them"
             )
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
@@ -111,8 +113,7 @@ class ControlDocuments(RecordedRuns):
         if gone:
             raise UsageError(
                 f"run {run_id}: {len(gone):,} of its files are missing or changed, such as "
-                f"{gone[0]}, so single partitions cannot be copied again (has another run emptied "
-                "or replaced the dataset since?); start a new run"
+                f"{gone[0]}, so single partitions cannot be copied again; start a new run"
             )
 
     def take_back(
@@ -122,6 +123,11 @@ class ControlDocuments(RecordedRuns):
 
         The rows stay until the next attempt commits, which removes them, so that a kill in between
         loses none. The steps after the last partition are done again.
+
+        Args:
+            run: the run whose partitions are copied again.
+            records: the records of these partitions.
+            rows_of: the table with their rows, of which files have none.
         """
         self._fence.begin(run.run_id)
         this = {"run_id": run.run_id}

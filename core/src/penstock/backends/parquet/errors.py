@@ -36,11 +36,11 @@ TRANSIENT_CODES = {
 PERMANENT_CODES = {"notimplemented"}
 ADVICE = {
     "nosuchbucket": "the bucket does not exist",
-    "nosuchkey": "there is no such object",
-    "resourcenotfound": "there is no such bucket or object",
-    "404": "there is no such bucket or object",
-    "accessdenied": "the credentials are wrong, or may not do this",
-    "403": "the credentials are wrong, or may not do this",
+    "nosuchkey": "the object does not exist",
+    "resourcenotfound": "the bucket or object does not exist",
+    "404": "the bucket or object does not exist",
+    "accessdenied": "the credentials are wrong, or do not permit this",
+    "403": "the credentials are wrong, or do not permit this",
     "invalidaccesskeyid": "the access key id is unknown",
     "invalidclienttokenid": "the access key id is unknown",
     "signaturedoesnotmatch": "the secret access key is wrong",
@@ -87,6 +87,7 @@ def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
 
     Args:
         error: an error of the file system, botocore or pyarrow.
+        side: `source` or `target`.
         subject: the file that was read or written.
     """
     if isinstance(error, boto.ClientError):

@@ -32,6 +32,8 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 class ParquetReader(BatchReader):
+    """A reader of partitions from Parquet files."""
+
     def __init__(self, spec: WorkerSpec) -> None:
         super().__init__(spec)
         self._location = self._located(spec.source)

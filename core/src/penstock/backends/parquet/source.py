@@ -35,6 +35,8 @@ SAMPLED_GROUPS, SAMPLED_ROWS = 100, 1000
 
 
 class ParquetSource(DuckCatalog):
+    """The catalog of Parquet files as a source."""
+
     # A list of files is as of now.
     settle_seconds = 0.0
 
@@ -145,7 +147,7 @@ class ParquetSource(DuckCatalog):
             f"group{'' if groups == 1 else 's'}"
         )
         if len(chosen) < len(files):
-            storage += f", {len(files) - len(chosen):,} of them without a row for --where"
+            storage += f", {len(files) - len(chosen):,} of them without rows for --where"
         return TableStatistics(
             rows=rows,
             bytes=size,
@@ -255,8 +257,8 @@ class ParquetSource(DuckCatalog):
             footer = self._footers.get(part.path)
             if footer is None or footer.file.version != part.version:
                 raise SnapshotLost(
-                    f"source: {part.path} has changed since it was planned: expected "
-                    f"version {part.version}, found {footer.file.version if footer else 'none'}"
+                    f"source: {part.path} has changed since planning: expected version "
+                    f"{part.version}, found {footer.file.version if footer else 'none'}"
                 )
             count += sum(rows for rows, _ in footer.groups[part.lower : part.upper])
         return count

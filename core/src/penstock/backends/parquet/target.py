@@ -47,7 +47,7 @@ class ParquetTarget:
         """Return the manifest.
 
         Raises:
-            PlanningError: it does not exist.
+            PlanningError: the manifest does not exist.
         """
         found = manifest.read(self._storage.documents)
         if not found.schema:
@@ -115,6 +115,13 @@ class ParquetTarget:
 
         Files of another selection than the run's, and files that the run will replace, do not count
         as others.
+
+        Args:
+            table: the dataset.
+            where: the run's condition.
+            records: the commit records of the partitions.
+            pairs: the columns to compare; empty to count rows only.
+            others: whether to include the rows that no record covers, under the empty id.
         """
         comparing = self._comparing()
         visible = set(self._storage.uploads.visible())

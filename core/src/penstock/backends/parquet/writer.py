@@ -22,6 +22,7 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 def parquet_writer(spec: WorkerSpec) -> RollForwardWriter:
+    """Return a worker's writer of Parquet files."""
     return RollForwardWriter(spec, ParquetHooks())
 
 

@@ -127,6 +127,7 @@ class Connection:
         """Upload a file unchanged.
 
         Args:
+            file: the local file.
             folder: the folder of a stage, as in statements.
         """
         self.rows(
@@ -156,6 +157,7 @@ def connect(url: str, side: str) -> Connection:
     """Open a session.
 
     Args:
+        url: the account's URL, with its secrets.
         side: `source` or `target`, for error messages.
 
     Raises:
@@ -167,10 +169,14 @@ def connect(url: str, side: str) -> Connection:
             connection = Connection(url, side)
     except (OSError, TypeError, ValueError) as error:  # of a key that cannot be read
         file = URLS.parse(url).options.get("private_key_file")
-        found = error.strerror if isinstance(error, OSError) else "another file, or passphrase"
+        found = (
+            error.strerror
+            if isinstance(error, OSError)
+            else "another kind of file, or a wrong passphrase"
+        )
         raise PermanentError(
-            f"{side}: {where}: expected a private key in PEM (PKCS 8) in {file}, and its "
-            f"passphrase as the password; found: {found}",
+            f"{side}: {where}: expected a private key in {file}, in PEM format (PKCS 8), and its "
+            f"passphrase as the password; found {found}",
             Diagnosis(side=side),
         ) from None
     try:
@@ -182,8 +188,8 @@ def connect(url: str, side: str) -> Connection:
     if not database:
         connection.close()
         raise PermanentError(
-            f"{side}: {where}: the database of the URL does not exist, or the role may not use it; "
-            "add ?role=NAME to the URL, or grant USAGE on it",
+            f"{side}: {where}: the database in the URL does not exist, or the role has no "
+            "privilege on it; add ?role=NAME to the URL, or grant USAGE on the database",
             Diagnosis(side=side),
         )
     connection.database, connection.schema = database, schema or ""

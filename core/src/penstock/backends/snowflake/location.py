@@ -53,8 +53,8 @@ def login(found: Location, flag: str = "connection") -> dict[str, Any]:
         raise UsageError(f"{flag}: expected a user in the URL, found none")
     if (how == "key") != bool(key):
         raise UsageError(
-            f"{flag}: expected ?private_key_file=FILE together with authenticator=key, found "
-            "one without the other"
+            f"{flag}: expected ?private_key_file=FILE and authenticator=key together, found one "
+            "without the other"
         )
     if how in ("password", "oauth", "pat") and not found.password:
         what = "a password" if how == "password" else "a token"
@@ -81,7 +81,7 @@ def place(found: Location, flag: str = "connection") -> dict[str, Any]:
     """Return the driver's parameters about the server and database.
 
     Raises:
-        UsageError: there is no database.
+        UsageError: the URL has no database.
     """
     database, _, schema = found.database.partition("/")
     if not database:

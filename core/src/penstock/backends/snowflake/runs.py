@@ -20,6 +20,8 @@ from penstock.model.tables import TableRef
 
 
 class SnowflakeRuns(StagedRuns):
+    """The control store of a Snowflake target."""
+
     def __init__(self, records: SnowflakeRecords) -> None:
         super().__init__(records)
         self._tables: SnowflakeRecords = records

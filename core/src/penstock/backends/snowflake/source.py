@@ -24,6 +24,8 @@ MOST_BY_ROWS = 10_000_000
 
 
 class SnowflakeSource(ServerSource[SnowflakeSession]):
+    """The catalog of a Snowflake source."""
+
     types = TYPES
     moment = "SELECT CAST(SYSDATE() AS VARCHAR)"
 

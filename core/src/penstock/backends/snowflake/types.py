@@ -24,6 +24,8 @@ MICROS = 6
 
 @dataclass(frozen=True, slots=True)
 class SnowType:
+    """A type of Snowflake."""
+
     name: str
     precision: int = 0
     scale: int = 0
@@ -97,8 +99,8 @@ TYPES: TypeTable[SnowType] = TypeTable(
     },
     other=TypeLine(None),
     finer=_finer,
-    too_fine="a time of nanoseconds, which record batches would lose; use --query with CAST(... AS "
-    "TIMESTAMP_NTZ(6)), or TIMESTAMP_LTZ(6) or TIME(6), which cuts them off",
+    too_fine="a time with nanoseconds, which record batches would lose; use --query with "
+    "CAST(... AS TIMESTAMP_NTZ(6)), TIMESTAMP_LTZ(6) or TIME(6), which cuts them off",
     created=CreatedTypes(
         database="Snowflake",
         boolean="boolean",

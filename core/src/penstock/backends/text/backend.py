@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class TextBackend:
-    """
+    """The backend of CSV and JSON lines.
+
     Args:
-        remote: on S3.
+        remote: whether the files are on S3.
     """
 
     def __init__(self, *, remote: bool) -> None:

@@ -50,6 +50,8 @@ class TextOptions:
 
 @dataclass(frozen=True, slots=True)
 class TextLocation:
+    """The location of text files, and their format."""
+
     files: FilesLocation
     options: TextOptions
     url: str
@@ -90,7 +92,7 @@ def parse(url: str, flag: str) -> TextLocation:
     """Read a URL, or several that commas separate.
 
     Raises:
-        UsageError: malformed; the message shows no secret.
+        UsageError: the URL is malformed; the message shows no secret.
     """
     plain, given = _apart(url, flag)
     location = files.parse(plain, flag, any_format=True)
@@ -112,8 +114,8 @@ def _apart(url: str, flag: str) -> tuple[str, dict[str, str]]:
             ((_, value),) = parse_qsl(pair, keep_blank_values=True)
             if given.setdefault(name, value) != value:
                 raise UsageError(
-                    f"{flag}: URL parameter {name!r} is given twice, with other values; expected "
-                    "the same for all of a list"
+                    f"{flag}: URL parameter {name!r}: expected one value for the whole list, "
+                    "found two"
                 )
         plain.append(written + ("?" + "&".join(others) if others else ""))
     return ",".join(plain), given
@@ -129,28 +131,30 @@ def _options(location: FilesLocation, given: Mapping[str, str], flag: str) -> Te
     found = _NAME.fullmatch(f".{extension}")
     if found is None:
         raise UsageError(
-            f"{flag}: format: expected csv, tsv, jsonl or ndjson, with .gz or .zst after it for "
+            f"{flag}: format: expected csv, tsv, jsonl or ndjson, followed by .gz or .zst for "
             f"compressed files; found {extension or 'none'!r}"
         )
     kind = _FORMATS[found["format"]]
     for other in filter(None, extensions):
         if (compressed := other.partition(".")[2]) and compressed not in COMPRESSIONS:
             raise UsageError(
-                f"{flag}: expected files that are not compressed, or whose names end in .gz or "
-                f".zst; found .{compressed}"
+                f"{flag}: expected uncompressed files, or names that end in .gz or .zst; found "
+                f".{compressed}"
             )
         if "format" not in given and _FORMATS[other.partition(".")[0]] != kind:
             raise UsageError(
                 f"{flag}: expected files of one format, found .{extension} and .{other}"
             )
     if kind != CSV and (unknown := sorted({"header", "delimiter"} & given.keys())):
-        raise UsageError(f"{flag}: JSON lines have no {unknown[0]}; expected it for CSV alone")
+        raise UsageError(
+            f"{flag}: URL parameter {unknown[0]!r} applies to CSV only, found JSON lines"
+        )
     delimiter = given.get("delimiter", "\t" if found["format"] == "tsv" else ",")
     delimiter = _DELIMITERS.get(delimiter.lower(), delimiter)
     if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
         raise UsageError(
-            f"{flag}: delimiter: expected one character of ASCII that is no quote and no line "
-            f"break, or tab; found {delimiter!r}"
+            f"{flag}: delimiter: expected tab or one ASCII character other than a quote or line "
+            f"break, found {delimiter!r}"
         )
     header = given.get("header", "true").lower()
     if header not in ("true", "false"):
@@ -158,14 +162,20 @@ def _options(location: FilesLocation, given: Mapping[str, str], flag: str) -> Te
     types = given.get("types", "").lower()
     if types not in ("", TEXT):
         raise UsageError(
-            f"{flag}: types: expected text, for columns that are all texts, or nothing, for types "
-            f"that every value has; found {types!r}"
+            f"{flag}: types: expected 'text', which reads all columns as texts, or nothing, which "
+            f"infers types from all values; found {types!r}"
         )
     return TextOptions(kind, extension, delimiter, header == "true", types)
 
 
 def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
-    """See `Backend.resolve`."""
+    """Check a URL, and add settings and secrets from the environment; see `Backend.resolve`.
+
+    Args:
+        url: the URL as the user wrote it.
+        environ: the environment variables.
+        flag: the option that it comes from, for error messages.
+    """
     found = parse(url, flag)
     plain, given = _apart(url, flag)
     resolved = files.resolve(plain, environ, flag, any_format=True)
@@ -176,7 +186,8 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
 
 
 def check_target(location: TextLocation, flag: str) -> None:
-    """
+    """Check the location of a target.
+
     Raises:
         UsageError: the location is neither one file nor a folder; or it is one file in a bucket.
     """
@@ -185,13 +196,13 @@ def check_target(location: TextLocation, flag: str) -> None:
     folder = location.folder
     (folder or location.files).path  # noqa: B018 - raises where it is a pattern
     if location.options.types:
-        raise UsageError(f"{flag}: URL parameter 'types' is for sources")
+        raise UsageError(f"{flag}: URL parameter 'types' applies to sources only")
     if folder is None and location.files.scheme == files.S3:
         extension = location.options.extension
         parent = str(location.files).rpartition("/")[0]
         raise UsageError(
             f"{flag}: expected a folder in a bucket, in which each partition becomes a file, such "
-            f"as {parent}/*.{extension}; found {location}, the name of one file"
+            f"as {parent}/*.{extension}; found {location}, which names one file"
         )
 
 

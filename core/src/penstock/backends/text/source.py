@@ -23,6 +23,8 @@ SAMPLED_FILES, SAMPLED_ROWS = 100, 10_000
 
 
 class TextSource(ParquetSource):
+    """The catalog of text files as a source."""
+
     def __init__(self, url: str) -> None:
         self._text = parse(url, "--source")
         self._location = self._text.files

@@ -48,6 +48,9 @@ def model_of(
     """Return the model of a table.
 
     Args:
+        session: a session with the server.
+        table: the table.
+        columns: the table's columns.
         types: the types of the columns.
         partition: the table's partition key.
     """
@@ -76,6 +79,8 @@ def other_objects(
     other functions of the engine.
 
     Args:
+        session: a session with the server.
+        table: the table.
         columns: all other columns.
     """
     known = {column.name for column in columns}

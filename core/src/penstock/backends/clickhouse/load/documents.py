@@ -26,6 +26,7 @@ _REMEMBERED = 100
 
 
 def short_hash(text: str) -> str:
+    """Return the first 64 bits of a text's SHA-256 in hexadecimal, for names."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -130,9 +130,9 @@ class Stages:
                 left = self.count(piece.name) if piece.pending else 0
                 if (left or 0) < piece.rows and not self._has_lost_its_table(piece):
                     raise PermanentError(
-                        f"target: {piece.rows:,} rows of a partition whose record was taken back "
-                        "are in the table already, where they cannot be told from others; expected "
-                        "none: delete them by hand, and start a new run",
+                        f"target: {piece.name}: {piece.rows:,} rows of a partition whose record "
+                        "was taken back are already in the table, where they cannot be told from "
+                        "others; delete them by hand, and start a new run",
                         Diagnosis(side="target"),
                     )
             self.drop(piece.name)

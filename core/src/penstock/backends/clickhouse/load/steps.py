@@ -132,7 +132,7 @@ class ClickHouseSteps:
 
 
 def sweep(stages: Stages, runs: Runs) -> None:
-    """Drop the stages of partitions that are published, or whose generation has ended.
+    """Drop the stages of published partitions, and of generations that have ended.
 
     No record will ever name them again.
     """

@@ -33,22 +33,22 @@ from penstock.spec.modes import Mode
 _NULLABLE = re.compile(r"^(LowCardinality\()?Nullable\((.*)\)")
 _REFUSED = {
     "Replicated": "replicated tables agree on parts through Keeper, and moves between them were "
-    "never tried",
-    "Shared": "ClickHouse Cloud agrees on parts elsewhere, and moves between its tables were never "
-    "tried",
-    "": "it has no parts that could be moved",
+    "never tested",
+    "Shared": "ClickHouse Cloud keeps parts elsewhere, and moves between its tables were never "
+    "tested",
+    "": "it has no parts to move",
 }
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY_SECONDS = 86_400
 
 
 def bare(column: Column) -> Column:
-    """Return a column with the server's type, without Nullable if it holds no NULL."""
+    """Return a column whose type is not Nullable if the column allows no NULL."""
     return column if column.nullable else replace(column, type=_NULLABLE.sub(r"\1\2", column.type))
 
 
 def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
-    """Return the parts of the source's table created besides columns, and those left out."""
+    """Return the parts of a new table besides its columns, and the source's parts that it lacks."""
     assert request.definition is not None
     columns, definition, target = request.new_columns, request.definition, request.target
     own = definition.dialect == DIALECT
@@ -77,6 +77,9 @@ def create_statement(
     """Return the statement that creates a table if it does not exist.
 
     Args:
+        session: a session with the target.
+        table: the table to create.
+        request: the load that needs the table.
         more: the parts besides its columns.
 
     Raises:
@@ -87,7 +90,9 @@ def create_statement(
     plain = {column.name for column in request.new_columns if not column.nullable}
     asked = request.writing.get("order_by") or ()
     for name in set(asked) - plain:
-        raise UsageError(f"--order-by {name}: expected a type without Nullable in --types")
+        raise UsageError(
+            f"--order-by {name}: expected a type that is not Nullable; specify one with --types"
+        )
     order, partition = "", ""
     if definition.dialect == DIALECT:
         order, partition = definition.content.get(ORDER, ""), definition.content.get(PARTITION, "")
@@ -118,7 +123,15 @@ _ENGINES = TableQuery(
 
 
 def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -> list[str]:
-    """Check a table; return warnings.
+    """Check that parts can be moved into a table.
+
+    Args:
+        session: a session with the target.
+        table: the table to check.
+        mode: the run's load mode.
+
+    Returns:
+        Warnings about materialized views that will not see the rows.
 
     Raises:
         PlanningError: parts cannot be moved between tables of its engine, or other tables depend on
@@ -128,23 +141,28 @@ def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -
     why = next(_REFUSED[name] for name in _REFUSED if str(engine).startswith(name))
     if why != _REFUSED[""] or not engine.endswith("MergeTree"):
         raise PlanningError(
-            f"target: {table}: expected a table of MergeTree's family, found {engine}: {why}"
+            f"target: {table}: expected an engine of the MergeTree family, found {engine}: {why}"
         )
     if not views:
         return []
     if mode.only_adds:
-        return [f"materialized views of {table} see nothing of the rows that are added: {views}"]
+        return [f"materialized views of {table} do not see the rows that are added: {views}"]
     raise PlanningError(
-        f"--mode {mode}: another table takes the place of {table}, and materialized views read "
-        f"it: {views}; drop them first, or use --mode append"
+        f"--mode {mode}: {table} would be replaced, but materialized views read it: {views}; drop "
+        "them first, or use --mode append"
     )
 
 
 def check_database(session: ClickHouseSession, name: str, *, may_lack: bool = False) -> None:
-    """Check a database.
+    """Check that a database exists, and that its engine renames tables atomically.
+
+    Args:
+        session: a session with the target.
+        name: the database.
+        may_lack: whether the database may be missing.
 
     Raises:
-        PlanningError: it does not exist, or has an engine whose renames are not atomic.
+        PlanningError: the database does not exist, or has an engine whose renames are not atomic.
     """
     found = session.once(
         f"SELECT engine FROM system.databases WHERE name = {session.dialect.literal(name)}", name
@@ -154,15 +172,20 @@ def check_database(session: ClickHouseSession, name: str, *, may_lack: bool = Fa
     engine = str(found[0][0]) if found else "no such database"
     if engine != "Atomic":
         raise PlanningError(
-            f"target: expected {name} to be a database of the engine Atomic, found {engine}: only "
-            "there are tables created and renamed in one step, which exactly once rests on"
+            f"target: {name}: expected a database with the engine Atomic, found {engine}: "
+            "exactly-once needs its atomic creation and renaming of tables"
         )
 
 
 def is_there(session: ClickHouseSession, table: TableRef) -> bool:
+    """Whether a table exists.
+
+    Raises:
+        PlanningError: the table is a view.
+    """
     known = read_relations(session)
     if known.get(table):
-        raise PlanningError(f"target: expected {table} to be a table, found a view")
+        raise PlanningError(f"target: {table}: expected a table, found a view")
     return table in known
 
 
@@ -180,7 +203,16 @@ def fit(mine: Column, theirs: Column) -> Fit:
 def written_schema(
     session: ClickHouseSession, request: LoadRequest, columns: Sequence[Column]
 ) -> str:
-    """Return the schema of what is sent, with the times that the columns' types can hold."""
+    """Return the schema of what is sent, with the times that the columns' types can hold.
+
+    Args:
+        session: a session with the target.
+        request: the load.
+        columns: the columns of the target's table.
+
+    Returns:
+        The schema as text; fields have the range of their column's type in their metadata.
+    """
     by_name = {column.name: column for column in columns}
     ((first, last),) = session.once(
         "SELECT toInt32(toDate32('0001-01-01')), toInt32(toDate32('9999-12-31'))", "dates"
@@ -202,7 +234,10 @@ def _ends(of: ChType, kind: pa.DataType, first: int, last: int) -> dict[bytes, A
     Values outside would be silently changed.
 
     Args:
-        first, last: days of the server's widest types.
+        of: the column's type.
+        kind: the type that is sent.
+        first: the first day of the server's widest types, counted from 1970-01-01.
+        last: their last day.
     """
     if of.name == "Date":
         first, last = 0, 65_535

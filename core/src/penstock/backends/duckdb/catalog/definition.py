@@ -23,6 +23,13 @@ DIALECT = "duckdb"
 def read_definition(
     session: DuckSession, table: TableRef, columns: Sequence[Column]
 ) -> TableDefinition:
+    """Return the definition of a table.
+
+    Args:
+        session: a session with the database.
+        table: the table.
+        columns: the table's columns, with the trait `TYPE`.
+    """
     left = [
         NotCopied(KINDS[constraint.kind], constraint.text)
         for constraint in constraints(session, table)
@@ -36,7 +43,13 @@ def read_definition(
 def read_other_objects(
     session: DuckSession, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
-    """Return views and sequences that match patterns."""
+    """Return views and sequences that match patterns.
+
+    Args:
+        session: a session with the database.
+        include: patterns of which a name must match at least one.
+        exclude: patterns of which a name must match none.
+    """
     rows = session.connection.execute(
         "SELECT 'sequences', schema_name, sequence_name, sql FROM duckdb_sequences()"
         " WHERE database_name = $1 UNION ALL"
@@ -63,9 +76,9 @@ def read_type(written: str, name: str) -> str:
             types = scratch.sql(f"SELECT CAST(NULL AS\n{written}\n)").types
         except duckdb.Error as error:
             raise PlanningError(
-                f"--types: {name}: expected a type of DuckDB's, found {written!r}: "
+                f"--types: column {name}: expected a DuckDB type, found {written!r}: "
                 f"{first_lines(str(error))}"
             ) from error
     if len(types) != 1:
-        raise PlanningError(f"--types: {name}: expected one type, found {written!r}")
+        raise PlanningError(f"--types: column {name}: expected one type, found {written!r}")
     return str(types[0])

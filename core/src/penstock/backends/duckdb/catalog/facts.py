@@ -28,6 +28,8 @@ _TEXT_WIDTH = 16
 
 
 class DuckCatalog(SqlSource):
+    """A source whose rows DuckDB can read."""
+
     _session: DuckSession
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -75,7 +77,7 @@ class DuckCatalog(SqlSource):
             bytes=(rows or 0) * self.row_width(relation),
             selected=selected,
             blocks=None,
-            storage=f"a query, of about {rows:,} rows" if rows is not None else "a query",
+            storage=f"a query of about {rows:,} rows" if rows is not None else "a query",
             default_key=None,
             sampled=False,
         )

@@ -76,6 +76,8 @@ def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -
     """Return the model of a table.
 
     Args:
+        session: a session with the database.
+        table: the table.
         columns: with the trait `TYPE`.
     """
     names = [column.name for column in columns]

@@ -19,6 +19,8 @@ ROWS = "penstock_rows"
 
 
 class DuckLoading(SqlLoading[FileStage]):
+    """The transaction that loads a staged file into a table."""
+
     def __init__(self, records: LoadRecords, attempt: Attempt) -> None:
         super().__init__(records, attempt)
         session = records.session

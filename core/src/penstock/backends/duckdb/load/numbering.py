@@ -33,6 +33,8 @@ def numbering_steps(
     """Yield the steps that create sequences.
 
     Args:
+        dialect: the target's dialect.
+        request: the load.
         sequences: the columns of the target's table, and how each is numbered.
     """
     table = request.target
@@ -63,7 +65,7 @@ def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
         source = sources[column]
         yield Step(
             f"{ADVANCE}{column}",
-            f"move on the sequence of {column} of {table}",
+            f"advance the sequence of {column} of {table}",
             "",
             after=True,
             # The table has its final name by then, in every mode.
@@ -75,9 +77,14 @@ def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
 
 
 def advancing(session: Session, step: Step, table: TableRef) -> Step:
-    """Return such a step as a current statement.
+    """Return an advancing step with its statement, for the current rows.
 
     A sequence cannot be set, so the numbers to be skipped are drawn from it.
+
+    Args:
+        session: a session with the target.
+        step: a step of `advance_steps`.
+        table: the table that is numbered.
     """
     column = json.loads(step.done)
     found = numbering_of(session, table).get(column)
@@ -101,9 +108,14 @@ def advancing(session: Session, step: Step, table: TableRef) -> Step:
 
 
 def numbering(session: Session, step: Step, table: TableRef) -> Step:
-    """Return such a step as a current statement.
+    """Return a numbering step with its statement, for the current rows.
 
     The sequence continues the source's, and gives no number that a row has.
+
+    Args:
+        session: a session with the target.
+        step: a step of `numbering_steps`.
+        table: the table to number.
     """
     column, first, by = json.loads(step.done)
     start = _start(session, step, table, column, first, by)
@@ -115,7 +127,12 @@ def _start(session: Session, step: Step, table: TableRef, column: str, first: in
     """Return the next number of a column.
 
     Args:
+        session: a session with the target.
+        step: the step, with the source's position if it is known.
+        table: the table.
+        column: the column that is numbered.
         first: the number without a sequence in the source, and without rows.
+        by: the step between two numbers, which may be negative.
     """
     dialect = session.dialect
     last = "max" if by > 0 else "min"

@@ -12,6 +12,8 @@ from penstock.errors import Diagnosis, PermanentError
 
 
 class DuckStage(FileStage):
+    """A staged file for DuckDB."""
+
     staged_type = staticmethod(staged_type)
 
     def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
@@ -26,6 +28,6 @@ class DuckStage(FileStage):
                 row, found = infinite
                 raise PermanentError(
                     f"{self.subject}: column {name!r}, row {passed + row + 1:,}: expected a "
-                    f"{found.kind} that DuckDB holds, found {shown(array, row)}",
+                    f"{found.kind} within DuckDB's range, found {shown(array, row)}",
                     Diagnosis(side="target"),
                 )

@@ -48,6 +48,11 @@ def counted(value: str, type_: Type, kind: str) -> str:
     """Return the days of a date since 1970, or the microseconds of a time.
 
     They count from midnight for a time of day, and from 1970 in UTC for a moment.
+
+    Args:
+        value: the expression to convert.
+        type_: its type.
+        kind: `date`, `time` or `timestamp`.
     """
     if kind == "date":
         return f"DATEDIFF(day, '1970-01-01', {value})"

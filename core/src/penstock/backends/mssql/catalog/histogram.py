@@ -41,6 +41,8 @@ _FOUND = (
 
 @dataclass(frozen=True, slots=True)
 class HistogramStep:
+    """A step of a histogram: https://learn.microsoft.com/en-us/sql/relational-databases/statistics"""
+
     key: str | None
     """The key as the text of a bound; None for NULL."""
     below: float
@@ -57,6 +59,11 @@ def read_bounds(
     None also if the histogram is too old or too coarse.
 
     Args:
+        session: a session with the source.
+        table: the table.
+        key: a column of the table.
+        tag: the tag of the key's type.
+        type_: the key's type.
         rows: the table's current number of rows.
     """
     if tag in _OTHERWISE:
@@ -80,7 +87,7 @@ def read_bounds(
     if bounds is None:
         return None
     every = "" if sampled == known else f", {sampled:,} of {known:,} rows"
-    return *bounds, f"the histogram of the statistic {name} ({day}{every})"
+    return *bounds, f"the histogram of statistics {name} ({day}{every})"
 
 
 def statistics_query(session: MssqlSession, key: Key) -> str:
@@ -94,6 +101,14 @@ def statistics_query(session: MssqlSession, key: Key) -> str:
 
 
 def steps_query(session: MssqlSession, number: int, tag: str, type_: Type) -> str:
+    """Return the query for the steps of a column's histogram.
+
+    Args:
+        session: a session with the source.
+        number: the id of the statistics.
+        tag: the tag of the column's type.
+        type_: the column's type.
+    """
     apply = f"CROSS APPLY sys.dm_db_stats_histogram(o.object_id, {number}) AS h"
     text = session.dialect.bound_text(tag, f"CAST(h.range_high_key AS {type_})")
     return f"SELECT {text}, h.range_rows, h.equal_rows {ONE_TABLE} {apply} ORDER BY h.step_number"
@@ -105,6 +120,8 @@ def bounds_of(
     """Compute the bounds of a histogram; see `read_bounds`.
 
     Args:
+        steps: the histogram's steps, in order.
+        tag: the tag of the key's type.
         more: the number of rows added since; most keys grow, so they follow the last one.
     """
     nulls = sum(step.equal for step in steps if step.key is None)

@@ -15,6 +15,7 @@ def is_modelled(item: NotCopied) -> bool:
 
 
 def read_foreign_keys(session: MssqlSession, table: TableRef) -> tuple[ForeignKeyModel, ...]:
+    """Return a table's foreign keys."""
     found: dict[str, ForeignKeyModel] = {}
     for (
         name,

@@ -21,6 +21,8 @@ _ROWSTORE = {1: "CLUSTERED", 2: "NONCLUSTERED"}
 
 @dataclass(frozen=True, slots=True)
 class NativeIndex:
+    """An index with everything that SQL Server needs to recreate it."""
+
     name: str
     constraint: str
     """The kind of key it belongs to; otherwise empty."""
@@ -49,6 +51,8 @@ class NativeIndex:
 
 @dataclass(frozen=True, slots=True)
 class NativeParts:
+    """The parts of a table that its model cannot hold."""
+
     defaults: Mapping[str, str]
     """The names of defaults that the user named, by column."""
     distrusted: tuple[str, ...]
@@ -58,6 +62,7 @@ class NativeParts:
 
 
 def read_indexes(session: MssqlSession, table: TableRef) -> tuple[NativeIndex, ...]:
+    """Return a table's indexes, including those of keys."""
     known: dict[str, tuple[Sequence[Any], list[str], list[str], list[str]]] = {}
     for name, *said, column, descends, included, ordinal in session.catalog_rows("indexes", table):
         _, keys, descending, others = known.setdefault(name, (said, [], [], []))

@@ -20,6 +20,8 @@ _MARK = "#"
 
 @dataclass(frozen=True, slots=True)
 class Part:
+    """A partition of a table by its partition function."""
+
     number: int
     name: str
     """The name with its boundaries, which changes when the function is split or merged."""
@@ -50,6 +52,7 @@ def _span(low: str | None, high: str | None, *, right: bool) -> str:
 
 
 def child_of(table: TableRef, part: Part) -> TableRef:
+    """Return the name of a partition as a child table."""
     return TableRef(table.schema, f"{table.name}{_MARK}{part.name}")
 
 
@@ -64,6 +67,7 @@ def within(rows: str, extent: Extent) -> str:
 
     Args:
         rows: an item of FROM with all rows of the table.
+        extent: the part of the table.
     """
     # In another index, a row is on a different page.
     return f"{rows} WITH (INDEX(0))" if isinstance(extent, BlockRange) else rows
@@ -71,6 +75,12 @@ def within(rows: str, extent: Extent) -> str:
 
 def tested(session: MssqlSession, relation: Relation, extent: Extent, chosen: str) -> str:
     """Return a condition, extended by the test for an extent's partitions.
+
+    Args:
+        session: a session with the source.
+        relation: the table or query.
+        extent: the part of it.
+        chosen: the condition to extend.
 
     Raises:
         PermanentError: the table consists of other partitions now.
@@ -82,8 +92,8 @@ def tested(session: MssqlSession, relation: Relation, extent: Extent, chosen: st
     gone = [table for table in extent.tables if table not in parts]
     if gone:
         raise PermanentError(
-            f"source: {relation}: expected the partition {gone[0]}, found others: somebody has "
-            "split or merged them since the run was planned; start a new run",
+            f"source: {relation}: partition {gone[0]} no longer exists: its partition function "
+            "was split or merged after the run was planned; start a new run",
             Diagnosis(side="source"),
         )
     numbers = ", ".join(str(parts[table].number) for table in extent.tables)

@@ -39,6 +39,7 @@ _WHERE = " WHERE "
 
 
 def model_of(session: MssqlSession, table: TableRef) -> tuple[TableModel, NativeParts]:
+    """Return the model of a table, and the parts that the model cannot hold."""
     keys = unique_keys(session, table)
     model, own = read_parts(session, table)
     comments = read_comments(session, table)
@@ -127,6 +128,7 @@ def _expression(text: str, names: Sequence[str] = ()) -> Expression:
 
 
 def type_model(type_: MsType) -> ColumnType:
+    """Return the system-independent form of a type."""
     if type_.name in _BITS:
         unsigned = type_.name == "tinyint"
         return ColumnType(table_model.INTEGER, unsigned=unsigned, bits=_BITS[type_.name])
@@ -139,6 +141,7 @@ def indexes_of(indexes: Sequence[NativeIndex], names: Sequence[str]) -> Iterator
     """Yield the indexes that are not keys.
 
     Args:
+        indexes: all indexes of the table.
         names: the names of the table's columns.
     """
     for index in indexes:

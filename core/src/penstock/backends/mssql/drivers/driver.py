@@ -34,6 +34,7 @@ class Driver(Protocol):
         """Return the next rows as a record batch, which is empty at the end.
 
         Args:
+            count: the maximum number of rows.
             types: the types in which the first columns travel; the driver's may differ if they can
                 be cast. Other columns are whole numbers.
         """
@@ -44,7 +45,9 @@ class Driver(Protocol):
         """Load rows in bulk over a connection of its own; return how many.
 
         Args:
+            table: the table, quoted.
             columns: the names and types of the table's columns, in the order of the batches.
+            batches: the rows.
         """
 
     def interrupt(self) -> None:

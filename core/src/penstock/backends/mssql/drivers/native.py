@@ -36,6 +36,7 @@ _STATES = {
 
 
 def driver_error(error: NativeError) -> DriverError:
+    """Convert an error of the driver."""
     state = _STATES.get(error.driver_error, "")
     return DriverError(state, error.ddbc_error or error.driver_error)
 

@@ -36,7 +36,7 @@ T = TypeVar("T")
 _SETTINGS = (
     "SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON"
 )
-_COST = "Python makes each value, at several times the CPU of mssql://"
+_COST = "Python creates every value, which takes several times the CPU time of mssql://"
 _STATE = re.compile(r"^\[\w{5}\] *")
 # Who reported the error in which call, and further errors.
 _REST = re.compile(r" \((-?\d+)\) \(SQL\w+\).*|; \[\w{5}\].*", re.S)
@@ -46,6 +46,7 @@ _NUMBERS = {20003: "HYT00", 20004: "08S01", 20006: "08S01", 20009: "08001", 2001
 
 
 def driver_error(error: pyodbc.Error) -> DriverError:
+    """Convert an error of pyodbc, without the call that reported it."""
     state, words = (*map(str, error.args), "", "")[:2]
     found = _REST.search(words)
     number = int(found[1] or 0) if found else 0
@@ -179,11 +180,11 @@ def _check_installed(name: str, there: Sequence[str], what: str) -> None:
     """Check that a driver or data source is installed.
 
     Raises:
-        UsageError: it is not.
+        UsageError: the driver or data source is not installed.
     """
     if name.casefold() not in map(str.casefold, there) and not Path(name).is_file():
         raise UsageError(
-            f"connection: expected an {what} that is installed here, found {name!r}; there is "
+            f"connection: {what} {name!r} is not installed on this machine; installed: "
             f"{', '.join(sorted(there)) or 'none'}"
         )
 
@@ -201,4 +202,4 @@ def array_of(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
             return pa.array(values, pa.int64()).view(type_)
         return pa.array(values, pa.string() if type_ == pa.uuid() else type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise DriverError("22018", f"expected values of type {type_}, found: {error}") from error
+        raise DriverError("22018", f"expected values of type {type_}: {error}") from error

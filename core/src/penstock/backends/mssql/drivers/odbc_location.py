@@ -18,11 +18,14 @@ class OdbcUrls(ServerUrls):
         options = self.parse(url, flag).options
         if ("dsn" in options) == ("driver" in options):
             raise UsageError(
-                f"{flag}: expected ?driver=NAME, as odbcinst.ini has it, or ?dsn=NAME, as odbc.ini "
-                f"has it; found {'both' if 'dsn' in options else 'none of them'}"
+                f"{flag}: expected either ?driver=NAME, as in odbcinst.ini, or ?dsn=NAME, as in "
+                f"odbc.ini; found {'both' if 'dsn' in options else 'neither'}"
             )
         if "dsn" in options and urlsplit(url).hostname:
-            raise UsageError(f"{flag}: expected the host in the data source; found one in the URL")
+            raise UsageError(
+                f"{flag}: expected the host in the data source alone, found one in the URL; "
+                "remove it from the URL"
+            )
         return ServerUrls.resolve(self, url, environ, flag)
 
     def place(self, url: str) -> Place:
@@ -59,6 +62,7 @@ def odbc_string(url: str, driver: str) -> str:
     """Return the connection string for an ODBC driver.
 
     Args:
+        url: the target's or source's URL.
         driver: the driver's name, even if the URL names a data source.
 
     Raises:
@@ -73,10 +77,15 @@ def odbc_string(url: str, driver: str) -> str:
         for name, value in options.items():
             keyword, words = _FREETDS.get(name, ("", {}))
             if not keyword or (words and value not in words):
-                raise UsageError(f"connection: FreeTDS has no {name}={value}; leave it out")
+                raise UsageError(
+                    f"connection: FreeTDS does not support {name}={value}; remove it from the URL"
+                )
             said[keyword] = words.get(value, value)
         if any("};" in value for value in who.values()):
-            raise UsageError("connection: FreeTDS takes no user, password or database with '};'")
+            raise UsageError(
+                "connection: FreeTDS does not support a user, password or database that contains "
+                "'};'; use mssql:// or Microsoft's ODBC driver"
+            )
     else:
         keywords = {**KEYWORDS, "packet_size": "PacketSize"}
         said = {keywords[name]: value for name, value in options.items()}

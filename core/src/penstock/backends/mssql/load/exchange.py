@@ -30,7 +30,13 @@ def like(
     names.
 
     Args:
-        needs: what requires it, for messages.
+        session: a session with the target.
+        table: the table to imitate.
+        beside: the table to create.
+        needs: the option that requires it, for messages.
+
+    Returns:
+        The statements that create the table, and those to execute after the exchange.
 
     Raises:
         PlanningError: an index cannot be recreated.
@@ -39,8 +45,9 @@ def like(
     for index in own.indexes:
         if index.obstacle not in ("", DISABLED):
             raise PlanningError(
-                f"{needs}: {table} would lose index {index.name}, which is {index.obstacle}; "
-                "drop it, or use --mode truncate or replace, which keep the table"
+                f"{needs}: {table} would lose index {index.name}, which is {index.obstacle} and "
+                "cannot be recreated; drop it, or use --mode truncate or replace, which keep the "
+                "table"
             )
     suffix = beside.name[len(table.name) :]
     names: dict[str, str] = {}

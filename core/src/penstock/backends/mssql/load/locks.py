@@ -26,8 +26,14 @@ def try_lock(
     """Try to take a lock.
 
     Args:
+        connection: the session that takes the lock.
+        name: the name of the lock, at most 255 characters.
         seconds: how long to wait for other holders.
+        mode: `EXCLUSIVE` or `SHARED`.
         owner: the session or the transaction, which must be open.
+
+    Returns:
+        Whether the lock was taken.
     """
     ((found,),) = connection.rows(
         "DECLARE @found int; EXEC @found = sp_getapplock @Resource = ?, @LockMode = ?,"
@@ -55,7 +61,11 @@ def wait_for(
     """Take a lock for the transaction.
 
     Args:
+        connection: the session that takes the lock.
+        name: the name of the lock.
         seconds: the timeout; 0 for none.
+        what: the locked object, for the message.
+        mode: `EXCLUSIVE` or `SHARED`.
 
     Raises:
         StallError: the lock is held for longer.

@@ -19,6 +19,8 @@ from penstock.model.tables import TableRef
 
 
 class MssqlScratch(ScratchSchema[Connection]):
+    """A scratch schema in SQL Server."""
+
     def _removal(self) -> str:
         return f"drop the tables of {self.name}, then DROP SCHEMA {MSSQL.ident(self.name)}"
 

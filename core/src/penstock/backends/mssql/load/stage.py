@@ -26,6 +26,8 @@ ALIGNMENT = 16
 
 
 class BulkStage(TableStage[MssqlRecords]):
+    """A stage filled by bulk loads."""
+
     def __init__(
         self, records: MssqlRecords, attempt: Attempt, token: str, columns: Sequence[Column]
     ) -> None:

@@ -25,11 +25,18 @@ Named = Callable[[str], str]
 
 
 def unnamed(name: str) -> str:
+    """Return nothing: the constraint gets a name from the server."""
     return ""
 
 
 def column_text(column: ColumnModel, own: NativeParts, named: Named = unnamed) -> str:
-    """Return what follows a column's name, without NOT NULL."""
+    """Return what follows a column's name, without NOT NULL.
+
+    Args:
+        column: the column.
+        own: the parts of its table that the model cannot hold.
+        named: returns the clause that names a default.
+    """
     words = [column.native]
     if column.identity is not None:
         words.append(MSSQL.numbered(column.identity.first, column.identity.step))
@@ -40,21 +47,30 @@ def column_text(column: ColumnModel, own: NativeParts, named: Named = unnamed) -
 
 
 def check_text(check: CheckModel, named: Named = unnamed) -> str:
+    """Return the clause for a check."""
     return f"{named(check.name)}CHECK {check.test.text}"
 
 
 def key_text(index: NativeIndex, named: Named = unnamed) -> str:
+    """Return the clause for a key."""
     name = named(index.name if index.called else "")
     return f"{name}{index.constraint} {index.kind} {index.columns}"
 
 
 def index_statement(index: NativeIndex, table: TableRef) -> str:
+    """Return the statement that creates an index on a table."""
     made = f"{'UNIQUE ' * index.unique}{index.kind} INDEX {MSSQL.ident(index.name)}"
     return f"CREATE {made} ON {MSSQL.table(table)} {index.columns}"
 
 
 def check_statement(check: CheckModel, table: TableRef, named: Named) -> str:
-    """Return the statement for a check that is not enforced, or not met by all rows."""
+    """Return the statement for a check that is not enforced, or not met by all rows.
+
+    Args:
+        check: the check.
+        table: the table to add it to.
+        named: returns the clause that names the check.
+    """
     alter = f"ALTER TABLE {MSSQL.table(table)}"
     made = f"{alter} WITH NOCHECK ADD {check_text(check, named)}"
     return made if check.enforced else f"{made};\n{alter} NOCHECK {named(check.name).strip()}"
@@ -88,6 +104,8 @@ def clone_parts(
     """Return the parts of a table like another one.
 
     Args:
+        session: a session with the target.
+        request: the load.
         own: the parts of the source's table.
         columns: the columns of the target's table.
     """
@@ -118,7 +136,7 @@ def clone_parts(
         omitted += [replace(part.omitted, remedy=f"{part.text};") for part in late if part.is_check]
         late = []
     steps = [
-        Step(f"make {rank}", f"make {part.omitted.name} of {table}", part.text, True, rank)
+        Step(f"make {rank}", f"create {part.omitted.name} of {table}", part.text, True, rank)
         for rank, part in enumerate(late)
     ]
     identities = [column.name for column in model.columns if column.identity is not None]
@@ -133,7 +151,7 @@ def clone_parts(
         after=(*steps, *identity_steps(request, identities)),
         omitted=tuple(replace(item, table=str(table)) for item in omitted),
         warnings=tuple(
-            f"{part.text} is not made: {refused[part.tried]}"
+            f"{part.text} will not be created: {refused[part.tried]}"
             for part in parts
             if part.tried in refused
         ),
@@ -171,6 +189,7 @@ def _parts(
 
 
 def always(name: str) -> str:
+    """Return the clause that names a constraint."""
     return f"CONSTRAINT {MSSQL.ident(name)} "
 
 
@@ -208,7 +227,9 @@ def refused_texts(
     """Return clauses and statements that the server rejects, with its messages.
 
     Args:
+        session: a session with the target.
         table: the table of `rehearsed`.
+        columns: the columns of that table.
         texts: each with whether it is a statement.
 
     Raises:
@@ -219,8 +240,8 @@ def refused_texts(
         return {}
     if why := _obstacle(session, table, columns, kept):
         raise PlanningError(
-            f"target: {why}; --types gives a column another type and no default, --columns leaves "
-            "one out"
+            f"target: {why}; specify another type with --types, which also drops the default, or "
+            "leave the column out with --columns"
         )
     refused = {}
     for each in texts:
@@ -240,7 +261,7 @@ def _obstacle(
     clauses = [text for text, late in texts if not late]
     body = ", ".join([*listed_columns(MSSQL, columns), *clauses])
     try:
-        with planning("target", "the table that is to be made"), session.undone():
+        with planning("target", "the new table"), session.undone():
             session.run(f"CREATE TABLE {MSSQL.table(table)} ({body})")
             for text, late in texts:
                 if late:
@@ -257,6 +278,7 @@ def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
     """Return the steps that set the next numbers.
 
     Args:
+        request: the load.
         names: the columns that the server numbers.
     """
     sources = {pair.target: pair.source for pair in request.pairs}
@@ -266,7 +288,7 @@ def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
         # Not at the same time as others, which keep a lock that it would wait for.
         Step(
             IDENTITY,
-            f"set the next {name} of {table}",
+            f"set the next number of {name} in {table}",
             statement,
             after=True,
             rank=-1,
@@ -281,6 +303,11 @@ def set_identity(session: MssqlSession, table: TableRef, position: SequencePosit
     """Continue a table's numbers where the source's would.
 
     The next number is never one that a row may already have.
+
+    Args:
+        session: a session with the target.
+        table: the table that is numbered.
+        position: the source's last number; None if it has none.
     """
     found = last_numbers(session, table)
     if position is None or found is None:

@@ -54,6 +54,8 @@ def key_type(column: Column, definition: TableDefinition) -> str:
 
 
 class MssqlTables(ServerTables):
+    """Tables that Penstock creates in SQL Server."""
+
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
 
     def extras(
@@ -83,7 +85,10 @@ class MssqlTables(ServerTables):
         for clause in clauses:
             for name, type_ in long.items():
                 if session.dialect.ident(name) in clause:
-                    found[clause] = f"{type_} can be in no key; --types '{name}=nvarchar(100)' can"
+                    found[clause] = (
+                        f"{type_} cannot be part of a key; specify another type, such as --types "
+                        f"'{name}=nvarchar(100)'"
+                    )
         return found
 
     def guards(self, column: Column) -> bool:
@@ -107,8 +112,14 @@ class MssqlTables(ServerTables):
     ) -> None:
         """Check that a table can be replaced.
 
+        Args:
+            session: a session with the target.
+            table: the table to replace.
+            needs: the option that requires it, for messages.
+            remade: other tables that are recreated along with this one.
+
         Raises:
-            PlanningError: it is a view, or something would be lost with it.
+            PlanningError: the table is a view, or something would be lost with it.
         """
         check_is_table(session, table, needs)
         assert isinstance(session, MssqlSession)
@@ -116,20 +127,21 @@ class MssqlTables(ServerTables):
         others = sorted({f"{schema}.{name}" for schema, name in keys} - {str(table)})
         if others:
             raise PlanningError(
-                f"{needs}: foreign keys of other tables point to {table}: {', '.join(others)}; "
+                f"{needs}: foreign keys of other tables reference {table}: {', '.join(others)}; "
                 "drop them first, or use --mode replace"
             )
         bound = session.catalog_rows("schema_bound", table)
         if bound:
             raise PlanningError(
-                f"{needs}: expected nothing WITH SCHEMABINDING on {table}, found "
-                f"{', '.join(name for (name,) in bound)}; drop it first, or use --mode truncate"
+                f"{needs}: {table} is bound WITH SCHEMABINDING to "
+                f"{', '.join(name for (name,) in bound)}; drop what is bound first, or use --mode "
+                "truncate"
             )
         lost = [item for item in attached(session, table) if _stays(item, needs)]
         if lost:
             listed = ", ".join(f"{item.name} ({item.kind})" for item in lost)
             raise PlanningError(
-                f"{needs}: {table} would lose {listed}; drop what is not needed, or use --mode "
+                f"{needs}: {table} would lose {listed}; drop what you do not need, or use --mode "
                 "truncate or replace, which keep the table"
             )
 

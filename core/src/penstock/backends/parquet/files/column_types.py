@@ -33,7 +33,7 @@ def parse_type(text: str) -> pa.DataType:
     """Parse the name of an Arrow type.
 
     Raises:
-        ValueError: there is no type of that name.
+        ValueError: no type has that name.
     """
     text = text.strip()
     if found := _LIST.fullmatch(text):
@@ -77,7 +77,7 @@ def stored_as(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([_field(field, field.name) for field in kind])
     if pa.types.is_interval(kind) or pa.types.is_union(kind):
-        raise ValueError(f"{kind} cannot be written to Parquet: expected a query that casts it")
+        raise ValueError(f"Parquet cannot store {kind}; cast it with --query")
     return kind
 
 

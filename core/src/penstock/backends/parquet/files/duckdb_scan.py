@@ -41,6 +41,13 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
 
     @classmethod
     def of(cls, scan: FileScan, parts: Sequence[FilePart], head: int | None = None) -> ScannedFiles:
+        """Return parts of files as an object that DuckDB reads.
+
+        Args:
+            scan: reads the parts.
+            parts: the parts.
+            head: the maximum number of rows per row group; None for all.
+        """
         known = [part for part in scan.schema if not has_empty_struct(part.type)]
         made = cls(pa.schema([in_engine(part) for part in known]), [])
         made.scan, made.parts, made.head = scan, parts, head

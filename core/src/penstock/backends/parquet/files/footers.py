@@ -31,6 +31,8 @@ TAIL = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Footer:
+    """The footer of a Parquet file."""
+
     file: ListedFile
     schema: pa.Schema
     """The schema of the file's content, in the types that travel."""
@@ -49,6 +51,11 @@ def read_footers(
     filesystem: fs.FileSystem, files: Sequence[ListedFile], side: str
 ) -> tuple[Footer, ...]:
     """Return the footers of all files, in their order.
+
+    Args:
+        filesystem: the file system with the files.
+        files: the files to read.
+        side: `source` or `target`, for error messages.
 
     Raises:
         TransientError, PermanentError: a file cannot be read; names it.
@@ -98,6 +105,8 @@ def open_file(
     """Open a Parquet file.
 
     Args:
+        filesystem: the file system with the file; not used if `handle` is given.
+        path: the file's path.
         handle: the open file.
         metadata: its footer, if it was read before.
         buffer_size: bytes of a column read at once; 0 for the whole row group.
@@ -119,6 +128,7 @@ def open_file(
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the types that travel."""
     return pa.schema([pa.field(part.name, travelling(part.type), part.nullable) for part in schema])
 
 
@@ -136,11 +146,17 @@ def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
         table = "\n".join("  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in shown)
         more = len(lines) - MOST_LINES
         raise PlanningError(
-            f"{side}: the files have different columns; expected those of {first.file.path}:\n"
-            f"{table}" + (f"\n  and {more:,} more" if more > 0 else "")
+            (
+                f"{side}: the files have different columns; expected those of "
+                f"{first.file.path}:\n{table}"
+            )
+            + (f"\n  and {more:,} more" if more > 0 else "")
         )
     if repeated := [name for name in first.schema.names if first.schema.names.count(name) > 1]:
-        raise PlanningError(f"{side}: {first.file.path} has two columns {repeated[0]!r}")
+        raise PlanningError(
+            f"{side}: {first.file.path}: expected distinct column names, found {repeated[0]!r} "
+            "twice"
+        )
     nullable = {part.name for footer in _unlike(footers) for part in footer.schema if part.nullable}
     keys = key_fields([footer.file for footer in footers])
     return pa.schema(

@@ -34,6 +34,8 @@ _BELOW = rf"(?:/{_VISIBLE}[^/]+)*"
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
+    """A file as it was when files were listed."""
+
     path: str
     """In the file system's form: ``/folder/file``, ``bucket/key``."""
     size: int
@@ -58,7 +60,7 @@ def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFil
     """Return all files that a URL refers to, each once, sorted by path.
 
     Raises:
-        PlanningError: there are none.
+        PlanningError: no file matches.
         UsageError: a pattern is malformed.
         TransientError, PermanentError: the files cannot be listed.
     """
@@ -72,8 +74,11 @@ def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFil
                 files = list(_remote(s3_client(location, side), pattern))
         if not files:
             raise PlanningError(
-                f"{side}: no file matches {shown}: expected one or more, found "
-                + (_missing_folder(location, pattern) or "0 (_hidden and .hidden ones left out)")
+                f"{side}: {shown}: expected at least one file, found "
+                + (
+                    _missing_folder(location, pattern)
+                    or "none (names that begin with _ or . are hidden)"
+                )
             )
         found.update((file.path, file) for file in files)
     return tuple(found[path] for path in sorted(found))
@@ -122,7 +127,8 @@ def _matcher(pattern: str) -> re.Pattern[str]:
         return re.compile(written + _BELOW, re.DOTALL)
     except re.error as error:
         raise UsageError(
-            f"{unquote(pattern)}: expected brackets such as [0-9] or [!abc]; found a {error.msg}"
+            f"{unquote(pattern)}: expected a pattern with brackets such as [0-9] or [!abc]; found "
+            f"{error.msg}"
         ) from error
 
 
@@ -157,6 +163,7 @@ def _local(pattern: str) -> Iterator[ListedFile]:
 
 
 def local_file(path: str, found: os.stat_result) -> ListedFile:
+    """Return a local file, with its size and version from a `stat` call."""
     return ListedFile(path, found.st_size, str(found.st_mtime_ns))
 
 

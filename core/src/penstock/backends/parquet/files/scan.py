@@ -46,6 +46,7 @@ _FORMAT = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
 
 
 def whole_file(file: ListedFile) -> FilePart:
+    """Return a whole file as a part of a partition."""
     return FilePart(file.path, file.size, file.version)
 
 
@@ -81,6 +82,8 @@ class FileScan:
         """Yield batches of some columns, in this order.
 
         Args:
+            parts: the parts to read, in order.
+            columns: the columns to read, in order; empty to count rows only.
             chosen: returns the row groups of a part to read; None for all.
             head: the maximum number of rows per row group.
 
@@ -160,7 +163,7 @@ class FileScan:
         try:
             handle = self._filesystem.open_input_file(part.path)
         except FileNotFoundError as error:
-            raise self._changed(part, "it is gone") from error
+            raise self._changed(part, "it no longer exists") from error
         if self._remote:
             tag = handle.metadata().get("ETag", b"").decode()
             found = ListedFile(part.path, handle.size(), tag)
@@ -170,14 +173,14 @@ class FileScan:
             handle.close()
             raise self._changed(
                 part,
-                f"it was written anew: expected {part.size:,} bytes, version {part.version}; found "
+                f"it was rewritten: expected {part.size:,} bytes, version {part.version}; found "
                 f"{found.size:,} bytes, version {found.version}",
             )
         return handle
 
     def _changed(self, part: FilePart, why: str) -> SnapshotLost:
         return SnapshotLost(
-            f"{self._side}: {part.path} has changed since it was planned: {why}",
+            f"{self._side}: {part.path} has changed since planning: {why}",
             Diagnosis(side=self._side),
         )
 
@@ -194,6 +197,12 @@ class FileScan:
         """Yield the batches of one row group.
 
         Args:
+            part: the part with the row group.
+            handle: the part's open file.
+            metadata: the file's footer.
+            number: the number of the row group in the file, from 0.
+            columns: the columns to read.
+            head: the maximum number of rows; None for all.
             first: the number of its first row in the file.
         """
         group = metadata.row_group(number)
@@ -243,7 +252,7 @@ class FileScan:
         )
         for batch in batches:
             if self._stopped():
-                raise Interrupted(f"{self._side}: {part.path}: reading was ended")
+                raise Interrupted(f"{self._side}: {part.path}: reading was canceled")
             check_values(batch, first)
             shaped = self._shaped(batch, columns, keys)
             left -= batch.num_rows
@@ -254,8 +263,8 @@ class FileScan:
             if left <= 0:
                 return
         raise PermanentError(
-            f"{self._side}: {part.path}: row group {number} ended early: its footer says "
-            f"{group.num_rows:,} rows, {left:,} of them are missing",
+            f"{self._side}: {part.path}: row group {number} ended early: {left:,} of the "
+            f"{group.num_rows:,} rows in its footer are missing",
             Diagnosis(side=self._side),
         )
 

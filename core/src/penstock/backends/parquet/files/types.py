@@ -108,4 +108,5 @@ def _is_date(text: str) -> bool:
 
 
 def key_value(text: str | None, type_: pa.DataType) -> pa.Scalar:
+    """Return the value that a folder's name stands for; see `key_type`."""
     return pa.scalar(text, pa.string()).cast(type_)

@@ -21,7 +21,7 @@ from penstock.spec.modes import Mode, mode_of
 
 MANIFEST = "manifest"
 """The step from which on the files belong to the dataset."""
-EMPTIED = "the dataset was emptied, or files of it were replaced"
+EMPTIED = "the dataset was emptied, or files in it were replaced"
 FOLDER = "loading"
 """The folder with a document for each run that is prepared, or being prepared, and has not done
 that step.
@@ -34,6 +34,8 @@ def replaces_files(mode: Mode) -> bool:
 
 
 class Fence:
+    """The checks that keep runs from losing each other's files."""
+
     def __init__(self, storage: Storage, runs: Runs) -> None:
         self._storage = storage
         self._runs = runs
@@ -102,7 +104,7 @@ class Fence:
         if others:
             raise TargetChanged(
                 f"target: run {min(others)} has loaded rows into {self._storage} since run "
-                f"{run_id} was prepared, which would be lost now; start a new run if they may go",
+                f"{run_id} was prepared, and they would be lost; start a new run to replace them",
                 Diagnosis(side="target"),
             )
 
@@ -110,7 +112,7 @@ class Fence:
         """Check that the run was not shut out.
 
         Raises:
-            TargetChanged: it was.
+            TargetChanged: the run was shut out.
         """
         if run.disturbed_by:
             self._runs.carry_out(run_id, run)
@@ -120,6 +122,7 @@ class Fence:
         """Check that a run's files exist.
 
         Args:
+            run_id: the run.
             files: the run's files with their sizes.
 
         Returns:
@@ -135,7 +138,10 @@ class Fence:
         ]
         if not gone:
             return visible
-        what = f"{len(gone):,} files of run {run_id} are gone or others, such as {gone[0]}"
+        what = (
+            f"{len(gone):,} of the {len(files):,} files that run {run_id} has committed are "
+            f"missing or changed, such as {gone[0]}"
+        )
         raise self.lost(run_id, f"{what}: expected the {len(files):,} that were committed")
 
     def lost(self, run_id: str, what: str, by: str = "") -> TargetChanged:
@@ -145,6 +151,8 @@ class Fence:
         not take them for rows.
 
         Args:
+            run_id: the run that cannot finish.
+            what: what was changed, for the message.
             by: the other run; if empty, it is looked up.
         """
         run = self._runs.find(run_id)
@@ -199,10 +207,10 @@ class Fence:
         return any(run_of(path) == run_id and not is_empty(path) for path in found.leaving)
 
     def _changed(self, run_id: str, what: str, by: str) -> TargetChanged:
-        whom = f"run {by}" if by else "somebody else"
+        whom = f"run {by}" if by else "another program"
         return TargetChanged(
-            f"target: {self._storage}: {what}, by {whom}, since run {run_id} began to load; "
-            "start a new run",
+            f"target: {self._storage}: {what}, by {whom}, since run {run_id} began to load; start "
+            "a new run",
             Diagnosis(side="target"),
         )
 

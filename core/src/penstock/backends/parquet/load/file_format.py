@@ -22,6 +22,8 @@ class RowsWriter(Protocol):
 
 
 class FileFormat(Protocol):
+    """A format of the files in a dataset."""
+
     @property
     def noun(self) -> str:
         """The word before "file" in messages."""
@@ -42,6 +44,7 @@ class FileFormat(Protocol):
 
         Args:
             sink: takes bytes through `write`.
+            schema: the columns of the file.
             compression: the requested compression; None for the default.
         """
         ...
@@ -50,7 +53,7 @@ class FileFormat(Protocol):
         """Return the type of a column created for a type of the source.
 
         Raises:
-            ValueError: there is none; the message gives the reason.
+            ValueError: the format has no such type; the message gives the reason.
         """
         ...
 
@@ -60,6 +63,8 @@ class FileFormat(Protocol):
 
 
 class ParquetFormat:
+    """Parquet; see `FileFormat`."""
+
     noun = "Parquet"
     suffix = ".parquet"
     suffixes = SUFFIXES

@@ -51,6 +51,8 @@ def selections(spec: Mapping[str, Any], plan: PartitionPlan) -> dict[str, Mappin
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
+    """The manifest of a dataset."""
+
     files: tuple[Entry, ...] = ()
     schema: str = ""
     """As in `LoadPlan.schema`, including the columns that name folders."""
@@ -73,6 +75,7 @@ def change(documents: RecordDocuments, changed: Callable[[Manifest], Manifest]) 
     """Change the manifest.
 
     Args:
+        documents: the documents of the dataset.
         changed: returns the new manifest for the old one; called again if another process was
             faster.
     """
@@ -98,6 +101,13 @@ def _read(documents: RecordDocuments) -> tuple[Manifest, str]:
 
 
 def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) -> Manifest:
+    """Return a manifest with other columns.
+
+    Args:
+        manifest: the manifest to change.
+        schema: the new columns; see `Manifest.schema`.
+        partition_by: the columns that name folders.
+    """
     return replace(manifest, schema=schema, partition_by=partition_by)
 
 

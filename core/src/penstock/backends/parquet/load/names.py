@@ -28,6 +28,16 @@ def _mark(run_id: str) -> str:
 def data_name(
     run_id: str, partition_id: str, attempt: int, nonce: str, number: int, suffix: str = ".parquet"
 ) -> str:
+    """Return the name of a data file.
+
+    Args:
+        run_id: the run that writes it.
+        partition_id: the partition whose rows it holds.
+        attempt: the number of the attempt.
+        nonce: the attempt's nonce; see `new_nonce`.
+        number: the file's number within the attempt, from 0.
+        suffix: the format's suffix, including the dot.
+    """
     return f"{run_id}-{partition_id}-{attempt}-{nonce}-{number}{suffix}"
 
 

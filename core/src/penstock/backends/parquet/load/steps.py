@@ -34,17 +34,19 @@ def plan_steps(mode: Mode, place: str, leaving: str) -> tuple[Step, ...]:
     """Return the steps.
 
     Args:
+        mode: the load mode.
+        place: the dataset, for people.
         leaving: the files that the load replaces, for people.
     """
-    before = [Step("dataset", f"note the columns of {place}", "dataset")]
-    clean = "remove what is left over"
+    before = [Step("dataset", f"record the columns of {place}", "dataset")]
+    clean = "remove leftovers"
     if mode.empties_before:
-        before = [Step("empty", f"remove {leaving} in {place}", "empty")]
+        before = [Step("empty", f"remove {leaving} from {place}", "empty")]
     elif replaces_files(mode):
-        clean = f"remove what is replaced ({leaving}) or left over"
+        clean = f"remove replaced files ({leaving}) and leftovers"
     return (
         *before,
-        Step(MANIFEST, "put the files into the manifest", MANIFEST, after=True, rank=0),
+        Step(MANIFEST, "add the files to the manifest", MANIFEST, after=True, rank=0),
         Step("clean", clean, "clean", after=True, rank=1),
     )
 
@@ -124,8 +126,8 @@ class Steps:
         if theirs == mine and found.partition_by == self._partition_by:
             return
         raise PermanentError(
-            f"target: {self._storage} was made by another run since this one was planned: expected "
-            f"its columns to be {_shown(mine, self._partition_by)}, found "
+            f"target: {self._storage}: another run has created the dataset since this run was "
+            f"planned: expected columns {_shown(mine, self._partition_by)}, found "
             f"{_shown(theirs, found.partition_by)}; start a new run",
             Diagnosis(side="target"),
         )
@@ -243,7 +245,7 @@ class Steps:
             return
         for entry in others:
             if entry.selection == EVERYTHING and entry.partition:
-                what = "files of a run that has selected everything were added"
+                what = "files of a run that selected everything were added"
                 raise self._fence.lost(self._run_id, what, entry.run)
 
     def _replaced(self, others: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:

@@ -41,7 +41,13 @@ class Documents(Protocol):
         ...
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """Replace a document; return False, with nothing changed, if its version differs."""
+        """Replace a document; return False, with nothing changed, if its version differs.
+
+        Args:
+            name: the document.
+            content: the new content.
+            version: the version from `get` that must be the current one.
+        """
         ...
 
     def get(self, name: str) -> tuple[bytes, str] | None:
@@ -156,8 +162,8 @@ class LocalDocuments:
             while not try_lock(file.fileno()):
                 if time.monotonic() > deadline:
                     raise TransientError(
-                        f"target: another process has kept {path} locked for "
-                        f"{LOCK_SECONDS:g} s; expected milliseconds (is that process stopped?)",
+                        f"target: another process has kept {path} locked for {LOCK_SECONDS:g} s, "
+                        "instead of milliseconds; check whether it is stopped",
                         Diagnosis(side="target"),
                     )
                 time.sleep(0.01)
@@ -248,14 +254,26 @@ class S3Documents:
 
 
 def list_objects(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectTypeDef]:
-    """Yield all objects whose keys begin with a prefix."""
+    """Yield all objects whose keys begin with a prefix.
+
+    Args:
+        client: a client of the server.
+        bucket: the bucket.
+        prefix: the beginning of the keys; empty for all.
+    """
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     for page in pages:
         yield from page.get("Contents", ())
 
 
 def delete_keys(client: S3Client, bucket: str, keys: Sequence[str]) -> None:
-    """Delete keys one by one, in parallel: not every server supports bulk deletion."""
+    """Delete keys one by one, in parallel: not every server supports bulk deletion.
+
+    Args:
+        client: a client of the server.
+        bucket: the bucket.
+        keys: the keys; it is no error if one does not exist.
+    """
 
     def delete(key: str) -> None:
         with translated("target", f"s3://{bucket}/{key}"):

@@ -58,8 +58,8 @@ def _credentials(session: boto3.Session, location: FilesLocation, side: str) -> 
     found = session.get_credentials()
     if found is None:
         raise PermanentError(
-            f"{side}: {location}: no S3 credentials: expected access_key_id and secret_access_key "
-            "in the URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or those of the "
+            f"{side}: {location}: expected S3 credentials: access_key_id and secret_access_key in "
+            "the URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or those of the "
             "machine; found none"
         )
     return found
@@ -69,6 +69,7 @@ def s3_client(location: FilesLocation, side: str) -> S3Client:
     """Return a client with its own timeouts and retries. It can be used by many threads.
 
     Args:
+        location: where the files are, with credentials if the URL has any.
         side: ``source`` or ``target``, for error messages.
 
     Raises:
@@ -113,15 +114,14 @@ def _checker(location: FilesLocation, side: str) -> Callable[..., None]:
         if 300 <= status < 400 and "x-amz-bucket-region" not in headers:
             found = "a redirect"
         elif status == 200 and operation_model.name == "ListObjectsV2" and "html" in kind:
-            found = "a web page in the place of a list"
+            found = "a web page instead of a list"
         elif status == 200 and operation_model.name == "GetObject" and "etag" not in headers:
-            found = f"{kind or 'an answer'} without an ETag in the place of an object"
+            found = f"{kind or 'an answer'} without an ETag instead of an object"
         else:
             return
         raise PermanentError(
-            f"{side}: {location}: expected a server that speaks S3's protocol at "
-            f"{location.endpoint}; found {found} (status {status}): is the port another one, or "
-            "https:// missing?"
+            f"{side}: {location}: expected an S3 server at {location.endpoint}, found {found} "
+            f"(status {status}); check the port, and whether the endpoint needs https://"
         )
 
     return check
@@ -134,6 +134,7 @@ def file_system(location: FilesLocation, side: str) -> fs.FileSystem:
     to time.
 
     Args:
+        location: where the files are, with credentials if the URL has any.
         side: ``source`` or ``target``, for error messages.
 
     Raises:

@@ -54,8 +54,8 @@ class LocalSink(Gathering):
                         os.fsync(file.fileno())
             except FileNotFoundError:
                 raise TransientError(
-                    f"target: {self._path} was removed while it was being written: another "
-                    "attempt has finished the partition",
+                    f"target: {self._path} was removed while it was written: another attempt has "
+                    "committed the partition",
                     Diagnosis(side="target"),
                 ) from None
 
@@ -176,10 +176,12 @@ def _in_folder(path: str, call: Callable[[], object], needed: str = "") -> None:
     """Create a file in a folder, which is created if it is missing.
 
     Args:
+        path: the file to create.
+        call: creates the file.
         needed: a file without which it cannot be created.
 
     Raises:
-        FileNotFoundError: that file does not exist.
+        FileNotFoundError: the needed file does not exist.
     """
     for left in reversed(range(FOLDER_ATTEMPTS)):
         try:

@@ -34,6 +34,7 @@ class Sink(Protocol):
         """Pass on what was gathered.
 
         Args:
+            wait: waits until data can be sent.
             crowded: many files are open, so nothing may stay in memory.
         """
         ...
@@ -54,6 +55,9 @@ class Uploads(Pieces, Protocol):
         """Begin a file.
 
         Args:
+            path: the file's path within the dataset.
+            run_id: the run that writes it.
+            transfer: sends the parts of the attempt's files.
             file_size: the approximate maximum size of the file.
         """
         ...

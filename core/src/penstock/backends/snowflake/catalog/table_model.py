@@ -46,6 +46,14 @@ def model_of(
     columns: Sequence[Column],
     keys: Sequence[DeclaredKey],
 ) -> TableModel:
+    """Return the model of a table.
+
+    Args:
+        session: a session with the server.
+        table: the table.
+        columns: the table's columns.
+        keys: the table's declared keys.
+    """
     said = {name: facts for name, *facts in session.about(_COLUMNS, table)}
     comments = [comment for (comment,) in session.about(_COMMENT, table)]
     return TableModel(

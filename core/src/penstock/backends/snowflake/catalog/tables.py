@@ -34,7 +34,10 @@ def listed(
     This also reads the answers for all `known` tables, by schema.
 
     Args:
-        read: takes the place to ask about, and its name for messages.
+        session: a session with the server.
+        what: the kind of fact, under which the answers are kept.
+        table: the table.
+        read: asks about a place, and takes its name for messages; returns the answers by table.
     """
     dialect = session.dialect
     if session.known is None:

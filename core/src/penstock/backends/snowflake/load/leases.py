@@ -36,7 +36,7 @@ def _begun(number: int) -> str:
     """Return when a process began, to recognize reused ids; empty if it has ended.
 
     Raises:
-        OSError: that cannot be determined.
+        OSError: the system does not tell.
     """
     try:
         text = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
@@ -47,6 +47,7 @@ def _begun(number: int) -> str:
 
 
 def this_process() -> str:
+    """Return a text that identifies this process; empty if it cannot be determined."""
     try:
         return f"{_machine()}|{os.getpid()}|{_begun(os.getpid())}"
     except OSError:

@@ -19,7 +19,8 @@ from penstock.backends.text.location import TextOptions
 
 
 class TextComparing(Comparing):
-    """
+    """A comparison over one dataset of text files.
+
     Args:
         schema: the schema of the rows; its metadata says which columns are JSON, or name the
             folders.

@@ -28,7 +28,7 @@ class Number(str):
 
 
 def _constant(name: str) -> Any:
-    raise ValueError(f"JSON has no {name}; expected it as a text, in quotes")
+    raise ValueError(f"JSON has no {name}; expected a text, in quotes")
 
 
 _parse = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_constant).decode
@@ -56,16 +56,15 @@ def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
             try:
                 row = _parse(line.decode())
             except UnicodeDecodeError:
-                raise Broken(
-                    f"line {number:,}: expected UTF-8, found bytes that are none"
-                ) from None
+                raise Broken(f"line {number:,}: expected UTF-8, found other bytes") from None
             except (ValueError, RecursionError) as error:
-                reason = values.server_message(str(error))
-                raise Broken(f"line {number:,}: expected an object in JSON: {reason}") from None
+                raise Broken(
+                    f"line {number:,}: expected a JSON object: {values.server_message(str(error))}"
+                ) from None
             if type(row) is not dict:
                 raise Broken(
-                    f"line {number:,}: expected an object in JSON, {{...}}; found another value "
-                    "(is the file one array? jq -c '.[]' makes lines of it)"
+                    f"line {number:,}: expected a JSON object, {{...}}; found another value (if "
+                    "the file is one array, convert it with jq -c '.[]')"
                 )
             found.append(row)
             if len(found) == BATCH_ROWS:
@@ -120,6 +119,8 @@ def batch(
     """Return objects as columns of texts, with NULL for missing keys.
 
     Args:
+        rows: the objects.
+        columns: the columns of the batch, in order.
         nested: columns of JSON, whose values stay JSON.
     """
     arrays = []

@@ -63,7 +63,7 @@ class TextScan(FileScan):
         left = head
         for texts in self._texts(part, own):
             if self._stopped():
-                raise Interrupted(f"{self._side}: {part.path}: reading was ended")
+                raise Interrupted(f"{self._side}: {part.path}: reading was canceled")
             found = typed_batch(texts if left is None else texts.slice(0, left), schema, first)
             first += texts.num_rows
             for batch in _sliced(found):

@@ -19,6 +19,7 @@ def unpacked(handle: pa.NativeFile, path: str) -> pa.NativeFile:
     """Decompress a file.
 
     Args:
+        handle: the open file.
         path: its suffix gives the compression.
     """
     compression = compression_of(path)

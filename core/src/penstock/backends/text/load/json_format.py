@@ -20,6 +20,7 @@ _SPECIAL = r'["\\\x00-\x1f]'
 
 
 def rows(table: pa.Table) -> bytes:
+    """Return rows as JSON lines."""
     parts: list[pa.Array | pa.Scalar] = []
     for number, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
         name = json.dumps(field.name, ensure_ascii=False)

@@ -20,7 +20,7 @@ WHOLE = "file"
 
 def with_whole_file(load: LoadPlan, storage: TextStorage) -> LoadPlan:
     """Return the plan of a load whose parts become one file."""
-    put = f"put the parts together as {storage.whole}"
+    put = f"assemble the parts into {storage.whole}"
     *others, clean = load.steps
     return replace(
         load,
@@ -33,6 +33,8 @@ def with_whole_file(load: LoadPlan, storage: TextStorage) -> LoadPlan:
 
 
 class TextSteps(Steps):
+    """The steps of one run into text files."""
+
     _storage: TextStorage
 
     def __init__(self, storage: TextStorage, runs: Runs, run: RunRow) -> None:

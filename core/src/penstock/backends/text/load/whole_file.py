@@ -38,6 +38,7 @@ class WholeFile:
         """Assemble parts in order, without making the result visible.
 
         Args:
+            header: the first line, compressed as the parts are; empty for none.
             parts: paths within the dataset.
 
         Returns:
@@ -64,7 +65,7 @@ class WholeFile:
             source = os.open(part, os.O_RDONLY)
         except FileNotFoundError:
             raise TransientError(
-                f"target: {part} is gone: another process has put the parts together",
+                f"target: {part} no longer exists: another process has assembled the parts",
                 Diagnosis(side="target"),
             ) from None
         try:
