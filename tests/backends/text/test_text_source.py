@@ -263,15 +263,15 @@ def test_json_of_several_kinds_is_text(tmp_path: Path, values: list[str], texts:
 BAD: dict[str, tuple[str, str | bytes, str]] = {
     "ragged": ("a.csv", "a,b\n1,2\n3\n", r"a\.csv: row 3: expected 2 values.*found 1"),
     "too many": ("a.csv", "a,b\n1,2\n3,4,5\n", r"a\.csv: row 3: expected 2 values.*found 3"),
-    "not closed": ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', r"a\.csv: .*never closed"),
+    "not closed": ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', r"a\.csv: .*is not closed"),
     "two columns": ("a.csv", "a,b,a\n1,2,3\n", r"a\.csv: its header has two columns 'a'"),
-    "empty": ("a.csv", "", r"expected columns, found none: .*a\.csv have no header"),
-    "no objects": ("a.jsonl", "\n", r"expected columns, found none: .*a\.jsonl have no objects"),
+    "empty": ("a.csv", "", r"expected columns, found none: .*a\.csv without a header"),
+    "no objects": ("a.jsonl", "\n", r"expected columns, found none: .*a\.jsonl without objects"),
     "latin1": ("a.csv", b"a,b\n1,x\n2,\xe9\n", r"a\.csv: row 3, column 'b': expected UTF-8"),
     "utf16": ("a.csv", "a,b\n1,2\n".encode("utf-16"), r"a\.csv: expected UTF-8, found UTF-16"),
     "json latin1": ("a.jsonl", b'{"a": 1}\n{"a": "\xe9"}\n', r"a\.jsonl: line 2: expected UTF-8"),
-    "no json": ("a.jsonl", '{"a": 1}\n{"a": 1,}\n', r"a\.jsonl: line 2: expected an object"),
-    "an array": ("a.jsonl", "[1]\n", r"a\.jsonl: line 1: expected an object.*jq"),
+    "no json": ("a.jsonl", '{"a": 1}\n{"a": 1,}\n', r"a\.jsonl: line 2: expected a JSON object"),
+    "an array": ("a.jsonl", "[1]\n", r"a\.jsonl: line 1: expected a JSON object.*jq"),
     "NaN": ("a.jsonl", '{"a": NaN}\n', r"a\.jsonl: line 1: .*JSON has no NaN"),
     "no gzip": ("a.csv.gz", "a,b\n1,2\n", r"a\.csv\.gz"),
 }
@@ -294,7 +294,7 @@ def test_rows_behind_many_are_named(tmp_path: Path) -> None:
 def test_files_with_other_columns(tmp_path: Path) -> None:
     written(tmp_path / "a.csv", "a,b\n1,2\n")
     written(tmp_path / "b.csv", "a,c\n1,2\n")
-    with pytest.raises(PlanningError, match=r"b\.csv no 'b' and 'c' besides"):
+    with pytest.raises(PlanningError, match=r"b\.csv lacks 'b' and adds 'c', compared with"):
         rows_of(f"file://{tmp_path}/*.csv")
 
 

@@ -115,11 +115,11 @@ def _check_same(
         return
     lacks = [name for name in columns if name not in names]
     has = [name for name in names if name not in columns]
-    said = [f"no {', '.join(map(repr, lacks))}"] * bool(lacks)
-    said += [f"{', '.join(map(repr, has))} in addition"] * bool(has)
+    said = [f"lacks {', '.join(map(repr, lacks))}"] * bool(lacks)
+    said += [f"adds {', '.join(map(repr, has))}"] * bool(has)
     raise PlanningError(
-        f"{side}: the files have different columns: expected those of {first.path}; found in "
-        f"{file.path} {' and '.join(said)}"
+        f"{side}: the files have different columns: {file.path} {' and '.join(said)}, compared "
+        f"with {first.path}"
     )
 
 
