@@ -60,6 +60,7 @@ def picture(
     """Return a PNG of a page, taken when it has stopped changing.
 
     Args:
+        url: the page's URL.
         size: width and height, in pixels.
         words: texts that must appear.
         local_storage: JSON values for the page's local storage, by key.

@@ -81,6 +81,8 @@ class HttpFaults:
         Args:
             pattern: a regular expression to search for in ``METHOD /path?query``.
             times: the number of requests to answer.
+            status: the HTTP status of the answer.
+            body: the answer's body.
             kind: the media type of the body.
 
         Returns:

@@ -89,6 +89,7 @@ def connect_mssql(url: str, database: str = "") -> Any:
     """Return a connection of the driver in autocommit mode.
 
     Args:
+        url: the server's URL.
         database: replaces the URL's database.
     """
     import mssql_python  # noqa: PLC0415 - optional

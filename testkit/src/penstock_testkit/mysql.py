@@ -358,6 +358,7 @@ def connect_mysql(url: str, **options: Any) -> Any:
     """Return a connection of PyMySQL's, which commits each statement until `begin`.
 
     Args:
+        url: the server's URL.
         options: PyMySQL's options, which override those of the URL.
     """
     import pymysql  # noqa: PLC0415 - only for such servers

@@ -27,6 +27,7 @@ def until(
     that is slow because it is busy.
 
     Args:
+        ask: the function to call.
         timeout: seconds.
         otherwise: returns the error's message.
         soonest: the shortest pause after an answer, in seconds.

@@ -1,4 +1,4 @@
-"""Errors of the driver, by what they mean: another try may help, or not."""
+"""The driver's errors, classified as transient or permanent."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def test_classes(state: str, words: str, expected: type[Exception]) -> None:
         (DataError("Numeric value out of range", ""), "source: h:1433: Numeric value out of range"),
     ],
 )
-def test_what_is_said(error: DriverError, message: str) -> None:
+def test_messages(error: DriverError, message: str) -> None:
     assert from_driver(driver_error(error), "source", "h:1433").message == message
 
 
-def test_a_refusal_while_planning() -> None:
+def test_an_error_during_planning() -> None:
     refused = driver_error(ProgrammingError("Syntax error or access violation", f"{SERVER}No."))
     with pytest.raises(PlanningError, match=r"^source: t: No$"), planning("source", "t"):
         raise refused

@@ -1,4 +1,4 @@
-"""What CSV and JSON lines hold: types from all values, and the values themselves."""
+"""CSV and JSON lines as a source: types inferred from all values, and the values themselves."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_types(tmp_path: Path, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("values", TEXTS, ids=lambda values: values[0])
-def test_what_looks_like_another_type_is_a_text(tmp_path: Path, values: list[str]) -> None:
+def test_values_in_unusual_notation_are_texts(tmp_path: Path, values: list[str]) -> None:
     url = written(tmp_path / "a.csv", "\n".join(["c;d", *(f"{v};1" for v in values)]))
     assert schema_of(f"{url}?delimiter=%3B")["c"] == "string"
     assert [row[0] for row in rows_of(f"{url}?delimiter=%3B")] == values
@@ -95,13 +95,13 @@ def test_values(tmp_path: Path) -> None:
     ]
 
 
-def test_an_empty_line_is_a_null_of_one_column_alone(tmp_path: Path) -> None:
+def test_an_empty_line_is_a_null_only_in_a_single_column(tmp_path: Path) -> None:
     assert rows_of(written(tmp_path / "a.csv", "a\n1\n\n2\n")) == [(1,), (None,), (2,)]
     assert rows_of(written(tmp_path / "b.csv", "a,b\n1,2\n\n3,4\n\n")) == [(1, 2), (3, 4)]
 
 
 @pytest.mark.parametrize("content", ["a,b\n", "a,b", "\ufeffa,b\r\n"])
-def test_a_header_alone(tmp_path: Path, content: str) -> None:
+def test_only_a_header(tmp_path: Path, content: str) -> None:
     url = written(tmp_path / "a.csv", content)
     assert (schema_of(url), rows_of(url)) == ({"a": "string", "b": "string"}, [])
 
@@ -130,7 +130,7 @@ def test_tabs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compression", ["gz", "zst"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_compressed(tmp_path: Path, compression: str, kind: str) -> None:
-    """Also of several members, as `cat` and other tools make them."""
+    """Also in several members, as `cat` and other tools produce."""
     parts = (
         [b"a,b\n", b"1,x\n2,y\n"]
         if kind == "csv"
@@ -180,7 +180,7 @@ def test_columns_of_folders(tmp_path: Path) -> None:
 
 
 def test_a_long_row(tmp_path: Path) -> None:
-    """Longer than the parser's blocks, and behind rows that were handed out before."""
+    """It is longer than the parser's blocks, and follows rows that were already returned."""
     long = "x" * (9 << 20)
     numbers = range(600_000)
     content = "\n".join(["a,b", *(f"{n},y{n}" for n in numbers), f"-1,{long}", "-2,z"])
@@ -190,7 +190,7 @@ def test_a_long_row(tmp_path: Path) -> None:
 
 
 def test_random_csv(tmp_path: Path) -> None:
-    """Whatever is in the values, they are read as they were written."""
+    """Any values are read as they were written."""
     draw = random.Random(5)
     alphabet = ["a", '"', ",", "\n", "\r", "ü", " ", "\\", "0", "\t"]
     rows = [

@@ -168,6 +168,8 @@ class DagRunner:
         Airflow reads every DAG file in the folder of `file`, so keep that folder small.
 
         Args:
+            file: the DAG file.
+            dag_id: the DAG to run.
             run_conf: the conf of the run.
             logical_date: a time with a time zone; by default now.
             connections: URLs by connection id.
@@ -239,6 +241,8 @@ class Forks:
         """Run ``run_dag.py`` in a fork, with the result of `_output_of`.
 
         Args:
+            arguments: the arguments of ``run_dag.py``.
+            env: the environment of the fork.
             output: the file for the output.
             timeout: seconds from the start of the fork.
         """

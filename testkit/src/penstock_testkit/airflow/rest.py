@@ -49,6 +49,7 @@ class Rest:
         """Send a request, and return the decoded answer.
 
         Args:
+            method: the HTTP method.
             path: the path below ``/api/v2``, with its parts quoted.
             body: the body, sent as JSON.
             query: the parameters in the URL.
@@ -173,7 +174,11 @@ class Run:
         """Wait until a task instance has one of the given states, and return it.
 
         Args:
+            task_id: the task.
+            map_index: the index of a mapped instance; -1 for other tasks.
+            states: the states to wait for.
             try_number: the lowest number of the try.
+            timeout: seconds.
 
         Raises:
             TimeoutError: the time ran out; the message lists the task instances.
@@ -216,8 +221,10 @@ class Run:
         """Clear task instances, as the button in the web interface does.
 
         Args:
+            only_failed: whether to leave out tasks that have not failed.
+            downstream: whether to clear the tasks after them, too.
+            upstream: whether to clear the tasks before them, too.
             tasks: task ids; for one mapped instance, the task id and the map index.
-            downstream, upstream: also clear the tasks after them, or before.
         """
         body = {
             "dag_run_id": self.run_id,
@@ -249,6 +256,8 @@ class Run:
         """Return the log of one try as the web interface shows it, one entry a line.
 
         Args:
+            task_id: the task.
+            map_index: the index of a mapped instance; -1 for other tasks.
             try_number: the number of the try; by default the last.
         """
         number = try_number or self.task(task_id, map_index).try_number

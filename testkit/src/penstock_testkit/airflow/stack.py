@@ -100,6 +100,8 @@ class AirflowStack:
         Args:
             file: the file, or its text.
             dag_id: a DAG that it defines; the file gets this name.
+            unpause: whether to unpause the DAG.
+            timeout: seconds to wait for Airflow to read the file.
 
         Raises:
             ServerError: Airflow cannot import the file; the message is its traceback.
@@ -139,6 +141,7 @@ class AirflowStack:
         """Start a run of a DAG now.
 
         Args:
+            dag_id: the DAG.
             conf: the run's conf.
             logical_date: a time with a time zone; by default none.
         """
@@ -166,9 +169,11 @@ class AirflowStack:
         """Create runs as ``airflow backfill create`` does, and return them by date.
 
         Args:
+            dag_id: the DAG.
             first: the first date, such as ``2026-01-31``.
             last: the last date, included.
             reprocess: which existing runs to repeat.
+            max_active_runs: how many runs may run at once.
 
         Raises:
             RestError: the server rejected the request.

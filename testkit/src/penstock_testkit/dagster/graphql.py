@@ -50,6 +50,8 @@ class GraphQL:
 
         Args:
             kind: the field's type on success.
+            text: the query.
+            **variables: the query's variables.
 
         Raises:
             GraphQLError: the field has another type, as errors have; the message is the whole

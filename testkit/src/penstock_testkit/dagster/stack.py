@@ -129,6 +129,7 @@ class DagsterStack:
 
         Args:
             asset: its key, such as ``dw/orders``.
+            partitions: their keys.
         """
         made = self.graphql.one(
             "LaunchBackfillSuccess",

@@ -52,9 +52,9 @@ class CompleteFile:
     closed = False
 
     def read(self, count: int = -1) -> bytes:
-        found = bytes(self._file.read(count) if count >= 0 else self._file.read())
-        self._last = (self._last + found[-len(END) :])[-len(END) :]
-        return found
+        content = bytes(self._file.read(count) if count >= 0 else self._file.read())
+        self._last = (self._last + content[-len(END) :])[-len(END) :]
+        return content
 
     def check(self) -> None:
         """Check that the stream is complete.
@@ -177,10 +177,10 @@ def connect(url: str, side: str) -> Connection:
     Raises:
         TransientError, PermanentError: the connection failed.
     """
-    found = URLS.parse(url)
-    with translated(side, f"{found.host}:{found.port}"):
+    location = URLS.parse(url)
+    with translated(side, f"{location.host}:{location.port}"):
         client = clickhouse_connect.get_client(
-            **client_options(found),
+            **client_options(location),
             compress=False,
             autogenerate_session_id=False,
             send_receive_timeout=SILENCE,
@@ -194,7 +194,7 @@ def connect(url: str, side: str) -> Connection:
         client.close()
         oldest = ".".join(map(str, OLDEST))
         raise PermanentError(
-            f"{side}: {found.host}:{found.port}: expected ClickHouse {oldest} or later, found "
-            f"{client.server_version}"
+            f"{side}: {location.host}:{location.port}: expected ClickHouse {oldest} or later, "
+            f"found {client.server_version}"
         )
     return Connection(client, side)

@@ -111,14 +111,14 @@ class ClickHouseControl(RecordedRuns):
         )
 
     def before_load(self, run: RunRow, load: LoadPlan) -> None:
-        found = self._store.find(run.run_id)
-        if found is not None:
-            self.runs.carry_out(run.run_id, found)
+        document = self._store.find(run.run_id)
+        if document is not None:
+            self.runs.carry_out(run.run_id, document)
 
     def check_not_shut_out(self, run: RunRow) -> None:
-        found = self._store.find(run.run_id)
-        if found is not None:
-            check_not_shut_out(run.run_id, found)
+        document = self._store.find(run.run_id)
+        if document is not None:
+            check_not_shut_out(run.run_id, document)
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         target = CopySpec.from_stored(run.spec, "", "").target_ref

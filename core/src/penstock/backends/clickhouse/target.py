@@ -45,8 +45,8 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        for name, asked in types.items():
-            self._session.resolve_type(TYPES.asked(name, asked), f"--types: column {name}")
+        for name, text in types.items():
+            self._session.resolve_type(TYPES.asked(name, text), f"--types: column {name}")
         if definition.dialect == DIALECT:
             columns = list(map(made.bare, columns))
         return super().defined_columns(table, definition, columns, types)

@@ -66,10 +66,10 @@ def parse(text: str) -> ChType:
 
 
 def _split(text: str) -> tuple[str, tuple[str, ...]]:
-    found = _WORDS.fullmatch(text)
-    if found is None:
+    match = _WORDS.fullmatch(text)
+    if match is None:
         raise PermanentError(f"expected a ClickHouse type, found {text!r}")
-    return found[1], tuple(_arguments(found[2] or ""))
+    return match[1], tuple(_arguments(match[2] or ""))
 
 
 def _arguments(text: str) -> list[str]:

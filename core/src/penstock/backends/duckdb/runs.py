@@ -20,8 +20,8 @@ class DuckRuns(FileRuns):
     def do(self, run: RunRow, step: Step) -> None:
         if step.id.startswith((NUMBER, ADVANCE)):
             target = CopySpec.from_stored(run.spec, "", "").target_ref
-            found = numbering if step.id.startswith(NUMBER) else advancing
-            step = found(self._tables.session, step, target)
+            update = numbering if step.id.startswith(NUMBER) else advancing
+            step = update(self._tables.session, step, target)
         super().do(run, step)
 
     def storage(self, table: TableRef) -> str:

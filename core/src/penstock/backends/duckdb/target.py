@@ -75,13 +75,13 @@ class DuckTarget(FileTarget):
             for column in columns
         )
         # Created in memory, and described.
-        with self._made(table) as (session, made):
-            described = session.described(made)
-            found = [
-                replace(wanted, type=str(type_), traits={TYPE: type_})
-                for wanted, (_, type_) in zip(defined, described, strict=True)
+        with self._made(table) as (session, table_made):
+            types_made = session.described(table_made)
+            typed = [
+                replace(column_, type=str(type_), traits={TYPE: type_})
+                for column_, (_, type_) in zip(defined, types_made, strict=True)
             ]
-            return self.in_arrow(session, session.table(made), found)
+            return self.in_arrow(session, session.table(table_made), typed)
 
     @contextmanager
     def _made(self, table: TableRef) -> Iterator[tuple[DuckSession, TableRef]]:
@@ -125,11 +125,11 @@ def _made_type(column: Column, definition: TableDefinition, types: Mapping[str, 
     if definition.dialect == DIALECT:
         return column.type
     type_, _ = column_type(arrow_type(column), column.name)
-    own = definition.model.types.get(column.name, ColumnType())
-    if type_ == TEXT and own.kind == JSON:
+    model = definition.model.types.get(column.name, ColumnType())
+    if type_ == TEXT and model.kind == JSON:
         return "JSON"
-    if type_ == TEXT and own.kind == ENUM and own.labels:
-        return f"ENUM ({', '.join(map(literal, own.labels))})"
+    if type_ == TEXT and model.kind == ENUM and model.labels:
+        return f"ENUM ({', '.join(map(literal, model.labels))})"
     return type_
 
 

@@ -84,8 +84,8 @@ class Connection:
             if self.inside:
                 other.use(self.inside)
             other.driver.execute(query)
-            while found := other.driver.some(count):
-                yield found
+            while rows := other.driver.some(count):
+                yield rows
         finally:
             other.close()
 

@@ -63,8 +63,8 @@ def odbc_url_of_fields(fields: ConnectionFields) -> str:
         UsageError: the host names an instance.
     """
     parameters = {}
-    for written, value in fields.extra.items():
-        name = written.lower()
+    for keyword, value in fields.extra.items():
+        name = keyword.lower()
         if name in _NOT_OURS_IN_ODBC or value in (None, ""):
             continue
         text = _text(value).strip()

@@ -185,10 +185,10 @@ class MssqlDialect(CatalogDialect):
         return self.differ([name for name in key if name in self._texts])
 
     def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
-        keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
+        keys, rest_names = list(map(self.ident, key)), list(map(self.ident, rest))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
-        listed = ", ".join([*keys, *others])
-        values = ", ".join(f"s.{name}" for name in [*keys, *others])
+        listed = ", ".join([*keys, *rest_names])
+        values = ", ".join(f"s.{name}" for name in [*keys, *rest_names])
         insert = (
             f"INSERT INTO {table} ({listed}) SELECT {values} FROM {staged} AS s"
             f" WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
@@ -349,8 +349,8 @@ class MssqlDialect(CatalogDialect):
         tables = " CROSS JOIN ".join(f"({listed}) AS d{place}" for place in places)
         # After the last window a date may exceed its type, and the order of conditions is
         # undefined.
-        wanted = f"DATEDIFF({unit}, {start}, {last}) / {length} + 1"
-        offset = f"CASE WHEN n.i < {wanted} THEN n.i * {length} END"
+        windows = f"DATEDIFF({unit}, {start}, {last}) / {length} + 1"
+        offset = f"CASE WHEN n.i < {windows} THEN n.i * {length} END"
         start_at = f"DATEADD({unit}, {offset}, {start})"
         return (
             f"SELECT CAST({start_at} AS {self.type_of(tag)}) AS start"

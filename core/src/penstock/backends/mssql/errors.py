@@ -84,8 +84,8 @@ def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockErr
     words, lowered = error.words, error.words.lower()
     if error.state not in TRANSIENT and error.state[:2] not in _NOT_ABOUT_ROWS:
         # Otherwise the message may come from a trigger's THROW or RAISERROR.
-        known = error.state != GENERAL or _SERVERS_OWN.search(words)
-        words = values.server_message(words) if known else values.value(words)
+        is_from_server = error.state != GENERAL or _SERVERS_OWN.search(words)
+        words = values.server_message(words) if is_from_server else values.value(words)
     advice = ""
     if "certificate" in lowered:
         advice = _TLS

@@ -36,8 +36,8 @@ class MssqlRuns(StagedRuns):
         if step.id == SCHEMA:
             self._tables.hold_making(table)
         if (indexes := IndexChange.of(step, table)) is not None:
-            if (left := indexes.remaining(enabled_indexes(session, table))).indexes:
-                session.run(left.statement(session.dialect))
+            if (remaining := indexes.remaining(enabled_indexes(session, table))).indexes:
+                session.run(remaining.statement(session.dialect))
         elif step.sequence_of:
             set_identity(session, table, step.position)
         elif step.urgent:

@@ -162,10 +162,10 @@ def enter(connection: Connection, name: str) -> None:
     """
     with translated("source", "snapshot"):
         if connection.inside:
-            left = connection.inside
+            former = connection.inside
             connection.use("")
-            release(connection, lock_of(left))
-        said = f"the database snapshot {name} is being dropped"
+            release(connection, lock_of(former))
+        reason = f"the database snapshot {name} is being dropped"
         if try_lock(connection, lock_of(name), mode=SHARED, owner=SESSION):
             try:
                 connection.use(name)
@@ -173,9 +173,9 @@ def enter(connection: Connection, name: str) -> None:
             except DriverError as error:
                 # The error only says that the connection failed, so check whether the snapshot
                 # exists.
-                said = error.words
+                reason = error.words
                 connection.rows("SELECT 1")
-    raise SnapshotLost(f"source: snapshot: {said}", Diagnosis(side="source"))
+    raise SnapshotLost(f"source: snapshot: {reason}", Diagnosis(side="source"))
 
 
 def drop(connection: Connection, name: str) -> None:

@@ -80,17 +80,17 @@ class MssqlSource(ServerSource[MssqlSession]):
         return self._session.describe(query.text, "--query")
 
     def table_definition(self, table: TableRef) -> TableDefinition:
-        model, own = model_of(self._session, table)
-        hanging = attached(self._session, table)
-        others = [item for item in hanging if not is_modelled(item)]
-        found = definition_of(DIALECT, self.columns(table), model, hanging, others)
-        return replace(found, content={**found.content, OWN: to_json(own)})
+        model, native = model_of(self._session, table)
+        dependents = attached(self._session, table)
+        unmodelled = [item for item in dependents if not is_modelled(item)]
+        definition = definition_of(DIALECT, self.columns(table), model, dependents, unmodelled)
+        return replace(definition, content={**definition.content, OWN: to_json(native)})
 
     def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
-        found = isinstance(relation, TableRef) and last_numbers(self._session, relation)
-        if not found:
+        numbers = isinstance(relation, TableRef) and last_numbers(self._session, relation)
+        if not numbers:
             return {}
-        name, first, _, last = found
+        name, first, _, last = numbers
         return {name: SequencePosition(first if last is None else last, last is not None)}
 
     def layout(self, table: TableRef) -> tuple[str, str]:
@@ -151,9 +151,9 @@ class MssqlSource(ServerSource[MssqlSession]):
         if where is None and not key.expression and self.is_table(relation):
             assert isinstance(relation, TableRef)
             type_, (rows, _) = self._type_of(relation, key), stored(self._session, relation)
-            found = read_bounds(self._session, relation, key, tag, type_, rows)
-            if found is not None:
-                return self._statistics(relation, key, *found)
+            bounds = read_bounds(self._session, relation, key, tag, type_, rows)
+            if bounds is not None:
+                return self._statistics(relation, key, *bounds)
         return super().key_statistics(relation, key, where)
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:

@@ -121,7 +121,7 @@ class MssqlHooks(ServerHooks[MssqlRecords, BulkStage]):
         """Return the loaded columns, looked up once per run, and again after a failure."""
         spec = attempt.spec
         if self._known is None or self._known[0] != spec.run_id:
-            found = table_columns(records.session, spec.target_table)
-            there = {column.name: column for column in found}
-            self._known = spec.run_id, [there[pair.target] for pair in spec.pairs]
+            columns = table_columns(records.session, spec.target_table)
+            by_name = {column.name: column for column in columns}
+            self._known = spec.run_id, [by_name[pair.target] for pair in spec.pairs]
         return self._known[1]

@@ -91,23 +91,23 @@ def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
         subject: the file that was read or written.
     """
     if isinstance(error, boto.ClientError):
-        said: Any = error.response.get("Error", {})
+        fields: Any = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        words = said.get("Message", "")
-        return _from_code(str(said.get("Code", "")), status, words, side, subject)
+        words = fields.get("Message", "")
+        return _from_code(str(fields.get("Code", "")), status, words, side, subject)
     words = " ".join(str(error).split())
     if isinstance(error, boto.BotoCoreError):
         never = isinstance(error, _PERMANENT_BOTO)
         return _made(
             isinstance(error, _TRANSIENT_BOTO) and not never, f"{side}: {subject}: {words}", side
         )
-    if isinstance(error, OSError) and (found := _AWS.search(str(error))):
-        status = int(found["status"] or 0)
-        words = " ".join((found["words"] or "").split())
+    if isinstance(error, OSError) and (match := _AWS.search(str(error))):
+        status = int(match["status"] or 0)
+        words = " ".join((match["words"] or "").split())
         curl = _CURL.search(words)
         if curl and int(curl[1]) in _CURL_PERMANENT:
-            return _made(False, f"{side}: {subject}: {words}", side, found["code"])
-        return _from_code(found["code"], status, words, side, subject)
+            return _made(False, f"{side}: {subject}: {words}", side, match["code"])
+        return _from_code(match["code"], status, words, side, subject)
     if isinstance(error, pa.ArrowCancelled):
         return _made(True, f"{side}: {subject}: {words}", side)
     if isinstance(error, OSError) and error.errno is not None:

@@ -117,16 +117,16 @@ def parse(url: str, flag: str, *, any_format: bool = False) -> FilesLocation:
     """
     schemes: set[str] = set()
     patterns = []
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for one in _NEXT.split(url):
-        written, _, parameters = one.partition("?")
-        scheme, _, path = written.partition("://")
+        location, _, parameters = one.partition("?")
+        scheme, _, path = location.partition("://")
         schemes.add(scheme.lower())
         patterns.append(_pattern(scheme.lower(), path, flag))
         if not any_format:
             _check_format(f"{scheme}://{path}", flag)
         for name, value in parse_qsl(parameters, keep_blank_values=True):
-            if given.setdefault(name, value) != value:
+            if values.setdefault(name, value) != value:
                 raise UsageError(
                     f"{flag}: URL parameter {name!r}: expected one value for the whole list, "
                     "found two"
@@ -137,7 +137,7 @@ def parse(url: str, flag: str, *, any_format: bool = False) -> FilesLocation:
         )
     scheme = schemes.pop()
     allowed = _PARAMETERS if scheme == S3 else ()
-    if unknown := sorted(given.keys() - set(allowed)):
+    if unknown := sorted(values.keys() - set(allowed)):
         raise UsageError(
             f"{flag}: {scheme}:// has no URL parameter {', '.join(map(_shown, unknown))}; expected "
             + (
@@ -147,12 +147,12 @@ def parse(url: str, flag: str, *, any_format: bool = False) -> FilesLocation:
                 "URL)"
             )
         )
-    style = given.pop("path_style", "").lower()
+    style = values.pop("path_style", "").lower()
     if style not in {"", "true", "false"}:
         raise UsageError(f"{flag}: path_style: expected true or false, found another value")
-    path_style = style == "true" if style else bool(given.get("endpoint"))
-    _check_endpoint(given.get("endpoint", ""), flag)
-    return FilesLocation(scheme, tuple(patterns), path_style=path_style, **given)
+    path_style = style == "true" if style else bool(values.get("endpoint"))
+    _check_endpoint(values.get("endpoint", ""), flag)
+    return FilesLocation(scheme, tuple(patterns), path_style=path_style, **values)
 
 
 def _shown(name: str) -> str:
@@ -196,11 +196,11 @@ def _check_format(url: str, flag: str) -> None:
     Raises:
         UsageError: the URL ends with the name of a file that is not Parquet.
     """
-    found = _OTHER_FORMAT.search(url.rpartition("/")[2])
-    if found is None:
+    match = _OTHER_FORMAT.search(url.rpartition("/")[2])
+    if match is None:
         return
-    kind, plain = found[1].upper(), url.removesuffix(found[0])
-    if found[1].lower() in _TEXT:
+    kind, plain = match[1].upper(), url.removesuffix(match[0])
+    if match[1].lower() in _TEXT:
         raise UsageError(f"{flag}: expected files of one format, found Parquet files and {url}")
     instead = f"a folder for Parquet files, such as {plain}/"
     if "source" in flag:
@@ -265,27 +265,27 @@ def resolve(url: str, environ: Mapping[str, str], flag: str, *, any_format: bool
         UsageError: the URL is malformed, or half of the credentials is missing; the message shows
             no secret.
     """
-    found = parse(url, flag, any_format=any_format)
-    if found.scheme == FILE:
-        return found.url()
-    settings = {name: getattr(found, name) for name in _PARAMETERS}
+    location = parse(url, flag, any_format=any_format)
+    if location.scheme == FILE:
+        return location.url()
+    settings = {name: getattr(location, name) for name in _PARAMETERS}
     for name, variables in _VARIABLES.items():
         for variable in variables:
             settings[name] = settings[name] or environ.get(variable, "")
-    if settings["endpoint"] and not found.endpoint:
+    if settings["endpoint"] and not location.endpoint:
         _check_endpoint(settings["endpoint"], flag)
         # The URL may have specified it without an endpoint.
-        settings["path_style"] = found.path_style or "path_style=" not in url
-    if not found.profile and not found.secret_access_key:
+        settings["path_style"] = location.path_style or "path_style=" not in url
+    if not location.profile and not location.secret_access_key:
         for name, variable in _CREDENTIALS.items():
             settings[name] = settings[name] or environ.get(variable, "")
     if bool(settings["access_key_id"]) != bool(settings["secret_access_key"]):
-        there = "access_key_id" if settings["access_key_id"] else "secret_access_key"
+        present = "access_key_id" if settings["access_key_id"] else "secret_access_key"
         raise UsageError(
             f"{flag}: S3 credentials: expected access_key_id and secret_access_key, in the URL or "
-            f"as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; found {there} only"
+            f"as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; found {present} only"
         )
-    return FilesLocation(S3, found.patterns, **settings).url()
+    return FilesLocation(S3, location.patterns, **settings).url()
 
 
 def secrets(url: str) -> tuple[str, ...]:
@@ -293,9 +293,9 @@ def secrets(url: str) -> tuple[str, ...]:
     return secrets_of(parse(url, "connection"))
 
 
-def secrets_of(found: FilesLocation) -> tuple[str, ...]:
+def secrets_of(location: FilesLocation) -> tuple[str, ...]:
     """Return the secrets of a location."""
-    return tuple(getattr(found, name) for name in _SECRET if getattr(found, name))
+    return tuple(getattr(location, name) for name in _SECRET if getattr(location, name))
 
 
 def place_of(url: str) -> Place:
@@ -303,13 +303,13 @@ def place_of(url: str) -> Place:
     return place_at(parse(url, "connection"))
 
 
-def place_at(found: FilesLocation) -> Place:
+def place_at(location: FilesLocation) -> Place:
     """Return a location's place; see `place_of`."""
-    plain = _WILD.split(found.patterns[0])[0]
-    if plain != found.patterns[0]:
+    plain = _WILD.split(location.patterns[0])[0]
+    if plain != location.patterns[0]:
         plain = plain.rpartition("/")[0]
     path = unquote(plain)
-    if found.scheme == FILE:
+    if location.scheme == FILE:
         return Place(FILE, "", None, path)
     bucket, _, key = path.partition("/")
     return Place(S3, bucket, None, key)

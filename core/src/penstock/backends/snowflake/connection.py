@@ -64,20 +64,20 @@ class Connection:
     """A session that raises the driver's errors."""
 
     def __init__(self, url: str, side: str) -> None:
-        found = URLS.parse(url)
+        location = URLS.parse(url)
         self.side = side
-        self.host = found.host
+        self.host = location.host
         self._url = url
-        with _apart_from_results(found.options.get("authenticator", "")):
+        with _apart_from_results(location.options.get("authenticator", "")):
             self._driver = snowflake.connector.connect(
-                **place(found),
-                **login(found),
+                **place(location),
+                **login(location),
                 paramstyle="qmark",
                 autocommit=True,
                 arrow_number_to_decimal=True,
                 session_parameters=_SETTINGS,
                 application="Penstock",
-                login_timeout=int(found.options.get("connect_timeout", CONNECT_SECONDS)),
+                login_timeout=int(location.options.get("connect_timeout", CONNECT_SECONDS)),
                 network_timeout=NETWORK_SECONDS,
                 client_prefetch_threads=1,
             )
@@ -106,8 +106,8 @@ class Connection:
         other = connect(self._url, self.side)
         try:
             with other._executed(query) as cursor:
-                while found := cursor.fetchmany(count):
-                    yield found
+                while rows := cursor.fetchmany(count):
+                    yield rows
         finally:
             other.close()
 
@@ -169,14 +169,14 @@ def connect(url: str, side: str) -> Connection:
             connection = Connection(url, side)
     except (OSError, TypeError, ValueError) as error:  # of a key that cannot be read
         file = URLS.parse(url).options.get("private_key_file")
-        found = (
+        cause = (
             error.strerror
             if isinstance(error, OSError)
             else "another kind of file, or a wrong passphrase"
         )
         raise PermanentError(
             f"{side}: {where}: expected a private key in {file}, in PEM format (PKCS 8), and its "
-            f"passphrase as the password; found {found}",
+            f"passphrase as the password; found {cause}",
             Diagnosis(side=side),
         ) from None
     try:

@@ -56,5 +56,5 @@ def url_of_fields(fields: ConnectionFields) -> str:
     if "private_key_file" in extra:
         extra.pop("authenticator", "")  # the hook also prefers a key
     host = extra.pop("host", account)
-    known = {name: text for name, text in extra.items() if name not in _NOT_OURS}
-    return fields.url("snowflake", known, host=host, port=port, path=path)
+    parameters = {name: text for name, text in extra.items() if name not in _NOT_OURS}
+    return fields.url("snowflake", parameters, host=host, port=port, path=path)

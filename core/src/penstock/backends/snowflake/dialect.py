@@ -59,8 +59,8 @@ class SnowflakeDialect(CatalogDialect):
 
     def fitting(self, default: str, type_: str) -> str:
         # A default has the column's own type.
-        own = default in self.functions.values()
-        return f"CAST({default} AS {type_})" if own and type_ else default
+        is_function = default in self.functions.values()
+        return f"CAST({default} AS {type_})" if is_function and type_ else default
 
     def default_set(self, table: TableRef, column: str, text: str) -> str:
         return ""

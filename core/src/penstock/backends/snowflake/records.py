@@ -283,7 +283,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
             return
         # In one statement, because attempts of this run may commit at the same time. The server
         # does not scan rows for it.
-        ((there, loaded),) = self.execute(
+        ((present, loaded),) = self.execute(
             f"SELECT (SELECT COUNT(*) FROM {self.session.table(table)}),"
             f' (SELECT COALESCE(SUM("ROWS"), 0) FROM {self.named("commit_record")}'
             " WHERE run_id = ?)",
@@ -291,5 +291,5 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
             reading=True,
         )
         expected = int(loaded) + mine
-        if int(there) != expected:
-            raise table_changed(run_id, table, f"{expected:,} rows", f"{int(there):,}")
+        if int(present) != expected:
+            raise table_changed(run_id, table, f"{expected:,} rows", f"{int(present):,}")

@@ -33,8 +33,8 @@ class TextSource(ParquetSource):
 
     def _load(self, files: Sequence[ListedFile]) -> None:
         self._listed = tuple(files)
-        found = contents_of(self._text, self._listed)
-        self._schema, self._counts = found.schema, found.rows
+        contents = contents_of(self._text, self._listed)
+        self._schema, self._counts = contents.schema, contents.rows
         self._scan = TextScan(self._filesystem, self._schema, self._text.options)
         self._begin()
 
@@ -79,8 +79,8 @@ class TextSource(ParquetSource):
         if not isinstance(relation, Located):
             return None
         count = min(len(self._listed), SAMPLED_FILES)
-        some = [self._listed[place * len(self._listed) // count] for place in range(count)]
-        self._sample.parts, self._sample.head = [whole_file(file) for file in some], SAMPLED_ROWS
+        sampled = [self._listed[place * len(self._listed) // count] for place in range(count)]
+        self._sample.parts, self._sample.head = [whole_file(file) for file in sampled], SAMPLED_ROWS
         return SAMPLE, f"the first {SAMPLED_ROWS:,} rows of {count:,} files"
 
     def _counted(self, extent: Whole | Files) -> int:

@@ -61,12 +61,12 @@ class TextTarget(ParquetTarget):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        made = super().defined_columns(table, definition, columns, types)
+        defined = super().defined_columns(table, definition, columns, types)
         return tuple(
             replace(mine, type=_AS_JSON)
             if theirs.type.lower() in _JSON_TYPES and theirs.name not in types
             else mine
-            for theirs, mine in zip(columns, made, strict=True)
+            for theirs, mine in zip(columns, defined, strict=True)
         )
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
@@ -131,10 +131,10 @@ class TextTarget(ParquetTarget):
     # Comparing
 
     def _schema(self) -> pa.Schema:
-        found = self._manifest()
+        current = self._manifest()
         return pa.schema(
-            part.with_metadata(FOLDER) if part.name in found.partition_by else part
-            for part in schema_from_text(found.schema)
+            part.with_metadata(FOLDER) if part.name in current.partition_by else part
+            for part in schema_from_text(current.schema)
         )
 
     def _comparing(self, *, is_whole: bool = False) -> TextComparing:

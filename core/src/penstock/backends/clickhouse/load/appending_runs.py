@@ -63,9 +63,9 @@ def shut_out(documents: RecordDocuments, runs: Runs, uuid: str, by: str) -> None
 
     for name in documents.read_all(_folder(uuid)):
         run_id = name.rpartition("/")[2].removesuffix(".json")
-        found = runs.change(run_id, disturbed)
-        if found is not None:
-            runs.carry_out(run_id, found)
+        document = runs.change(run_id, disturbed)
+        if document is not None:
+            runs.carry_out(run_id, document)
 
 
 def check_not_shut_out(run_id: str, run: RunDocument) -> None:

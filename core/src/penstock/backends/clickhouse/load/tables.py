@@ -51,7 +51,7 @@ def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
     """Return the parts of a new table besides its columns, and the source's parts that it lacks."""
     assert request.definition is not None
     columns, definition, target = request.new_columns, request.definition, request.target
-    own = definition.dialect == DIALECT
+    is_native = definition.dialect == DIALECT
     rendering = Rendering(
         session.dialect,
         request.source,
@@ -60,15 +60,15 @@ def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
         request.siblings,
         types={column.name: column.type for column in columns},
         at_once=not request.mode.loads_new_table,
-        own=own,
+        own=is_native,
         lacks={column.name for column in definition.model.columns}.difference(
             column.name for column in columns
         ),
     )
     model = definition.model.only([column.name for column in columns])
-    found = rendering.of(replace(model, partitioning="") if own else model)
-    found.omitted[:0] = omitted_parts(session.dialect, definition, target, ())
-    return found
+    result = rendering.of(replace(model, partitioning="") if is_native else model)
+    result.omitted[:0] = omitted_parts(session.dialect, definition, target, ())
+    return result
 
 
 def create_statement(
@@ -88,8 +88,8 @@ def create_statement(
     assert request.definition is not None
     dialect, definition = session.dialect, request.definition
     plain = {column.name for column in request.new_columns if not column.nullable}
-    asked = request.writing.get("order_by") or ()
-    for name in set(asked) - plain:
+    order_by = request.writing.get("order_by") or ()
+    for name in set(order_by) - plain:
         raise UsageError(
             f"--order-by {name}: expected a type that is not Nullable; specify one with --types"
         )
@@ -101,7 +101,7 @@ def create_statement(
         for key in definition.model.keys
         if key.primary and plain.issuperset(key.columns)
     ]
-    if by := asked or next(iter(keys), ()):
+    if by := order_by or next(iter(keys), ()):
         order = ", ".join(map(dialect.ident, by))
     parts = [
         f"{dialect.ident(each.name)} {each.type} {more.columns.get(each.name, '')}".rstrip()
@@ -164,12 +164,12 @@ def check_database(session: ClickHouseSession, name: str, *, may_lack: bool = Fa
     Raises:
         PlanningError: the database does not exist, or has an engine whose renames are not atomic.
     """
-    found = session.once(
+    engines = session.once(
         f"SELECT engine FROM system.databases WHERE name = {session.dialect.literal(name)}", name
     )
-    if not found and may_lack:
+    if not engines and may_lack:
         return
-    engine = str(found[0][0]) if found else "no such database"
+    engine = str(engines[0][0]) if engines else "no such database"
     if engine != "Atomic":
         raise PlanningError(
             f"target: {name}: expected a database with the engine Atomic, found {engine}: "
@@ -183,10 +183,10 @@ def is_there(session: ClickHouseSession, table: TableRef) -> bool:
     Raises:
         PlanningError: the table is a view.
     """
-    known = read_relations(session)
-    if known.get(table):
+    relations = read_relations(session)
+    if relations.get(table):
         raise PlanningError(f"target: {table}: expected a table, found a view")
-    return table in known
+    return table in relations
 
 
 # New rows
@@ -247,9 +247,9 @@ def _ends(of: ChType, kind: pa.DataType, first: int, last: int) -> dict[bytes, A
         least, most = 0, 2**32 - 1
     elif of.name == "DateTime64":
         unit = _PER_SECOND[kind.unit]
-        whole = 2**63 - 1
-        least = max(first * _DAY_SECONDS * unit, -whole)
-        most = min((last + 1) * _DAY_SECONDS * unit - 1, whole)
+        widest = 2**63 - 1
+        least = max(first * _DAY_SECONDS * unit, -widest)
+        most = min((last + 1) * _DAY_SECONDS * unit - 1, widest)
     else:
         return None
     return {LEAST: str(least).encode(), MOST: str(most).encode()}

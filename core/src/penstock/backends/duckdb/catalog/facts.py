@@ -41,9 +41,9 @@ class DuckCatalog(SqlSource):
     def estimated(self, relation: Relation, where: str | None) -> int | None:
         """Return how many rows DuckDB's planner expects; None if unknown."""
         for operator in self._operators(relation, where):
-            said = operator.get("extra_info", {}).get("Estimated Cardinality")
-            if said is not None:
-                return int(str(said).lstrip("~"))
+            cardinality = operator.get("extra_info", {}).get("Estimated Cardinality")
+            if cardinality is not None:
+                return int(str(cardinality).lstrip("~"))
         return None
 
     def leaves(self, relation: Relation) -> list[str]:

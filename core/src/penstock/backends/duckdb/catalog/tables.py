@@ -70,5 +70,5 @@ def constraints(session: Session, table: TableRef) -> tuple[Constraint, ...]:
 
 def unique_keys(session: Session, table: TableRef) -> tuple[Constraint, ...]:
     """Return constraints that identify rows, the primary key first."""
-    found = [c for c in constraints(session, table) if c.kind in ("PRIMARY KEY", "UNIQUE")]
-    return tuple(sorted(found, key=lambda constraint: not constraint.primary))
+    keys = [c for c in constraints(session, table) if c.kind in ("PRIMARY KEY", "UNIQUE")]
+    return tuple(sorted(keys, key=lambda constraint: not constraint.primary))

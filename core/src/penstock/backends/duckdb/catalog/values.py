@@ -88,10 +88,10 @@ def arrow_types(
         types: their types, in the same order.
     """
     named = {str(type_): (name, type_) for name, type_ in zip(names, types, strict=True)}
-    new = {text: known for text, known in named.items() if text not in _travels}
+    new = {text: entry for text, entry in named.items() if text not in _travels}
     if new:
-        asked, of = zip(*new.values(), strict=True)
-        _travels.update(zip(new, _asked(connection, rows, asked, of), strict=True))
+        new_names, of = zip(*new.values(), strict=True)
+        _travels.update(zip(new, _asked(connection, rows, new_names, of), strict=True))
     return [_travels[str(type_)] for type_ in types]
 
 
@@ -123,8 +123,8 @@ def with_arrow(session: DuckSession, rows: str, columns: Sequence[Column]) -> tu
     if len(types) < len(names):
         types = dict(session.describe(f"SELECT * FROM {rows}", "columns"))
     with planning(session.side, "columns"):
-        found = arrow_types(session.connection, rows, names, [types[name] for name in names])
+        arrow = arrow_types(session.connection, rows, names, [types[name] for name in names])
     return tuple(
         replace(column, traits={**column.traits, TRAIT: type_})
-        for column, type_ in zip(columns, found, strict=True)
+        for column, type_ in zip(columns, arrow, strict=True)
     )

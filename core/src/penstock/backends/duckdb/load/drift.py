@@ -54,10 +54,10 @@ def column_changes(
     """See `AltersColumns.column_changes`."""
     key = {name for each in unique_keys(session, table)[:1] for name in each.names}
     loosened = [each for each in followed.loosened if each.name not in key]
-    made = replace(followed, loosened=loosened)
+    alterable = replace(followed, loosened=loosened)
     changes = [
         replace(each, cost="rewrites the column") if each.cost else each
-        for each in needed_changes(made, _width, _defined, lambda *_: True)
+        for each in needed_changes(alterable, _width, _defined, lambda *_: True)
     ]
     indexes = [name for name, text in index_definitions(session, table) if text] if changes else []
     fixing = [each for each in constraints(session, table) if each.kind != "NOT NULL"]

@@ -93,7 +93,7 @@ def _fit(source: Column, target: Column) -> Fit:
     mine, theirs = arrow_type(source), arrow_type(target)
     if target.generated:
         return Fit(reason=losses.COMPUTED)
-    own = target.traits[TYPE].id if TYPE in target.traits else ""
+    type_id = target.traits[TYPE].id if TYPE in target.traits else ""
     if untold := _untold(target):
         return Fit(
             reason=f"values arrive as texts, which do not tell what a {untold} holds; expected "
@@ -101,7 +101,7 @@ def _fit(source: Column, target: Column) -> Fit:
         )
     if source.type == target.type and mine.equals(theirs):
         return carried(Fit(canonical=kind_of(theirs)))  # of a single system
-    return carried((_fit_written if own in _WRITTEN else fit_types)(mine, theirs))
+    return carried((_fit_written if type_id in _WRITTEN else fit_types)(mine, theirs))
 
 
 def _untold(column: Column) -> str:

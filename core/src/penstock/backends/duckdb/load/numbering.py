@@ -87,24 +87,24 @@ def advancing(session: Session, step: Step, table: TableRef) -> Step:
         table: the table that is numbered.
     """
     column = json.loads(step.done)
-    found = numbering_of(session, table).get(column)
-    if found is None:
+    current = numbering_of(session, table).get(column)
+    if current is None:
         return replace(step, statement="SELECT 1")  # the default was changed in the meantime
-    by = found.step
-    due = found.first if found.last is None else found.last + by
+    by = current.step
+    due = current.first if current.last is None else current.last + by
     start = _start(session, step, table, column, due, by)
     ahead = -(-(start - due) // by)
     if ahead <= 0:
         return replace(step, statement="SELECT 1")
     dialect = DUCKDB
-    sequence = dialect.table(found.ref)
+    sequence = dialect.table(current.ref)
     if ahead <= MOST:
-        taken = f"SELECT max(nextval({dialect.literal(sequence)})) FROM range({ahead})"
-        return replace(step, statement=taken)
+        drawn = f"SELECT max(nextval({dialect.literal(sequence)})) FROM range({ahead})"
+        return replace(step, statement=drawn)
     dropped = f"ALTER TABLE {dialect.table(table)} ALTER {dialect.ident(column)} DROP DEFAULT"
     identity = Identity(start, by)
-    made = dialect.sequence_statement(found.ref, table, column, identity)
-    return replace(step, statement=f"{dropped};\n{made}")
+    statement = dialect.sequence_statement(current.ref, table, column, identity)
+    return replace(step, statement=f"{dropped};\n{statement}")
 
 
 def numbering(session: Session, step: Step, table: TableRef) -> Step:
@@ -119,8 +119,8 @@ def numbering(session: Session, step: Step, table: TableRef) -> Step:
     """
     column, first, by = json.loads(step.done)
     start = _start(session, step, table, column, first, by)
-    made = session.dialect.identity_statements(table, column, "", Identity(start, by))
-    return replace(step, statement=made)
+    statement = session.dialect.identity_statements(table, column, "", Identity(start, by))
+    return replace(step, statement=statement)
 
 
 def _start(session: Session, step: Step, table: TableRef, column: str, first: int, by: int) -> int:

@@ -69,11 +69,11 @@ def read_bounds(
     if tag in _OTHERWISE:
         return None
     try:
-        found = session.facts_of_one(statistics_query(session, key), table)
-        if not found:
+        statistics = session.facts_of_one(statistics_query(session, key), table)
+        if not statistics:
             return None
-        ((number, name, known, sampled, changed, day),) = found
-        if max(changed or 0, rows - known) > STALE * known:
+        ((number, name, counted, sampled, changed, day),) = statistics
+        if max(changed or 0, rows - counted) > STALE * counted:
             return None
         steps = [
             HistogramStep(text, float(below), float(equal))
@@ -83,10 +83,10 @@ def read_bounds(
         ]
     except PlanningError:  # the server is too old, or the user may not see the values
         return None
-    bounds = bounds_of(steps, tag, max(0, rows - known))
+    bounds = bounds_of(steps, tag, max(0, rows - counted))
     if bounds is None:
         return None
-    every = "" if sampled == known else f", {sampled:,} of {known:,} rows"
+    every = "" if sampled == counted else f", {sampled:,} of {counted:,} rows"
     return *bounds, f"the histogram of statistics {name} ({day}{every})"
 
 
@@ -125,17 +125,17 @@ def bounds_of(
         more: the number of rows added since; most keys grow, so they follow the last one.
     """
     nulls = sum(step.equal for step in steps if step.key is None)
-    known = [(step.key, step.below, step.equal) for step in steps if step.key is not None]
-    total = sum(below + equal for _, below, equal in known) + more
+    keyed = [(step.key, step.below, step.equal) for step in steps if step.key is not None]
+    total = sum(below + equal for _, below, equal in keyed) + more
     if not total:
         return None
     pieces: list[tuple[str, float]] = []
-    for (low, _, equal), (high, below, _) in pairwise(known):
-        (first, rows), *others = _halved(tag, low, high, below, FINE * total)
-        if max([rows, *(each for _, each in others)]) > COARSE * total:
+    for (low, _, equal), (high, below, _) in pairwise(keyed):
+        (first, rows), *halves = _halved(tag, low, high, below, FINE * total)
+        if max([rows, *(each for _, each in halves)]) > COARSE * total:
             return None
-        pieces += [(first, rows + equal), *others]
-    last, _, equal = known[-1]
+        pieces += [(first, rows + equal), *halves]
+    last, _, equal = keyed[-1]
     pieces.append((last, equal + more))
     bounds = tuple(WeightedBound(Bound(tag, text), rows / total) for text, rows in pieces)
     return bounds, nulls / (nulls + total)

@@ -32,7 +32,7 @@ class Part:
 
 def parts_of(session: MssqlSession, table: TableRef) -> list[Part]:
     """Return a table's partitions; empty if it is not partitioned."""
-    found = session.catalog_rows("partitions", table)
+    partitions = session.catalog_rows("partitions", table)
     return [
         Part(
             int(number),
@@ -40,7 +40,7 @@ def parts_of(session: MssqlSession, table: TableRef) -> list[Part]:
             int(rows),
             f"$PARTITION.{MSSQL.ident(function)}({MSSQL.ident(column)})",
         )
-        for number, function, column, right, low, high, rows in found
+        for number, function, column, right, low, high, rows in partitions
     ]
 
 
@@ -58,8 +58,8 @@ def child_of(table: TableRef, part: Part) -> TableRef:
 
 def partitioning(session: MssqlSession, table: TableRef) -> str:
     """Return a text that changes with the table's partitions; empty if there are none."""
-    found = [(part.name, part.tested) for part in parts_of(session, table)]
-    return sha256(repr(found).encode()).hexdigest() if found else ""
+    parts = [(part.name, part.tested) for part in parts_of(session, table)]
+    return sha256(repr(parts).encode()).hexdigest() if parts else ""
 
 
 def within(rows: str, extent: Extent) -> str:
@@ -89,10 +89,10 @@ def tested(session: MssqlSession, relation: Relation, extent: Extent, chosen: st
         return chosen
     assert isinstance(relation, TableRef)
     parts = {child_of(relation, part): part for part in parts_of(session, relation)}
-    gone = [table for table in extent.tables if table not in parts]
-    if gone:
+    missing = [table for table in extent.tables if table not in parts]
+    if missing:
         raise PermanentError(
-            f"source: {relation}: partition {gone[0]} no longer exists: its partition function "
+            f"source: {relation}: partition {missing[0]} no longer exists: its partition function "
             "was split or merged after the run was planned; start a new run",
             Diagnosis(side="source"),
         )

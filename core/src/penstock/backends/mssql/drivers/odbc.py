@@ -48,8 +48,8 @@ _NUMBERS = {20003: "HYT00", 20004: "08S01", 20006: "08S01", 20009: "08001", 2001
 def driver_error(error: pyodbc.Error) -> DriverError:
     """Convert an error of pyodbc, without the call that reported it."""
     state, words = (*map(str, error.args), "", "")[:2]
-    found = _REST.search(words)
-    number = int(found[1] or 0) if found else 0
+    origin = _REST.search(words)
+    number = int(origin[1] or 0) if origin else 0
     return DriverError(_NUMBERS.get(number, state), _REST.sub("", _STATE.sub("", words)))
 
 
@@ -131,8 +131,8 @@ class OdbcDriver:
     @_call
     def batch(self, count: int, types: Sequence[pa.DataType]) -> pa.RecordBatch:
         names = [column[0] for column in self._cursor.description]
-        found = self._cursor.fetchmany(count)
-        columns: Sequence[Any] = list(zip(*found, strict=True)) if found else [()] * len(names)
+        rows = self._cursor.fetchmany(count)
+        columns: Sequence[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(names)
         arrays = [
             array_of(values, type_)
             for values, type_ in zip_longest(columns, types, fillvalue=pa.int32())
@@ -149,8 +149,8 @@ class OdbcDriver:
             for batch in batches:
                 for statement, values in inserts(table, batch, types, reads_json=reads_json):
                     loader.execute(f"{statement};\nSELECT ROWCOUNT_BIG()", values)
-                    ((taken,),) = loader.rows()
-                    count += int(taken)
+                    ((inserted,),) = loader.rows()
+                    count += int(inserted)
         finally:
             loader.close()
         return count
@@ -176,16 +176,16 @@ class OdbcDriver:
             self._connection.close()
 
 
-def _check_installed(name: str, there: Sequence[str], what: str) -> None:
+def _check_installed(name: str, installed: Sequence[str], what: str) -> None:
     """Check that a driver or data source is installed.
 
     Raises:
         UsageError: the driver or data source is not installed.
     """
-    if name.casefold() not in map(str.casefold, there) and not Path(name).is_file():
+    if name.casefold() not in map(str.casefold, installed) and not Path(name).is_file():
         raise UsageError(
             f"connection: {what} {name!r} is not installed on this machine; installed: "
-            f"{', '.join(sorted(there)) or 'none'}"
+            f"{', '.join(sorted(installed)) or 'none'}"
         )
 
 

@@ -49,10 +49,10 @@ class MssqlScratch(ScratchSchema[Connection]):
         }
 
     def _found(self) -> list[str]:
-        found = self._connection.rows(
+        schemas = self._connection.rows(
             "SELECT name FROM sys.schemas WHERE LEFT(name, ?) = ?", [len(PREFIX), PREFIX]
         )
-        return [left for (left,) in found]
+        return [name for (name,) in schemas]
 
     def _lock(self, name: str) -> bool:
         return try_lock(self._connection, _lock_of(name), owner=SESSION)

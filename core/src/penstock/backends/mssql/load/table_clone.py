@@ -29,19 +29,19 @@ def unnamed(name: str) -> str:
     return ""
 
 
-def column_text(column: ColumnModel, own: NativeParts, named: Named = unnamed) -> str:
+def column_text(column: ColumnModel, native: NativeParts, named: Named = unnamed) -> str:
     """Return what follows a column's name, without NOT NULL.
 
     Args:
         column: the column.
-        own: the parts of its table that the model cannot hold.
+        native: the parts of its table that the model cannot hold.
         named: returns the clause that names a default.
     """
     words = [column.native]
     if column.identity is not None:
         words.append(MSSQL.numbered(column.identity.first, column.identity.step))
     if column.default is not None:
-        name = own.defaults.get(column.name, "")
+        name = native.defaults.get(column.name, "")
         words.append(f"{named(name)}DEFAULT {column.default.text}")
     return " ".join(words)
 
@@ -59,8 +59,8 @@ def key_text(index: NativeIndex, named: Named = unnamed) -> str:
 
 def index_statement(index: NativeIndex, table: TableRef) -> str:
     """Return the statement that creates an index on a table."""
-    made = f"{'UNIQUE ' * index.unique}{index.kind} INDEX {MSSQL.ident(index.name)}"
-    return f"CREATE {made} ON {MSSQL.table(table)} {index.columns}"
+    definition = f"{'UNIQUE ' * index.unique}{index.kind} INDEX {MSSQL.ident(index.name)}"
+    return f"CREATE {definition} ON {MSSQL.table(table)} {index.columns}"
 
 
 def check_statement(check: CheckModel, table: TableRef, named: Named) -> str:
@@ -72,8 +72,12 @@ def check_statement(check: CheckModel, table: TableRef, named: Named) -> str:
         named: returns the clause that names the check.
     """
     alter = f"ALTER TABLE {MSSQL.table(table)}"
-    made = f"{alter} WITH NOCHECK ADD {check_text(check, named)}"
-    return made if check.enforced else f"{made};\n{alter} NOCHECK {named(check.name).strip()}"
+    statement = f"{alter} WITH NOCHECK ADD {check_text(check, named)}"
+    return (
+        statement
+        if check.enforced
+        else f"{statement};\n{alter} NOCHECK {named(check.name).strip()}"
+    )
 
 
 def with_name(check: CheckModel, table: TableRef) -> CheckModel:
@@ -99,14 +103,14 @@ class _Part:
 
 
 def clone_parts(
-    session: MssqlSession, request: LoadRequest, own: NativeParts, columns: Sequence[Column]
+    session: MssqlSession, request: LoadRequest, native: NativeParts, columns: Sequence[Column]
 ) -> TableExtras:
     """Return the parts of a table like another one.
 
     Args:
         session: a session with the target.
         request: the load.
-        own: the parts of the source's table.
+        native: the parts of the source's table.
         columns: the columns of the target's table.
     """
     assert request.definition is not None
@@ -114,21 +118,23 @@ def clone_parts(
     beside = rehearsed(session, table)
     omitted = [
         NotCopied("indexes", f"{index.name} ({index.obstacle})")
-        for index in own.indexes
+        for index in native.indexes
         if index.obstacle
     ]
     named = names_free(session, table)
-    parts = list(_parts(model, own, table, beside, named))
-    nameless = {column_text(each, own, named): column_text(each, own) for each in model.columns}
+    parts = list(_parts(model, native, table, beside, named))
+    nameless = {
+        column_text(each, native, named): column_text(each, native) for each in model.columns
+    }
     refused = refused_texts(
         session,
         beside,
         [replace(column, type=nameless.get(column.type, column.type)) for column in columns],
         [(part.tried, part.late) for part in parts],
     )
-    made = [part for part in parts if part.tried not in refused]
+    accepted = [part for part in parts if part.tried not in refused]
     omitted += [part.omitted for part in parts if part.tried in refused]
-    late = [part for part in made if part.late]
+    late = [part for part in accepted if part.late]
     complete: list[str] = []
     if not request.mode.loads_new_table:
         complete = [part.text for part in late if not part.is_check]
@@ -141,12 +147,12 @@ def clone_parts(
     ]
     identities = [column.name for column in model.columns if column.identity is not None]
     return TableExtras(
-        tuple(part.text for part in made if not part.late),
+        tuple(part.text for part in accepted if not part.late),
         complete=tuple(complete),
         keys=tuple(
             key
             for key in request.definition.model.keys
-            if any(set(part.unique) == set(key.columns) for part in made)
+            if any(set(part.unique) == set(key.columns) for part in accepted)
         ),
         after=(*steps, *identity_steps(request, identities)),
         omitted=tuple(replace(item, table=str(table)) for item in omitted),
@@ -159,28 +165,30 @@ def clone_parts(
 
 
 def _parts(
-    model: TableModel, own: NativeParts, table: TableRef, beside: TableRef, named: Named
+    model: TableModel, native: NativeParts, table: TableRef, beside: TableRef, named: Named
 ) -> Iterator[_Part]:
     for check in model.checks:
-        late = check.test.text in own.distrusted or not check.enforced
-        made = replace(check, name=check.name if named(check.name) else "")
-        if not check.enforced and not made.name:
-            made = with_name(check, table)
-        called = always if made.name else unnamed
-        text = check_statement(made, table, called) if late else check_text(made, called)
+        late = check.test.text in native.distrusted or not check.enforced
+        named_check = replace(check, name=check.name if named(check.name) else "")
+        if not check.enforced and not named_check.name:
+            named_check = with_name(check, table)
+        called = always if named_check.name else unnamed
+        text = (
+            check_statement(named_check, table, called) if late else check_text(named_check, called)
+        )
         tried = check_text(check)
         if late:
             tried = f"ALTER TABLE {MSSQL.table(beside)} ADD {tried}"
         omitted = NotCopied(KINDS["CHECK"], check.name or check.test.text)
         yield _Part(omitted, text, tried, late, is_check=True)
-    for index in own.indexes:
+    for index in native.indexes:
         if index.obstacle:
             continue
         if index.constraint:
             omitted = NotCopied(KINDS[index.constraint], index.name)
             yield _Part(omitted, key_text(index, named), key_text(index), unique=index.keys)
     # The clustered index first, since the others refer to it.
-    for index in sorted(own.indexes, key=lambda each: each.kind != "CLUSTERED"):
+    for index in sorted(native.indexes, key=lambda each: each.kind != "CLUSTERED"):
         if not (index.obstacle or index.constraint):
             text = index_statement(index, table)
             omitted = NotCopied("indexes", index.name, f"{text};")
@@ -204,8 +212,8 @@ def names_free(session: MssqlSession, table: TableRef) -> Named:
         f"table {table}",
         [table.schema, table.name],
     )
-    taken = {name for (name,) in rows}
-    return lambda name: always(name) if name and name not in taken else ""
+    names = {name for (name,) in rows}
+    return lambda name: always(name) if name and name not in names else ""
 
 
 # What the server accepts
@@ -235,20 +243,20 @@ def refused_texts(
     Raises:
         PlanningError: the server rejects even the table without them.
     """
-    kept: list[tuple[str, bool]] = []
+    accepted: list[tuple[str, bool]] = []
     if not _obstacle(session, table, columns, texts):
         return {}
-    if why := _obstacle(session, table, columns, kept):
+    if why := _obstacle(session, table, columns, accepted):
         raise PlanningError(
             f"target: {why}; specify another type with --types, which also drops the default, or "
             "leave the column out with --columns"
         )
     refused = {}
     for each in texts:
-        if why := _obstacle(session, table, columns, [*kept, each]):
+        if why := _obstacle(session, table, columns, [*accepted, each]):
             refused[each[0]] = why
         else:
-            kept.append(each)
+            accepted.append(each)
     return refused
 
 
@@ -309,10 +317,10 @@ def set_identity(session: MssqlSession, table: TableRef, position: SequencePosit
         table: the table that is numbered.
         position: the source's last number; None if it has none.
     """
-    found = last_numbers(session, table)
-    if position is None or found is None:
+    numbers = last_numbers(session, table)
+    if position is None or numbers is None:
         return
-    _, _, step, last = found
+    _, _, step, last = numbers
     used = position.last if position.called else position.last - step
     if last is None:
         # This sets the next number itself.

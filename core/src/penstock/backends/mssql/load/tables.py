@@ -65,31 +65,31 @@ class MssqlTables(ServerTables):
         assert request.definition is not None
         content = request.definition.content
         if OWN in content:
-            found = clone_parts(session, request, from_json(NativeParts, content[OWN]), columns)
-            hanging = from_json(tuple[NotCopied, ...], content["left"])
+            extras = clone_parts(session, request, from_json(NativeParts, content[OWN]), columns)
+            unmodelled = from_json(tuple[NotCopied, ...], content["left"])
         else:
             definition = _keys_of_values(request.definition, columns)
             request = replace(request, definition=definition)
-            found, hanging = super().extras(session, request, columns), ()
-            numbered = [name for name, text in found.columns.items() if "IDENTITY" in text]
-            found = replace(found, after=(*found.after, *identity_steps(request, numbered)))
+            extras, unmodelled = super().extras(session, request, columns), ()
+            identities = [name for name, text in extras.columns.items() if "IDENTITY" in text]
+            extras = replace(extras, after=(*extras.after, *identity_steps(request, identities)))
         dropped = [replace(item, dropped=True) for item in attached(session, request.target)]
-        others = [replace(item, table=str(request.target)) for item in (*hanging, *dropped)]
-        return replace(found, omitted=(*found.omitted, *others))
+        omitted = [replace(item, table=str(request.target)) for item in (*unmodelled, *dropped)]
+        return replace(extras, omitted=(*extras.omitted, *omitted))
 
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
     ) -> Mapping[str, str]:
         long = {column.name: column.type for column in columns if _is_long(column)}
-        found = {}
+        reasons = {}
         for clause in clauses:
             for name, type_ in long.items():
                 if session.dialect.ident(name) in clause:
-                    found[clause] = (
+                    reasons[clause] = (
                         f"{type_} cannot be part of a key; specify another type, such as --types "
                         f"'{name}=nvarchar(100)'"
                     )
-        return found
+        return reasons
 
     def guards(self, column: Column) -> bool:
         return column.type == "tinyint"
@@ -124,11 +124,11 @@ class MssqlTables(ServerTables):
         check_is_table(session, table, needs)
         assert isinstance(session, MssqlSession)
         keys = session.catalog_rows("referencing", table)
-        others = sorted({f"{schema}.{name}" for schema, name in keys} - {str(table)})
-        if others:
+        referencing = sorted({f"{schema}.{name}" for schema, name in keys} - {str(table)})
+        if referencing:
             raise PlanningError(
-                f"{needs}: foreign keys of other tables reference {table}: {', '.join(others)}; "
-                "drop them first, or use --mode replace"
+                f"{needs}: foreign keys of other tables reference {table}: "
+                f"{', '.join(referencing)}; drop them first, or use --mode replace"
             )
         bound = session.catalog_rows("schema_bound", table)
         if bound:

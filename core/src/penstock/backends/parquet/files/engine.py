@@ -42,9 +42,9 @@ def check_names(schema: pa.Schema, side: str) -> None:
             renames columns that are then equal:
             https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers.
     """
-    seen: dict[bytes, str] = {}
+    by_lower_case: dict[bytes, str] = {}
     for name in schema.names:
-        other = seen.setdefault(name.encode().lower(), name)
+        other = by_lower_case.setdefault(name.encode().lower(), name)
         if other != name:
             raise PlanningError(
                 f"{side}: columns {other!r} and {name!r} differ only in upper and lower case, "

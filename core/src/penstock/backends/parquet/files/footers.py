@@ -167,11 +167,11 @@ def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
 
 def _unlike(footers: Sequence[Footer]) -> list[Footer]:
     """Return one footer of each schema, the first file's first."""
-    seen: list[Footer] = []
+    distinct: list[Footer] = []
     for footer in footers:
-        if not any(footer.schema.equals(other.schema) for other in seen):
-            seen.append(footer)
-    return seen
+        if not any(footer.schema.equals(other.schema) for other in distinct):
+            distinct.append(footer)
+    return distinct
 
 
 def _differences(footers: Sequence[Footer]) -> Iterator[tuple[str, str, str, str]]:
@@ -179,19 +179,24 @@ def _differences(footers: Sequence[Footer]) -> Iterator[tuple[str, str, str, str
     expected = {part.name: str(part.type) for part in first.schema}
     for footer in footers[1:]:
         if not footer.schema.equals(first.schema):
-            found = {part.name: str(part.type) for part in footer.schema}
-            for name in expected | found:
-                if expected.get(name) != found.get(name):
+            actual = {part.name: str(part.type) for part in footer.schema}
+            for name in expected | actual:
+                if expected.get(name) != actual.get(name):
                     yield (
                         footer.file.path,
                         name,
                         expected.get(name, "-"),
-                        found.get(name, "-"),
+                        actual.get(name, "-"),
                     )
-        folders, others = list(first.file.keys), list(footer.file.keys)
-        if folders != others:
+        folders, other_folders = list(first.file.keys), list(footer.file.keys)
+        if folders != other_folders:
             shown = "/".join(f"{name}=" for name in folders) or "-"
-            yield footer.file.path, "(folder)", shown, "/".join(f"{n}=" for n in others) or "-"
+            yield (
+                footer.file.path,
+                "(folder)",
+                shown,
+                "/".join(f"{n}=" for n in other_folders) or "-",
+            )
 
 
 def key_fields(files: Sequence[ListedFile]) -> list[pa.Field]:

@@ -67,8 +67,8 @@ def check(
 def _check(both: pa.StructArray) -> None:
     coarse, fine = both.flatten()
     for seconds, nanoseconds in zip(leaves(coarse), leaves(fine), strict=True):
-        whole, parts = seconds.view(pa.int64()), nanoseconds.view(pa.int64())
-        ends = pc.min_max(whole)
+        seconds_since, nanoseconds_since = seconds.view(pa.int64()), nanoseconds.view(pa.int64())
+        ends = pc.min_max(seconds_since)
         for end in (ends["min"].as_py(), ends["max"].as_py()):
             if end is not None and abs(end) > _MOST:
                 raise pa.ArrowInvalid(
@@ -76,9 +76,9 @@ def _check(both: pa.StructArray) -> None:
                     "microseconds in 64 bits; found one outside"
                 )
         # Both wrap around in the same way, which leaves the fraction of a second.
-        fraction = pc.subtract(parts, pc.multiply(whole, 1_000_000_000))
-        rest = pc.subtract(fraction, pc.multiply(pc.divide(fraction, 1000), 1000))
-        most = pc.max(rest).as_py()
+        fraction = pc.subtract(nanoseconds_since, pc.multiply(seconds_since, 1_000_000_000))
+        remainder = pc.subtract(fraction, pc.multiply(pc.divide(fraction, 1000), 1000))
+        most = pc.max(remainder).as_py()
         if most:
             raise pa.ArrowInvalid(
                 f"expected a timestamp in whole microseconds, found {most} nanoseconds in addition"

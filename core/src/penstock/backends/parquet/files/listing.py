@@ -47,13 +47,13 @@ class ListedFile:
     @property
     def keys(self) -> dict[str, str | None]:
         """The values in the folder names directly above the file: ``day=2024-01-01/``."""
-        found: dict[str, str | None] = {}
+        values: dict[str, str | None] = {}
         for folder in reversed(self.path.split("/")[:-1]):
             name, equals, value = folder.partition("=")
             if not equals or not name:
                 break
-            found[unquote(name)] = None if value == NULL_FOLDER else unquote(value)
-        return dict(reversed(found.items()))
+            values[unquote(name)] = None if value == NULL_FOLDER else unquote(value)
+        return dict(reversed(values.items()))
 
 
 def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFile, ...]:
@@ -64,7 +64,7 @@ def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFil
         UsageError: a pattern is malformed.
         TransientError, PermanentError: the files cannot be listed.
     """
-    found: dict[str, ListedFile] = {}
+    by_path: dict[str, ListedFile] = {}
     for pattern in location.patterns:
         shown = f"{location.scheme}://{unquote(pattern)}"
         with translated(side, shown):
@@ -80,8 +80,8 @@ def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFil
                     or "none (names that begin with _ or . are hidden)"
                 )
             )
-        found.update((file.path, file) for file in files)
-    return tuple(found[path] for path in sorted(found))
+        by_path.update((file.path, file) for file in files)
+    return tuple(by_path[path] for path in sorted(by_path))
 
 
 def _missing_folder(location: FilesLocation, pattern: str) -> str:
@@ -104,27 +104,27 @@ def _matcher(pattern: str) -> re.Pattern[str]:
     Raises:
         UsageError: a bracket in the pattern matches no character.
     """
-    written = ""
+    regex = ""
     position = 0
     pattern = pattern.rstrip("/")
     for wild in _WILD.finditer(pattern):
-        written += re.escape(unquote(pattern[position : wild.start()]))
-        visible = _VISIBLE if written.endswith("/") else ""
+        regex += re.escape(unquote(pattern[position : wild.start()]))
+        visible = _VISIBLE if regex.endswith("/") else ""
         token = wild[0]
         if token == "**/":
-            written += rf"(?:{_VISIBLE}[^/]+/)*"
+            regex += rf"(?:{_VISIBLE}[^/]+/)*"
         elif token == "**":
-            written += rf"{visible}[^/]*{_BELOW}"
+            regex += rf"{visible}[^/]*{_BELOW}"
         elif token == "*":
-            written += rf"{visible}[^/]*"
+            regex += rf"{visible}[^/]*"
         else:
             inside = token[1:-1].replace("\\", "\\\\")
             inside = "^" + inside[1:] if inside.startswith("!") else inside
-            written += f"[{inside}]"
+            regex += f"[{inside}]"
         position = wild.end()
-    written += re.escape(unquote(pattern[position:]))
+    regex += re.escape(unquote(pattern[position:]))
     try:
-        return re.compile(written + _BELOW, re.DOTALL)
+        return re.compile(regex + _BELOW, re.DOTALL)
     except re.error as error:
         raise UsageError(
             f"{unquote(pattern)}: expected a pattern with brackets such as [0-9] or [!abc]; found "
@@ -144,12 +144,12 @@ def _local(pattern: str) -> Iterator[ListedFile]:
         base = base.rpartition("/")[0] or "/"
     base = base.rstrip("/") or "/"
     try:
-        found = os.stat(base)
+        status = os.stat(base)
     except (FileNotFoundError, NotADirectoryError):
         return
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         if not _WILD.search(pattern) and not pattern.endswith("/"):
-            yield local_file(base, found)
+            yield local_file(base, status)
         return
     matcher = _matcher(pattern)
     folders = [base]
@@ -162,9 +162,9 @@ def _local(pattern: str) -> Iterator[ListedFile]:
                     yield local_file(entry.path, entry.stat())
 
 
-def local_file(path: str, found: os.stat_result) -> ListedFile:
+def local_file(path: str, status: os.stat_result) -> ListedFile:
     """Return a local file, with its size and version from a `stat` call."""
-    return ListedFile(path, found.st_size, str(found.st_mtime_ns))
+    return ListedFile(path, status.st_size, str(status.st_mtime_ns))
 
 
 def _remote(client: S3Client, pattern: str) -> Iterator[ListedFile]:
@@ -177,8 +177,8 @@ def _remote(client: S3Client, pattern: str) -> Iterator[ListedFile]:
             return
         base += "/"
     matcher = _matcher(pattern)
-    for found in list_objects(client, bucket, base):
-        path = f"{bucket}/{found['Key']}"
+    for item in list_objects(client, bucket, base):
+        path = f"{bucket}/{item['Key']}"
         # Some tools write a key that ends in / for a folder.
         if not path.endswith("/") and matcher.fullmatch(path):
-            yield ListedFile(path, found["Size"], found["ETag"])
+            yield ListedFile(path, item["Size"], item["ETag"])

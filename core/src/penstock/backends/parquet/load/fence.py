@@ -99,11 +99,11 @@ class Fence:
         run = self._runs.find(run_id)
         if run is None or not _is_loading(run) or not self._empties(run):
             return
-        found = manifest.read(self._storage.documents)
-        others = {entry.run for entry in found.files if entry.partition} - {run_id}
-        if others:
+        current = manifest.read(self._storage.documents)
+        other_runs = {entry.run for entry in current.files if entry.partition} - {run_id}
+        if other_runs:
             raise TargetChanged(
-                f"target: run {min(others)} has loaded rows into {self._storage} since run "
+                f"target: run {min(other_runs)} has loaded rows into {self._storage} since run "
                 f"{run_id} was prepared, and they would be lost; start a new run to replace them",
                 Diagnosis(side="target"),
             )
@@ -133,16 +133,16 @@ class Fence:
         """
         visible = self._storage.uploads.visible()
         leaving = set(manifest.read(self._storage.documents).leaving)
-        gone = [
+        missing = [
             path for path, size in files.items() if path in leaving or visible.get(path) != size
         ]
-        if not gone:
+        if not missing:
             return visible
         what = (
-            f"{len(gone):,} of the {len(files):,} files that run {run_id} has committed are "
-            f"missing or changed, such as {gone[0]}"
+            f"{len(missing):,} of the {len(files):,} files that run {run_id} has committed are "
+            f"missing or changed, such as {missing[0]}"
         )
-        raise self.lost(run_id, f"{what}: expected the {len(files):,} that were committed")
+        raise self.lost(run_id, what)
 
     def lost(self, run_id: str, what: str, by: str = "") -> TargetChanged:
         """Return the error for a run that cannot finish.
@@ -199,12 +199,12 @@ class Fence:
         return mode_of(self._runs.planned(run).spec).empties_before
 
     def _is_lost(self, run_id: str, run: RunDocument) -> bool:
-        found = manifest.read(self._storage.documents)
+        current = manifest.read(self._storage.documents)
         if run.disturbed_by:
             return True
         if self._empties(run):
-            return found.owner != run.owner
-        return any(run_of(path) == run_id and not is_empty(path) for path in found.leaving)
+            return current.owner != run.owner
+        return any(run_of(path) == run_id and not is_empty(path) for path in current.leaving)
 
     def _changed(self, run_id: str, what: str, by: str) -> TargetChanged:
         whom = f"run {by}" if by else "another program"

@@ -77,9 +77,9 @@ class ParquetFormat:
         return stored_as(kind)
 
     def empty(self, schema: pa.Schema) -> bytes:
-        written = io.BytesIO()
-        pq.write_table(schema.empty_table(), written)
-        return written.getvalue()
+        buffer = io.BytesIO()
+        pq.write_table(schema.empty_table(), buffer)
+        return buffer.getvalue()
 
 
 PARQUET: FileFormat = ParquetFormat()

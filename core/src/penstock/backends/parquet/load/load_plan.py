@@ -59,11 +59,11 @@ def defined_columns(
     fields = []
     wrong = []
     for column in columns:
-        wanted = types.get(column.name)
+        text = types.get(column.name)
         try:
-            kind = arrow_type(column) if wanted is None else parse_type(wanted)
+            kind = arrow_type(column) if text is None else parse_type(text)
         except ValueError:
-            wrong.append(f"{column.name}: expected a type such as {NOTATION}; found {wanted!r}")
+            wrong.append(f"{column.name}: expected a type such as {NOTATION}; found {text!r}")
             continue
         try:
             fields.append(pa.field(column.name, format.stored_as(kind), column.nullable))
@@ -81,17 +81,17 @@ def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
         PlanningError: see `TargetCatalog.plan_load`.
     """
     check_writable(storage)
-    found = manifest.read(storage.documents)
+    current = manifest.read(storage.documents)
     if request.definition is not None:
         schema = schema_of(request.new_columns)
     else:
-        schema = schema_from_text(found.schema)
+        schema = schema_from_text(current.schema)
         _check_left_out(storage, schema, request)
     partition_by = tuple(request.writing.get("partition_by") or ())
     _check_folders(schema, partition_by)
-    if not request.mode.empties_before and found.files:
-        _check_same_folders(storage, found, partition_by)
-    leaving, warnings = _check_content(storage, found, request)
+    if not request.mode.empties_before and current.files:
+        _check_same_folders(storage, current, partition_by)
+    leaving, warnings = _check_content(storage, current, request)
     return LoadPlan(
         request.target,
         plan_steps(request.mode, str(storage), leaving),
@@ -194,16 +194,16 @@ def _names_folders(kind: pa.DataType) -> bool:
     )
 
 
-def _check_same_folders(storage: Storage, found: Manifest, partition_by: Sequence[str]) -> None:
-    if found.partition_by != tuple(partition_by):
+def _check_same_folders(storage: Storage, current: Manifest, partition_by: Sequence[str]) -> None:
+    if current.partition_by != tuple(partition_by):
         raise PlanningError(
-            f"--partition-by: expected {','.join(found.partition_by) or 'none'}, as in the "
+            f"--partition-by: expected {','.join(current.partition_by) or 'none'}, as in the "
             f"existing files of {storage}; found {','.join(partition_by) or 'none'}"
         )
 
 
 def _check_content(
-    storage: Storage, found: Manifest, request: LoadRequest
+    storage: Storage, current: Manifest, request: LoadRequest
 ) -> tuple[str, list[str]]:
     """Check the existing content; return the files to be removed, for people, and warnings.
 
@@ -211,8 +211,8 @@ def _check_content(
         PlanningError: the existing content is incompatible with the load.
     """
     visible = storage.uploads.visible()
-    known = {entry.path for entry in found.files}
-    unknown = [path for path in visible if path not in known]
+    listed = {entry.path for entry in current.files}
+    unknown = [path for path in visible if path not in listed]
     foreign = [path for path in unknown if not run_of(path)]
     everything = request.where is None and not request.given
     if request.mode.empties_before or (replaces_files(request.mode) and everything):
@@ -230,7 +230,7 @@ def _check_content(
     if not replaces_files(request.mode):
         _check_unfinished(storage, unknown, request)
         return "", []
-    if any(entry.selection == EVERYTHING and entry.partition for entry in found.files):
+    if any(entry.selection == EVERYTHING and entry.partition for entry in current.files):
         raise PlanningError(
             f"--mode {request.mode}: {storage} holds files of a run that selected everything, and "
             "files can only be replaced as a whole; use --mode replace without a condition, or "
@@ -239,8 +239,8 @@ def _check_content(
     leaving = "the files of the same partitions"
     if not request.given:
         mine = {**EVERYTHING, "where": request.where}
-        leaving = _files(storage, sum(entry.selection == mine for entry in found.files))
-    stay = {str(entry.selection["where"]) for entry in found.files if entry.partition}
+        leaving = _files(storage, sum(entry.selection == mine for entry in current.files))
+    stay = {str(entry.selection["where"]) for entry in current.files if entry.partition}
     stay.discard(str(request.where))
     if stay and not request.given:
         return leaving, [

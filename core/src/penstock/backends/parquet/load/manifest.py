@@ -86,18 +86,18 @@ def change(documents: RecordDocuments, changed: Callable[[Manifest], Manifest]) 
         after = replace(changed(before), serial=before.serial + 1)
         content = encode(to_json(after))
         if version:
-            written = documents.replace(NAME, content, version)
+            is_written = documents.replace(NAME, content, version)
         else:
-            written = documents.create(NAME, content)
-        if written:
+            is_written = documents.create(NAME, content)
+        if is_written:
             return
 
 
 def _read(documents: RecordDocuments) -> tuple[Manifest, str]:
-    found = documents.get(NAME)
-    if found is None:
+    document = documents.get(NAME)
+    if document is None:
         return Manifest(), ""
-    return decode(Manifest, found[0], NAME), found[1]
+    return decode(Manifest, document[0], NAME), document[1]
 
 
 def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) -> Manifest:
@@ -114,8 +114,8 @@ def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) 
 def removed(documents: RecordDocuments, paths: Collection[str]) -> None:
     """Forget files that were leaving and are now removed."""
 
-    def forgotten(found: Manifest) -> Manifest:
-        return replace(found, leaving=tuple(p for p in found.leaving if p not in paths))
+    def forgotten(current: Manifest) -> Manifest:
+        return replace(current, leaving=tuple(p for p in current.leaving if p not in paths))
 
     if paths:
         change(documents, forgotten)

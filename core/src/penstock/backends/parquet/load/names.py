@@ -55,12 +55,12 @@ def is_empty(path: str) -> bool:
 
 def run_of(path: str) -> str:
     """Return the run that wrote a data file; empty if none did."""
-    found = _DATA.fullmatch(path.rpartition("/")[2])
-    if found is None:
+    match = _DATA.fullmatch(path.rpartition("/")[2])
+    if match is None:
         return ""
-    parts = found["owner"].split("-")
+    parts = match["owner"].split("-")
     candidates = ("-".join(parts[:count]) for count in range(1, len(parts)))
-    return next((run_id for run_id in candidates if found["nonce"].startswith(_mark(run_id))), "")
+    return next((run_id for run_id in candidates if match["nonce"].startswith(_mark(run_id))), "")
 
 
 def partition_of(path: str, run_id: str) -> str:

@@ -55,14 +55,14 @@ def _session(location: FilesLocation) -> boto3.Session:
 
 
 def _credentials(session: boto3.Session, location: FilesLocation, side: str) -> Credentials:
-    found = session.get_credentials()
-    if found is None:
+    credentials = session.get_credentials()
+    if credentials is None:
         raise PermanentError(
             f"{side}: {location}: expected S3 credentials: access_key_id and secret_access_key in "
             "the URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or those of the "
             "machine; found none"
         )
-    return found
+    return credentials
 
 
 def s3_client(location: FilesLocation, side: str) -> S3Client:
@@ -143,12 +143,12 @@ def file_system(location: FilesLocation, side: str) -> fs.FileSystem:
     if location.scheme == FILE:
         return fs.LocalFileSystem()
     with translated(side, str(location)):
-        found = _credentials(_session(location), location, side).get_frozen_credentials()
+        credentials = _credentials(_session(location), location, side).get_frozen_credentials()
         parts = urlsplit(location.endpoint)
         return fs.S3FileSystem(
-            access_key=found.access_key,
-            secret_key=found.secret_key,
-            session_token=found.token,
+            access_key=credentials.access_key,
+            secret_key=credentials.secret_key,
+            session_token=credentials.token,
             region=_region(location),
             scheme=parts.scheme or None,
             endpoint_override=parts.netloc or None,

@@ -88,11 +88,11 @@ class LocalUploads:
         return LocalSink(os.path.join(self._hidden, name), name)
 
     def publish(self, piece: Piece) -> bool:
-        written = os.path.join(self._hidden, piece.pending["file"])
+        upload = os.path.join(self._hidden, piece.pending["file"])
         final = os.path.join(self._root, piece.name)
         with translated("target", final):
             try:
-                _in_folder(final, lambda: os.rename(written, final), written)
+                _in_folder(final, lambda: os.rename(upload, final), upload)
             except FileNotFoundError:
                 return os.path.exists(final)
             # the process that replaces it may have removed it by now
@@ -107,9 +107,9 @@ class LocalUploads:
             self.remove([piece.name])
 
     def _end(self, upload: Upload) -> None:
-        written = os.path.join(self._hidden, upload["file"])
-        with translated("target", written), suppress(FileNotFoundError):
-            os.unlink(written)
+        path = os.path.join(self._hidden, upload["file"])
+        with translated("target", path), suppress(FileNotFoundError):
+            os.unlink(path)
 
     def remove(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -183,12 +183,12 @@ def _in_folder(path: str, call: Callable[[], object], needed: str = "") -> None:
     Raises:
         FileNotFoundError: the needed file does not exist.
     """
-    for left in reversed(range(FOLDER_ATTEMPTS)):
+    for retries in reversed(range(FOLDER_ATTEMPTS)):
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             call()
             return
         except FileNotFoundError:
             # The folder, or one above it, was empty, and was removed by another process.
-            if not left or (needed and not os.path.exists(needed)):
+            if not retries or (needed and not os.path.exists(needed)):
                 raise

@@ -107,6 +107,6 @@ class Gathering:
         """Do nothing before the end of the file."""
 
     def _take(self) -> bytes:
-        taken = b"".join(self._gathered)
+        content = b"".join(self._gathered)
         self._gathered, self._waiting = [], 0
-        return taken
+        return content

@@ -42,8 +42,8 @@ def _begun(number: int) -> str:
         text = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
-    state, *rest = text.rpartition(")")[2].split()
-    return "" if state == "Z" else rest[18]
+    state, *fields = text.rpartition(")")[2].split()
+    return "" if state == "Z" else fields[18]
 
 
 def this_process() -> str:
@@ -56,8 +56,8 @@ def this_process() -> str:
 
 def has_ended(process: str | None) -> bool:
     """Whether a process is known to have ended."""
-    machine, _, rest = (process or "").partition("|")
-    number, _, begun = rest.partition("|")
+    machine, _, identity = (process or "").partition("|")
+    number, _, begun = identity.partition("|")
     if not machine or machine != _machine():
         return False
     try:

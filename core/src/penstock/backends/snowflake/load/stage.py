@@ -155,8 +155,8 @@ class UploadStage(ServerStage[SnowflakeRecords]):
         """
         count = 0
         if self._files:
-            found = self._records.connection.rows(f"COPY INTO {table} FROM {self.folder} {_FORMAT}")
-            count = sum(int(row[_LOADED]) for row in found if len(row) > _LOADED)
+            files = self._records.connection.rows(f"COPY INTO {table} FROM {self.folder} {_FORMAT}")
+            count = sum(int(row[_LOADED]) for row in files if len(row) > _LOADED)
         if count != self.rows:
             raise PermanentError(
                 f"target: {self._attempt.spec.target_table}: expected to load {self.rows:,} rows, "

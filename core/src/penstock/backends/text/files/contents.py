@@ -115,11 +115,11 @@ def _check_same(
         return
     lacks = [name for name in columns if name not in names]
     has = [name for name in names if name not in columns]
-    said = [f"lacks {', '.join(map(repr, lacks))}"] * bool(lacks)
-    said += [f"adds {', '.join(map(repr, has))}"] * bool(has)
+    differences = [f"lacks {', '.join(map(repr, lacks))}"] * bool(lacks)
+    differences += [f"adds {', '.join(map(repr, has))}"] * bool(has)
     raise PlanningError(
-        f"{side}: the files have different columns: {file.path} {' and '.join(said)}, compared "
-        f"with {first.path}"
+        f"{side}: the files have different columns: {file.path} {' and '.join(differences)}, "
+        f"compared with {first.path}"
     )
 
 
@@ -131,10 +131,10 @@ def _look_at_csv(
     columns: Mapping[str, ColumnType],
 ) -> int:
     count = 0
-    wanted = list(columns)
-    for batch in csv_rows.batches(lambda: opened(filesystem, path), options, names, wanted):
+    order = list(columns)
+    for batch in csv_rows.batches(lambda: opened(filesystem, path), options, names, order):
         count += batch.num_rows
-        for name, texts in zip(wanted, batch.columns, strict=True):
+        for name, texts in zip(order, batch.columns, strict=True):
             columns[name].look(texts)
     return count
 

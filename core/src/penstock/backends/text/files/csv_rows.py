@@ -33,9 +33,9 @@ def names_of(opened: Opened, options: TextOptions) -> tuple[str, ...]:
     if not piece:
         return ()
     reader = _reader(opened(), options, BLOCK_BYTES, None)
-    found = reader.schema.names
+    header = reader.schema.names
     reader.close()
-    names = [name if options.header and name else f"c{n}" for n, name in enumerate(found, 1)]
+    names = [name if options.header and name else f"c{n}" for n, name in enumerate(header, 1)]
     for name in names:
         if names.count(name) > 1:
             raise Broken(
@@ -137,23 +137,23 @@ def _reader(
 
 
 def _explained(error: pa.ArrowInvalid, names: Sequence[str], stream: TextStream) -> pa.ArrowInvalid:
-    said = str(error)
+    words = str(error)
     if isinstance(error, Broken):
         return error
-    if "straddling" in said:
-        return pa.ArrowInvalid(said)
-    if found := _RAGGED.search(said):
-        row, expected, got = map(int, found.groups())
+    if "straddling" in words:
+        return pa.ArrowInvalid(words)
+    if match := _RAGGED.search(words):
+        row, expected, got = map(int, match.groups())
         hint = "" if stream.quotes % 2 == 0 else ' (a quote, ", may not be closed)'
         return Broken(
             f"row {row:,}: expected {expected:,} values, as in the first row, found "
             f"{got:,}{hint}; values that contain delimiters must be quoted"
         )
-    if found := _NOT_UTF8.search(said):
-        place, row = int(found[1]), int(found[2])
+    if match := _NOT_UTF8.search(words):
+        place, row = int(match[1]), int(match[2])
         name = repr(names[place]) if place < len(names) else f"{place + 1:,}"
         return Broken(
             f"row {row:,}, column {name}: expected UTF-8, found other bytes; convert the file "
             "first, as with iconv -f latin1 -t utf-8"
         )
-    return Broken(f"cannot be read as CSV: {values.server_message(said)}")
+    return Broken(f"cannot be read as CSV: {values.server_message(words)}")

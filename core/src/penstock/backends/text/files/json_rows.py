@@ -36,10 +36,10 @@ _parse = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_
 
 def lines(stream: TextStream) -> Iterator[bytes]:
     """Yield the lines without their line breaks."""
-    left = b""
+    partial = b""
     while piece := stream.read():
-        *whole, left = (left + piece).split(b"\n") if left else piece.split(b"\n")
-        yield from whole
+        *complete, partial = (partial + piece).split(b"\n") if partial else piece.split(b"\n")
+        yield from complete
 
 
 def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
@@ -48,7 +48,7 @@ def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
     Raises:
         Broken: a line is not an object; says which.
     """
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     with opened() as stream:
         for number, line in enumerate(lines(stream), 1):
             if not line or line.isspace():
@@ -66,12 +66,12 @@ def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
                     f"line {number:,}: expected a JSON object, {{...}}; found another value (if "
                     "the file is one array, convert it with jq -c '.[]')"
                 )
-            found.append(row)
-            if len(found) == BATCH_ROWS:
-                yield found
-                found = []
-    if found:
-        yield found
+            rows.append(row)
+            if len(rows) == BATCH_ROWS:
+                yield rows
+                rows = []
+    if rows:
+        yield rows
 
 
 def kind(value: Any) -> str:
@@ -125,11 +125,11 @@ def batch(
     """
     arrays = []
     for name in columns:
-        found = (row.get(name) for row in rows)
+        cells = (row.get(name) for row in rows)
         if name in nested:
-            texts = [None if value is None else written(value) for value in found]
+            texts = [None if value is None else written(value) for value in cells]
         else:
-            texts = [text(value) for value in found]
+            texts = [text(value) for value in cells]
         arrays.append(pa.array(texts, pa.string()))
     if not columns:
         return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["row"]).select([])

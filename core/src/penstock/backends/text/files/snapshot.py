@@ -42,14 +42,14 @@ def listed(location: TextLocation, token: str | None = None) -> tuple[ListedFile
         SnapshotLost: the files have changed.
         PlanningError: no file has the format's suffix.
     """
-    found = list_files(location.files)
-    named = tuple(file for file in found if is_text_file(file.path, location.options.format))
+    all_files = list_files(location.files)
+    named = tuple(file for file in all_files if is_text_file(file.path, location.options.format))
     # If the URL names a single file or the format, the suffix does not matter.
-    files = named or (found if len(found) == 1 else ())
+    files = named or (all_files if len(all_files) == 1 else ())
     if not files:
         raise PlanningError(
             f"source: {location}: expected files that end in .{location.options.extension}, found "
-            f"{len(found):,} others, such as {found[0].path}"
+            f"{len(all_files):,} others, such as {all_files[0].path}"
         )
     if token is not None and fingerprint(files) != token.partition(_AND)[0]:
         raise SnapshotLost(

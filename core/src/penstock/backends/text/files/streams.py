@@ -69,16 +69,16 @@ class TextStream(io.RawIOBase):
         Parsers expect whole lines in the first piece.
         """
         pieces: list[bytes] = []
-        left = size - 1  # a line break may follow
-        while left > 0:
-            piece: bytes = self._stream.read(left)
+        remaining = size - 1  # a line break may follow
+        while remaining > 0:
+            piece: bytes = self._stream.read(remaining)
             if not piece:
                 self._ended = True
                 if self._last not in (b"", b"\n"):
                     pieces.append(b"\n")
                 break
             self._last = piece[-1:]
-            left -= len(piece)
+            remaining -= len(piece)
             pieces.append(piece)
         return b"".join(pieces)
 

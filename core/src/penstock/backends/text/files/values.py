@@ -29,11 +29,11 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
             raise pa.ArrowInvalid("not hexadecimal digits")
         return from_hex(pc.utf8_slice_codeunits(texts, 2)).cast(kind)
     if is_.is_floating(kind):
-        found = texts.cast(kind)
-        beyond = pc.and_(pc.is_inf(found), pc.match_substring_regex(texts, "[0-9]"))
+        numbers = texts.cast(kind)
+        beyond = pc.and_(pc.is_inf(numbers), pc.match_substring_regex(texts, "[0-9]"))
         if pc.any(beyond).as_py():
             raise pa.ArrowInvalid(f"outside the range of {kind}")
-        return found
+        return numbers
     if is_.is_time(kind):  # Arrow cannot cast text to this type
         moments = pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp("us"))
         return moments.cast(pa.time64("us")).cast(kind)

@@ -44,5 +44,5 @@ def _written(table: pa.Table, options: TextOptions, *, header: bool) -> bytes:
             include_header=header, delimiter=options.delimiter, quoting_style="needed"
         ),
     )
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    content: bytes = sink.getvalue().to_pybytes()
+    return content

@@ -21,11 +21,11 @@ WHOLE = "file"
 def with_whole_file(load: LoadPlan, storage: TextStorage) -> LoadPlan:
     """Return the plan of a load whose parts become one file."""
     put = f"assemble the parts into {storage.whole}"
-    *others, clean = load.steps
+    *loading, clean = load.steps
     return replace(
         load,
         steps=(
-            *others,
+            *loading,
             Step(WHOLE, put, WHOLE, after=True, rank=1),
             replace(clean, name="remove the parts", rank=2),
         ),
@@ -73,9 +73,9 @@ class TextSteps(Steps):
     def _let_go(self) -> None:
         """Remove the parts from the dataset, because the single file has their rows."""
 
-        def without(found: Manifest) -> Manifest:
-            mine = [entry.path for entry in found.files if entry.run == self._run_id]
-            kept = tuple(entry for entry in found.files if entry.run != self._run_id)
-            return replace(found, files=kept, leaving=tuple(sorted({*found.leaving, *mine})))
+        def without(current: Manifest) -> Manifest:
+            mine = [entry.path for entry in current.files if entry.run == self._run_id]
+            kept = tuple(entry for entry in current.files if entry.run != self._run_id)
+            return replace(current, files=kept, leaving=tuple(sorted({*current.leaving, *mine})))
 
         manifest.change(self._storage.documents, without)

@@ -39,7 +39,7 @@ def open_text_storage(url: str, control_schema: str) -> TextStorage:
         hidden = f"{parent.rstrip('/')}/.{name}.penstock"
         folder = replace(location.files, patterns=(quote(hidden),))
     format_ = TextFormat(location.options, whole=bool(whole))
-    found = storage_at(folder, control_schema, format_)
+    parts = storage_at(folder, control_schema, format_)
     return TextStorage(
-        found.location, found.documents, found.uploads, found.hidden, found.format, whole
+        parts.location, parts.documents, parts.uploads, parts.hidden, parts.format, whole
     )

@@ -77,9 +77,9 @@ class WholeFile:
         """Make a draft the file, or find that another with the same rows was chosen."""
         documents = self._storage.documents
         if not documents.create(self._document, json.dumps({"draft": draft}).encode()):
-            found = documents.get(self._document)
-            assert found is not None
-            mine, draft = draft, json.loads(found[0])["draft"]
+            choice = documents.get(self._document)
+            assert choice is not None
+            mine, draft = draft, json.loads(choice[0])["draft"]
             self._remove(mine)
         for other in self._drafts():
             if other != draft:
@@ -88,10 +88,10 @@ class WholeFile:
 
     def publish_again(self) -> bool:
         """Complete what a killed process began; return False if no draft was chosen."""
-        found = self._storage.documents.get(self._document)
-        if found is None:
+        choice = self._storage.documents.get(self._document)
+        if choice is None:
             return False
-        self._rename(json.loads(found[0])["draft"])
+        self._rename(json.loads(choice[0])["draft"])
         return True
 
     def _rename(self, draft: str) -> None:
