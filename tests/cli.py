@@ -29,7 +29,7 @@ WITH_DRIVERS = ("clickhouse", "duckdb", "file:", "mssql", "mysql", "parquet", "s
 class Cli:
     """A running command, much as `subprocess.Popen` has it.
 
-    Parameters:
+    Args:
         arguments: those of what it runs.
         stdout: the file that gets it; by default a pipe, see the attribute.
         env: the whole environment; ours by default.
@@ -143,7 +143,8 @@ def run_cli(
 def run_script(text: str, *arguments: str, timeout: float = 120) -> int:
     """Run a Python program, as ``python -c`` does, to its end.
 
-    Returns: the exit code, negative for a signal.
+    Returns:
+        The exit code, negative for a signal.
 
     Raises:
         TimeoutExpired: it was killed after so many seconds.

@@ -155,7 +155,7 @@ def _administer(server: Server, statement: str) -> None:
 def fresh_database(server: Server, template: str = "template1") -> Iterator[str]:
     """The URL of a new database, which is dropped afterwards, whoever is still connected.
 
-    Parameters:
+    Args:
         template: the database that it is a copy of; nobody may be connected to it.
     """
     name = f"test_{uuid.uuid4().hex[:12]}"

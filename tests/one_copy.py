@@ -12,7 +12,7 @@ from penstock.events import Event, Failed, Finished
 
 class OneCopy:
     """
-    Parameters:
+    Args:
         given: its options.
     """
 

@@ -37,7 +37,7 @@ def clean_environment(folder: Path, wheels: Path, *beside: str) -> Path:
 
     In the versions that are locked: a new release of a dependency fails no test.
 
-    Parameters:
+    Args:
         beside: other distributions that are needed.
     """
     locked = folder / "locked.txt"

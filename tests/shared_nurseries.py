@@ -31,7 +31,7 @@ KEPT = 8
 class _Fork(Cli):
     """A nursery, with what `Nursery` needs of a `Popen`.
 
-    Parameters:
+    Args:
         environment, backends: see `Nursery`.
         requests: its end of the socket.
     """

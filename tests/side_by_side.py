@@ -18,7 +18,7 @@ Case = Callable[[Any], None]
 class SideBySide:
     """Cases that have begun, or will as soon as others are done.
 
-    Parameters:
+    Args:
         run: runs a case to its end.
         at_once: how many run at the same time.
     """
@@ -60,7 +60,7 @@ def begun(
 ) -> Iterator[SideBySide]:
     """Begin the cases of a file that are to be tested, in their order.
 
-    Parameters:
+    Args:
         request: of a fixture with the scope of a module.
         run, at_once: those of `SideBySide`.
     """

@@ -9,7 +9,7 @@ from typing import Any
 def skip_table(reports: list[Any]) -> list[str]:
     """Lines of a table, the most frequent reason first.
 
-    Parameters:
+    Args:
         reports: pytest's, of tests and modules that were skipped.
     """
     # pytest gives a skip as a path, a line and a text.

@@ -185,7 +185,8 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
 def clear_copy(run: Run, index: int) -> str:
     """Clear one successful mapped task and those after it, and wait for their success.
 
-    Returns: its log.
+    Returns:
+        Its log.
     """
     number = run.task("lines.copy", index).try_number + 1
     run.clear(("lines.copy", index), downstream=True)

@@ -212,7 +212,7 @@ def _database(server: PostgresServer, name: str, template: str) -> Iterator[str]
 class Gate:
     """Holds a partition in the middle of its stream: in the target, where a trigger waits.
 
-    Parameters:
+    Args:
         row: order key and line number of the row at which it is held.
         index: the index of the mapped task that copies it.
     """
@@ -246,7 +246,7 @@ class Gate:
 class Lines:
     """A source with lineitem, a target with an empty one, and the DAG runs between them.
 
-    Parameters:
+    Args:
         airflow: a stack with `DAGS`.
     """
 
@@ -283,7 +283,7 @@ class Lines:
     def gate(self, partition: int, *, of: int = PARTITIONS, pack: int = 1) -> Gate:
         """Hold a partition in the middle of its stream until the end of the test.
 
-        Parameters:
+        Args:
             of: the number of partitions.
             pack: how many a mapped task copies.
         """
@@ -317,7 +317,7 @@ class Lines:
     def backends(self, name: str = "") -> list[str]:
         """Return Penstock's sessions on either server.
 
-        Parameters:
+        Args:
             name: a part of their names.
         """
         names: list[str] = []

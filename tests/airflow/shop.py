@@ -57,7 +57,7 @@ SERIALIZATION_FAILURE = "40001"
 class Shop:
     """Two databases, and the DAGs that copy between them.
 
-    Parameters:
+    Args:
         dags: an empty folder for DAG files.
     """
 
@@ -140,7 +140,7 @@ def open_shop(
 ) -> Iterator[Shop]:
     """Open a shop.
 
-    Parameters:
+    Args:
         servers: source and target; each gets a database of its own.
         folder: an empty one, for Airflow.
         python, settings: those of `DagRunner`.

@@ -1,4 +1,4 @@
-"""Two databases and a copy between them, as the tests of this folder need them."""
+"""Two databases and a copy between them, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Side:
         return found
 
     def contents(self, table: str, where: str, columns: str) -> list[tuple[Any, ...]]:
-        """Rows as text, in one order on every server."""
+        """Return the rows as text, in the same order on every server."""
         return sorted(self.rows(f"SELECT row({columns})::text FROM {table} AS t WHERE {where}"))
 
 
@@ -76,7 +76,7 @@ class Pair:
         return plan(self.spec(table, **options))
 
     def events(self, table: str | None = "public.t", **options: Any) -> list[Event]:
-        """Copy to the end. An error comes with a note of what the events said."""
+        """Copy to the end, and return the events. An error gets a note with them."""
         seen: list[Event] = []
         try:
             for event in copy(self.spec(table, **options)):
@@ -89,7 +89,7 @@ class Pair:
         return seen
 
     def copy(self, table: str | None = "public.t", **options: Any) -> Finished:
-        """Copy to the end. Returns the report."""
+        """Copy to the end, and return the report."""
         report = self.events(table, **options)[-1]
         assert isinstance(report, Finished)
         assert report.status == "done"
@@ -98,7 +98,7 @@ class Pair:
     def cli(
         self, *arguments: str, environ: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run the real command line."""
+        """Run the actual command line."""
         return run_cli(*arguments, env={**os.environ, **(environ or {})})
 
     @property
@@ -108,7 +108,7 @@ class Pair:
     def assert_same(
         self, table: str = "public.t", where: str = "true", columns: str = "t.*"
     ) -> None:
-        """Both sides hold the same rows, each as often."""
+        """Check that both sides hold the same rows, each as often."""
         mine = self.source.contents(table, where, columns)
         theirs = self.target.contents(table, where, columns)
         assert mine == theirs
@@ -119,7 +119,7 @@ class Pair:
 
 @pytest.fixture
 def make_pair() -> Callable[[str, str, Connection, Connection], Pair]:
-    """For tests that bring servers of their own."""
+    """Return a function that creates a pair on a test's own servers."""
 
     def make(source_url: str, target_url: str, source: Connection, target: Connection) -> Pair:
         return Pair(Side(source_url, source), Side(target_url, target))
@@ -134,7 +134,7 @@ def pair(source_url: str, target_url: str, source: Connection, target: Connectio
 
 @pytest.fixture(scope="session")
 def older_server() -> Iterator[Server]:
-    """A server of an older version, where the machine has one."""
+    """Return a server of an older version, if the machine has one."""
     older = {version: programs for version, programs in installed().items() if version < NEWEST}
     if not older:
         pytest.skip("no older PostgreSQL in /usr/lib/postgresql; postgresql-15 of Debian would do")
@@ -146,7 +146,7 @@ def older_server() -> Iterator[Server]:
     params=["same versions", "from an older server", "to an older server", "older servers"]
 )
 def any_versions(request: pytest.FixtureRequest) -> Iterator[Pair]:
-    """Databases on servers of every two versions, both ways."""
+    """Return databases on servers of every two versions, in both directions."""
     servers: list[Server] = [
         request.getfixturevalue("older_server" if request.param in which else own)
         for which, own in (
@@ -172,7 +172,7 @@ def s3_gateway() -> Iterator[S3Gateway]:
 
 @pytest.fixture(params=["local", "moto", "versitygw"])
 def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Dataset:
-    """An empty place for a dataset, in a local folder and on each S3 server."""
+    """Return an empty location for a dataset, in a local folder and on each S3 server."""
     if request.param == "local":
         root = tmp_path / "lake" / "t"
         return Dataset(f"file://{root}", root=root)

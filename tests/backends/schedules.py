@@ -44,7 +44,7 @@ class Killed(BaseException):
 
 class Actor(threading.Thread):
     """
-    Parameters:
+    Args:
         dies_before: the number of the call before which it is killed; 0: it is not.
     """
 
@@ -101,7 +101,7 @@ class Actor(threading.Thread):
 
 class Schedule:
     """
-    Parameters:
+    Args:
         root: what is left out of the paths in the trace.
     """
 
@@ -237,7 +237,8 @@ class Load(Protocol):
 
     def execute(self) -> str:
         """
-        Returns: the run's status.
+        Returns:
+            The run's status.
         """
         ...
 
@@ -279,7 +280,7 @@ T = TypeVar("T", bound=Trial[Any])
 
 def seeds(few: str) -> range:
     """
-    Parameters:
+    Args:
         few: those that are tried where nobody asks for others.
     """
     return range(*(int(bound) for bound in os.environ.get("PENSTOCK_SCHEDULES", few).split(":")))
@@ -293,11 +294,12 @@ def tried(
 ) -> list[str]:
     """Try one seed of a scenario.
 
-    Parameters:
+    Args:
         root: a folder for it alone, which is removed at the end.
         trial: sets it up.
 
-    Returns: the trace.
+    Returns:
+        The trace.
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
         schedule = Schedule(seed, str(root))

@@ -35,7 +35,7 @@ SHOP = (
 class Reader:
     """A reader who does what a page says.
 
-    Parameters:
+    Args:
         shop, warehouse: URLs, in place of those that the page exports.
         variables: more of the environment.
     """

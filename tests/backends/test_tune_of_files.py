@@ -195,6 +195,6 @@ def test_what_is_refused(source: Pair, tmp_path: Path) -> None:
     with pytest.raises(PlanningError, match=r"main\.child has foreign keys"):
         next(tune(spec))
     bucket = source.spec(target="s3://bucket/lake?access_key_id=a&secret_access_key=b", **SMALL)
-    with pytest.raises(PlanningError, match="expected a folder on a disk") as refused:
+    with pytest.raises(PlanningError, match="expected a local folder") as refused:
         next(tune(bucket))
     assert "secret_access_key" not in str(refused.value)

@@ -121,7 +121,7 @@ class Pair:
     def compares_texts(self) -> None:
         """Skip a test that compares texts if one of the two cannot."""
         if not self.hashes_texts:
-            pytest.skip("checksums of texts take SQL Server 2019, or another system")
+            pytest.skip("checksums of text columns need SQL Server 2019, or another system")
 
     @contextmanager
     def refused(self, *parts: str) -> Iterator[None]:

@@ -86,7 +86,7 @@ class Database(ABC):
     def left_out(cls, test: str) -> str:
         """Return the reason why a test is not worth its time here; empty if it is.
 
-        Parameters:
+        Args:
             test: the test's name, with its parameters.
         """
         return ""
@@ -100,7 +100,7 @@ class Database(ABC):
     def make(self, rows: Rows, key: str = "") -> None:
         """Create the table without rows.
 
-        Parameters:
+        Args:
             key: the column of its primary key; by default none.
         """
 

@@ -30,7 +30,7 @@ def quoted(texts: Sequence[str], type_: str = "") -> tuple[str, ...]:
 class Keys:
     """The keys of a backend.
 
-    Parameters:
+    Args:
         columns: types and value expressions by column name.
         before: statements that create what the columns need, at both ends.
         expressions: computed keys.

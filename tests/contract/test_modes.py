@@ -43,7 +43,7 @@ def refusal(mode: Mode, strategy: str, pair: Pair) -> str:
     if mode not in target.modes:
         return f"{target.system} as a target does not support --mode {mode}; it supports "
     if mode.deletes_by_partition and strategy == "values" and not pair.mine.finds_texts:
-        return "--key grp: the target cannot tell a partition's rows"
+        return "so the target would select other rows than the source"
     if strategy in pair.mine.lacks:
         return f"--strategy {strategy}"
     if mode.attaches:  # the target is not partitioned

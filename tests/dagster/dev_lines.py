@@ -113,7 +113,7 @@ def servers() -> Iterator[Servers]:
 class Lines:
     """One asset's copies of lineitem into a schema of the target.
 
-    Parameters:
+    Args:
         stack: a Dagster with `dev_definitions.py`.
     """
 

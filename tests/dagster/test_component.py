@@ -49,7 +49,7 @@ def loaded(
 ) -> Iterator[tuple[CopyTablesComponent, dg.Definitions]]:
     """Yield the component of a `defs.yaml`, and its definitions.
 
-    Parameters:
+    Args:
         beside: a module with the user's own component, `Mine`.
     """
     kind = ".mine.Mine" if beside else "dagster_penstock.CopyTablesComponent"

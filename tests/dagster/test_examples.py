@@ -85,7 +85,7 @@ def run(
 ) -> dg.ExecuteInProcessResult:
     """Materialize all assets.
 
-    Parameters:
+    Args:
         keys: the first and the last partition.
     """
     return defs.resolve_implicit_global_asset_job_def().execute_in_process(

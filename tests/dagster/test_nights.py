@@ -51,7 +51,7 @@ def test_an_asset_with_partitions_is_no_night(warehouse: Warehouse) -> None:
 def overtake(warehouse: Warehouse, run: Run, url: dict[str, Any], *, snapshot: bool) -> None:
     """End another night after the run's own has been planned.
 
-    Parameters:
+    Args:
         snapshot: whether the run has taken its snapshot by then.
     """
     spec = CopySpec(**url, table="public.t", target_table="dw.t", degree=2, partitions=2, **NIGHT)

@@ -124,7 +124,7 @@ class Warehouse:
     ) -> Run:
         """Materialize assets.
 
-        Parameters:
+        Args:
             key: the key of one partition.
             keys: the first and the last key of a range.
             after: the run that this one continues: a re-execution from failure.

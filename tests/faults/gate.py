@@ -15,7 +15,7 @@ from .cli import PATIENCE
 class Gate:
     """Stops the connection that sends a needle, before the needle passes.
 
-    Parameters:
+    Args:
         first: called when the needle arrives, before anything is held.
         skip: how many needles pass before that.
     """
@@ -48,7 +48,8 @@ class Gate:
     def wait(self, seconds: float) -> bool:
         """Wait briefly for a connection at the gate.
 
-        Returns: whether there is one.
+        Returns:
+            Whether there is one.
         """
         return self._reached.wait(seconds)
 

@@ -118,7 +118,7 @@ def insert_items(first: int, last: int) -> str:
 class Pair:
     """Two databases, the proxies in front of them, and the runs between them.
 
-    Parameters:
+    Args:
         source, target: URLs of the two databases.
     """
 
@@ -308,7 +308,7 @@ class Pair:
     def check_done(self, *, recount: bool = True) -> None:
         """Check status, a recount and all values of a run that is done, and that nothing is left.
 
-        Parameters:
+        Args:
             recount: compare with the source as it is now.
         """
         self.check_nothing_left()

@@ -26,7 +26,7 @@ STRUCK = 3
 class AtCommit:
     """A copy with a fault in the third partition, after the end of its COPY.
 
-    Parameters:
+    Args:
         needle: the bytes to wait for then.
     """
 

@@ -74,7 +74,7 @@ def check_end(
 ) -> None:
     """Check the output and exit code of a process that got a signal.
 
-    Parameters:
+    Args:
         printed: the beginning of its output if it was already done when the signal arrived.
     """
     out, errors = process.communicate(timeout=PATIENCE)

@@ -23,7 +23,8 @@ ENDED = "ended its older session"
 def stop_at(pair: Pair, needle: bytes, direction: Direction, *words: str) -> Callable[[], None]:
     """Stop a run when its target receives or sends something.
 
-    Returns: a function that wakes it up.
+    Returns:
+        A function that wakes it up.
     """
     gate = pair.gate_at(needle, direction)
     run = pair.copy(*words)

@@ -26,7 +26,7 @@ NOTHING: State = frozenset()
 class Moments:
     """The contents of the source as of each snapshot.
 
-    Parameters:
+    Args:
         proxies: the proxies through which nights read.
     """
 
@@ -71,7 +71,7 @@ class Moments:
 class Ledger:
     """The states that the target must have had, one after the other.
 
-    Parameters:
+    Args:
         deletes: the option's value.
     """
 

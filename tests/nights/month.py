@@ -44,7 +44,7 @@ EVEN = "n % 2 = 0"
 class Month:
     """A source, a target, and the nights between them.
 
-    Parameters:
+    Args:
         poolers: those before the source and before the target.
         unique: whether the target has a second unique column.
         stack: closes what the month has opened.
@@ -178,7 +178,8 @@ class Month:
     def check(self, *, now: bool = True) -> int:
         """Check the states so far.
 
-        Returns: how many nights ended well.
+        Returns:
+            How many nights ended well.
         """
         if not self.target.shared:
             self.reader.look()

@@ -24,7 +24,7 @@ BIG = "(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, 150))
 class Source:
     """A table of items with writers.
 
-    Parameters:
+    Args:
         parted: whether the table is partitioned; if so, it has no second unique column.
         moves_keys: whether keys change while their second unique column stays.
         swaps: whether rows exchange the values of that column.

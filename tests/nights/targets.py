@@ -27,7 +27,7 @@ VALUES = "id, email, n, md5(big)"
 class Target(ABC):
     """A target of nights.
 
-    Parameters:
+    Args:
         url: the URL of its database.
         deletes: the option's value.
     """
@@ -51,7 +51,7 @@ class Target(ABC):
     def make(self, *, unique: bool, swaps: bool) -> None:
         """Create the table.
 
-        Parameters:
+        Args:
             unique: whether a second column is unique.
             swaps: whether that is checked at the end of a transaction.
         """

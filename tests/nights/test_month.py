@@ -53,7 +53,7 @@ def poolers(servers: tuple[PostgresServer, PostgresServer]) -> Iterator[list[PgB
 def seeds(count: int) -> pytest.MarkDecorator:
     """Return the seeds to run.
 
-    Parameters:
+    Args:
         count: the number of seeds that the suite runs.
     """
     return pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + (SEEDS or count)))

@@ -188,7 +188,7 @@ def report_of_four(
 ) -> RunReport:
     """Of a run of four partitions, of which the last one took long.
 
-    Parameters:
+    Args:
         rows: of the last one; the others have ten.
         spent: waiting for the target, share of each one's time.
     """

@@ -84,19 +84,19 @@ def test_aws_itself_has_the_bucket_in_its_name() -> None:
         ("s3://b/x?path_style=maybe", "expected true or false"),
         (
             "s3://b/x?session_token=Zz9,s3://b/y?session_token=Zz9b",
-            "'session_token' is given twice",
+            "'session_token': expected one value for the whole list",
         ),
         ("file://server/x", "expected file:///absolute/path"),
         ("file:///x?region=Zz9", "has no URL parameter 'region'"),
-        ("file:///part-?.parquet", "? is no pattern as * and [0-9] are"),
+        ("file:///part-?.parquet", "? is not a pattern, unlike * and [0-9]"),
         ("file:///data/x.duckdb", "whose URL is duckdb:////data/x.duckdb"),
         (
             "file:///x/orders.xlsx",
-            "no XLSX files; expected Parquet files, such as file:///x/orders.pa",
+            "not support XLSX files; expected Parquet files, such as file:///x/orders.pa",
         ),
-        ("file:///x/*.jsonl.gz", "expected a list of files of one format"),
-        ("s3://b/orders.AVRO", "no AVRO files"),
-        ("file:///x,s3://b/y", "a list of one kind, found file and s3"),
+        ("file:///x/*.jsonl.gz", "expected files of one format"),
+        ("s3://b/orders.AVRO", "does not support AVRO files"),
+        ("file:///x,s3://b/y", "expected one scheme for the whole list, found file and s3"),
     ],
 )
 def test_what_is_malformed_is_refused_without_a_secret(url: str, words: str) -> None:

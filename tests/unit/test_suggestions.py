@@ -38,7 +38,7 @@ MERGE = {"mode": "upsert", "atomic": "table", "deletes": "hard"}
 
 def suggested(known: TableSummary, target: str = "", source: str = "postgresql") -> Suggestion:
     """
-    Parameters:
+    Args:
         source, target: schemes; empty: the target is not known.
     """
     aim = find_backend(f"{target}://x/y", "--target")[0].target_capabilities if target else None

@@ -59,7 +59,8 @@ def picture(
 ) -> bytes:
     """Return a PNG of a page, taken when it has stopped changing.
 
-    Parameters:
+    Args:
+        url: the page's URL.
         size: width and height, in pixels.
         words: texts that must appear.
         local_storage: JSON values for the page's local storage, by key.

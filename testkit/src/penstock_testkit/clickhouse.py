@@ -87,7 +87,8 @@ def connect_clickhouse(url: str) -> Any:
 def new_clickhouse_database(server: str, name: str = "") -> Iterator[str]:
     """Yield the URL of a new database, and drop it afterwards.
 
-    Parameters:
+    Args:
+        server: the server's URL.
         name: the name of a database that does not exist; by default a random one.
     """
     name = name or f"t_{uuid.uuid4().hex[:10]}"

@@ -17,7 +17,7 @@ from penstock_testkit.servers import ServerError
 class Component:
     """A process and its descendants, none of which outlives this process.
 
-    Parameters:
+    Args:
         name: the name for messages and the log.
         command: the command to run.
         env: its whole environment.

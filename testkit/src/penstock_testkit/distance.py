@@ -23,7 +23,7 @@ class DistantServer:
 
     It adds a delay and does not limit the rate: data sent at once arrives together.
 
-    Parameters:
+    Args:
         server_url: the server's URL, with host and port.
         round_trip: seconds; half of it in each direction.
     """
@@ -102,7 +102,7 @@ class DistantServer:
     def count_round_trip(self, of_connection: int) -> None:
         """Count a round trip.
 
-        Parameters:
+        Args:
             of_connection: the round trips of the same connection so far, including this one.
         """
         with self._lock:

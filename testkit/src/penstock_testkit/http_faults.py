@@ -41,7 +41,7 @@ class HttpFaults:
 
     The Host header is passed on unchanged, so that signatures stay valid.
 
-    Parameters:
+    Args:
         url: the server's URL.
     """
 
@@ -78,12 +78,15 @@ class HttpFaults:
     ) -> Fault:
         """Answer the next matching requests with an error instead of forwarding them.
 
-        Parameters:
+        Args:
             pattern: a regular expression to search for in ``METHOD /path?query``.
             times: the number of requests to answer.
+            status: the HTTP status of the answer.
+            body: the answer's body.
             kind: the media type of the body.
 
-        Returns: the fault, whose `answered` counts the requests answered so far.
+        Returns:
+            The fault, whose `answered` counts the requests answered so far.
         """
         fault = Fault(re.compile(pattern), times, status, body, kind)
         with self.lock:

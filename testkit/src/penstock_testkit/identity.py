@@ -36,7 +36,7 @@ class Identity:
 def identity(run_as: RunAs = "auto") -> Identity:
     """Choose how to run PostgreSQL.
 
-    Parameters:
+    Args:
         run_as: ``self`` as we are; ``namespace`` as an unprivileged user of a new user namespace,
             outside of which the files still belong to root; ``user`` as that user for real (root
             only); ``auto`` the first of these that works on this machine.

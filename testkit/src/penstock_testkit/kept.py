@@ -17,7 +17,7 @@ def kept(folder: str, name: str, make: Callable[[Path], None]) -> Path:
     It is in $PENSTOCK_CACHE or else ~/.cache/penstock; if neither can be written, in the temporary
     directory.
 
-    Parameters:
+    Args:
         folder: the folder that contains it.
         name: its name, which must include everything that its contents depend on.
         make: writes it to the path in its argument.

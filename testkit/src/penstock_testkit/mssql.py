@@ -88,7 +88,8 @@ def _wait_for(url: str) -> None:
 def connect_mssql(url: str, database: str = "") -> Any:
     """Return a connection of the driver in autocommit mode.
 
-    Parameters:
+    Args:
+        url: the server's URL.
         database: replaces the URL's database.
     """
     import mssql_python  # noqa: PLC0415 - optional
@@ -113,7 +114,7 @@ def connect_mssql(url: str, database: str = "") -> Any:
 def new_mssql_database(url: str) -> Iterator[str]:
     """Yield the URL of a new database, and drop it afterwards.
 
-    Parameters:
+    Args:
         url: the server's URL, with a user who may create databases. The new name begins with that
             of its database, which need not exist.
     """

@@ -115,7 +115,7 @@ class MysqlServer(AnyMysqlServer):
     A context manager: entering starts it, leaving ends it and removes its data. It never outlives
     this process, not even one ended by SIGKILL. All commits survive `kill`.
 
-    Parameters:
+    Args:
         settings: system variables, which override the defaults for tests.
         program: the server to run; by default the installed one, see `mysql_program`.
     """
@@ -182,7 +182,7 @@ class MysqlServer(AnyMysqlServer):
     ) -> str:
         """Return a URL of the server.
 
-        Parameters:
+        Args:
             db: the database; `test` by default.
             user: the user; by default one with all privileges.
             password: the user's password.
@@ -357,7 +357,8 @@ def mysql_missing() -> str:
 def connect_mysql(url: str, **options: Any) -> Any:
     """Return a connection of PyMySQL's, which commits each statement until `begin`.
 
-    Parameters:
+    Args:
+        url: the server's URL.
         options: PyMySQL's options, which override those of the URL.
     """
     import pymysql  # noqa: PLC0415 - only for such servers

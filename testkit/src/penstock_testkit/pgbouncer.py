@@ -27,7 +27,7 @@ def pgbouncer_program() -> str | None:
 class PgBouncer:
     """A pooler on 127.0.0.1 that lets all clients in as the server's superuser.
 
-    Parameters:
+    Args:
         mode: for how long a client keeps a session of the server.
         pool_size: the number of server sessions for each database.
         settings: additional lines of its configuration, which override the defaults for tests.

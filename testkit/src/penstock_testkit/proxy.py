@@ -53,7 +53,7 @@ class TcpProxy:
 
     Its methods may be called from any thread, and from a callback of `on_bytes`.
 
-    Parameters:
+    Args:
         host: the server's host.
         port: the server's port.
     """
@@ -124,7 +124,7 @@ class TcpProxy:
     def cut_after(self, size: int, direction: Direction) -> None:
         """Forward `size` more bytes of all connections in `direction`, then `cut`, once.
 
-        Parameters:
+        Args:
             size: the number of bytes from now on.
             direction: the direction to count.
         """
@@ -145,7 +145,7 @@ class TcpProxy:
         `freeze`, sleep) happens before the server or client sees the end of the needle. If it
         raises an error, that connection is cut, and `close` raises the error again.
 
-        Parameters:
+        Args:
             needle: the bytes to look for in each connection's stream; they may arrive in pieces.
             direction: the direction to search.
             callback: a function without arguments; its result is ignored.

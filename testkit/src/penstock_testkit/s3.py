@@ -74,7 +74,7 @@ class S3Server:
     def url(self, path: str, endpoint: str | None = None) -> str:
         """Return a Penstock URL with all necessary parameters.
 
-        Parameters:
+        Args:
             path: ``bucket/key``.
             endpoint: the endpoint of a proxy in front of the server.
         """

@@ -67,7 +67,7 @@ class Server(Protocol):
 class ExternalServer:
     """An external server.
 
-    Parameters:
+    Args:
         url: the URL of a database to which a superuser, or a user who may create databases, can
             connect.
     """
@@ -108,7 +108,7 @@ class PostgresServer:
     A context manager: entering starts it, leaving stops it and removes its data. It never outlives
     this process, not even one ended by SIGKILL.
 
-    Parameters:
+    Args:
         settings: configuration parameters, which override the defaults for tests.
         fsync: if off, commits are fast, and survive the death of the server but not of the machine;
             the data is kept in memory if there is enough.
@@ -177,7 +177,7 @@ class PostgresServer:
     ) -> str:
         """Return a URL of the server.
 
-        Parameters:
+        Args:
             db: the database; postgres by default.
             user: the user; by default the superuser, with the password if there is one.
             password: the user's password.
@@ -252,7 +252,7 @@ class PostgresServer:
     def stop(self, mode: StopMode = "fast", timeout: float = 60) -> None:
         """Stop the server and keep its data; do nothing if it is stopped.
 
-        Parameters:
+        Args:
             mode: ``fast`` ends sessions and writes a checkpoint; ``immediate`` leaves recovery to
                 the next start; ``smart`` waits for the sessions to end.
             timeout: seconds.

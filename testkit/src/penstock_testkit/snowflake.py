@@ -40,7 +40,7 @@ def is_emulated(url: str) -> bool:
 def any_snowflake(log: Path | None = None) -> Iterator[str]:
     """Yield the URL of the account in PENSTOCK_TEST_SNOWFLAKE, or else of an emulator.
 
-    Parameters:
+    Args:
         log: the file for the begin and end of each COPY INTO of an emulator, in seconds since 1970.
     """
     if url := os.environ.get(EXTERNAL):
@@ -108,7 +108,7 @@ def connect_snowflake(url: str) -> Any:
 def new_snowflake_database(url: str) -> Iterator[str]:
     """Yield the URL of a new database, and drop it afterwards.
 
-    Parameters:
+    Args:
         url: the account's URL, with a user who may create databases.
     """
     name = f"TEST_{uuid.uuid4().hex[:12].upper()}"

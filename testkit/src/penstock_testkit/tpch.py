@@ -112,7 +112,7 @@ def create(
 ) -> None:
     """Create empty TPC-H tables.
 
-    Parameters:
+    Args:
         conninfo: URL or connection string of the database.
         tables: their names.
         schema: the tables' schema, created if missing.
@@ -146,7 +146,7 @@ def load(
 ) -> dict[str, int]:
     """Create TPC-H tables, fill them, and VACUUM (ANALYZE) them.
 
-    Parameters:
+    Args:
         conninfo: URL or connection string of the database.
         tables: their names.
         scale: the scale factor; 1 is 6,001,215 rows of lineitem and 766 MB of CSV. Below 0.01 the

@@ -26,7 +26,8 @@ def until(
     The longer a call takes, the longer the pause before the next: waiting must not load a machine
     that is slow because it is busy.
 
-    Parameters:
+    Args:
+        ask: the function to call.
         timeout: seconds.
         otherwise: returns the error's message.
         soonest: the shortest pause after an answer, in seconds.
@@ -48,7 +49,7 @@ def until(
 def end_when_orphaned(folder: str) -> None:
     """End this process within half a second after its parent is gone.
 
-    Parameters:
+    Args:
         folder: a folder to remove at that time.
     """
     parent = os.getppid()

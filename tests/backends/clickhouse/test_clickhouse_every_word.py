@@ -1,4 +1,4 @@
-"""What a definition has beyond columns is made or listed: into ClickHouse, and elsewhere."""
+"""Parts of a definition beyond columns are created or listed: into ClickHouse and elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ClickHouse would lose, double or change without a word, and what is refused for it."""
+"""Data that ClickHouse would silently lose, double or change, and the errors that prevent it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def connection(client: Any, clickhouse_url: str) -> Iterator[Connection]:
 
 
 def _copied(url: str, **options: Any) -> str:
-    """Copy from table `a` to table `b`. Returns what the errors say."""
+    """Copy table `a` to table `b`, and return the errors."""
     database = url.rpartition("/")[2]
     given = {"source": url, "target": url, "table": f"{database}.a", "snapshot": "none"}
     spec = CopySpec(**{**given, "target_table": f"{database}.b", "degree": 1, **options})
@@ -70,7 +70,7 @@ def test_a_stream_that_ends_early() -> None:
                 file.check()
 
 
-def test_a_text_that_is_none(client: Any, clickhouse_url: str) -> None:
+def test_a_string_that_is_not_utf8(client: Any, clickhouse_url: str) -> None:
     for name in ("a", "b"):
         client.command(f"CREATE TABLE {name} (s String) ENGINE = MergeTree ORDER BY tuple()")
     client.command("INSERT INTO a SELECT if(number = 1, unhex('FF'), 'x') FROM numbers(2)")
@@ -78,8 +78,8 @@ def test_a_text_that_is_none(client: Any, clickhouse_url: str) -> None:
     assert client.query("SELECT count() FROM b").result_rows == [(0,)]
 
 
-def test_a_moment_that_a_type_does_not_have(client: Any, clickhouse_url: str) -> None:
-    """ClickHouse itself would make it 1970."""
+def test_a_time_outside_the_type_s_range(client: Any, clickhouse_url: str) -> None:
+    """ClickHouse itself would store 1970."""
     client.command("CREATE TABLE a (at DateTime64(0, 'UTC')) ENGINE = MergeTree ORDER BY at")
     client.command("CREATE TABLE b (at DateTime) ENGINE = MergeTree ORDER BY at")
     client.command("INSERT INTO a SELECT toDateTime64('1969-12-31 23:59:59', 0, 'UTC')")
@@ -88,15 +88,15 @@ def test_a_moment_that_a_type_does_not_have(client: Any, clickhouse_url: str) ->
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate"])
-def test_a_table_that_takes_no_parts(client: Any, clickhouse_url: str, mode: str) -> None:
+def test_a_table_without_parts(client: Any, clickhouse_url: str, mode: str) -> None:
     client.command("CREATE TABLE a (n Int64) ENGINE = MergeTree ORDER BY n")
     client.command("CREATE TABLE b (n Int64) ENGINE = Memory")
     assert "found Memory" in _copied(clickhouse_url, mode=mode)
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate"])
-def test_a_table_that_folds_rows(client: Any, clickhouse_url: str, mode: str) -> None:
-    """What has arrived is counted as it was sent, and folded by the table alone."""
+def test_a_table_whose_engine_folds_rows(client: Any, clickhouse_url: str, mode: str) -> None:
+    """The rows in the stage are counted as sent; only the table folds them."""
     client.command("CREATE TABLE a (n Int64, v Int64) ENGINE = MergeTree ORDER BY n")
     client.command(
         "CREATE TABLE b (n Int64, v Int64) ENGINE = ReplacingMergeTree(v)"
@@ -112,7 +112,7 @@ def test_a_table_that_folds_rows(client: Any, clickhouse_url: str, mode: str) ->
     assert client.query("SELECT sum(n), sum(v) FROM b").result_rows == [(10, 35)]
 
 
-def test_a_table_that_others_read(client: Any, clickhouse_url: str) -> None:
+def test_a_table_that_materialized_views_read(client: Any, clickhouse_url: str) -> None:
     for name in ("a", "b", "c"):
         client.command(f"CREATE TABLE {name} (n Int64) ENGINE = MergeTree ORDER BY n")
     client.command("CREATE MATERIALIZED VIEW v TO c AS SELECT n FROM b")
@@ -120,7 +120,7 @@ def test_a_table_that_others_read(client: Any, clickhouse_url: str) -> None:
     assert _copied(clickhouse_url, mode="append") == ""
 
 
-def test_a_table_that_is_made(client: Any, clickhouse_url: str) -> None:
+def test_a_table_that_is_created(client: Any, clickhouse_url: str) -> None:
     client.command(
         "CREATE TABLE a (n Int64, region Nullable(String), day Nullable(Date), note Nullable(Int8))"
         " ENGINE = MergeTree ORDER BY n"
@@ -135,7 +135,7 @@ def test_a_table_that_is_made(client: Any, clickhouse_url: str) -> None:
     types = {name: type_ for name, type_, *_ in client.query("DESCRIBE TABLE b").result_rows}
     assert types == {"n": "Int64", "region": "String", "day": "Date", "note": "Nullable(Int32)"}
     text = "region=LowCardinality(Nullable(String))"
-    assert "without Nullable" in _copied(clickhouse_url, **{**asked, "types": text})
+    assert "a type that is not Nullable" in _copied(clickhouse_url, **{**asked, "types": text})
     assert "found where" in _copied(clickhouse_url, **{**asked, "order_by": "where"})
     there = {"mode": "truncate", "order_by": "n"}
     assert "takes it as it is" in _copied(clickhouse_url, **there)
@@ -145,10 +145,8 @@ def test_a_table_that_is_made(client: Any, clickhouse_url: str) -> None:
     assert re.search(r"column 'day', row [12]: expected a value, found NULL", said)
 
 
-def test_a_version_that_was_there_and_is_gone_counts_for_nobody(
-    client: Any, connection: Connection
-) -> None:
-    """Somebody is about to write a version, is stopped, and goes on when it was replaced."""
+def test_an_obsolete_version_of_a_document_is_ignored(client: Any, connection: Connection) -> None:
+    """A process is stopped before it writes a version, and continues once that one was replaced."""
     documents = TableDocuments(connection, "penstock")
     assert documents.create("runs/r/a.json", b"1")
     stale = documents._newest("runs/r/a.json")
@@ -163,7 +161,7 @@ def test_a_version_that_was_there_and_is_gone_counts_for_nobody(
 
 
 def test_of_two_moves_one_waits(client: Any, connection: Connection, clickhouse_url: str) -> None:
-    """Under one query id the server runs one query at a time."""
+    """The server runs one query at a time under one query id."""
     database = clickhouse_url.rpartition("/")[2]
     name = f"{PREFIX}0_r"
     client.command("CREATE TABLE b (n Int64) ENGINE = MergeTree ORDER BY n")
@@ -189,7 +187,7 @@ def test_of_two_moves_one_waits(client: Any, connection: Connection, clickhouse_
 
 
 def test_an_insert_is_sent_once(client: Any, clickhouse_url: str) -> None:
-    """The driver would send it again, where the answer is lost, and double the rows."""
+    """The driver would send it again after a lost answer, and double the rows."""
     client.command("CREATE TABLE b (at DateTime64(0, 'UTC')) ENGINE = MergeTree ORDER BY at")
     with (
         TcpProxy.of(clickhouse_url) as proxy,
@@ -216,4 +214,4 @@ def test_a_control_database_of_another_engine(client: Any, clickhouse_url: str) 
         found = _copied(clickhouse_url, control_schema="other")
     finally:
         client.command("DROP DATABASE other")
-    assert "expected other to be a database of the engine Atomic, found Memory" in found
+    assert "other: expected a database with the engine Atomic, found Memory" in found

@@ -68,7 +68,7 @@ _MOVE = re.compile(r"MOVE PARTITION ID '[^']*' TO TABLE [^,]*")
 
 @dataclass
 class Load:
-    """A run, and the rows that it copies: those of the ids from `first` on."""
+    """A run, and the rows that it copies: the ids from `first` on."""
 
     trial: Trial
     id: str
@@ -123,7 +123,7 @@ class Load:
             raise
 
     def execute(self, *, finish: bool = True) -> str:
-        """What one execution does, as the engine and its workers do it."""
+        """Execute a run as the engine and its workers do."""
         with closing(self.trial.target()) as catalog:
             control, plan = catalog.control, self.plan
             row = control.load_run(self.id)
@@ -174,11 +174,11 @@ class Trial(schedules.Trial[Load]):
         return self.chance.random() < chance
 
     def drop(self) -> None:
-        """Have no table there, so that runs make one."""
+        """Drop the table, so that runs create it."""
         self.client.command(f"DROP TABLE {self.table}")
 
     def load(self, run_id: str, mode: str, first: int) -> Load:
-        """Plan a run, which nobody has begun."""
+        """Plan a run without executing it."""
         spec = CopySpec(
             source="clickhouse://nowhere/x",
             target=self.url,
@@ -224,19 +224,19 @@ class Trial(schedules.Trial[Load]):
         return load
 
     def older(self) -> None:
-        """Rows that are there already, maybe."""
+        """Add older rows to the table, perhaps."""
         if self.likely(0.5):
             assert self.load("old", "append", 9000).execute() == "done"
 
     def executions(self, load: Load, most: int) -> None:
-        """Have one to so many processes execute a run."""
+        """Let a random number of processes execute a run."""
         if self.likely(0.4):
             load.execute(finish=False)
         for number in range(self.chance.randint(1, most)):
             self.schedule.add(f"{load.id}{number}", load.execute)
 
     def play(self) -> Counter[int]:
-        """Do it all, resume every run, and see what is there: how often each id is."""
+        """Play the schedule, resume every run, and return how often each id is in the table."""
         self.perform()
         self.resume_all()
         found = Counter(
@@ -260,7 +260,7 @@ class Trial(schedules.Trial[Load]):
 
 
 def copied(trial: Trial) -> None:
-    """One run, which several execute; maybe it makes the table."""
+    """Copy one run, executed by several processes; perhaps it creates the table."""
     if trial.likely(0.3):
         trial.drop()
     else:
@@ -272,7 +272,7 @@ def copied(trial: Trial) -> None:
 
 
 def paired(trial: Trial) -> None:
-    """Two runs in any two modes."""
+    """Play two runs in any two modes."""
     trial.older()
     modes = ["append", "append", "truncate", "recreate", "swap"]
     loads = [trial.load(run_id, trial.chance.choice(modes), first) for run_id, first in
@@ -321,7 +321,7 @@ def _try(scenario: Callable[[Trial], None], seed: int, root: Path, client: Any, 
 
 
 def _patch(monkeypatch: pytest.MonkeyPatch, schedule: Schedule, client: Any) -> None:
-    """Have actors stop before each statement; they share a client, and meet no chance."""
+    """Stop actors before each statement; they share a client and draw no random numbers."""
 
     def connect(url: str, side: str) -> Connection:
         return Connection(client, side)

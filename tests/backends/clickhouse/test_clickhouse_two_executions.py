@@ -1,4 +1,4 @@
-"""Two executions of one run: one is held at some request, and the other ends the run meanwhile."""
+"""Two executions of one run: one is held at a request while the other finishes the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def client(clickhouse_url: str) -> Iterator[Any]:
 
 @pytest.mark.parametrize("request_number", range(*map(int, SOME.split(":"))))
 @pytest.mark.parametrize("mode", ["swap", "append"])
-def test_the_run_is_done_whoever_ends_it(
+def test_either_execution_finishes_the_run(
     client: Any, clickhouse_url: str, mode: str, request_number: int
 ) -> None:
     database, run_id = clickhouse_url.rpartition("/")[2], f"two-{mode}-{request_number}"

@@ -52,7 +52,7 @@ def test_into_clickhouse(mine: str, theirs: str) -> None:
     assert found == theirs
 
 
-def test_the_server_makes_them(client: Any) -> None:
+def test_the_server_creates_them(client: Any) -> None:
     made = sorted({theirs for _, theirs in lines("clickhouse/made")} - {"refused"})
     columns = ", ".join(f"c{place} {type_}" for place, type_ in enumerate(made))
     client.command(f"CREATE TABLE m ({columns}) ENGINE = Memory")

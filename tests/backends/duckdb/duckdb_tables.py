@@ -1,4 +1,4 @@
-"""Tables of DuckDB to load into, driven as the engine and its workers drive them."""
+"""DuckDB tables as targets, driven as the engine and its workers drive them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def numbered(ids: Sequence[int], name: str) -> pa.RecordBatch:
 
 
 def between(first: int | None, last: int | None) -> KeyRange:
-    """Ids from the first on and below the last."""
+    """Return the extent of the ids from `first` up to, but not including, the last."""
     ends = [None if end is None else Bound("int8", str(end)) for end in (first, last)]
     return KeyRange(Key("id"), *ends)
 
 
 def cut(*bounds: int) -> list[Partition]:
-    """Partitions p0000, ...: by ids, the first and the last open."""
+    """Return the partitions p0000, ... by ids; the first and the last one are open."""
     ends = [None, *bounds, None]
     return [
         Partition(f"p{n:04}", between(lower, upper))
@@ -57,7 +57,7 @@ def waiter() -> Waiter:
 
 @dataclass(frozen=True)
 class Database:
-    """A database file, with a table t unless that is to be made."""
+    """A database file, with a table t unless a run is to create it."""
 
     path: Path
 
@@ -84,7 +84,7 @@ class Database:
         where: str | None = None,
         given: bool = False,
     ) -> tuple[CopySpec, PartitionPlan]:
-        """Plan a run as the engine does, of a source with these columns."""
+        """Plan a run of a source with these columns, as the engine does."""
         spec = CopySpec(
             source="file:///nowhere/*.parquet", target=self.url, target_table="main.t", mode=mode,
             where=where, run_id=run_id,
@@ -143,7 +143,7 @@ class Database:
         return run
 
     def sql(self, *statements: str) -> None:
-        """By somebody who is not Penstock."""
+        """Execute a statement as a program other than Penstock."""
         with duckdb.connect(str(self.path)) as connection:
             for each in statements:
                 connection.execute(each)
@@ -183,7 +183,7 @@ class Run:
 
     @contextmanager
     def attempt(self, partition_id: str, number: int = 1, generation: int = 1) -> Iterator[Attempt]:
-        """A worker's end of one attempt."""
+        """Return a worker's side of one attempt."""
         writer = open_writer(str(self.database.path), self.worker_spec(generation))
         try:
             yield Attempt(writer, self.plan.partition(partition_id), number)
@@ -193,7 +193,7 @@ class Run:
     def copy(
         self, partition_id: str, ids: Sequence[int], *, number: int = 1, generation: int = 1
     ) -> bool:
-        """One attempt. Returns False where the partition was committed already."""
+        """Run one attempt; return False if the partition was already committed."""
         with self.attempt(partition_id, number, generation) as attempt:
             if not attempt.begin():
                 return False

@@ -1,5 +1,4 @@
-"""Tables of DuckDB that somebody changes while a run loads them: no run ends done with rows missing
-or twice."""
+"""DuckDB tables that others change during a run: no finished run misses or doubles rows."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ CHANGES = {
     ],
 )
 @pytest.mark.parametrize("mode", ["append", "truncate", "replace", "recreate"])
-def test_somebody_changes_the_table(
+def test_another_program_changes_the_table(
     database: Database, mode: str, moment: str, change: str
 ) -> None:
     database.sql(OLDER)
@@ -67,7 +66,7 @@ def test_somebody_changes_the_table(
             run.finish()
 
 
-def test_the_message_says_what_was_expected_and_found(database: Database) -> None:
+def test_the_message_gives_expected_and_found_rows(database: Database) -> None:
     run = database.create("r", "truncate", partitions=cut(10))
     run.copy("p0000", range(10))
     database.sql("TRUNCATE t")
@@ -82,7 +81,7 @@ def test_the_message_says_what_was_expected_and_found(database: Database) -> Non
         run.check()
 
 
-def test_rows_that_others_add_are_theirs(database: Database) -> None:
+def test_rows_added_by_others_do_not_count(database: Database) -> None:
     run = database.create("r", "append", partitions=cut(10))
     run.copy("p0000", range(10))
     database.sql(OLDER)
@@ -91,7 +90,7 @@ def test_rows_that_others_add_are_theirs(database: Database) -> None:
     assert len(database.rows()) == 120
 
 
-def test_rows_that_others_add_where_a_run_is_alone(database: Database) -> None:
+def test_rows_added_by_others_fail_a_run_that_must_be_alone(database: Database) -> None:
     run = database.create("r", "truncate", partitions=cut(10))
     run.copy("p0000", range(10))
     database.sql("INSERT INTO t VALUES (5, 'twice')")
@@ -101,7 +100,7 @@ def test_rows_that_others_add_where_a_run_is_alone(database: Database) -> None:
 
 @pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
 def test_older_rows_that_are_deleted(tmp_path: Path, mode: str) -> None:
-    """Rows of other origin may go, where a key tells that those of the run are there."""
+    """Rows of other origin may be deleted if a key shows that the run's own rows exist."""
     database = Database.make(tmp_path / "target.duckdb", "PRIMARY KEY")
     database.sql(OLDER)
     run = database.create("r", mode, partitions=cut(10, 20)[:2], given=True)
@@ -128,7 +127,7 @@ def test_a_loss_is_not_forgotten_when_another_run_begins(database: Database) -> 
         run.copy("p0001", range(10, 20))
 
 
-def test_who_has_committed_nothing_goes_on(database: Database) -> None:
+def test_a_run_without_commits_continues(database: Database) -> None:
     database.sql(OLDER)
     run = database.create("r", "append", partitions=cut(10))
     database.sql("TRUNCATE t")
@@ -167,7 +166,7 @@ def test_another_run_takes_the_rows_away(database: Database, mine: str, theirs: 
 
 
 def test_another_run_replaces_other_rows(database: Database) -> None:
-    """Conditions are looked at in the table: what one deletes, the other has not loaded."""
+    """Conditions are evaluated on the table: a run deletes no rows that the other has loaded."""
     database.sql(OLDER)
     run = database.create("mine", "append", partitions=cut(10), where="id < 20")
     run.copy("p0000", range(10))
@@ -181,7 +180,7 @@ def test_another_run_replaces_other_rows(database: Database) -> None:
 
 
 def test_two_replace_with_different_cuts_and_overlapping_windows(database: Database) -> None:
-    """Whatever comes between, who is last has each row once: there is no key to hold it."""
+    """The last run has each row once, whatever happens in between; no key enforces it."""
     database.sql("INSERT INTO t SELECT i, 'older' FROM range(100) AS r (i)")
     one = database.create("one", "replace", partitions=cut(20, 40), where="id < 60")
     two = database.create("two", "replace", partitions=cut(50, 70), where="id >= 30 AND id < 90")
@@ -205,8 +204,10 @@ def test_two_replace_with_different_cuts_and_overlapping_windows(database: Datab
     assert database.ids() == Counter(range(100))
 
 
-def test_what_is_loaded_meets_the_condition(database: Database) -> None:
-    """Else replacing it again would double it: source and target read the condition otherwise."""
+def test_loaded_rows_meet_the_condition(database: Database) -> None:
+    """Otherwise a second run would double them: source and target evaluate the condition
+    differently.
+    """
     run = database.create("r", "replace", partitions=cut(10))
     with pytest.raises(PermanentError, match=r"selects the 11 rows .* found that it selects 10"):
         run.copy("p0000", range(11))
@@ -214,7 +215,7 @@ def test_what_is_loaded_meets_the_condition(database: Database) -> None:
 
 
 def test_copied_again_after_others_have_changed_the_table(database: Database) -> None:
-    """What becomes of a run's rows after its end is not its matter, but for those copied again."""
+    """A finished run ignores later changes, except in partitions that are copied again."""
     run = database.create("r", "truncate", partitions=cut(10))
     run.copy("p0000", range(10))
     run.copy("p0001", range(10, 20))

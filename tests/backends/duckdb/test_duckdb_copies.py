@@ -1,4 +1,4 @@
-"""DuckDB files on both ends: what the contract suite does not ask of every database."""
+"""DuckDB files on both ends: requirements beyond the contract suite."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def execute(at: Path | str, statements: str) -> list[tuple[Any, ...]]:
 
 
 def copy(source: str, target: str, **options: Any) -> Any:
-    """The last event of a copy, which is done."""
+    """Copy to the end, and return the last event."""
     if not {"table", "query"} & set(options):
         options["table"] = ORDERS
     spec = CopySpec(source=source, target=target, **{"degree": 2, **options})
@@ -116,7 +116,7 @@ def test_keys_of_every_type(
     assert execute(source, types) == execute(target, types)
 
 
-def test_the_condition_is_the_rows_that_come(source: str, target: str) -> None:
+def test_the_condition_selects_the_rows(source: str, target: str) -> None:
     finished = copy(source, target, where="place > 500 -- only those", strategy="range", key="id")
     assert (
         finished.rows == execute(source, f"SELECT count(*) FROM {ORDERS} WHERE place > 500")[0][0]
@@ -160,7 +160,9 @@ def test_files_are_read_in_memory(
         ("SELECT 1 AS a) AS q, (SELECT 2 AS b", "syntax error"),
     ],
 )
-def test_what_is_no_query_is_refused(source: str, target: str, query: str, said: str) -> None:
+def test_text_that_is_not_a_query_is_rejected(
+    source: str, target: str, query: str, said: str
+) -> None:
     with pytest.raises((PlanningError, UsageError), match=said):
         copy(source, target, query=query, target_table="main.a")
 
@@ -171,7 +173,7 @@ def test_replace_with_a_primary_key(source: str, target: str) -> None:
     assert same(source, target, "shop.items")
 
 
-def test_recreate_makes_the_table_anew(source: str, target: str) -> None:
+def test_recreate_replaces_the_table(source: str, target: str) -> None:
     execute(target, "CREATE SCHEMA shop; CREATE TABLE shop.items (other VARCHAR)")
     copy(source, target, table="shop.items", mode="recreate")
     assert same(source, target, "shop.items")
@@ -179,7 +181,7 @@ def test_recreate_makes_the_table_anew(source: str, target: str) -> None:
     assert execute(source, keys) == execute(target, keys)
 
 
-def test_swap_takes_the_place_at_the_end(source: str, target: str) -> None:
+def test_swap_replaces_the_table_at_the_end(source: str, target: str) -> None:
     execute(
         target,
         'CREATE SCHEMA shop; CREATE TABLE shop.items (id INTEGER PRIMARY KEY, "na(me" VARCHAR,'
@@ -209,7 +211,7 @@ def test_swap_takes_the_place_at_the_end(source: str, target: str) -> None:
     assert execute(target, "SELECT count(*) FROM main.fresh") == [(1000,)]
 
 
-def test_upsert_counts_what_it_does(source: str, target: str) -> None:
+def test_upsert_counts_inserts_and_updates(source: str, target: str) -> None:
     copy(source, target, table="shop.items", mode="recreate")
     execute(target, "DELETE FROM shop.items WHERE id < 10")
     execute(target, "UPDATE shop.items SET amount = NULL WHERE id BETWEEN 20 AND 24")
@@ -222,7 +224,7 @@ def test_upsert_counts_what_it_does(source: str, target: str) -> None:
     assert same(source, target, "shop.items")
 
 
-def test_upsert_refuses_a_key_that_is_there_twice(source: str, target: str) -> None:
+def test_upsert_rejects_a_duplicate_key(source: str, target: str) -> None:
     execute(target, "CREATE TABLE items (id INTEGER PRIMARY KEY, name VARCHAR)")
     query = "SELECT id // 2 AS id, name FROM shop.items"
     spec = CopySpec(
@@ -238,14 +240,14 @@ def test_upsert_refuses_a_key_that_is_there_twice(source: str, target: str) -> N
     [
         ({"mode": "upsert"}, "expected a primary key"),
         ({"table": "shop.order"}, "shop.orders"),
-        ({"types": ("place=nope",)}, "expected a type of DuckDB's"),
+        ({"types": ("place=nope",)}, "expected a DuckDB type"),
         ({"types": ("place=int), (1",)}, "expected one type|expected a type"),
-        ({"types": ("none=int",)}, "expected columns that are copied"),
+        ({"types": ("none=int",)}, "expected copied columns"),
         ({"where": "true) OR (true"}, "--where"),
         ({"strategy": "range", "key": "parts"}, "to cut into ranges"),
     ],
 )
-def test_what_cannot_be_done_is_refused(
+def test_unsupported_requests_are_rejected(
     source: str, target: str, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(PlanningError, match=said):
@@ -254,7 +256,7 @@ def test_what_cannot_be_done_is_refused(
 
 
 @pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"PAR1" + bytes(100)])
-def test_another_kind_of_file_is_no_database(source: str, tmp_path: Path, content: bytes) -> None:
+def test_another_kind_of_file_is_rejected(source: str, tmp_path: Path, content: bytes) -> None:
     other = tmp_path / "other.csv"
     other.write_bytes(content)
     url = f"duckdb:///{other}"
@@ -264,7 +266,7 @@ def test_another_kind_of_file_is_no_database(source: str, tmp_path: Path, conten
     assert other.read_bytes() == content
 
 
-def test_types_of_a_table_that_is_made(source: str, target: str) -> None:
+def test_types_of_a_created_table(source: str, target: str) -> None:
     copy(source, target, types=("place=SMALLINT", "price=DECIMAL(20,4)", "took=VARCHAR"))
     found = dict(
         execute(
@@ -347,7 +349,7 @@ def test_verifying_what_was_appended(source: str, target: str) -> None:
     ]
 
 
-def test_given_partitions_of_a_series_and_again(source: str, target: str) -> None:
+def test_given_partitions_of_a_series_are_copied_once(source: str, target: str) -> None:
     def run(run_id: str) -> CopySpec:
         return CopySpec(
             source=source, target=target, table="shop.items", run_id=run_id, mode="replace",
@@ -416,7 +418,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> str:
     return url(path)
 
 
-def test_what_is_not_copied_is_said(parts: str, target: str) -> None:
+def test_omitted_objects_are_listed(parts: str, target: str) -> None:
     finished = copy(parts, target, table="main.child", mode="recreate")
     left = {(item.kind, item.name): item for item in finished.not_copied}
     kinds = {"foreign keys", "check constraints", "indexes", "defaults"}
@@ -431,7 +433,7 @@ def test_what_is_not_copied_is_said(parts: str, target: str) -> None:
     ]
 
 
-def test_to_another_system_all_that_is_not_made_is_said(parts: str, target_url: str) -> None:
+def test_omitted_objects_are_listed_for_another_system(parts: str, target_url: str) -> None:
     finished = copy(
         parts, target_url, table="main.child", target_table="public.child_of_duck", mode="recreate"
     )
@@ -441,7 +443,7 @@ def test_to_another_system_all_that_is_not_made_is_said(parts: str, target_url: 
     assert item.remedy.startswith('ALTER TABLE "public"."child_of_duck" ADD CONSTRAINT ')
 
 
-def test_from_another_system_too(source_url: str, target: str) -> None:
+def test_omitted_objects_are_listed_from_another_system(source_url: str, target: str) -> None:
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute("CREATE TABLE boss (id int PRIMARY KEY)")
         connection.execute(

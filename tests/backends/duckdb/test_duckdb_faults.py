@@ -1,4 +1,4 @@
-"""DuckDB files when processes are killed, stopped, or hold the file: every row is there once."""
+"""DuckDB files while processes are killed, stopped or hold the file: each row arrives once."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def staged(target: Path) -> list[Path]:
 
 
 def is_loading(target: Path, pid: int) -> bool:
-    """Whether a worker has the database open, to insert what it has staged."""
+    """Whether a worker has the database open to insert staged rows."""
     lock = Path(f"{target}.penstock/lock")
     try:
         return lock.read_text() == str(pid) and any(file.stat().st_size for file in staged(target))
@@ -157,7 +157,7 @@ def test_a_killed_run_is_resumed(source: Path, target: Path) -> None:
     assert sum(record.rows for record in records) == ROWS
 
 
-def test_a_changed_source_is_not_gone_on_with(source: Path, target: Path) -> None:
+def test_a_run_stops_if_the_source_has_changed(source: Path, target: Path) -> None:
     with begin(source, target) as process:
         next(event for event in told(process) if event["event"] == "committed")
         process.kill()
@@ -195,11 +195,8 @@ def test_a_stopped_worker_changes_nothing(source: Path, target: Path) -> None:
     check_once(target)
 
 
-def test_a_stage_that_others_sweep_and_take_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Others sweep what nobody has locked, just when it is made; and take it when it stands still,
-    just when it is loaded."""
+def test_a_stage_that_others_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage is swept before it is locked, or taken from a stalled attempt before its load."""
     path = str(tmp_path / "target.duckdb")
     with duckdb.connect(path) as connection:
         connection.execute("CREATE TABLE t (id BIGINT)")
@@ -280,8 +277,8 @@ def holding(path: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_worker_goes_on_after_a_failed_attempt(tmp_path: Path, target: Path, side: str) -> None:
-    """It opens the database again: what the attempt had open, in mid-stream, must be gone."""
+def test_a_worker_continues_after_a_failed_attempt(tmp_path: Path, target: Path, side: str) -> None:
+    """It reopens the database: whatever the failed attempt left open must be closed."""
     path = tmp_path / "several.duckdb"
     spoilt = "'infinity'" if side == "source" else "NULL"
     with duckdb.connect(str(path)) as connection, duckdb.connect(str(target)) as there:
@@ -319,7 +316,7 @@ def test_a_dry_run_changes_nothing(source: Path, target: Path) -> None:
 
 
 def test_generations_and_views(source: Path, target: Path) -> None:
-    """What two executions of one run do to each other."""
+    """Two executions of one run affect each other."""
     made = penstock.create(spec(source, target, run_id="run"))
     backend, _ = find_backend("duckdb://", "--target")
     control = backend.target(f"duckdb:///{target}", "penstock").control

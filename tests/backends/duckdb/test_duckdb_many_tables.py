@@ -1,4 +1,4 @@
-"""Many tables at once: the same answers as about one, and one bad table fails alone."""
+"""Questions about many tables at once: the same answers as for one, and a bad table fails alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def said(source: DuckSource, table: TableRef) -> list[Any]:
     ]
 
 
-def test_a_source_says_the_same_of_many(path: str) -> None:
+def test_a_source_answers_the_same_for_many_tables(path: str) -> None:
     with closing(DuckSource(path)) as source:
         alone = [said(source, table) for table in TABLES]
         with source.describing([*TABLES, MISSING]):
@@ -59,7 +59,7 @@ def test_a_source_says_the_same_of_many(path: str) -> None:
                 source.columns(MISSING)
 
 
-def test_a_target_says_the_same_of_many(path: str) -> None:
+def test_a_target_answers_the_same_for_many_tables(path: str) -> None:
     with closing(DuckTarget(path, "penstock")) as target:
         alone = [(target.columns(table), target.unique_key(table)) for table in TABLES]
         with target.describing([*TABLES, MISSING]):
@@ -72,7 +72,7 @@ def test_a_target_says_the_same_of_many(path: str) -> None:
 def test_a_table_whose_step_fails_fails_alone(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The transaction that prepares all of them is undone, and halves are tried."""
+    """The transaction that prepares all tables is rolled back, and each half is tried."""
     do = FileRuns.do
 
     def refusing(self: FileRuns, run: RunRow, step: Step) -> None:

@@ -1,4 +1,4 @@
-"""The number of the next row in a DuckDB table that was there before it was loaded."""
+"""The next number of an existing DuckDB table after a load."""
 
 from __future__ import annotations
 
@@ -76,9 +76,7 @@ def test_tables_first_and_rows_later(source_url: str, made: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "upsert", "swap"])
-def test_in_each_mode_that_loads_a_table_that_is_there(
-    source_url: str, made: Path, mode: str
-) -> None:
+def test_in_each_mode_that_loads_an_existing_table(source_url: str, made: Path, mode: str) -> None:
     spec = CopySpec(
         source=source_url, target=f"duckdb:///{made}", table="public.author",
         target_table="main.author", mode=mode,
@@ -101,7 +99,7 @@ def test_sequences_that_are_kept(source_url: str, made: Path) -> None:
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_long_way_ahead(source_url: str, made: Path, *, shared: bool) -> None:
-    """Of a sequence that other tables use too no more is asked than numbers."""
+    """Of a sequence that other tables also use, only numbers are drawn."""
     far = MOST * 3
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute("SELECT setval('author_id_seq', %s)", [far])

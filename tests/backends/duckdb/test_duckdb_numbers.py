@@ -52,7 +52,7 @@ def test_there_and_back(source_url: str, target_url: str, tmp_path: Path) -> Non
 
 
 def test_no_number_twice(source_url: str, tmp_path: Path) -> None:
-    """Rows may have numbers that the source's sequence has not come to yet."""
+    """Rows may have numbers that the source's sequence has not reached yet."""
     path = tmp_path / "there.duckdb"
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute("CREATE TABLE t (id serial PRIMARY KEY, word text)")

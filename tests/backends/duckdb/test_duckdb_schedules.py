@@ -33,7 +33,7 @@ OLDER = range(1000, 1010)
 
 @dataclass
 class Load:
-    """A run, and what executions of it do."""
+    """A run, and the actions of its executions."""
 
     run: Run
     mode: str
@@ -50,7 +50,7 @@ class Load:
         self.run.copy(partition_id, range(lower, upper), generation=generation)
 
     def execute(self, *, restart: bool = False, finish: bool = True) -> str:
-        """What one execution does, as the engine and its workers do it."""
+        """Execute a run as the engine and its workers do."""
         plan = self.run.plan
         with closing(self.run.database.target()) as target:
             control = target.control
@@ -82,7 +82,7 @@ class Trial(schedules.Trial[Load]):
         self.database = database
 
     def load(self, run_id: str, mode: str, *, executions: int, restarts: float) -> Load:
-        """A run with cuts of its own, which several processes execute."""
+        """Plan a run with its own partitions, executed by several processes."""
         chance = self.chance
         bounds = sorted(chance.sample(IDS[1:], chance.randint(1, 2)))
         load = Load(self.database.plan_run(run_id, mode, partitions=cut(*bounds)), mode)
@@ -95,7 +95,7 @@ class Trial(schedules.Trial[Load]):
         return load
 
     def play(self) -> dict[str, Counter[int]]:
-        """Do it all, resume every run, and see what is there: the ids, by who has loaded them."""
+        """Play the schedule, resume every run, and return the ids in the table by run."""
         self.perform()
         self.resume_all()
         found: dict[str, Counter[int]] = {load.id: Counter() for load in self.loads}
@@ -109,7 +109,7 @@ FRESH = mode_names(lambda mode: mode.starts_empty)
 
 
 def copied(trial: Trial) -> None:
-    """One run, which several execute."""
+    """Copy one run, executed by several processes."""
     mode = trial.schedule.random.choice(("append", "replace", *FRESH))
     load = trial.load("m", mode, executions=3, restarts=0.35)
     found = trial.play()
@@ -119,7 +119,7 @@ def copied(trial: Trial) -> None:
 
 
 def paired(trial: Trial) -> None:
-    """Two runs of the same rows, in any two modes."""
+    """Play two runs of the same rows in any two modes."""
     chance = trial.schedule.random
     modes = [chance.choice(("append", "replace", *FRESH)) for _ in range(2)]
     for run_id, mode in zip("ab", modes, strict=True):
@@ -143,7 +143,7 @@ def paired(trial: Trial) -> None:
 
 
 def keyed(trial: Trial) -> None:
-    """Two runs of the same rows, of which one merges; a primary key is there."""
+    """Play two runs of the same rows, one of which merges by a primary key."""
     other = trial.schedule.random.choice(("upsert", "replace", "truncate", "swap"))
     for run_id, mode in zip("ab", ("upsert", other), strict=True):
         trial.load(run_id, mode, executions=2, restarts=0.2)

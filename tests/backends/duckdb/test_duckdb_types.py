@@ -1,4 +1,4 @@
-"""DuckDB's own types, there and back: every value is what it was, or its column is refused."""
+"""DuckDB's own types, there and back: every value is unchanged, or its column is rejected."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def shown(path: Path, table: str) -> tuple[list[str], list[tuple[str | None, ...]]]:
-    """Types, and values as DuckDB writes them."""
+    """Return types, and values as DuckDB writes them."""
     with duckdb.connect(str(path), read_only=True) as connection:
         found = connection.sql(f"SELECT * FROM {table}")
         texts = ", ".join(f'CAST("{name}" AS VARCHAR)' for name in found.columns)
@@ -92,7 +92,7 @@ def test_through_files(source: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("type_", ["UNION(n INTEGER, s VARCHAR)", "VARIANT"])
 @pytest.mark.parametrize("within", ["{}", "{}[]", "STRUCT(a {})"])
-def test_what_a_text_does_not_tell(tmp_path: Path, type_: str, within: str) -> None:
+def test_types_whose_texts_are_ambiguous(tmp_path: Path, type_: str, within: str) -> None:
     path = tmp_path / "both.duckdb"
     with duckdb.connect(str(path)) as connection:
         for name in ("t", "u"):
@@ -101,5 +101,5 @@ def test_what_a_text_does_not_tell(tmp_path: Path, type_: str, within: str) -> N
         source=f"duckdb:///{path}", target=f"duckdb:///{tmp_path}/target.duckdb", table="main.t",
         mode="recreate", degree=1,
     )  # fmt: skip
-    with pytest.raises(PlanningError, match=f"do not say what a {type_[:5]}"):
+    with pytest.raises(PlanningError, match=f"do not tell what a {type_[:5]}"):
         list(copy(spec))

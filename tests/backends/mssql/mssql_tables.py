@@ -1,4 +1,4 @@
-"""A real SQL Server: databases in it, and copies out of them."""
+"""Databases on a real SQL Server, and copies from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_PYODBC = "pyodbc needs unixODBC, which is not installed: unixodbc of Debian b
 
 
 def freetds_missing() -> str:
-    """Why there is no FreeTDS for pyodbc; empty where there is one."""
+    """Return why FreeTDS for pyodbc is missing; empty if it is installed."""
     try:
         import pyodbc  # noqa: PLC0415 - where unixODBC is not installed, it cannot be imported
     except ImportError:
@@ -46,7 +46,7 @@ def freetds_missing() -> str:
 
 
 def over_odbc(url: str) -> str:
-    """The same database through an ODBC driver that is installed."""
+    """Return the URL of the same database through an installed ODBC driver."""
     if why := freetds_missing():
         pytest.skip(why)
     parts = urlsplit(url)
@@ -57,7 +57,7 @@ def over_odbc(url: str) -> str:
 
 
 def missing(url: str, type_: str) -> bool:
-    """Whether the server has no such type, as Babelfish lacks some."""
+    """Whether the server lacks a type, as Babelfish lacks some."""
     try:
         execute(url, "DROP TABLE IF EXISTS probe", f"CREATE TABLE probe (c {type_})")
     except mssql_python.DatabaseError:
@@ -66,7 +66,7 @@ def missing(url: str, type_: str) -> bool:
 
 
 def numbers(count: int) -> str:
-    """A SELECT of one column, ``n``: from 1 on."""
+    """Return a SELECT of one column, ``n``, counting from 1."""
     digits = " UNION ALL ".join(f"SELECT {digit} AS d" for digit in range(10))
     places = range(len(str(count)))
     number = " + ".join(f"d{place}.d * {10**place}" for place in places)
@@ -80,7 +80,7 @@ def is_babelfish(url: str) -> bool:
 
 
 class Copy(OneCopy):
-    """Of the table ``dbo.t``, where none is named."""
+    """A copy, by default of the table ``dbo.t``."""
 
     def __init__(self, source: str, target: str, **options: Any) -> None:
         given: dict[str, Any] = {"degree": 1, "attempts": 1, "snapshot": "none", **options}
@@ -90,7 +90,7 @@ class Copy(OneCopy):
 
 
 def into_files(source: str, folder: Path, **options: Any) -> pa.Table:
-    """What a copy has made of the rows in Parquet files, in a folder that is not there yet."""
+    """Copy into Parquet files in a new folder, and return the rows."""
     copied = Copy(source, f"file://{folder}", **options)
     copied.done()
     return read_files(folder)

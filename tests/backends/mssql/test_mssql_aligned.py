@@ -1,4 +1,4 @@
-"""Numbers at odd addresses, as streams may have them: the loader takes none of 128 bits."""
+"""128-bit numbers at misaligned addresses, as streams may have them, which the loader rejects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXTS = pa.array(["a", None, "ccc", ""])
 
 
 def moved(array: pa.Array, by: int) -> pa.Array:
-    """The same with its buffers at addresses that are so far beside the usual ones."""
+    """Return the same array with its buffers moved off their alignment by some bytes."""
     buffers = []
     for buffer in array.buffers():
         room = pa.allocate_buffer(buffer.size + by)
@@ -34,5 +34,5 @@ def test_buffers_are_moved(array: pa.Array, by: int) -> None:
     assert found.equals(array)
 
 
-def test_others_stay() -> None:
+def test_aligned_buffers_stay() -> None:
     assert aligned(DECIMALS) is DECIMALS

@@ -1,4 +1,4 @@
-"""What cannot be copied out of SQL Server: what is said, and with which exit code."""
+"""Rejected copies from SQL Server: their messages and exit codes."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def login(url: str) -> str:
                 f"{login(url)}@", f"{login(url).partition(':')[0]}:{PASSWORD}@"
             ),
             65,
-            r"source: [^ ]+:\d+: .*; check the user, the password and the database",
+            r"source: [^ ]+:\d+: .*; check the user, password and database",
         ),
         (
             lambda url: url.replace(f"{login(url)}@", f"nobody:{PASSWORD}@"),
             65,
-            "check the user, the password and the database",
+            "check the user, password and database",
         ),
         (lambda url: url.replace("?", "_nope?"), 65, r"source: [^ ]+:\d+: .*_nope"),
         (
@@ -113,20 +113,18 @@ def test_no_connection(url: str, tmp_path: Path, change: Any, code: int, said: s
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
 )
-def test_a_request_that_is_refused(
-    url: str, tmp_path: Path, options: dict[str, Any], said: str
-) -> None:
+def test_a_rejected_request(url: str, tmp_path: Path, options: dict[str, Any], said: str) -> None:
     made = copied(url, tmp_path, **options)
     assert made.code in (64, 65), made.said
     assert re.search(said, made.said), made.said
     assert not list(tmp_path.glob("**/*.parquet"))
 
 
-def test_where_there_are_no_database_snapshots(url: str, tmp_path: Path) -> None:
+def test_a_server_without_database_snapshots(url: str, tmp_path: Path) -> None:
     made = copied(url, tmp_path, snapshot="shared")
     if is_babelfish(url):
         assert made.code == 65
-        assert "found one that has none" in made.said
+        assert "has no database snapshots" in made.said
         assert "--snapshot none" in made.said
     else:
         assert made.code == 0
@@ -141,7 +139,7 @@ def test_a_time_of_less_than_a_microsecond(url: str, tmp_path: Path) -> None:
     assert "column 'at', row 2: expected whole microseconds" in made.said
 
 
-def test_what_a_query_rounds_travels(url: str, tmp_path: Path) -> None:
+def test_a_time_rounded_by_a_query_is_copied(url: str, tmp_path: Path) -> None:
     query = "SELECT id, CAST(at AS datetime2(6)) AS at FROM dbo.fine"
     assert copied(url, tmp_path, query=query).done().rows == 2
 
@@ -151,4 +149,4 @@ def test_checksums_need_a_collation_of_utf8(url: str, tmp_path: Path) -> None:
     if not is_babelfish(url):
         pytest.skip("this server has one")
     assert made.code == 65
-    assert "pass --verify counts, or leave the texts out with --columns" in made.said
+    assert "pass --verify counts, or leave the text columns out with --columns" in made.said

@@ -1,4 +1,4 @@
-"""Errors of the driver, by what they mean: another try may help, or not."""
+"""The driver's errors, classified as transient or permanent."""
 
 from __future__ import annotations
 
@@ -62,23 +62,24 @@ def test_classes(state: str, words: str, expected: type[Exception]) -> None:
         ),
         (
             InterfaceError("Invalid authorization specification", f"{SERVER}Login failed for 'me'"),
-            "source: h:1433: Login failed for 'me'; check the user, the password and the database",
+            "source: h:1433: Login failed for 'me'; check the user, password and database",
         ),
         (
             OperationalError(
                 "Client unable to establish connection", f"{OURS}certificate verify failed"
             ),
-            "source: h:1433: certificate verify failed; pass ?trust_server_certificate=yes to "
-            "verify nothing, or ?server_certificate=FILE with the server's own",
+            "source: h:1433: certificate verify failed; add ?server_certificate=FILE with the "
+            "server's certificate to the URL, or ?trust_server_certificate=yes to skip the "
+            "verification",
         ),
         (DataError("Numeric value out of range", ""), "source: h:1433: Numeric value out of range"),
     ],
 )
-def test_what_is_said(error: DriverError, message: str) -> None:
+def test_messages(error: DriverError, message: str) -> None:
     assert from_driver(driver_error(error), "source", "h:1433").message == message
 
 
-def test_a_refusal_while_planning() -> None:
+def test_an_error_during_planning() -> None:
     refused = driver_error(ProgrammingError("Syntax error or access violation", f"{SERVER}No."))
     with pytest.raises(PlanningError, match=r"^source: t: No$"), planning("source", "t"):
         raise refused

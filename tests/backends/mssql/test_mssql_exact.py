@@ -1,4 +1,4 @@
-"""Values that a column would change, without a server."""
+"""Values that a column would change, found without a server."""
 
 from __future__ import annotations
 

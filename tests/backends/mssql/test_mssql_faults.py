@@ -1,4 +1,4 @@
-"""Copies out of SQL Server when processes and connections end meanwhile: each row is there once."""
+"""Copies from SQL Server while processes and connections end: each row arrives once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS, PARTITIONS, RUN_ID = 20_000, 4, "faults"
 
 @pytest.fixture(scope="module")
 def items(mssql_module: str) -> str:
-    """A table of items, which nobody writes to. A note names its row in the bytes of a stream."""
+    """Return a table of items that is never written to; a note marks its row in a stream."""
     execute(
         mssql_module,
         "CREATE TABLE item (id bigint NOT NULL PRIMARY KEY, note char(10) NOT NULL,"
@@ -38,7 +38,7 @@ def items(mssql_module: str) -> str:
 
 
 class Pair:
-    """A table of items, a PostgreSQL database, and what stands between them and runs."""
+    """A table of items and a PostgreSQL database, with proxies between them and the runs."""
 
     def __init__(self, source: str, target: str) -> None:
         self.source, self.target = source, target
@@ -54,7 +54,7 @@ class Pair:
         self.proxy.close()
 
     def gate(self, partition: int) -> Gate:
-        """Hold the stream of a partition in its middle."""
+        """Hold the stream of a partition in the middle."""
         self._gates.append(Gate(self.proxy, middle(partition), "to_client"))
         return self._gates[-1]
 
@@ -90,7 +90,7 @@ class Pair:
         return {record.partition_id: record.attempt for record in status.committed}
 
     def check_done(self) -> None:
-        """Each row of the source is in the target once, and no session is left."""
+        """Check that each row of the source is in the target once, and no session remains."""
         assert penstock.status(RUN_ID, target=self.target).run.status == "done"
         with psycopg.connect(self.target) as connection:
             (found,) = connection.execute(
@@ -112,7 +112,7 @@ def note(number: int) -> str:
 
 
 def middle(partition: int) -> bytes:
-    """Of a row in the middle of a partition's stream, counted from 1."""
+    """Return a row in the middle of a partition's stream, counted from 1."""
     each = ROWS // PARTITIONS
     return note(partition * each - each // 2).encode()
 
@@ -150,7 +150,7 @@ def test_a_killed_supervisor(pair: Pair) -> None:
 
 
 def test_ctrl_c(pair: Pair) -> None:
-    """A worker waits for the server, which is not heard of any more."""
+    """The worker is waiting for a server that has gone silent."""
     gate = pair.gate(2)
     run = pair.copy()
     gate.reached()
@@ -188,7 +188,7 @@ def test_a_stream_that_stalls(pair: Pair) -> None:
 
 
 def peaks(url: str, folder: Path, **options: Any) -> int:
-    """The most memory that a worker of a copy has had."""
+    """Return the peak memory of a copy's workers."""
     spec = penstock.CopySpec(
         source=url,
         target=f"file://{folder}",
@@ -202,7 +202,7 @@ def peaks(url: str, folder: Path, **options: Any) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_memory_is_bounded_whatever_the_rows(mssql_url: str, tmp_path: Path) -> None:
-    """Neither many rows nor wide ones are all in memory at once."""
+    """Neither many rows nor wide ones are in memory all at once."""
     execute(
         mssql_url,
         "CREATE TABLE wide (id int NOT NULL PRIMARY KEY, doc varchar(max), digits varbinary(max))",

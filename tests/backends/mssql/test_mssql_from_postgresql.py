@@ -1,4 +1,4 @@
-"""Mode `recreate` between PostgreSQL and SQL Server: what means the same comes with the table."""
+"""Mode `recreate` between PostgreSQL and SQL Server: parts with the same meaning are created."""
 
 from __future__ import annotations
 

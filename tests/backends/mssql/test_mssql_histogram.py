@@ -1,4 +1,4 @@
-"""Bounds from a histogram: what is asked for, and what is made of the steps."""
+"""Bounds from a histogram: the queries, and the bounds computed from the steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = [("1", 0.0, 1.0), ("999", 997.0, 1.0), ("1000", 0.0, 1.0)]
 
 
 class Played(MssqlSession):
-    """A server's answers."""
+    """The answers of a server."""
 
     def __init__(self, found: Sequence[Any] = FOUND, steps: Sequence[Any] = STEPS) -> None:
         self.dialect = MSSQL
@@ -40,7 +40,7 @@ class Played(MssqlSession):
         return self._answers[len(self.queries) - 1]
 
 
-def test_what_is_asked() -> None:
+def test_queries() -> None:
     session = Played()
     assert read_bounds(session, TABLE, KEY, "numeric", MsType("decimal", 9, 2), 1000)
     found, steps = session.queries
@@ -58,10 +58,10 @@ def test_what_is_asked() -> None:
     assert steps.endswith("ORDER BY h.step_number")
 
 
-def test_where_it_comes_from() -> None:
+def test_the_origin_is_given() -> None:
     read = read_bounds(Played(), TABLE, KEY, "int4", MsType("int"), 1000)
     assert read is not None
-    assert read[2] == "the histogram of the statistic PK_t (2026-01-02)"
+    assert read[2] == "the histogram of statistics PK_t (2026-01-02)"
     sampled = (2, "_WA_1", 1_000_000, 20_000, 0, "2026-01-02")
     read = read_bounds(Played(sampled), TABLE, KEY, "int4", MsType("int"), 1000)
     assert read is not None
@@ -105,7 +105,7 @@ def test_texts_of_another_order_and_servers_without() -> None:
     assert read_bounds(session, TABLE, KEY, "int4", MsType("int"), 1000) is None
 
 
-def test_nulls_and_rows_that_have_come_since() -> None:
+def test_nulls_and_rows_added_since() -> None:
     steps = [
         HistogramStep(None, 0, 100),
         HistogramStep("1", 0, 10),
@@ -141,7 +141,7 @@ def unique(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 @settings(max_examples=30)
 @given(data=st.data())
 def test_bounds_ascend(tag: str, data: st.DataObject) -> None:
-    """Else rows would be in two partitions."""
+    """Otherwise rows would be in two partitions."""
     keys = data.draw(keys_of(tag))
     steps = [HistogramStep(text, 1000.0, 1.0) for text in keys]
     found = bounds_of(steps, tag, 0)

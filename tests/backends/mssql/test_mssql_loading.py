@@ -1,4 +1,4 @@
-"""What is loaded into a server is what the source has, or an error that says where it is not."""
+"""Rows loaded into a server equal the source's, or an error says where they do not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def source(tmp_path: Path) -> str:
 
 
 def copied(source: str, url: str, mode: str) -> tuple[Finished | None, list[str]]:
-    """How it has ended, and what partitions have failed for."""
+    """Copy, and return the outcome with the errors of failed partitions."""
     failures: list[str] = []
     last = None
     spec = CopySpec(
@@ -46,7 +46,7 @@ def copied(source: str, url: str, mode: str) -> tuple[Finished | None, list[str]
 
 
 def test_upsert_compares_texts_by_their_bytes(source: str, mssql_url: str) -> None:
-    """Under the database's collation the first and the third one would be the same."""
+    """Under the database's collation, the first and third texts would be equal."""
     execute(
         mssql_url,
         "CREATE TABLE t (id int PRIMARY KEY, t nvarchar(20))",
@@ -76,7 +76,7 @@ def test_a_text_that_is_too_long(source: str, mssql_url: str) -> None:
     assert rows(mssql_url, "SELECT id FROM t") == []
 
 
-def test_a_key_that_is_there_already(source: str, mssql_url: str) -> None:
+def test_an_existing_key(source: str, mssql_url: str) -> None:
     execute(
         mssql_url,
         "CREATE TABLE t (id int PRIMARY KEY, t nvarchar(9))",
@@ -99,10 +99,10 @@ def test_a_key_that_is_there_already(source: str, mssql_url: str) -> None:
         ("Japanese_CI_AS", "\u00e9", False),
     ],
 )
-def test_a_character_that_a_code_page_does_not_have(
+def test_a_character_that_the_code_page_lacks(
     tmp_path: Path, mssql_url: str, collation: str, text: str, arrives: bool
 ) -> None:
-    """Drivers and servers write a question mark in its place, and say nothing."""
+    """Drivers and servers silently replace it with a question mark."""
     texts = ["plain", None, text]
     table = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "t": pa.array(texts)})
     pq.write_table(table, tmp_path / "a.parquet")

@@ -1,4 +1,4 @@
-"""Types that SQL Server makes, and what is said of its own: without a server."""
+"""Types that Penstock creates in SQL Server, and the models of its own types, without a server."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def test_a_key_of_texts_compares_by_bytes() -> None:
         ("money", 8, ColumnType(DECIMAL)),
     ],
 )
-def test_the_model_of_its_own(name: str, length: int, modelled: ColumnType) -> None:
+def test_models_of_its_own_types(name: str, length: int, modelled: ColumnType) -> None:
     assert type_model(type_of(name, length, 19, 4)) == modelled

@@ -1,4 +1,4 @@
-"""Statements about many tables, and with many records: as text, without a server."""
+"""Statements about many tables and with many records, as text, without a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.model.tables import TableRef
 TABLES = [TableRef("dbo", "a"), TableRef("dbo", "b"), TableRef("dbo", "gone")]
 
 
-def test_a_query_about_one_table_is_put_about_many() -> None:
+def test_a_query_about_one_table_asks_about_many() -> None:
     one = f"SELECT c.name {ONE_TABLE} JOIN sys.columns AS c ON c.object_id = o.object_id"
     assert of_many(f"{one} ORDER BY c.column_id", [7, 9]) == (
         "SELECT o.object_id, c.name FROM (SELECT v.object_id FROM (VALUES (7), (9)) AS v"
@@ -32,7 +32,7 @@ def test_a_query_about_one_table_is_put_about_many() -> None:
     )
 
 
-def test_each_query_of_the_catalog_can_be_put_about_many() -> None:
+def test_each_catalog_query_can_ask_about_many() -> None:
     names = [file.stem for file in Path(catalog.__path__[0]).joinpath("sql").iterdir()]
     assert len(names) > 20
     for name in names:
@@ -40,7 +40,7 @@ def test_each_query_of_the_catalog_can_be_put_about_many() -> None:
 
 
 class Connection:
-    """Answers what is asked of it, and keeps the statements."""
+    """A connection that returns prepared answers, and records the statements."""
 
     babelfish = False
     utf8 = True
@@ -102,7 +102,7 @@ def test_records_are_added_many_at_once() -> None:
     assert values == ["r0", "s", "r1", "s", "r2", "s"]
 
 
-def test_no_statement_has_more_values_than_the_server_takes() -> None:
+def test_no_statement_has_more_values_than_the_server_accepts() -> None:
     session, connection = opened()
     records = MssqlRecords(session, "penstock", loading=True)
     rows = [{"run_id": f"r{n}", "step_id": "s"} for n in range(MOST_VALUES)]
@@ -111,7 +111,7 @@ def test_no_statement_has_more_values_than_the_server_takes() -> None:
 
 
 class Locked(Connection):
-    """One stage of the dead is still locked, another one is not."""
+    """Two stages of dead attempts, one of which is still locked."""
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         if "APPLOCK_TEST" in query:

@@ -1,4 +1,4 @@
-"""A driver of SQL Server that is not installed, or that lacks a library of the system."""
+"""A SQL Server driver that is not installed, or lacks a system library."""
 
 from __future__ import annotations
 

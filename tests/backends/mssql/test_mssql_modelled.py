@@ -1,5 +1,6 @@
-"""Foreign keys, comments and filtered indexes: what is sent to SQL Server, and what is made of what
-its catalog says. No server is needed."""
+"""Foreign keys, comments and filtered indexes: the statements sent to SQL Server, and the models of
+its catalog's answers. No server is needed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ TABLE, OTHER = TableRef("dbo", "t"), TableRef("dbo", "other")
 
 
 class Catalog:
-    """A session whose server says this, whatever it is asked."""
+    """A session whose server always gives the same answers."""
 
     def __init__(self, *rows: tuple[Any, ...]) -> None:
         self._rows = rows
@@ -69,7 +70,7 @@ def test_a_filtered_index() -> None:
     assert known.predicate is not None
 
 
-def test_what_is_sent() -> None:
+def test_statements() -> None:
     model = TableModel(
         (
             ColumnModel("a", nullable=False, identity=Identity(5, 2, always=True), comment="it's"),

@@ -1,4 +1,4 @@
-"""Any ODBC driver, as far as that needs no server: what it is told, what it says, what is sent."""
+"""ODBC drivers without a server: connection strings, errors, and the statements sent."""
 
 from __future__ import annotations
 
@@ -73,27 +73,36 @@ def string(url: str, name: str = "") -> str:
         ("mssql+pyodbc://me:x@/s?dsn=shop", "DSN=shop;Database={s};UID={me};PWD={x};"),
     ],
 )
-def test_what_a_driver_is_told(url: str, expected: str) -> None:
+def test_connection_strings(url: str, expected: str) -> None:
     assert string(url, "" if "driver" in url else MICROSOFT) == expected
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("mssql+pyodbc://me:Zz9@h/s", r"--source: expected \?driver=NAME.*found none of them"),
+        ("mssql+pyodbc://me:Zz9@h/s", r"--source: expected either \?driver=NAME.*found neither"),
         ("mssql+pyodbc://me:Zz9@h/s?driver=x&dsn=y", "found both"),
-        ("mssql+pyodbc://me:Zz9@h/s?dsn=y", "expected the host in the data source; found one"),
+        (
+            "mssql+pyodbc://me:Zz9@h/s?dsn=y",
+            "expected the host in the data source alone, found one",
+        ),
         ("mssql+pyodbc://me:Zz9@h/s?driver=x&pwd=Zz9", "found another one$"),
         ("mssql+pyodbc://me:Zz9/@h/s?driver=x", "an unescaped '/'"),
-        ("mssql+pyodbc://me:a%7D%3Bb@h/s?driver=FreeTDS", "FreeTDS takes no user, password"),
-        ("mssql+pyodbc://me:x@h/s?driver=FreeTDS&encrypt=strict", "FreeTDS has no encrypt=strict"),
+        (
+            "mssql+pyodbc://me:a%7D%3Bb@h/s?driver=FreeTDS",
+            "FreeTDS does not support a user, password",
+        ),
+        (
+            "mssql+pyodbc://me:x@h/s?driver=FreeTDS&encrypt=strict",
+            "FreeTDS does not support encrypt=strict",
+        ),
         (
             "mssql+pyodbc://me:x@h/s?driver=FreeTDS&trust_server_certificate=no",
-            "FreeTDS has no trust_server_certificate=no; leave it out",
+            "FreeTDS does not support trust_server_certificate=no; remove it from the URL",
         ),
     ],
 )
-def test_what_is_refused(url: str, said: str) -> None:
+def test_rejected_urls(url: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
         string(url)
     assert re.search(said, raised.value.message), raised.value.message
@@ -116,11 +125,11 @@ def test_a_driver_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(UsageError) as raised:
         connect(f"mssql+pyodbc://me:{MARK}@h/s?driver=ODBC+Driver+18", "source")
     assert raised.value.message == (
-        "connection: expected an ODBC driver that is installed here, found 'ODBC Driver 18'; "
-        "there is FreeTDS, Other"
+        "connection: ODBC driver 'ODBC Driver 18' is not installed on this machine; installed: "
+        "FreeTDS, Other"
     )
     monkeypatch.setattr(pyodbc, "dataSources", dict)
-    with pytest.raises(UsageError, match=r"ODBC data source .*found 'shop'; there is none"):
+    with pytest.raises(UsageError, match=r"ODBC data source 'shop' is not installed .*: none"):
         connect(f"mssql+pyodbc://me:{MARK}@/s?dsn=shop", "source")
 
 
@@ -128,7 +137,7 @@ def test_a_driver_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def logged_in(url: str) -> dict[str, str]:
-    """What FreeTDS sends to a server, which only listens: in TDS 7.0 the login comes first."""
+    """Return the login that FreeTDS sends to a listening socket; in TDS 7.0 it comes first."""
     found = b""
 
     def listen() -> None:
@@ -167,7 +176,7 @@ def logged_in(url: str) -> dict[str, str]:
         ("UID=sa;", "{a", "';--"),
     ],
 )
-def test_a_value_ends_where_it_ends(user: str, password: str, database: str) -> None:
+def test_values_are_delimited(user: str, password: str, database: str) -> None:
     parts = [quote(part, safe="") for part in (user, password, database)]
     url = "mssql+pyodbc://{}:{}@127.0.0.1:{{}}/{}?driver=FreeTDS".format(*parts)
     assert logged_in(url) == {"user": user, "password": password, "database": database}
@@ -190,7 +199,7 @@ def test_a_value_ends_where_it_ends(user: str, password: str, database: str) -> 
             "[28000] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Login failed for user "
             "'me'. (18456) (SQLDriverConnect); [28000] [Microsoft][...]Again (0)",
             PermanentError,
-            "Login failed for user 'me'; check the user, the password and the database",
+            "Login failed for user 'me'; check the user, password and database",
         ),
         (
             "HY000",
@@ -255,7 +264,7 @@ def test_a_value_of_the_driver(type_: pa.DataType, given: Any, found: Any) -> No
 
 
 def test_a_value_of_another_type() -> None:
-    with pytest.raises(DriverError, match="expected values of type int32, found: "):
+    with pytest.raises(DriverError, match="expected values of type int32: "):
         odbc.array_of(("1",), pa.int32())
 
 
@@ -338,7 +347,7 @@ MINE = [type_ for type_, *_ in COLUMNS]
 
 
 def all_types() -> pa.RecordBatch:
-    """A row of values, and one of NULL."""
+    """Return a row of values, and one of NULL."""
     return pa.RecordBatch.from_arrays(
         [pa.array([value, None], kind) for _, kind, value, *_ in COLUMNS],
         [f'c"{number}' for number in range(len(COLUMNS))],
@@ -363,21 +372,21 @@ def test_rows_are_sent_as_literals() -> None:
     assert not values
 
 
-def test_what_tells_whether_a_server_reads_json() -> None:
-    """What JSON has escaped is what SQL has not."""
+def test_the_check_whether_a_server_reads_json() -> None:
+    """JSON and SQL escape different characters."""
     found = re.search(r"c0 = N'(.*?)' AND c1 = 0x(\w+) .*OPENJSON\(N'(.*?)'\)", READS_JSON)
     assert found
     assert json.loads(found[3])[0][0] == found[1]
     assert base64.b64decode(json.loads(found[3])[0][1]).hex() == found[2].lower()
 
 
-def test_a_number_that_is_none_cannot_be_sent() -> None:
+def test_nan_cannot_be_sent() -> None:
     batch = pa.record_batch({"x": [1.0, float("nan")]})
     with pytest.raises(ValueError, match="not JSON compliant"):
         list(inserts("t", batch, [MsType("float")], reads_json=True))
 
 
-def test_what_is_sent_at_once_is_small() -> None:
+def test_statements_are_small() -> None:
     batch = pa.record_batch({"n": pa.array(range(5000)), "x": ["y" * 1000] * 5000})
     found = list(parts(batch, JSON_ROWS))
     assert pa.Table.from_batches([part for part, _ in found]) == pa.Table.from_batches([batch])

@@ -1,4 +1,4 @@
-"""Through an ODBC driver a server is read and loaded as through the other one."""
+"""Reading from and loading into a server through an ODBC driver equals the native driver."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PASSWORD = "gehe1m-w0rt"
 
 @pytest.fixture
 def files(tmp_path: Path) -> str:
-    """Six rows."""
+    """Copy six rows into files."""
     folder = tmp_path / "source"
     folder.mkdir()
     numbers = pa.array(range(1, len(TEXTS) + 1), pa.int32())
@@ -70,7 +70,7 @@ def test_modes(files: str, mssql_url: str, mode: str, before: list[Any], after: 
 
 
 def test_every_type_there_and_back(mssql_url: str, tmp_path: Path) -> None:
-    """What is read and written through the one is what is read through the other."""
+    """Both drivers read and write the same values."""
     types = [
         *("bit", "tinyint", "smallint", "int", "bigint", "decimal(38,10)", "numeric(5,5)"),
         *("money", "smallmoney", "real", "float", "date", "time(6)", "datetime", "smalldatetime"),
@@ -114,7 +114,7 @@ def test_every_type_there_and_back(mssql_url: str, tmp_path: Path) -> None:
 def test_both_ways_to_load(
     mssql_url: str, monkeypatch: pytest.MonkeyPatch, *, reads_json: bool
 ) -> None:
-    """Of JSON, Babelfish reads what has no escapes, and no bytes."""
+    """Babelfish reads JSON only without escapes and bytes."""
     url = over_odbc(mssql_url)
     from penstock.backends.mssql.drivers.odbc import OdbcDriver  # noqa: PLC0415 - it needs unixODBC
 
@@ -155,7 +155,7 @@ def listed_names(count: int) -> list[str]:
     return [f"c{number}" for number in range(count)]
 
 
-def test_the_plan_says_what_it_costs(files: str, mssql_url: str) -> None:
+def test_the_plan_gives_the_cost(files: str, mssql_url: str) -> None:
     execute(mssql_url, "CREATE TABLE t (id int PRIMARY KEY, t nvarchar(max))")
     url = over_odbc(mssql_url)
     spec = CopySpec(
@@ -167,16 +167,16 @@ def test_the_plan_says_what_it_costs(files: str, mssql_url: str) -> None:
     assert any(re.match("loaded through FreeTDS and pyodbc: ", text) for text in plan.warnings)
 
 
-def test_a_password_that_is_wrong(mssql_url: str, tmp_path: Path) -> None:
+def test_a_wrong_password(mssql_url: str, tmp_path: Path) -> None:
     execute(mssql_url, "CREATE TABLE t (id int PRIMARY KEY)")
     url = re.sub(r"//([^:]*):[^@]*@", rf"//\1:{PASSWORD}@", over_odbc(mssql_url))
     made = Copy(url, f"file://{tmp_path / 't'}")
     assert made.code == 65, made.said
-    assert "check the user, the password and the database" in made.said
+    assert "check the user, password and database" in made.said
     assert PASSWORD not in made.said
 
 
-def test_a_server_that_is_not_there(mssql_url: str, tmp_path: Path) -> None:
+def test_an_unreachable_server(mssql_url: str, tmp_path: Path) -> None:
     url = re.sub(r":\d+/", ":1/", over_odbc(mssql_url)) + "&connect_timeout=3"
     made = Copy(url, f"file://{tmp_path / 't'}")
     assert made.code == 75, made.said
@@ -206,7 +206,7 @@ def proxy(mssql_url: str) -> Iterator[TcpProxy]:
 
 
 def test_a_killed_worker_of_the_target(mssql_url: str, proxy: TcpProxy, tmp_path: Path) -> None:
-    """In the middle of a load."""
+    """The worker is killed in the middle of a load."""
     folder = tmp_path / "source"
     folder.mkdir()
     table = pa.table({"id": pa.array(range(ROWS), pa.int32()), "t": ["x" * 100] * ROWS})

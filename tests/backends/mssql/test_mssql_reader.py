@@ -1,4 +1,4 @@
-"""Batches as they travel: of the types that the plan has promised, or an error says where not."""
+"""Batches have the types that the plan has promised, or an error says where they do not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def batch(*columns: tuple[list[Any], pa.DataType]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, [""] * len(arrays))
 
 
-def test_uuids_come_as_texts() -> None:
+def test_uuids_arrive_as_texts() -> None:
     given = batch(([TEXT, None, TEXT.lower()], pa.string()), ([1, 2, 3], pa.int32()))
     found = passing(MsType("uniqueidentifier"), MsType("int")).as_travels(given)
     assert found.schema.names == ["c0", "c1"]
@@ -86,9 +86,9 @@ def test_a_time_of_less_than_a_microsecond() -> None:
     with pytest.raises(PermanentError) as raised:
         reader.as_travels(batch(*columns, ([0, 1, 1], pa.int32())))
     assert raised.value.message == (
-        "source: dbo.t, p1: column 'c1', row 5: expected whole microseconds, found a time of 100 "
-        "nanoseconds, which record batches would lose; use --query with CAST(... AS "
-        "datetime2(6)), or datetimeoffset(6) or time(6), which rounds it"
+        "source: dbo.t, p1: column 'c1', row 5: expected whole microseconds, found a time with "
+        "100-nanosecond digits, which record batches would lose; use --query with CAST(... AS "
+        "datetime2(6)), datetimeoffset(6) or time(6), which rounds it"
     )
 
 
@@ -104,7 +104,7 @@ def test_rows_without_columns() -> None:
 
 
 class Slow:
-    """A driver: so many rows of some size, each after some time."""
+    """A driver that returns rows of some size, each after some time."""
 
     def __init__(self, rows: int, size: int, seconds: float) -> None:
         self.left, self.size, self.seconds = rows, size, seconds
@@ -123,7 +123,7 @@ class Slow:
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, rows: int, size: int, seconds: float) -> list[int]:
-    """How many rows the batches are to have."""
+    """Return how many rows the batches are to have."""
     connection = Connection.__new__(Connection)
     driver = Slow(rows, size, seconds)
     monkeypatch.setattr(connection, "driver", driver, raising=False)
@@ -144,8 +144,8 @@ def test_batches_of_wide_rows_have_few(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked(monkeypatch, 70, 1 << 20, 0) == [64, 4, 4]
 
 
-def test_batches_of_rows_that_come_slowly_have_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that is silent for 10 s is taken for a dead one, and the driver is silent."""
+def test_batches_of_slow_rows_have_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is silent for 10 s is taken for dead, and the driver stays silent."""
     found = asked(monkeypatch, 10_000, 8, 0.001)
     assert found[:3] == [64, 512, 1000]
     assert set(found[3:]) <= {999, 1000}

@@ -1,4 +1,4 @@
-"""Mode `recreate` within one server: a table like the source's, with what is not made in a list."""
+"""Mode `recreate` within one server: a table like the source's, and a list of omitted objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILLED = (
 
 
 def dressed(url: str, table: str = "t") -> dict[str, Any]:
-    """What can be told of a table's columns and indexes."""
+    """Return what the catalog tells about a table's columns and indexes."""
     columns = rows(
         url,
         "SELECT c.name, c.collation_name, c.is_nullable, c.is_identity, c.is_computed,"
@@ -61,7 +61,7 @@ def planned(copied: Copy) -> Planned:
 
 
 def test_everything_of_a_table(mssql_url: str) -> None:
-    """Twice: the second time it is dropped with all of that."""
+    """Runs twice: the second time the table is dropped with everything."""
     execute(mssql_url, TABLE, *FILLED)
     for _ in range(2):
         copied = Copy(mssql_url, mssql_url, target_table="dbo.u", mode="recreate")

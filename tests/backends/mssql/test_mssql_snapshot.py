@@ -1,4 +1,4 @@
-"""Database snapshots, against a connection that plays a server: what it is asked, and when."""
+"""Database snapshots, with a connection that imitates a server: statements and their order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = [("shop", "/data/shop.mdf"), ("it's [2]", "D:\\data\\2.ndf")]
 
 
 class Played(Connection):
-    """A server's answers, by a part of what it is asked."""
+    """A server's answers, by a part of the question."""
 
     def __init__(self, **answers: Any) -> None:
         self.side, self.home, self.inside = "source", "my shop", ""
@@ -67,7 +67,7 @@ class Played(Connection):
         self.closed = True
 
     def when(self, part: str) -> int:
-        """At which place it was asked."""
+        """Return the position of a statement."""
         (place,) = [place for place, asked in enumerate(self.asked) if part in asked]
         return place
 
@@ -87,7 +87,7 @@ def test_the_statement() -> None:
     )
 
 
-def test_it_is_locked_before_it_is_there_and_dropped_at_the_end(
+def test_it_is_locked_before_its_creation_and_dropped_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = Played()
@@ -131,7 +131,7 @@ def test_a_session_that_is_cut_off_does_not_end_it(monkeypatch: pytest.MonkeyPat
     assert second.when(f'DROP DATABASE "{held.snapshot.token}"')
 
 
-def test_it_is_lost_where_the_server_has_it_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_lost_if_the_server_no_longer_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Played()
     held = hold(monkeypatch, server)
     server.gone = True
@@ -140,7 +140,7 @@ def test_it_is_lost_where_the_server_has_it_no_more(monkeypatch: pytest.MonkeyPa
     assert not any("DROP" in asked for asked in server.asked)
 
 
-def test_what_a_killed_holder_has_left_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_of_killed_holders_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     left, read = "penstock_snapshot_left", "penstock_snapshot_read"
     server = Played(left=[left, read], taken={lock_of(read)})
     hold(monkeypatch, server)
@@ -154,16 +154,22 @@ def test_what_a_killed_holder_has_left_is_dropped(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ({"edition": 5, "product": "SQL Azure"}, "found one that has none: SQL Azure; or pass"),
-        ({"edition": 8, "product": "SQL Azure"}, "found one that has none: SQL Azure; or pass"),
+        (
+            {"edition": 5, "product": "SQL Azure"},
+            "SQL Azure has no database snapshots; pass --snapshot",
+        ),
+        (
+            {"edition": 8, "product": "SQL Azure"},
+            "SQL Azure has no database snapshots; pass --snapshot",
+        ),
         (
             {"babelfish": True},
-            "found one that has none: Developer Edition; or pass --snapshot none",
+            "Developer Edition has no database snapshots; pass --snapshot none",
         ),
         ({"may": 0}, "GRANT CREATE ANY DATABASE TO the login and .*; or pass --snapshot none"),
     ],
 )
-def test_where_there_is_none(
+def test_servers_without_snapshots(
     monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], said: str
 ) -> None:
     server = Played(**answers)
@@ -194,7 +200,7 @@ def test_a_session_enters_and_goes_on_to_another_one() -> None:
         ({"taken": {lock_of("penstock_snapshot_1")}}, "penstock_snapshot_1 is being dropped"),
     ],
 )
-def test_nobody_enters_what_is_gone(answers: dict[str, Any], said: str) -> None:
+def test_a_dropped_snapshot_cannot_be_entered(answers: dict[str, Any], said: str) -> None:
     server = Played(**answers)
     with pytest.raises(SnapshotLost, match=said):
         enter(server, "penstock_snapshot_1")
@@ -202,7 +208,7 @@ def test_nobody_enters_what_is_gone(answers: dict[str, Any], said: str) -> None:
 
 
 class OtherDatabase(HeldDatabase):
-    """Plays a snapshot where there are none: another database with the same table."""
+    """A replacement for a snapshot on servers without any: another database with the table."""
 
     def _take(self) -> Snapshot:
         database = self._connection.home
@@ -218,7 +224,7 @@ class OtherDatabase(HeldDatabase):
 
 @pytest.fixture
 def held(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> list[HeldDatabase]:
-    """Those of a database with a table that loses half of its rows once one is held."""
+    """Hold a snapshot of a database, then delete half of the table's rows."""
     execute(
         mssql_url,
         "CREATE TABLE t (id int NOT NULL PRIMARY KEY)",
@@ -278,7 +284,7 @@ def test_others_read_in_it_while_it_is_held_and_after_its_holder_was_killed(
     execute(mssql_url, f'DROP DATABASE "{held[0].snapshot.token}"')
 
 
-def test_a_session_that_is_lost_says_nothing_of_the_snapshot() -> None:
+def test_a_lost_session_is_no_lost_snapshot() -> None:
     server = Played(cut=True)
     with pytest.raises(TransientError):
         enter(server, "penstock_snapshot_1")

@@ -1,4 +1,4 @@
-"""`penstock tune` into SQL Server: it leaves nothing, and takes what the dead have left."""
+"""`penstock tune` into SQL Server: it leaves nothing behind, and tidies up after killed ones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_scratch_table_is_like_the_target(ends: dict[str, Any]) -> None:
     assert left(ends["target"]) == []
 
 
-def test_what_a_killed_one_leaves_the_next_one_drops(ends: dict[str, Any]) -> None:
+def test_the_next_one_drops_the_schema_of_a_killed_one(ends: dict[str, Any]) -> None:
     url = ends["target"]
     dead, alive = MssqlScratch(url, None), MssqlScratch(url, None)
     with closing(alive):
@@ -86,7 +86,7 @@ def test_what_a_killed_one_leaves_the_next_one_drops(ends: dict[str, Any]) -> No
     assert left(url) == []
 
 
-def test_refused_where_there_is_no_table(ends: dict[str, Any]) -> None:
+def test_a_missing_table_is_rejected(ends: dict[str, Any]) -> None:
     execute(ends["target"], "DROP TABLE item")
     with pytest.raises(PlanningError, match="item"):
         next(tune(CopySpec(**ends, **SMALL)))

@@ -1,4 +1,4 @@
-"""The types of SQL Server in `tests/types/`, against the code, and against a server."""
+"""The types of SQL Server in `tests/types/`, compared with the code and with a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINES = lines("mssql/from")
 
 
 def in_catalog(written: str) -> tuple[str, int, int, int]:
-    """A type as the catalog has it: name, length in bytes, precision, scale."""
+    """Return a type as the catalog lists it: name, length in bytes, precision, scale."""
     name, first, second = re.fullmatch(r"(\w+)(?:\((\w+)(?:,(\d+))?\))?", written).groups()  # type: ignore[union-attr]
     if name == "float":
         return ("real" if first == "24" else "float"), 8, 53, 0

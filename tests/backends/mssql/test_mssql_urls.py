@@ -1,4 +1,4 @@
-"""What URLs of SQL Server tell the driver, and which ones are refused: none shows a secret."""
+"""The connection strings for URLs of SQL Server, and rejected URLs: none shows a secret."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALWAYS = "KeepAlive={60};KeepAliveInterval={10};"
 
 
 def string(url: str) -> str:
-    """What the driver is told, without what it is always told."""
+    """Return the connection string, without its constant parts."""
     return connection_string(backend.resolve(url, {}, "--source")).replace(ALWAYS, "")
 
 
@@ -61,14 +61,14 @@ def string(url: str) -> str:
         ),
     ],
 )
-def test_what_the_driver_is_told(url: str, expected: str) -> None:
+def test_connection_strings(url: str, expected: str) -> None:
     assert string(url) == expected
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("mssql://h/s", "expected a user in the URL, .*found none of them"),
+        ("mssql://h/s", "expected a user, .*found none of them"),
         ("mssql://me:x@h/s?encrypt=maybe", "encrypt: expected one of strict, yes, no$"),
         ("mssql://me:x@h/s?authentication=Zz9", "authentication: expected one of ActiveDirectoryD"),
         ("mssql://me:x@h/s?connect_timeout=0", "connect_timeout: expected a whole number from 1$"),
@@ -83,14 +83,14 @@ def test_what_the_driver_is_told(url: str, expected: str) -> None:
         ("mssql://me:x@h/s#Zz9", "an unescaped # or %"),
     ],
 )
-def test_what_is_refused(url: str, said: str) -> None:
+def test_rejected_urls(url: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
         string(url)
     assert re.search(said, raised.value.message), raised.value.message
     assert MARK not in raised.value.message
 
 
-def test_a_password_of_the_environment() -> None:
+def test_a_password_in_the_environment() -> None:
     environ = {"MSSQL_PASSWORD": "p/w@;}", "USER": "somebody"}
     url = backend.resolve("mssql://me@h/s?encrypt=no", environ, "--source")
     assert url == "mssql://me:p%2Fw%40%3B%7D@h:1433/s?encrypt=no"
@@ -115,8 +115,8 @@ values = st.text(st.sampled_from("ab1@:/?#[]&=%;+ ,\\\"'{}é\n"), max_size=8)
 
 @given(user=values.filter(bool), password=values, database=values)
 @example(user="a}", password="}};UID={sa", database="}")
-def test_a_value_ends_where_it_ends(user: str, password: str, database: str) -> None:
-    """Whatever it holds, the driver's own parser finds it, and nothing else."""
+def test_values_are_delimited(user: str, password: str, database: str) -> None:
+    """Whatever a value contains, the driver's own parser finds it and nothing else."""
     from urllib.parse import quote  # noqa: PLC0415
 
     parts = (quote(part, safe="") for part in (user, password, database))
@@ -127,7 +127,7 @@ def test_a_value_ends_where_it_ends(user: str, password: str, database: str) -> 
 
 
 def _parsed(text: str) -> list[tuple[str, str]]:
-    """As ODBC has it: a value in braces ends with one that is not doubled."""
+    """Parse a connection string as ODBC does: a value in braces ends at a single brace."""
     form = re.compile(r"(\w+)=\{((?:[^}]|\}\})*)\};")
     assert re.fullmatch(rf"(?:{form.pattern})*", text), text
     return [(name, value.replace("}}", "}")) for name, value in form.findall(text)]

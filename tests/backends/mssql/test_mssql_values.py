@@ -1,4 +1,4 @@
-"""Every type with its extremes and NULL, from a server into Parquet and into PostgreSQL."""
+"""Every type with its extremes and NULL, from a server into Parquet and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -187,8 +187,9 @@ NAMES = [name for name, *_ in TYPES]
 
 @pytest.fixture(scope="module")
 def known(mssql_module: str) -> dict[str, int]:
-    """The types that the server has, and the numbers of their columns in a table of them all, which
-    has a row for each value, and one of NULL."""
+    """Return the types that the server has, by their column's number in a table of all of them; the
+    table has a row for each value and one of NULL.
+    """
     url = mssql_module
     found = {
         name: number
@@ -216,7 +217,7 @@ def in_files(
     known: dict[str, int],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> pa.Table:
-    """Through each driver."""
+    """Copy into files, through each driver."""
     folder: Path = tmp_path_factory.mktemp("values") / "t"
     url = mssql_module if request.param == "mssql" else over_odbc(mssql_module)
     return into_files(url, folder, strategy="whole").sort_by("n")
@@ -292,7 +293,7 @@ ODD = ("real", "float", "money", "smallmoney", "varbinary(20)", "binary(3)", "nv
 
 @pytest.mark.parametrize("odd", [False, True], ids=["plain", "odd"])
 def test_checksums(mssql_module: str, known: dict[str, int], target_url: str, *, odd: bool) -> None:
-    """Each value has the canonical text that PostgreSQL has for it."""
+    """Each value has the same canonical text as in PostgreSQL."""
     if odd and is_babelfish(mssql_module):
         pytest.skip("Babelfish lacks collations of UTF-8, and CONVERT's styles")
     names = [*CHECKED, *(ODD if odd else ())]

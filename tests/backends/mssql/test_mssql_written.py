@@ -1,4 +1,4 @@
-"""The statements that make a table like another one, from what the catalog of SQL Server says."""
+"""The statements that create a table like another one, from the catalog of SQL Server."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_checks() -> None:
     )
 
 
-def test_a_check_that_is_off_gets_a_name() -> None:
+def test_a_disabled_check_gets_a_name() -> None:
     off = with_name(CheckModel("", Expression("([a]>(0))"), enforced=False), TABLE)
     assert check_statement(off, TABLE, always) == (
         'ALTER TABLE "dbo"."t" WITH NOCHECK ADD CONSTRAINT "t_check" CHECK ([a]>(0));\n'
@@ -110,7 +110,7 @@ def test_a_check_that_is_off_gets_a_name() -> None:
     )
 
 
-def test_indexes_that_wait() -> None:
+def test_deferred_indexes() -> None:
     """They stay defined."""
     change = IndexChange(TABLE, {"a": "a", "b]c": "b]c"}, makes=False)
     assert change.statement(MSSQL) == (

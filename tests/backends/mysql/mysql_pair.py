@@ -65,7 +65,7 @@ def middle(partition: int) -> bytes:
 
 class Pair:
     """
-    Parameters:
+    Args:
         source: URL of a database with items.
         target: of one with an empty table of them.
     """

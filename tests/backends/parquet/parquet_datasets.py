@@ -1,4 +1,4 @@
-"""Datasets to load into, driven as the engine and its workers drive them."""
+"""Datasets as targets, driven as the engine and its workers drive them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), False), ("name", pa.string()), ("
 
 
 def numbered(first: int, count: int, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
-    """Rows whose ids are the numbers from `first` on."""
+    """Return rows whose ids count from `first` on."""
     ids = range(first, first + count)
     columns = {
         "id": pa.array(ids, pa.int64()),
@@ -77,7 +77,7 @@ class Dataset:
         series: str = "",
         **writing: Any,
     ) -> tuple[CopySpec, PartitionPlan]:
-        """Plan a run as the engine does, of a source with these columns."""
+        """Plan a run of a source with these columns, as the engine does."""
         spec = CopySpec(
             source="file:///nowhere/*.parquet",
             target=self.url,
@@ -140,7 +140,7 @@ class Dataset:
         return Run(self, run_id, spec, plan)
 
     def load(self, run_id: str, mode: str = "append", *, rows: int = 10, **options: Any) -> Run:
-        """A whole run: `rows` rows in each partition, with ids from 0 on."""
+        """Execute a whole run with `rows` rows in each partition, and ids from 0 on."""
         run = self.create(run_id, mode, **options)
         for index, partition in enumerate(run.plan.partitions):
             run.copy(partition.id, numbered(index * rows, rows))
@@ -165,7 +165,7 @@ class Dataset:
         return f"{self.bucket}/{self.key}" if self.server else str(self.root)
 
     def rows(self) -> pa.Table:
-        """What a reader of datasets sees."""
+        """Return the rows that a reader of datasets sees."""
         found = ds.dataset(
             self.path, filesystem=self.file_system, format="parquet", partitioning="hive"
         )
@@ -175,7 +175,7 @@ class Dataset:
         return sorted(self.rows()["id"].to_pylist()) if self.data() else []
 
     def names(self) -> list[str]:
-        """Everything in the folder, hidden or not."""
+        """Return the names of everything in the folder, hidden or not."""
         if self.server is None:
             return sorted(
                 str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()
@@ -193,7 +193,7 @@ class Dataset:
         return [name for name in self.names() if name.endswith(".parquet")]
 
     def stray(self) -> list[str]:
-        """What is neither data of the manifest nor a document."""
+        """Return files that are neither data in the manifest nor documents."""
         with closing(self.target()) as target:
             listed = {entry.path for entry in target._manifest().files}
         stray = [
@@ -246,7 +246,7 @@ class Run:
 
     @contextmanager
     def attempt(self, partition_id: str, number: int = 1, generation: int = 1) -> Iterator[Attempt]:
-        """A worker's end of one attempt."""
+        """Return a worker's side of one attempt."""
         writer = parquet_writer(self.worker_spec(generation))
         try:
             yield Attempt(writer, self.plan.partition(partition_id), number)
@@ -256,7 +256,7 @@ class Run:
     def copy(
         self, partition_id: str, *batches: pa.RecordBatch, number: int = 1, generation: int = 1
     ) -> bool:
-        """One attempt. Returns False where the partition was committed already."""
+        """Run one attempt; return False if the partition was already committed."""
         with self.attempt(partition_id, number, generation) as attempt:
             if not attempt.begin():
                 return False
@@ -271,14 +271,14 @@ class Run:
             target.control.set_status(self.id, "done", [])
 
     def committed(self) -> dict[str, int]:
-        """Rows by partition."""
+        """Return the rows by partition."""
         with closing(self.dataset.target()) as target:
             return {r.partition_id: r.rows for r in target.control.committed(self.id)}
 
     def killed(self, partition_id: str, first: int, count: int, at: str) -> None:
-        """One attempt in a process that is killed there.
+        """Run one attempt in a process that is killed at a given call.
 
-        Parameters:
+        Args:
             at: ``module:Class.method``, or with ``!`` behind it, for after that call.
         """
         script = Path(__file__).with_name("parquet_killed.py")

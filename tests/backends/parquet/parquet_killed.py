@@ -1,4 +1,4 @@
-"""One attempt in a process of its own, which kills itself before or after a given call."""
+"""One attempt in its own process, which kills itself before or after a given call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places for Parquet files, local and on S3, and their rows as a worker reads them."""
+"""Locations of Parquet files, local and on S3, and their rows as a worker reads them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Store:
         return self.server.url(f"{self.bucket}/{pattern}", self.endpoint)
 
     def path(self, name: str) -> str:
-        """As the file system names it."""
+        """Return the path as the file system names it."""
         return str(self.root / name) if self.server is None else f"{self.bucket}/{name}"
 
     def put(self, name: str, content: bytes) -> None:
@@ -115,7 +115,7 @@ def read(
     relation: Relation | None = None,
     **options: Any,
 ) -> pa.Table:
-    """All that a worker gets of a partition."""
+    """Return everything that a worker reads of a partition."""
     if columns is None:
         with closing(ParquetSource(url)) as source:
             columns = [column.name for column in source.columns(relation or Located())]
@@ -128,7 +128,7 @@ def read(
 
 
 def parts(source: ParquetSource) -> tuple[FilePart, ...]:
-    """Whole files, as strategy `files` has them."""
+    """Return whole files as parts, as strategy `files` cuts them."""
     files = source.statistics(Located(), None).files
     return tuple(FilePart(file.path, file.size, file.version) for file in files)
 

@@ -1,4 +1,4 @@
-"""Parquet files that are encrypted, broken, or hold values that would arrive as others: refused."""
+"""Parquet files that are encrypted or damaged, or hold values that would change: rejected."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def refused(store: Store, message: str, **options: Any) -> None:
 
 
 def int96(*values: tuple[int, int] | None) -> bytes:
-    """A file of Julian days and nanoseconds."""
+    """Write a file of Julian days and nanoseconds."""
     days = [DAY + datetime.timedelta(days=n) for n in range(len(values))]
     moments = [day if value else None for day, value in zip(days, values, strict=True)]
     table = pa.table({"id": range(len(values)), "at": pa.array(moments, pa.timestamp("ns"))})
@@ -75,13 +75,19 @@ def test_int96_that_fit(store: Store) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ((110_000_000, 0), r"column 'at', row 3: expected a timestamp of the years .* beyond"),
-        ((4_200_000_000, 0), r"column 'at', row 3: expected a timestamp of the years .* beyond"),
-        ((2_451_545, 1_234_567), r"column 'at', row 3: .* found 567 nanoseconds more"),
-        ((110_000, 1), r"column 'at', row 3: .* found 1 nanoseconds more"),
+        (
+            (110_000_000, 0),
+            r"column 'at', row 3: expected a timestamp from year .* found one outside",
+        ),
+        (
+            (4_200_000_000, 0),
+            r"column 'at', row 3: expected a timestamp from year .* found one outside",
+        ),
+        ((2_451_545, 1_234_567), r"column 'at', row 3: .* found 567 nanoseconds in addition"),
+        ((110_000, 1), r"column 'at', row 3: .* found 1 nanoseconds in addition"),
     ],
 )
-def test_int96_that_microseconds_do_not_hold(
+def test_int96_outside_the_range_of_microseconds(
     store: Store, value: tuple[int, int], message: str, where: str | None
 ) -> None:
     store.put("a.parquet", int96((2_451_545, 0), None, value))
@@ -111,16 +117,14 @@ def text(*values: bytes) -> pa.Array:
         ),
     ],
 )
-def test_values_that_are_none(
-    store: Store, values: pa.Array, message: str, where: str | None
-) -> None:
+def test_impossible_values(store: Store, values: pa.Array, message: str, where: str | None) -> None:
     store.write("a.parquet", {"id": [1, 2], "v": values}, row_group_size=1)
     refused(store, message, where=where)
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy"])
-def test_one_of_few_values_is_none(store: Store, compression: str) -> None:
-    """Where values are looked at once, and not in each row."""
+def test_an_impossible_value_in_a_dictionary(store: Store, compression: str) -> None:
+    """Dictionary values are checked once, not in each row."""
     values = text(*(b"good" for _ in range(5_000)), b"b\xff", *(b"good" for _ in range(5_000)))
     columns = {"id": pa.array(range(len(values))), "v": values}
     store.write("a.parquet", columns, compression=compression)
@@ -145,7 +149,9 @@ def test_the_end_of_a_day_is_a_time(store: Store) -> None:
 
 
 def count_replaced(content: bytes, place: int, count: bytes) -> bytes:
-    """The footer with another number of rows; the first is the file's, the last the row group's."""
+    """Return the footer with another row count; the first count is the file's, the last the row
+    group's.
+    """
     wanted = b"\x16\x9a\x01"  # a field of 64 bits: 77
     assert len(count) == 2
     parts = content.split(wanted)
@@ -156,8 +162,8 @@ def count_replaced(content: bytes, place: int, count: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("place", "count", "message"),
     [
-        (-1, b"\x80\x00", "its footer says 77 rows, its row groups say 0"),
-        (0, b"\x80\x00", "its footer says 0 rows, its row groups say 77"),
+        (-1, b"\x80\x00", "its footer counts 77 rows, its row groups 0"),
+        (0, b"\x80\x00", "its footer counts 0 rows, its row groups 77"),
         (-1, b"\x81\x00", "row group 0 has -1 rows"),
     ],
 )
@@ -166,10 +172,10 @@ def test_a_footer_that_contradicts_itself(
 ) -> None:
     content = encoded({"id": range(ROWS)}, **PLAIN)
     store.put("a.parquet", count_replaced(content, place, count))
-    refused(store, f"it is broken: .*{message}")
+    refused(store, f"the file is damaged: .*{message}")
 
 
-def test_a_page_that_is_not_what_its_checksum_says(store: Store) -> None:
+def test_a_page_with_a_wrong_checksum(store: Store) -> None:
     content = encoded({"id": pa.array([7, 8, 9])}, write_page_checksum=True, **PLAIN)
     stored = struct.pack("<3q", 7, 8, 9)
     store.put("a.parquet", content.replace(stored, struct.pack("<3q", 7, 8, 10)))
@@ -177,7 +183,7 @@ def test_a_page_that_is_not_what_its_checksum_says(store: Store) -> None:
 
 
 class Keys(encryption.KmsClient):  # type: ignore[misc]
-    """Keeps no secret."""
+    """A key client that keeps no secret."""
 
     def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> str:
         return base64.b64encode(key_bytes).decode()
@@ -200,7 +206,9 @@ def test_an_encrypted_file(tmp_path: Path, plaintext_footer: bool) -> None:
     with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
         writer.write_table(table)
     seen: list[Event] = []
-    with pytest.raises(PermanentError, match=r"a\.parquet: it is encrypted; expected a file that"):
+    with pytest.raises(
+        PermanentError, match=r"a\.parquet: the file is encrypted; expected one that"
+    ):
         seen.extend(
             copy(
                 CopySpec(source=f"file://{path.parent}/", target=f"file://{tmp_path}/out", degree=1)
@@ -210,7 +218,7 @@ def test_an_encrypted_file(tmp_path: Path, plaintext_footer: bool) -> None:
 
 
 def test_a_struct_without_fields(tmp_path: Path) -> None:
-    """Others than pyarrow write them; a file holds no values of them."""
+    """Writers other than pyarrow produce them; a file holds no values of them."""
     nested = pa.struct([("a", pa.int32()), ("inner", pa.struct([]))])
     column = Column("nested", str(nested), True, traits={TRAIT: pa.list_(nested)})
     with pytest.raises(PlanningError, match=r"column 'nested' .*struct with fields; leave"):
@@ -251,8 +259,10 @@ def into_duckdb(tmp_path: Path, values: pa.Array, kind: str) -> Finished:
         (pa.array([[0], [(1 << 63) - 1]], pa.list_(pa.timestamp("us"))), "TIMESTAMP[]"),
     ],
 )
-def test_what_duckdb_would_take_for_infinite(tmp_path: Path, values: pa.Array, kind: str) -> None:
-    with pytest.raises(PenstockError, match=r"column 'v', row 2: expected a .* that DuckDB holds"):
+def test_dates_that_duckdb_treats_as_infinite(tmp_path: Path, values: pa.Array, kind: str) -> None:
+    with pytest.raises(
+        PenstockError, match=r"column 'v', row 2: expected a .* within DuckDB's range"
+    ):
         into_duckdb(tmp_path, values, kind)
 
 

@@ -1,4 +1,4 @@
-"""Datasets that somebody changes while a run loads them: no run ends done with rows missing."""
+"""Datasets that another program changes during a run: no finished run misses rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .parquet_datasets import Dataset, Run, numbered
 
 
 def first_half(dataset: Dataset, mode: str) -> tuple[Run, str]:
-    """A run of which one partition is committed, and its file."""
+    """Run until one partition is committed, and return its file."""
     run = dataset.create("r1", mode)
     run.copy("p0001", numbered(0, 10))
     (path,) = dataset.data()
@@ -34,12 +34,12 @@ CHANGES: dict[str, Callable[[Uploads, str], None]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("mode", ["append", "truncate", "replace"])
-def test_a_committed_file_is_not_what_it_was(dataset: Dataset, mode: str, change: str) -> None:
+def test_a_committed_file_was_changed(dataset: Dataset, mode: str, change: str) -> None:
     run, path = first_half(dataset, mode)
     check(dataset, "r1")
     with closing(dataset.target()) as target:
         CHANGES[change](target._storage.uploads, path)
-    with pytest.raises(TargetChanged, match=f"such as {path}.* by somebody else, since run r1"):
+    with pytest.raises(TargetChanged, match=f"such as {path}.* by another program, since run r1"):
         check(dataset, "r1")
     run.copy("p0002", numbered(10, 10))
     with pytest.raises(TargetChanged, match="start a new run"):
@@ -48,8 +48,8 @@ def test_a_committed_file_is_not_what_it_was(dataset: Dataset, mode: str, change
 
 @pytest.mark.parametrize("theirs", ["truncate", "recreate", "replace", "swap"])
 @pytest.mark.parametrize("mine", ["append", "truncate", "recreate"])
-def test_another_run_takes_its_place(dataset: Dataset, mine: str, theirs: str) -> None:
-    """Nothing of the one that fails is left in the folder, where readers would count it."""
+def test_another_run_replaces_it(dataset: Dataset, mine: str, theirs: str) -> None:
+    """The failed run leaves nothing in the folder, where readers would count it."""
     run, _ = first_half(dataset, mine)
     with run.attempt("p0002") as attempt:
         assert attempt.begin()

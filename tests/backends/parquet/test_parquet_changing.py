@@ -1,4 +1,4 @@
-"""Parquet files that somebody changes while they are copied: planned rows arrive, or it is said."""
+"""Parquet files that are changed during a copy: the planned rows arrive, or an error says so."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def copied(folder: Path, change: Callable[[Path], None], **options: Any) -> list[Failed]:
-    """The failures of a copy, in which files change after the first partition."""
+    """Return the failures of a copy whose files change after the first partition."""
     failed = []
     spec = CopySpec(
         source=f"file://{folder}/", target=f"duckdb:///{folder.parent}/t.duckdb",
@@ -87,7 +87,7 @@ def test_a_changed_file_loses_the_snapshot(
 
 
 @pytest.mark.parametrize("change", [rewrite, remove])
-def test_without_a_snapshot_planned_files_have_to_stay(
+def test_without_a_snapshot_planned_files_must_stay(
     folder: Path, change: Callable[[Path], None]
 ) -> None:
     with pytest.raises(PermanentError, match="1 partition failed"):
@@ -96,7 +96,7 @@ def test_without_a_snapshot_planned_files_have_to_stay(
 
 
 @pytest.mark.parametrize("change", [rewrite, append, remove])
-def test_without_a_snapshot_each_partition_reads_what_is_there(
+def test_without_a_snapshot_each_partition_reads_current_files(
     folder: Path, change: Callable[[Path], None]
 ) -> None:
     assert copied(folder, change, **WAYS["hash"], snapshot="none") == []

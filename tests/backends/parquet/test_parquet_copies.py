@@ -1,4 +1,4 @@
-"""Whole copies into Parquet files, with real workers."""
+"""Complete copies into Parquet files, with real workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES, ROWS = 4, 1000
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A source: some files with numbered rows."""
+    """Create a source: some files with numbered rows."""
     folder = tmp_path / "source"
     folder.mkdir()
     for index in range(FILES):
@@ -78,7 +78,7 @@ def test_a_worker_is_killed(dataset: Dataset, files: Path) -> None:
     assert dataset.stray() == []
 
 
-def test_goes_on_with_a_run(dataset: Dataset, files: Path) -> None:
+def test_continues_a_run(dataset: Dataset, files: Path) -> None:
     spec = CopySpec(
         source=f"{files}/*.parquet",
         target=dataset.url,
@@ -118,7 +118,7 @@ def test_copies_a_partition_again(dataset: Dataset, files: Path) -> None:
     assert penstock.verify("r", checksum=True, source=source, target=target).ok
 
 
-def test_what_differs_is_found(dataset: Dataset, files: Path) -> None:
+def test_differences_are_found(dataset: Dataset, files: Path) -> None:
     copied(dataset, f"{files}/*.parquet", "replace", strategy="files", partitions=4, run_id="r")
     source, target = f"{files}/*.parquet", dataset.url
     assert penstock.verify("r", checksum=True, source=source, target=target).ok
@@ -136,7 +136,7 @@ def test_what_differs_is_found(dataset: Dataset, files: Path) -> None:
     assert any(str(first) in row.key for row in wrong.rows)
 
 
-def test_a_dataset_that_is_there_keeps_its_columns(dataset: Dataset, files: Path) -> None:
+def test_an_existing_dataset_keeps_its_columns(dataset: Dataset, files: Path) -> None:
     copied(
         dataset,
         f"{files}/*.parquet",
@@ -180,7 +180,7 @@ def test_the_folder_that_is_read(dataset: Dataset, files: Path) -> None:
 
 
 def test_read_again(dataset: Dataset, files: Path, tmp_path: Path) -> None:
-    """What was written is a source as any other."""
+    """Written files are a source like any other."""
     copied(dataset, f"{files}/*.parquet", strategy="files", partition_by=("day",))
     target = f"file://{tmp_path}/again"
     spec = CopySpec(source=dataset.url, target=target, strategy="files", verify="checksums")

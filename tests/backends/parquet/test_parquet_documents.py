@@ -1,4 +1,4 @@
-"""Documents that many change at once: none of the changes is lost, wherever they are."""
+"""Documents that many processes change at once: no change is lost, wherever they are stored."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_many_at_once(dataset: Dataset) -> None:
     assert sum(created) == 1
 
 
-def test_changes_that_the_clock_does_not_tell_apart(tmp_path: Path) -> None:
+def test_changes_within_one_tick_of_the_clock(tmp_path: Path) -> None:
     found = documents_module.LocalDocuments(str(tmp_path))
     found.create("a.json", b"1")
     _, version = found.get("a.json") or (b"", "")
@@ -70,7 +70,7 @@ def test_changes_that_the_clock_does_not_tell_apart(tmp_path: Path) -> None:
     assert (found.get("a.json") or (b"", ""))[0] == b"2"
 
 
-def test_a_lock_that_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_not_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents_module, "LOCK_SECONDS", 0.2)
     found = documents_module.LocalDocuments(str(tmp_path))
     found.create("a.json", b"1")
@@ -90,7 +90,7 @@ def test_a_server_that_overwrites(dataset: Dataset, monkeypatch: pytest.MonkeyPa
         target.control.create()
 
 
-def test_places_that_cannot_be(dataset: Dataset, tmp_path: Path) -> None:
+def test_impossible_locations(dataset: Dataset, tmp_path: Path) -> None:
     if dataset.server is None:
         (tmp_path / "file").write_text("x")
         with pytest.raises(PermanentError, match="file"):
@@ -111,7 +111,7 @@ def test_wrong_credentials(dataset: Dataset) -> None:
         ParquetTarget(url, "penstock").control.create()
 
 
-def test_nobody_answers(dataset: Dataset) -> None:
+def test_a_server_that_does_not_answer(dataset: Dataset) -> None:
     if dataset.server is None:
         pytest.skip("a folder needs no server")
     url = dataset.url.replace(dataset.server.endpoint, "http://127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""Two processes and one dataset: one is stopped in the middle of a step while the other goes on."""
+"""Two processes and one dataset: one stops in the middle of a step while the other continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDS = "penstock.backends.roll_forward.records:Records"
 
 
 def before_write(storage: Storage, name: str, call: Callable[[], object]) -> None:
-    """Have something done by somebody else just before a document is written first."""
+    """Run a function, as another process, just before a document is first written."""
     documents: Any = storage.documents
     left = [call]
 
@@ -52,7 +52,7 @@ def forget(dataset: Dataset, run_id: str) -> None:
 
 
 def test_a_run_ends_whose_files_are_about_to_be_removed(dataset: Dataset) -> None:
-    """Who replaces everything was killed before it has removed what it has replaced."""
+    """The run that replaces everything was killed before it removed the replaced files."""
     late = both_copied(dataset, "late")
     run = both_copied(dataset, "r2", "replace", 100)
     with closing(dataset.target()) as target:
@@ -64,9 +64,10 @@ def test_a_run_ends_whose_files_are_about_to_be_removed(dataset: Dataset) -> Non
     assert dataset.stray() == []
 
 
-def test_a_run_ends_whose_files_somebody_would_have_replaced(dataset: Dataset) -> None:
-    """Of two who end a run, the one that has seen those files was killed, and the other had looked
-    before they were there."""
+def test_a_run_ends_whose_files_another_would_have_replaced(dataset: Dataset) -> None:
+    """Two processes end a run: the one that saw those files was killed, the other looked before
+    they existed.
+    """
     late = dataset.create("late")
     run = both_copied(dataset, "r2", "replace", 100)
     manifest, clean = run.plan.load.after
@@ -115,7 +116,7 @@ def test_a_run_ends_while_the_dataset_is_emptied(dataset: Dataset) -> None:
 
 
 def test_the_dataset_is_emptied_while_a_run_ends(dataset: Dataset) -> None:
-    """The manifest holds the same then as it did before the run's files were removed."""
+    """The manifest then equals its state before the run's files were removed."""
     late = both_copied(dataset, "late")
     with closing(dataset.target()) as stopped:
         before_write(stopped._storage, "manifest.json", lambda: dataset.create("r2", "truncate"))
@@ -125,8 +126,8 @@ def test_the_dataset_is_emptied_while_a_run_ends(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_empties_nothing_after_somebody_else_has(dataset: Dataset) -> None:
-    """Who was stopped before it emptied the dataset wakes up when the run is done."""
+def test_a_late_process_empties_nothing(dataset: Dataset) -> None:
+    """A process stopped before it emptied the dataset wakes up after the run is done."""
     dataset.load("r1")
     with closing(dataset.target()) as stopped:
         spec, plan = dataset.plan(stopped, "r2", "truncate")
@@ -145,8 +146,8 @@ def test_empties_nothing_after_somebody_else_has(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_a_commit_is_not_heard_of_and_somebody_publishes_it(dataset: Dataset) -> None:
-    """The client repeats the request, and finds a record that is its own but has changed since."""
+def test_a_commit_whose_answer_is_lost_is_published_by_another(dataset: Dataset) -> None:
+    """The client repeats the request, and finds its own record, which has changed since."""
     run = dataset.create("r1")
     with run.attempt("p0001") as attempt:
         assert attempt.begin()
@@ -165,7 +166,7 @@ def test_a_commit_is_not_heard_of_and_somebody_publishes_it(dataset: Dataset) ->
     assert dataset.ids() == list(range(10))
 
 
-def test_a_new_run_is_not_heard_of_and_somebody_goes_on_with_it(dataset: Dataset) -> None:
+def test_a_new_run_whose_answer_is_lost_is_continued_by_another(dataset: Dataset) -> None:
     with closing(dataset.target()) as target, closing(dataset.target()) as other:
         spec, plan = dataset.plan(target, "r1")
         documents: Any = target._storage.documents
@@ -185,7 +186,7 @@ def test_a_new_run_is_not_heard_of_and_somebody_goes_on_with_it(dataset: Dataset
 
 @pytest.mark.parametrize("stopped_before", ["manifest.json", "run.json"])
 @pytest.mark.parametrize("done", [False, True], ids=["asked for", "done"])
-def test_copied_again_while_somebody_ends_the_run(
+def test_copied_again_while_another_process_ends_the_run(
     dataset: Dataset, stopped_before: str, done: bool
 ) -> None:
     run = both_copied(dataset, "r1")
@@ -206,8 +207,10 @@ def test_copied_again_while_somebody_ends_the_run(
     assert dataset.stray() == []
 
 
-def test_who_asks_for_a_copy_is_killed_and_somebody_ends_the_run(dataset: Dataset) -> None:
-    """The request is noted with the run before the partition's record is taken back."""
+def test_a_killed_request_for_another_copy(dataset: Dataset) -> None:
+    """The request is recorded with the run before the partition's record is taken back; another
+    process ends the run.
+    """
     run = both_copied(dataset, "r1")
     with closing(dataset.target()) as killed:
         before_write(killed._storage, "p0001.json", _die)
@@ -226,7 +229,7 @@ def _die() -> None:
     raise KeyboardInterrupt
 
 
-def test_started_over_while_somebody_ends_the_run(dataset: Dataset) -> None:
+def test_started_over_while_another_process_ends_the_run(dataset: Dataset) -> None:
     run = both_copied(dataset, "r1", "truncate")
 
     def started_over() -> None:
@@ -244,8 +247,8 @@ def test_started_over_while_somebody_ends_the_run(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_committed_while_somebody_removes_what_is_left_over(dataset: Dataset) -> None:
-    """What a commit record names is no left-over, though nobody has published it yet."""
+def test_committed_while_another_process_removes_leftovers(dataset: Dataset) -> None:
+    """Files in a commit record are not leftovers, even if they are not published yet."""
     run = both_copied(dataset, "r1")
     with closing(dataset.target()) as stopped:
         manifest, clean = run.plan.load.after
@@ -269,10 +272,10 @@ def test_committed_while_somebody_removes_what_is_left_over(dataset: Dataset) ->
 
 @pytest.mark.parametrize("dataset", ["local"], indirect=True)
 @pytest.mark.parametrize("call", ["open", "makedirs", "rename"])
-def test_a_folder_is_removed_by_somebody_while_it_is_empty(
+def test_another_process_removes_a_folder_while_it_is_empty(
     dataset: Dataset, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of uploads with another run's last step, those of values with its files."""
+    """Another run's last step removes folders of uploads, and folders of values with its files."""
     run = dataset.create("r1", partition_by=("day",))
     left = [call, call]
     module: Any = __import__("builtins") if call == "open" else os

@@ -1,4 +1,4 @@
-"""Names of files, buckets' keys and folders that are not plain: each means what it says."""
+"""Unusual names of files, keys and folders: each is taken literally."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def copied(source: str, target: str, **options: Any) -> None:
 
 
 def rows_of(tmp_path: Path, source: str) -> list[tuple[Any, ...]]:
-    """By a copy into a DuckDB database."""
+    """Return the rows, by a copy into a DuckDB database."""
     path = tmp_path / "back.duckdb"
     path.unlink(missing_ok=True)
     copied(source, f"duckdb:///{path}", target_table="main.t", mode="recreate")
@@ -75,7 +75,7 @@ def test_a_value_that_is_too_long_for_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a%20b", "day=50%", "day=a%3Ab"])
 def test_a_name_in_a_url(store: Store, tmp_path: Path, name: str) -> None:
-    """Beside one that a careless reader would take for it."""
+    """Next to a file that a careless reader would confuse with it."""
     for number, each in enumerate((name, name.replace("%20", " "), name.replace("%3A", ":"))):
         if each == name or number:
             row = {"id": [number if each != name else 0], "k": [each]}

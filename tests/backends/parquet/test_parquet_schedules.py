@@ -36,7 +36,7 @@ SEEDS = seeds("50:90")
 
 @dataclass
 class Load:
-    """A run, and the rows that it copies: those of the ids from `first` on, 10 in a partition."""
+    """A run, and the rows that it copies: the ids from `first` on, 10 in a partition."""
 
     run: Run
     mode: str
@@ -69,7 +69,7 @@ class Load:
     ) -> str:
         """What one execution does, as the engine and its workers do it.
 
-        Parameters:
+        Args:
             only: partitions; empty: all.
             request: has those copied again.
             restart: the run is to begin again, from another state of the source.
@@ -118,7 +118,7 @@ class Trial(schedules.Trial[Load]):
         return self.chance.choice(modes)
 
     def load(self, run_id: str, mode: str, first: int, *, rows: int = 10, **options: Any) -> Load:
-        """Plan a run, which nobody has begun."""
+        """Plan a run without executing it."""
         with closing(self.dataset.target()) as target:
             spec, plan = self.dataset.plan(target, run_id, mode, **self.options, **options)
             assert target.control.create_run(run_id, spec.stored(), plan, STATE, None)
@@ -127,13 +127,14 @@ class Trial(schedules.Trial[Load]):
         return load
 
     def older(self) -> None:
-        """Rows that are there already, maybe."""
+        """Add older rows, perhaps."""
         if self.likely(0.6):
             assert self.load("old", "append", 9000).execute() == "done"
 
     def executions(self, load: Load, most: int, restarts: float = 0.0) -> None:
-        """Have one to so many processes execute a run, of which some begin it again. Its partitions
-        may be copied already."""
+        """Let a random number of processes execute a run, some of which restart it. Its partitions
+        may be copied already.
+        """
         if self.likely(0.4):
             load.execute(finish=False)
         for number in range(self.chance.randint(1, most)):
@@ -141,7 +142,7 @@ class Trial(schedules.Trial[Load]):
             self.schedule.add(f"{load.id}{number}", partial(load.execute, restart=restart))
 
     def recopies(self, load: Load, most: int) -> None:
-        """Have as many partitions copied again, by requests that may be the same."""
+        """Request random partitions to be copied again, perhaps by equal requests."""
         for number in range(self.chance.randint(0, most)):
             only = self.chance.choice([["p0001"], ["p0002"], ["p0001", "p0002"]])
             request = self.some("q1", "q2", "q3")
@@ -151,10 +152,11 @@ class Trial(schedules.Trial[Load]):
     def play(self, *, gone: bool = False) -> Counter[int]:
         """Do it all, resume every run, and see what is there.
 
-        Parameters:
+        Args:
             gone: whether a run may find that another one has taken its place.
 
-        Returns: how often each id is there.
+        Returns:
+            How often each id is there.
         """
         self.perform()
         self.resume_all()
@@ -172,12 +174,12 @@ class Trial(schedules.Trial[Load]):
         return found
 
     def manifest(self) -> dict[str, int]:
-        """Rows, by path."""
+        """Return the rows in the manifest, by path."""
         text = (self.dataset.root / "_penstock" / "manifest.json").read_text()
         return {entry["path"]: entry["rows"] for entry in json.loads(text)["files"]}
 
     def listed(self) -> Counter[int]:
-        """How often each id is in the files of the manifest."""
+        """Return how often each id is in the files of the manifest."""
         found: Counter[int] = Counter()
         for path, rows in self.manifest().items():
             assert path in self.dataset.data(), f"{path} is listed, and gone"
@@ -193,7 +195,7 @@ def ids_of(path: Path) -> list[int]:
 
 
 def copied(trial: Trial) -> None:
-    """One run, which several execute."""
+    """Copy one run, executed by several processes."""
     trial.older()
     load = trial.load("m", trial.some("append", "truncate", "replace"), 0)
     trial.executions(load, 3, restarts=0.35)
@@ -202,7 +204,7 @@ def copied(trial: Trial) -> None:
 
 
 def empty(trial: Trial) -> None:
-    """A run without rows, and maybe one that has some."""
+    """Copy a run without rows, and perhaps one with some."""
     trial.older()
     load = trial.load("m", trial.some("append", "truncate", "replace"), 0, rows=0)
     trial.executions(load, 2)
@@ -213,7 +215,7 @@ def empty(trial: Trial) -> None:
 
 
 def recopied(trial: Trial) -> None:
-    """One run, of which partitions are copied again."""
+    """Copy one run whose partitions are copied again."""
     trial.older()
     load = trial.load("m", trial.some("append", "truncate", "replace"), 0)
     if trial.likely(0.8):
@@ -225,7 +227,7 @@ def recopied(trial: Trial) -> None:
 
 
 def usurped(trial: Trial) -> None:
-    """Two runs, one of which takes the place of all there is."""
+    """Play two runs, one of which replaces everything."""
     trial.older()
     mine = trial.load("a", trial.some("append", "replace"), 0)
     theirs = trial.load("b", trial.some("truncate", "replace"), 100)
@@ -236,8 +238,9 @@ def usurped(trial: Trial) -> None:
 
 
 def paired(trial: Trial) -> None:
-    """Two runs in any two modes. One that begins with an empty dataset, or replaces all, has it to
-    itself in the end, but for what was added afterwards."""
+    """Play two runs in any two modes. One that begins with an empty dataset, or replaces
+    everything, owns it in the end, except for rows added afterwards.
+    """
     modes = ("append", "truncate", "recreate", "replace", "swap", "a day")
     pair = [trial.some(*modes), trial.some(*modes)]
     trial.older()
@@ -265,7 +268,7 @@ def paired(trial: Trial) -> None:
 
 
 def followed(trial: Trial) -> None:
-    """A run that takes the place of all there is, and one that adds to it when that is done."""
+    """Play a run that replaces everything, and one that appends to it afterwards."""
     first = trial.load("a", trial.some("truncate", "replace"), 0)
     second = trial.load("b", "append", 100)
     trial.schedule.add("a0", first.execute)
@@ -276,7 +279,7 @@ def followed(trial: Trial) -> None:
 
 
 def selected(trial: Trial) -> None:
-    """Runs that take the place of what was selected as their own rows are."""
+    """Play runs that replace rows of the same selection as their own."""
     runs = {"a": ("day = 1", 0), "b": ("day = 2", 100), "c": ("day = 1", 200)}
     for run_id, (where, first) in runs.items():
         trial.executions(trial.load(run_id, "replace", first, where=where), 2)
@@ -289,7 +292,7 @@ def selected(trial: Trial) -> None:
 
 
 def in_series(trial: Trial) -> None:
-    """Runs of a series, which have two of four partitions in common."""
+    """Play runs of a series that share two of four partitions."""
 
     def given(*numbers: int) -> list[Partition]:
         extents = {

@@ -1,4 +1,4 @@
-"""Parquet files as a source: which rows arrive, of what types, and what is said where none can."""
+"""Parquet files as a source: the rows that arrive, their types, and errors if none can."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_footers_plan(store: Store) -> None:
     ]
 
 
-def test_a_column_is_never_null_where_no_file_lets_it(store: Store) -> None:
+def test_a_column_is_not_nullable_if_no_file_allows_null(store: Store) -> None:
     never = pa.schema([pa.field("id", pa.int64(), False), pa.field("n", pa.int64(), False)])
     maybe = pa.schema([pa.field("id", pa.int64(), False), pa.field("n", pa.int64(), True)])
     store.write("a.parquet", pa.table({"id": [1], "n": [1]}, schema=never))
@@ -91,7 +91,7 @@ def test_a_column_is_never_null_where_no_file_lets_it(store: Store) -> None:
         assert [column.nullable for column in source.columns(HERE)] == [False, True]
 
 
-def test_different_columns_are_told_of_all_files_at_once(store: Store) -> None:
+def test_different_columns_of_all_files_are_listed_at_once(store: Store) -> None:
     store.write("a.parquet", {"id": [1], "n": [1.5], "s": ["x"]})
     store.write("b.parquet", {"id": ["1"], "n": [1.5], "s": ["x"]})
     store.write("c.parquet", {"id": [1], "more": [1.5], "s": ["x"]})
@@ -108,7 +108,7 @@ def test_different_columns_are_told_of_all_files_at_once(store: Store) -> None:
     assert store.path("a.parquet") in caught.value.message.splitlines()[0]
 
 
-def test_folders_that_differ_are_told(store: Store) -> None:
+def test_different_folders_are_named(store: Store) -> None:
     store.write("day=1/a.parquet", {"id": [1]})
     store.write("b.parquet", {"id": [1]})
     with pytest.raises(PlanningError, match=r"a\.parquet +\(folder\) +- +day="):
@@ -119,7 +119,7 @@ def test_folders_that_differ_are_told(store: Store) -> None:
     ("content", "words"),
     [(b"a,b\n1,2\n" * 9, "magic bytes"), (b"", "0 bytes"), (b"PAR1", "")],
 )
-def test_what_is_no_parquet_is_named(store: Store, content: bytes, words: str) -> None:
+def test_other_files_are_named(store: Store, content: bytes, words: str) -> None:
     store.write("a.parquet", numbers(0, 3))
     store.put("b.parquet", content)
     with pytest.raises(PermanentError, match=r"b\.parquet: cannot be read as Parquet") as caught:
@@ -137,7 +137,7 @@ def test_a_truncated_file_is_named(store: Store) -> None:
 
 def test_no_file_matches(store: Store) -> None:
     store.write("t/a.parquet", numbers(0, 3))
-    with pytest.raises(PlanningError, match=r"no file matches .*t/\*\.pq: expected one or more"):
+    with pytest.raises(PlanningError, match=r"t/\*\.pq: expected at least one file"):
         store.source("t/*.pq")
 
 
@@ -171,14 +171,14 @@ def test_a_wrong_condition_is_refused(store: Store, where: str) -> None:
 # Rows
 
 
-def test_names_that_differ_in_capitals_alone(store: Store) -> None:
-    """DuckDB would take the one for the other; what does not need it reads both."""
+def test_names_that_differ_only_in_case(store: Store) -> None:
+    """DuckDB would confuse them; requests that do not need DuckDB read both."""
     store.write("a.parquet", pa.table({"id": [1], "ID": [2], "é": [3], "É": [4]}))
     for extent in (all_files(store), Whole()):
         found = read(store.url(), extent)
         assert found.to_pylist() == [{"id": 1, "ID": 2, "é": 3, "É": 4}]
     with (
-        pytest.raises(PlanningError, match="'id' and 'ID' differ in capitals"),
+        pytest.raises(PlanningError, match="'id' and 'ID' differ only in"),
         closing(store.source()) as source,
     ):
         source.check_where(HERE, "ID = 2")
@@ -221,7 +221,7 @@ def test_columns_go_by_the_targets_names_in_the_pairs_order(
     assert sorted(asked[0]) == sorted(asked[1]) == ["a", "b.c"]
 
 
-def test_the_first_batch_is_there_without_rows(store: Store) -> None:
+def test_the_first_batch_arrives_even_without_rows(store: Store) -> None:
     store.write("a.parquet", numbers(0, 0))
     for extent in (all_files(store), Whole()):
         table = read(store.url(), extent)
@@ -247,7 +247,7 @@ def test_folders_are_columns(store: Store) -> None:
     assert read(store.url(), KeyIsNull(Key("n"))).to_pylist() == rows[2:]
 
 
-def test_a_column_of_the_file_goes_before_that_of_its_folder(store: Store) -> None:
+def test_a_file_s_column_takes_precedence_over_its_folder_s(store: Store) -> None:
     store.write("n=7/a.parquet", {"id": [1], "n": ["own"]})
     for extent in (all_files(store), Whole()):
         assert read(store.url(), extent).to_pylist() == [{"id": 1, "n": "own"}]
@@ -273,7 +273,7 @@ def awkward(store: Store) -> None:
 
 
 def extents(key: str, tag: str, *texts: str) -> list[list[Extent]]:
-    """Ways to cut by a key that cover every row."""
+    """Return ways to partition by a key that cover every row."""
     by = Key(key)
     bounds = [Bound(tag, text) for text in texts]
     ranges: list[Extent] = [
@@ -311,7 +311,7 @@ def test_every_row_is_in_one_partition(store: Store, key: str, tag: str, texts: 
         assert sorted(ids) == list(range(8)), cut
 
 
-def test_pushed_conditions_read_only_what_may_match(
+def test_pushed_conditions_read_only_row_groups_that_may_match(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.write("a.parquet", numbers(0, 1000), row_group_size=100)
@@ -350,7 +350,7 @@ def test_queries(store: Store) -> None:
 
 
 def every_type() -> pa.Table:
-    """Of each type that a file may have: a value, NULL, and another value."""
+    """Return, for each type that a file may have, a value, NULL, and another value."""
     D = decimal.Decimal  # noqa: N806
     day, one_day = datetime.date(2024, 2, 29), datetime.timedelta(days=1)
     when = datetime.datetime(2024, 2, 29, 1, 2, 3, 4)  # noqa: DTZ001
@@ -391,7 +391,7 @@ def every_type() -> pa.Table:
     return pa.table(columns)
 
 
-def test_every_type_arrives_the_same_by_both_ways(tmp_path: Path) -> None:
+def test_every_type_arrives_equally_with_and_without_duckdb(tmp_path: Path) -> None:
     store = Store(tmp_path)
     table = every_type()
     store.write("a.parquet", table)
@@ -411,12 +411,12 @@ def test_every_type_arrives_the_same_by_both_ways(tmp_path: Path) -> None:
 # Moments
 
 
-def test_a_file_that_was_written_anew_is_not_read(store: Store) -> None:
+def test_a_rewritten_file_is_not_read(store: Store) -> None:
     store.write("a.parquet", numbers(0, 1000))
     planned = all_files(store)
     store.write("a.parquet", numbers(5000, 1000))
     with pytest.raises(
-        SnapshotLost, match=r"a\.parquet has changed since it was planned: .* written anew"
+        SnapshotLost, match=r"a\.parquet has changed since planning: .* was rewritten"
     ):
         read(store.url(), planned)
     store.remove("a.parquet")
@@ -425,7 +425,7 @@ def test_a_file_that_was_written_anew_is_not_read(store: Store) -> None:
         read(store.url(), planned)
 
 
-def test_a_file_that_is_written_anew_while_it_is_read(store: Store) -> None:
+def test_a_file_that_is_rewritten_while_it_is_read(store: Store) -> None:
     store.write("a.parquet", numbers(0, 100_000), row_group_size=10_000)
     reading = reader(store.url(), [ColumnPair("id", "id")])
     batches = reading.read(Partition("p", all_files(store)), waiter())
@@ -452,11 +452,11 @@ def test_conditions_read_the_files_of_the_snapshot(store: Store) -> None:
         assert before.identity == after.identity
         assert before.layout != after.layout
         assert before.writes != after.writes
-        with pytest.raises(SnapshotLost, match="have changed since they were planned"):
+        with pytest.raises(SnapshotLost, match="have changed since planning"):
             source.adopt(held.snapshot)
         source.adopt(FilesSnapshot(store.url()).snapshot)
         assert source.statistics(HERE, None).rows == 20
-    with pytest.raises(SnapshotLost, match="have changed since they were planned"):
+    with pytest.raises(SnapshotLost, match="have changed since planning"):
         read(store.url(), extent, snapshot=token)
     # Without a snapshot what is there is read.
     assert read(store.url(), extent).num_rows == 20

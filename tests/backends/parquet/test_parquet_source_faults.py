@@ -1,4 +1,4 @@
-"""S3 that fails: what is told, how it is classed, and what is tried again."""
+"""Failures of S3: their messages, their classes, and retries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def store(server: S3Server, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def large(store: Store) -> Store:
-    """More than DuckDB holds ahead, which is 10 MB."""
+    """Create more data than the 10 MB that DuckDB holds ahead."""
     texts = pa.array([f"{n:01000d}" for n in range(50_000)])
     table = pa.table({"id": pa.array(range(50_000), pa.int64()), "text": texts})
     store.write("t/a.parquet", table, row_group_size=5_000)
@@ -70,7 +70,7 @@ def test_a_bucket_that_does_not_exist(store: Store) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["list-type=2", "(HEAD|GET) /bucket/t/a"])
-def test_throttling_is_tried_again(store: Store, faults: HttpFaults, pattern: str) -> None:
+def test_throttling_is_retried(store: Store, faults: HttpFaults, pattern: str) -> None:
     planned = all_files(store, "t/")
     fault = faults.fail(pattern, times=2)
     extent = planned if "HEAD" in pattern else HASHED
@@ -79,9 +79,7 @@ def test_throttling_is_tried_again(store: Store, faults: HttpFaults, pattern: st
 
 
 @pytest.mark.parametrize("pattern", ["list-type=2", "HEAD /bucket/t/a", "GET /bucket/t/a"])
-def test_throttling_without_an_end_is_transient(
-    store: Store, faults: HttpFaults, pattern: str
-) -> None:
+def test_endless_throttling_is_transient(store: Store, faults: HttpFaults, pattern: str) -> None:
     planned = all_files(store, "t/")
     fault = faults.fail(pattern)
     with pytest.raises(TransientError, match=r"503|SLOW_DOWN|SERVICE_UNAVAILABLE"):
@@ -89,7 +87,7 @@ def test_throttling_without_an_end_is_transient(
     assert fault.answered >= filesystems.ATTEMPTS
 
 
-def test_throttling_is_transient_where_duckdb_reads(large: Store, faults: HttpFaults) -> None:
+def test_throttling_is_transient_if_duckdb_reads(large: Store, faults: HttpFaults) -> None:
     planned = all_files(large, "t/")
     reading = reader(large.url("t/"), PAIRS, where="id >= 0")
     batches = reading.read(Partition("p0001", planned), waiter())
@@ -101,7 +99,7 @@ def test_throttling_is_transient_where_duckdb_reads(large: Store, faults: HttpFa
     assert fault.answered >= filesystems.ATTEMPTS
 
 
-def test_an_endpoint_that_is_not_there(store: Store) -> None:
+def test_a_missing_endpoint(store: Store) -> None:
     store.endpoint = "http://127.0.0.1:1"
     begun = time.monotonic()
     with pytest.raises(TransientError, match=r"s3://bucket/t/: Could not connect"):
@@ -111,17 +109,17 @@ def test_an_endpoint_that_is_not_there(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("status", "found"),
-    [(200, "a web page in the place of a list"), (301, "a redirect"), (308, "a redirect")],
+    [(200, "a web page instead of a list"), (301, "a redirect"), (308, "a redirect")],
 )
-def test_an_endpoint_of_something_else(
+def test_an_endpoint_that_is_not_s3(
     store: Store, faults: HttpFaults, status: int, found: str
 ) -> None:
-    """A web console, or a proxy that sends all to https."""
+    """Such as a web console, or a proxy that redirects everything to https."""
     faults.fail("/", status=status, body=b"<html>Hello</html>", kind="text/html; charset=utf-8")
     with pytest.raises(PermanentError, match=rf"source: s3://bucket/t/: .*{found} \(status"):
         store.source("t/")
     target = open_storage(store.url("new/"), "penstock")
-    with pytest.raises(PermanentError, match=r"target: s3://bucket/new/: expected a server"):
+    with pytest.raises(PermanentError, match=r"target: s3://bucket/new/: expected an S3 server"):
         target.documents.get("manifest.json")
 
 
@@ -136,7 +134,7 @@ def test_an_endpoint_that_does_not_answer(
     assert time.monotonic() - begun < 20
 
 
-def test_data_that_does_not_come(
+def test_data_that_does_not_arrive(
     store: Store, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filesystems, "READ_TIMEOUT", 1)
@@ -232,7 +230,7 @@ def test_no_credentials(store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     url = store.url("t/").split("&access_key_id")[0]
-    with pytest.raises(PermanentError, match="no S3 credentials: expected access_key_id"):
+    with pytest.raises(PermanentError, match="expected S3 credentials: access_key_id"):
         read(url, HASHED, ["id"])
 
 
@@ -251,7 +249,7 @@ def test_a_profile(gateway: S3Gateway, tmp_path: Path, monkeypatch: pytest.Monke
         read(f"{url}&profile=other", HASHED, ["id"])
 
 
-def test_what_was_planned_is_read_without_a_list(store: Store, faults: HttpFaults) -> None:
+def test_planned_files_are_read_without_a_list(store: Store, faults: HttpFaults) -> None:
     planned = all_files(store, "t/")
     faults.fail("list-type=2")
     assert isinstance(planned, Files)

@@ -42,7 +42,7 @@ print(rows, int(line.split()[1]) * 1024)
 
 
 def grown(folder: Path, what: str, columns: list[str]) -> tuple[int, int]:
-    """Rows, and the bytes that reading them takes more than reading a few of the same."""
+    """Return the rows, and the additional memory in bytes compared with reading a few of them."""
     few = folder / "few"
     if not few.exists():
         few.mkdir()
@@ -68,7 +68,7 @@ def peak(folder: Path, what: str, columns: list[str]) -> tuple[int, int]:
 
 @pytest.fixture(scope="module")
 def one_row_group(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1.3 GB of values in one row group."""
+    """Write 1.3 GB of values in one row group."""
     folder = tmp_path_factory.mktemp("large")
     (folder / "many").mkdir()
     count = 4_000_000
@@ -91,7 +91,7 @@ def test_of_a_large_row_group(one_row_group: Path, what: str) -> None:
 
 @pytest.mark.parametrize("what", ["files", "where"])
 def test_of_values_that_repeat(tmp_path: Path, what: str) -> None:
-    """Dictionaries take little in the file, and much once they are values."""
+    """Dictionaries are small in the file, and large once decoded."""
     values = pa.array([chr(65 + n) * 10_000 for n in range(20)])
     count = 100_000
     indices = pa.array([n % 20 for n in range(count)], pa.int32())

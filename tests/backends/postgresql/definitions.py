@@ -14,7 +14,7 @@ _NOISE = re.compile(r"^(--.*|\\(un)?restrict .*|SET .*|SELECT pg_catalog\.set_co
 def definitions(url: str, *tables: str) -> list[str]:
     """Every definition but those of the control tables.
 
-    Parameters:
+    Args:
         tables: only these, and what belongs to them.
     """
     chosen = [f"--table={table}" for table in tables]

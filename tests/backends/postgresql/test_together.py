@@ -61,7 +61,7 @@ def _insert_together(
     session: Connection, *numbers: int, then: BaseException | None = None
 ) -> list[int]:
     """
-    Parameters:
+    Args:
         then: raised in the block.
     """
     with session.together():

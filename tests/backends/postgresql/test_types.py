@@ -34,7 +34,8 @@ class Types:
     def fill(self, without: Collection[str] = ()) -> dict[str, str]:
         """Make a table with a column of each type, and one of arrays of it.
 
-        Returns: the columns' types.
+        Returns:
+            The columns' types.
         """
         columns: dict[str, str] = {"id": "int"}
         filled: list[tuple[str, list[str]]] = []

@@ -1,4 +1,4 @@
-"""What is Snowflake's alone: names, who logs in, files on a stage, and moments."""
+"""Features of Snowflake alone: names, logins, files on a stage, and time travel."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_types_into_it(mine: str, theirs: str) -> None:
         ("_1", "_1"),
     ],
 )
-def test_plain_names_are_those_without_quotes(mine: str, theirs: str) -> None:
+def test_plain_names_need_no_quotes(mine: str, theirs: str) -> None:
     assert swapped(mine) == theirs
     assert swapped(theirs) == mine
 
@@ -107,7 +107,7 @@ def test_plain_names_are_those_without_quotes(mine: str, theirs: str) -> None:
         ),
     ],
 )
-def test_who_logs_in(query: str, expected: dict[str, Any]) -> None:
+def test_logins(query: str, expected: dict[str, Any]) -> None:
     environ = {"SNOWFLAKE_PASSWORD": "s3cret"}
     url = URLS.resolve(f"snowflake://me@acme-prod/sales/raw{query}", environ, "--target")
     found = URLS.parse(url)
@@ -129,13 +129,13 @@ def test_who_logs_in(query: str, expected: dict[str, Any]) -> None:
         ("snowflake://me:s3cret@acme/a?passcode=1", "parameters"),
     ],
 )
-def test_a_url_that_says_too_little(url: str, found: str) -> None:
+def test_incomplete_urls(url: str, found: str) -> None:
     with pytest.raises(UsageError, match=found) as caught:
         URLS.resolve(url, {}, "--target")
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_moment_is_said_for_each_table() -> None:
+def test_each_table_is_read_at_the_moment() -> None:
     session = SnowflakeSession.__new__(SnowflakeSession)
     session.moment = "2026-01-02 03:04:05.000006 +0000"
     assert session.rows_of(TableRef("public", "orders")) == (
@@ -144,7 +144,7 @@ def test_a_moment_is_said_for_each_table() -> None:
     )
 
 
-def test_a_process_that_is_gone_is_known_on_its_machine() -> None:
+def test_an_ended_process_is_detected_on_its_machine() -> None:
     mine = this_process()
     assert not has_ended(mine)
     assert has_ended(re.sub(r"\d+$", "1", mine))  # another one had its number
@@ -167,7 +167,7 @@ def test_a_process_that_is_gone_is_known_on_its_machine() -> None:
         (2003, "Object T does not exist or not authorized.", PermanentError, "not authorized"),
     ],
 )
-def test_what_errors_mean(code: int, words: str, kind: type[Exception], part: str) -> None:
+def test_classes_of_errors(code: int, words: str, kind: type[Exception], part: str) -> None:
     state = "08001" if code == 250001 else "42000"
     found = from_driver(ProgrammingError(words, errno=code, sqlstate=state), "target")
     assert type(found) is kind
@@ -175,7 +175,7 @@ def test_what_errors_mean(code: int, words: str, kind: type[Exception], part: st
     assert part in found.message
 
 
-def test_a_key_that_cannot_be_read_is_said_without_the_passphrase(tmp_path: Path) -> None:
+def test_an_unreadable_key_is_reported_without_the_passphrase(tmp_path: Path) -> None:
     for name, text, said in (("none.p8", "", "No such file"), ("a.p8", "s3cret", "passphrase")):
         if text:
             (tmp_path / name).write_text(text)
@@ -186,7 +186,7 @@ def test_a_key_that_cannot_be_read_is_said_without_the_passphrase(tmp_path: Path
         assert "s3cret" not in caught.value.message
 
 
-def test_what_the_dead_have_staged_is_swept_and_a_password_is_nowhere(
+def test_stages_of_dead_processes_are_swept_and_no_password_shows(
     source_url: str, snowflake_url: str, tmp_path: Path
 ) -> None:
     if not is_emulated(snowflake_url):
@@ -226,7 +226,9 @@ def test_what_the_dead_have_staged_is_swept_and_a_password_is_nowhere(
     assert "s3cret" not in said + repr(spec) + repr(caught.value) + str(caught.value.__cause__)
 
 
-def test_folders_of_the_dead_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_dead_processes_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     mine, dead = new_folder(), new_folder()
     (dead / "process").write_text(re.sub(r"\d+$", "1", this_process()))
@@ -238,7 +240,7 @@ def test_folders_of_the_dead_are_removed(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_partition_of_several_files_and_names_of_both_cases(
     source_url: str, snowflake_url: str
 ) -> None:
-    """Nothing is left on the stage, nor in the tables that say who is at work."""
+    """Nothing remains on the stage, or in the tables of stages and leases."""
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute('CREATE TABLE "Mixed Case" (id bigint, "Name" text, "ORDER" text)')
         connection.execute(
@@ -265,7 +267,7 @@ def test_a_partition_of_several_files_and_names_of_both_cases(
 
 
 @pytest.mark.parametrize(("login", "redirected"), [("", False), ("?authenticator=browser", True)])
-def test_only_a_login_in_a_browser_redirects_what_is_printed(
+def test_only_a_browser_login_redirects_output(
     monkeypatch: pytest.MonkeyPatch, login: str, redirected: bool
 ) -> None:
     """Threads that give signs of life connect while events are printed."""

@@ -1,4 +1,4 @@
-"""What CSV and JSON lines hold: types from all values, and the values themselves."""
+"""CSV and JSON lines as a source: types inferred from all values, and the values themselves."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_types(tmp_path: Path, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("values", TEXTS, ids=lambda values: values[0])
-def test_what_looks_like_another_type_is_a_text(tmp_path: Path, values: list[str]) -> None:
+def test_values_in_unusual_notation_are_texts(tmp_path: Path, values: list[str]) -> None:
     url = written(tmp_path / "a.csv", "\n".join(["c;d", *(f"{v};1" for v in values)]))
     assert schema_of(f"{url}?delimiter=%3B")["c"] == "string"
     assert [row[0] for row in rows_of(f"{url}?delimiter=%3B")] == values
@@ -95,13 +95,13 @@ def test_values(tmp_path: Path) -> None:
     ]
 
 
-def test_an_empty_line_is_a_null_of_one_column_alone(tmp_path: Path) -> None:
+def test_an_empty_line_is_a_null_only_in_a_single_column(tmp_path: Path) -> None:
     assert rows_of(written(tmp_path / "a.csv", "a\n1\n\n2\n")) == [(1,), (None,), (2,)]
     assert rows_of(written(tmp_path / "b.csv", "a,b\n1,2\n\n3,4\n\n")) == [(1, 2), (3, 4)]
 
 
 @pytest.mark.parametrize("content", ["a,b\n", "a,b", "\ufeffa,b\r\n"])
-def test_a_header_alone(tmp_path: Path, content: str) -> None:
+def test_only_a_header(tmp_path: Path, content: str) -> None:
     url = written(tmp_path / "a.csv", content)
     assert (schema_of(url), rows_of(url)) == ({"a": "string", "b": "string"}, [])
 
@@ -130,7 +130,7 @@ def test_tabs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compression", ["gz", "zst"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_compressed(tmp_path: Path, compression: str, kind: str) -> None:
-    """Also of several members, as `cat` and other tools make them."""
+    """Also in several members, as `cat` and other tools produce."""
     parts = (
         [b"a,b\n", b"1,x\n2,y\n"]
         if kind == "csv"
@@ -180,7 +180,7 @@ def test_columns_of_folders(tmp_path: Path) -> None:
 
 
 def test_a_long_row(tmp_path: Path) -> None:
-    """Longer than the parser's blocks, and behind rows that were handed out before."""
+    """It is longer than the parser's blocks, and follows rows that were already returned."""
     long = "x" * (9 << 20)
     numbers = range(600_000)
     content = "\n".join(["a,b", *(f"{n},y{n}" for n in numbers), f"-1,{long}", "-2,z"])
@@ -190,7 +190,7 @@ def test_a_long_row(tmp_path: Path) -> None:
 
 
 def test_random_csv(tmp_path: Path) -> None:
-    """Whatever is in the values, they are read as they were written."""
+    """Any values are read as they were written."""
     draw = random.Random(5)
     alphabet = ["a", '"', ",", "\n", "\r", "ü", " ", "\\", "0", "\t"]
     rows = [
@@ -263,15 +263,15 @@ def test_json_of_several_kinds_is_text(tmp_path: Path, values: list[str], texts:
 BAD: dict[str, tuple[str, str | bytes, str]] = {
     "ragged": ("a.csv", "a,b\n1,2\n3\n", r"a\.csv: row 3: expected 2 values.*found 1"),
     "too many": ("a.csv", "a,b\n1,2\n3,4,5\n", r"a\.csv: row 3: expected 2 values.*found 3"),
-    "not closed": ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', r"a\.csv: .*never closed"),
+    "not closed": ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', r"a\.csv: .*is not closed"),
     "two columns": ("a.csv", "a,b,a\n1,2,3\n", r"a\.csv: its header has two columns 'a'"),
-    "empty": ("a.csv", "", r"expected columns, found none: .*a\.csv have no header"),
-    "no objects": ("a.jsonl", "\n", r"expected columns, found none: .*a\.jsonl have no objects"),
+    "empty": ("a.csv", "", r"expected columns, found none: .*a\.csv without a header"),
+    "no objects": ("a.jsonl", "\n", r"expected columns, found none: .*a\.jsonl without objects"),
     "latin1": ("a.csv", b"a,b\n1,x\n2,\xe9\n", r"a\.csv: row 3, column 'b': expected UTF-8"),
     "utf16": ("a.csv", "a,b\n1,2\n".encode("utf-16"), r"a\.csv: expected UTF-8, found UTF-16"),
     "json latin1": ("a.jsonl", b'{"a": 1}\n{"a": "\xe9"}\n', r"a\.jsonl: line 2: expected UTF-8"),
-    "no json": ("a.jsonl", '{"a": 1}\n{"a": 1,}\n', r"a\.jsonl: line 2: expected an object"),
-    "an array": ("a.jsonl", "[1]\n", r"a\.jsonl: line 1: expected an object.*jq"),
+    "no json": ("a.jsonl", '{"a": 1}\n{"a": 1,}\n', r"a\.jsonl: line 2: expected a JSON object"),
+    "an array": ("a.jsonl", "[1]\n", r"a\.jsonl: line 1: expected a JSON object.*jq"),
     "NaN": ("a.jsonl", '{"a": NaN}\n', r"a\.jsonl: line 1: .*JSON has no NaN"),
     "no gzip": ("a.csv.gz", "a,b\n1,2\n", r"a\.csv\.gz"),
 }
@@ -294,7 +294,7 @@ def test_rows_behind_many_are_named(tmp_path: Path) -> None:
 def test_files_with_other_columns(tmp_path: Path) -> None:
     written(tmp_path / "a.csv", "a,b\n1,2\n")
     written(tmp_path / "b.csv", "a,c\n1,2\n")
-    with pytest.raises(PlanningError, match=r"b\.csv no 'b' and 'c' besides"):
+    with pytest.raises(PlanningError, match=r"b\.csv lacks 'b' and adds 'c', compared with"):
         rows_of(f"file://{tmp_path}/*.csv")
 
 
@@ -302,9 +302,9 @@ def test_files_with_other_columns(tmp_path: Path) -> None:
     ("url", "message"),
     [
         ("file:///a.csv?header=maybe", "header: expected true or false"),
-        ("file:///a.csv?delimiter=ab", "delimiter: expected one character"),
-        ("file:///a.csv?types=int", "types: expected text"),
-        ("file:///a.jsonl?header=false", "JSON lines have no header"),
+        ("file:///a.csv?delimiter=ab", "delimiter: expected tab or one ASCII character"),
+        ("file:///a.csv?types=int", "types: expected 'text'"),
+        ("file:///a.jsonl?header=false", "'header' applies to CSV only"),
         ("file:///a.csv.bz2", r"found \.bz2"),
         ("file:///a.csv,file:///b.jsonl", "expected files of one format"),
         ("file:///in/?format=xml", "format: expected csv"),

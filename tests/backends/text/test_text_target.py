@@ -61,19 +61,19 @@ def to_file(pair: Pair, target: Path | str, **options: Any) -> Finished:
 
 
 def asked(query: str) -> list[tuple[Any, ...]]:
-    """What DuckDB reads."""
+    """Return the rows that DuckDB reads."""
     with duckdb.connect() as connection:
         return connection.execute(query).fetchall()
 
 
 def names(folder: Path) -> list[str]:
-    """Of what people see in a folder."""
+    """Return the visible names in a folder."""
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_there_and_back(full: Pair, tmp_path: Path, extension: str) -> None:
-    """By checksums of both copies, and by the values of both tables."""
+    """Checked by checksums of both copies, and by the values of both tables."""
     file = tmp_path / f"out.{extension}"
     finished = to_file(full, file, partitions=3, verify="checksums")
     assert names(tmp_path) == [file.name]
@@ -84,7 +84,7 @@ def test_there_and_back(full: Pair, tmp_path: Path, extension: str) -> None:
     full.assert_same("public.t")
 
 
-def test_a_table_is_made(full: Pair, tmp_path: Path) -> None:
+def test_a_table_is_created(full: Pair, tmp_path: Path) -> None:
     to_file(full, tmp_path / "out.csv")
     back = {"source": str(tmp_path / "out.csv"), "target": full.target.url}
     copied(**back, target_table="public.t", mode="recreate", verify="checksums")
@@ -109,8 +109,8 @@ def test_a_table_is_made(full: Pair, tmp_path: Path) -> None:
     }
 
 
-def test_what_others_read(full: Pair, tmp_path: Path) -> None:
-    """PostgreSQL's own COPY, DuckDB, and Python's `csv`: NULL is told from the empty text."""
+def test_other_programs_read_the_files(full: Pair, tmp_path: Path) -> None:
+    """PostgreSQL's COPY, DuckDB and Python's `csv` distinguish NULL from an empty text."""
     file = tmp_path / "out.csv"
     to_file(full, file, partitions=2)
     full.target.run(TABLE.partition("INSERT")[0])
@@ -128,7 +128,7 @@ def test_what_others_read(full: Pair, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("extension", ["csv", "csv.zst", "jsonl.gz"])
-def test_one_file_takes_the_place_of_another(full: Pair, tmp_path: Path, extension: str) -> None:
+def test_one_file_replaces_another(full: Pair, tmp_path: Path, extension: str) -> None:
     file = tmp_path / f"out.{extension}"
     for mode in ("append", "truncate", "recreate", "replace", "swap"):
         full.source.run("DELETE FROM public.t WHERE id % 10 = 0")
@@ -137,7 +137,7 @@ def test_one_file_takes_the_place_of_another(full: Pair, tmp_path: Path, extensi
         left = [p for p in (tmp_path / f".{file.name}.penstock").rglob("*") if p.is_file()]
         assert all(p.suffix in (".json", "") for p in left)
         full.source.run("DELETE FROM public.t WHERE id % 3 = 0")
-    with pytest.raises(PlanningError, match="rows are not added to one file"):
+    with pytest.raises(PlanningError, match="rows cannot be added to one file"):
         to_file(full, file)
 
 
@@ -194,10 +194,13 @@ def test_a_bucket(full: Pair, s3_server: S3Server, tmp_path: Path) -> None:
     [
         ({"partition_by": ("ok",)}, "--partition-by: expected a folder"),
         ({"file_size": 1000}, "--file-size: expected a folder"),
-        ({"mode": "replace", "where": "id > 1"}, "cannot be told apart in one file"),
+        (
+            {"mode": "replace", "where": "id > 1"},
+            "cannot tell the rows of a condition or partition apart",
+        ),
     ],
 )
-def test_what_one_file_cannot_take(
+def test_loads_that_one_file_cannot_take(
     full: Pair, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(PlanningError, match=message):
@@ -205,7 +208,7 @@ def test_what_one_file_cannot_take(
     assert names(tmp_path) == []
 
 
-def test_a_folder_is_no_file(full: Pair, tmp_path: Path) -> None:
+def test_a_folder_instead_of_a_file(full: Pair, tmp_path: Path) -> None:
     (tmp_path / "out.csv").mkdir()
     with pytest.raises(PlanningError, match="found a folder"):
         to_file(full, tmp_path / "out.csv")
@@ -300,7 +303,7 @@ for _ in penstock.copy(spec):
 @pytest.mark.parametrize("after", ["before", "after"])
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda text: text.rpartition(".")[2])
 def test_killed_in_the_last_steps(tmp_path: Path, moment: str, after: str) -> None:
-    """Whenever it dies, people see the old file or the new one, and `resume` ends the run."""
+    """At any moment the old file or the new one is visible, and `resume` finishes the run."""
     for number in range(2):
         lines = "".join(f"{number * 100 + n}\n" for n in range(100))
         (tmp_path / f"in{number}.csv").write_text(f"id\n{lines}")

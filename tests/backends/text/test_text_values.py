@@ -1,4 +1,4 @@
-"""Values of each kind, at the ends of their ranges, are read as they were written."""
+"""Values of each kind, at the ends of their ranges, are read as written."""
 
 from __future__ import annotations
 

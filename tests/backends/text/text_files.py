@@ -1,4 +1,4 @@
-"""Text files, read as planning and workers read them."""
+"""Text files, as planning and workers read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.backends.text.location import parse, resolve
 
 
 def schema_of(url: str) -> dict[str, str]:
-    """The types that are found, by column."""
+    """Return the inferred types, by column."""
     location = parse(resolve(url, {}, "--source"), "--source")
     found = contents_of(location, listed(location))
     return {part.name: str(part.type) for part in found.schema}
@@ -35,7 +35,7 @@ def rows_of(url: str) -> list[tuple[Any, ...]]:
 
 
 def written(path: Path, content: str | bytes) -> str:
-    """The file's URL."""
+    """Write a file, and return its URL."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return f"file://{path}"

@@ -51,7 +51,7 @@ class Counted:
 def counting(call: Callable[..., Any], place: int = 0) -> Callable[..., Any]:
     """Count the statements of a call.
 
-    Parameters:
+    Args:
         place: the position of the statement among the arguments.
     """
 

@@ -43,7 +43,7 @@ def pass_moment(name: str) -> None:
 class Watched:
     """A wrapper around an object whose calls have moments.
 
-    Parameters:
+    Args:
         name: the object's name in the names of moments.
     """
 

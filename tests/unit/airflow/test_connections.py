@@ -345,7 +345,7 @@ def test_mssql_with_the_extras_of_its_hook(extra: dict[str, Any], parameters: st
 
 
 def test_mssql_with_an_instance() -> None:
-    with pytest.raises(UsageError, match="the instance's port in its field Port"):
+    with pytest.raises(UsageError, match="the instance's port in the field Port"):
         mssql_url(host="db\\SQLEXPRESS")
 
 
@@ -434,9 +434,9 @@ def test_snowflake(fields: dict[str, Any], expected: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("refresh_token", "expected a token as its Password"),
-        ("azure_conn_id", "expected a token as its Password"),
-        ("private_key_content", "the path of a file with the key in private_key_file"),
+        ("refresh_token", "expected a token in the field Password"),
+        ("azure_conn_id", "expected a token in the field Password"),
+        ("private_key_content", "the path of a key file, as private_key_file"),
         ("proxy_password", "HTTPS_PROXY"),
         ("wharehouse", "found another one"),
     ],
@@ -495,7 +495,7 @@ def test_odbc(fields: dict[str, Any], expected: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, r"expected \?driver=NAME.*or \?dsn=NAME"),
+        ({}, r"expected either \?driver=NAME.*or \?dsn=NAME"),
         ({"extra": {"dsn": "shop"}}, "found one in the URL"),
         ({"host": "db\\X", "extra": {"driver": "FreeTDS"}}, "the instance's port"),
         ({"extra": {"driver": "FreeTDS", "pwd": SECRET}}, "found another one"),

@@ -113,7 +113,7 @@ def missing_table() -> TargetTable:
 class World:
     """Catalogs that know one table.
 
-    Parameters:
+    Args:
         changed: other answers, by the question's name; an error is raised where it is looked up.
         rounds: the names of the questions of each round.
     """

@@ -128,7 +128,7 @@ class DagRunResult:
 class DagRunner:
     """Runs DAGs one at a time, in one Airflow home with its own metadata database.
 
-    Parameters:
+    Args:
         home: an empty folder.
         python: the interpreter with Airflow 2.11 or 3.x; by default this one.
         settings: Airflow's settings, by ``section.name``.
@@ -167,7 +167,9 @@ class DagRunner:
 
         Airflow reads every DAG file in the folder of `file`, so keep that folder small.
 
-        Parameters:
+        Args:
+            file: the DAG file.
+            dag_id: the DAG to run.
             run_conf: the conf of the run.
             logical_date: a time with a time zone; by default now.
             connections: URLs by connection id.
@@ -238,7 +240,9 @@ class Forks:
     ) -> tuple[int | None, str]:
         """Run ``run_dag.py`` in a fork, with the result of `_output_of`.
 
-        Parameters:
+        Args:
+            arguments: the arguments of ``run_dag.py``.
+            env: the environment of the fork.
             output: the file for the output.
             timeout: seconds from the start of the fork.
         """

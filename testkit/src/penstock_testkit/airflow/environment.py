@@ -15,7 +15,7 @@ def environment(
 ) -> dict[str, str]:
     """Return the environment of an Airflow process, isolated from the machine's own Airflow.
 
-    Parameters:
+    Args:
         home: AIRFLOW_HOME, created if missing.
         dags: the folder of DAG files.
         settings: settings by ``section.name``, which override those that every test needs.

@@ -33,7 +33,7 @@ class RestError(RuntimeError):
 class Rest:
     """The REST interface of a server where every user is an admin.
 
-    Parameters:
+    Args:
         url: the server's URL, without ``/api/v2``.
     """
 
@@ -48,7 +48,8 @@ class Rest:
     ) -> Any:
         """Send a request, and return the decoded answer.
 
-        Parameters:
+        Args:
+            method: the HTTP method.
             path: the path below ``/api/v2``, with its parts quoted.
             body: the body, sent as JSON.
             query: the parameters in the URL.
@@ -172,8 +173,12 @@ class Run:
     ) -> TaskInstance:
         """Wait until a task instance has one of the given states, and return it.
 
-        Parameters:
+        Args:
+            task_id: the task.
+            map_index: the index of a mapped instance; -1 for other tasks.
+            states: the states to wait for.
             try_number: the lowest number of the try.
+            timeout: seconds.
 
         Raises:
             TimeoutError: the time ran out; the message lists the task instances.
@@ -215,9 +220,11 @@ class Run:
     ) -> None:
         """Clear task instances, as the button in the web interface does.
 
-        Parameters:
+        Args:
+            only_failed: whether to leave out tasks that have not failed.
+            downstream: whether to clear the tasks after them, too.
+            upstream: whether to clear the tasks before them, too.
             tasks: task ids; for one mapped instance, the task id and the map index.
-            downstream, upstream: also clear the tasks after them, or before.
         """
         body = {
             "dag_run_id": self.run_id,
@@ -248,7 +255,9 @@ class Run:
     def log(self, task_id: str, map_index: int = UNMAPPED, *, try_number: int | None = None) -> str:
         """Return the log of one try as the web interface shows it, one entry a line.
 
-        Parameters:
+        Args:
+            task_id: the task.
+            map_index: the index of a mapped instance; -1 for other tasks.
             try_number: the number of the try; by default the last.
         """
         number = try_number or self.task(task_id, map_index).try_number

@@ -40,7 +40,7 @@ class AirflowStack:
     A context manager: entering starts it, which takes about 20 seconds; leaving stops it and
     removes everything. It takes about 2 GB of memory, and never outlives this process.
 
-    Parameters:
+    Args:
         executor: ``LocalExecutor``, whose tasks are the scheduler's children, or ``CeleryExecutor``
             with two workers and a redis server. With both, a task may name its own; the first one
             is the default.
@@ -97,9 +97,11 @@ class AirflowStack:
     ) -> None:
         """Add a DAG file to the folder of DAGs, and wait until Airflow has read it.
 
-        Parameters:
+        Args:
             file: the file, or its text.
             dag_id: a DAG that it defines; the file gets this name.
+            unpause: whether to unpause the DAG.
+            timeout: seconds to wait for Airflow to read the file.
 
         Raises:
             ServerError: Airflow cannot import the file; the message is its traceback.
@@ -138,7 +140,8 @@ class AirflowStack:
     ) -> Run:
         """Start a run of a DAG now.
 
-        Parameters:
+        Args:
+            dag_id: the DAG.
             conf: the run's conf.
             logical_date: a time with a time zone; by default none.
         """
@@ -165,10 +168,12 @@ class AirflowStack:
     ) -> list[Run]:
         """Create runs as ``airflow backfill create`` does, and return them by date.
 
-        Parameters:
+        Args:
+            dag_id: the DAG.
             first: the first date, such as ``2026-01-31``.
             last: the last date, included.
             reprocess: which existing runs to repeat.
+            max_active_runs: how many runs may run at once.
 
         Raises:
             RestError: the server rejected the request.

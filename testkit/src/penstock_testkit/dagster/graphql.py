@@ -17,7 +17,7 @@ class GraphQLError(RuntimeError):
 class GraphQL:
     """The GraphQL interface of a web server.
 
-    Parameters:
+    Args:
         url: the server's URL, without ``/graphql``.
     """
 
@@ -48,8 +48,10 @@ class GraphQL:
     def one(self, kind: str, text: str, /, **variables: Any) -> dict[str, Any]:
         """Send a query with one field as `ask` does, and return the field.
 
-        Parameters:
+        Args:
             kind: the field's type on success.
+            text: the query.
+            **variables: the query's variables.
 
         Raises:
             GraphQLError: the field has another type, as errors have; the message is the whole

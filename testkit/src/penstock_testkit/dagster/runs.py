@@ -154,7 +154,7 @@ class Run:
     def reexecute(self, strategy: str = "FROM_FAILURE") -> Run:
         """Execute the run again.
 
-        Parameters:
+        Args:
             strategy: ``FROM_FAILURE``, ``FROM_ASSET_FAILURE`` or ``ALL_STEPS``.
         """
         made = self.graphql.one(

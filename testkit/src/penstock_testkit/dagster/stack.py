@@ -48,7 +48,7 @@ class DagsterStack:
     A context manager: entering starts it, which takes about 10 seconds; leaving stops it and
     removes everything. It never outlives this process.
 
-    Parameters:
+    Args:
         definitions: the Python file with the `Definitions`.
         env: environment variables, which override those of this process.
     """
@@ -88,7 +88,7 @@ class DagsterStack:
     ) -> Run:
         """Materialize assets now, in one run.
 
-        Parameters:
+        Args:
             assets: their keys, such as ``dw/orders``.
             partitions: one partition, or the first and the last one of a range; None if the assets
                 have no partitions.
@@ -127,8 +127,9 @@ class DagsterStack:
     def backfill(self, asset: str, partitions: Sequence[str]) -> Backfill:
         """Start a backfill of some partitions of an asset.
 
-        Parameters:
+        Args:
             asset: its key, such as ``dw/orders``.
+            partitions: their keys.
         """
         made = self.graphql.one(
             "LaunchBackfillSuccess",

@@ -49,7 +49,7 @@ def translated(
 def connect(path: str, side: str, mode: str, patience: float = 60.0) -> SqliteSession:
     """Open a connection.
 
-    Parameters:
+    Args:
         mode: `ro` to read, `rw` to write.
         patience: seconds to wait for other writers, or to keep others from writing.
     """

@@ -52,9 +52,9 @@ class CompleteFile:
     closed = False
 
     def read(self, count: int = -1) -> bytes:
-        found = bytes(self._file.read(count) if count >= 0 else self._file.read())
-        self._last = (self._last + found[-len(END) :])[-len(END) :]
-        return found
+        content = bytes(self._file.read(count) if count >= 0 else self._file.read())
+        self._last = (self._last + content[-len(END) :])[-len(END) :]
+        return content
 
     def check(self) -> None:
         """Check that the stream is complete.
@@ -65,8 +65,8 @@ class CompleteFile:
         self.read()
         if self._last != END:
             raise TransientError(
-                f"{self._side}: the stream of rows has ended early: the server has met an error, "
-                "or the connection was lost",
+                f"{self._side}: the stream of rows ended early: the server failed, or the "
+                "connection was lost",
                 Diagnosis(side=self._side),
             )
 
@@ -89,7 +89,8 @@ class Connection:
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query.
 
-        Parameters:
+        Args:
+            query: the query, with these placeholders.
             values: texts for the placeholders `{p1:String}` and so on.
         """
         named = {f"p{place}": value for place, value in enumerate(values, 1)}
@@ -99,11 +100,13 @@ class Connection:
     def change(self, statement: str, values: Sequence[Any] = (), *, query_id: str = "") -> int:
         """Execute a statement that changes something.
 
-        Parameters:
+        Args:
+            statement: the statement.
             values: always empty; such statements have no placeholders.
             query_id: the server rejects a second query with this id while one runs.
 
-        Returns: 0, since the server does not count.
+        Returns:
+            0, since the server does not count.
         """
         self.client.command(statement, settings={"query_id": query_id} if query_id else None)
         return 0
@@ -111,7 +114,7 @@ class Connection:
     def insert(self, table: str, batches: Sequence[pa.RecordBatch]) -> None:
         """Insert batches into a table.
 
-        Parameters:
+        Args:
             table: quoted, with its database.
             batches: at least one; all with the same schema.
         """
@@ -167,16 +170,17 @@ class Connection:
 def connect(url: str, side: str) -> Connection:
     """Open a connection.
 
-    Parameters:
+    Args:
+        url: the server's URL, with its secrets.
         side: `source` or `target`, for error messages.
 
     Raises:
         TransientError, PermanentError: the connection failed.
     """
-    found = URLS.parse(url)
-    with translated(side, f"{found.host}:{found.port}"):
+    location = URLS.parse(url)
+    with translated(side, f"{location.host}:{location.port}"):
         client = clickhouse_connect.get_client(
-            **client_options(found),
+            **client_options(location),
             compress=False,
             autogenerate_session_id=False,
             send_receive_timeout=SILENCE,
@@ -190,6 +194,7 @@ def connect(url: str, side: str) -> Connection:
         client.close()
         oldest = ".".join(map(str, OLDEST))
         raise PermanentError(
-            f"{side}: expected ClickHouse {oldest} or later; found {client.server_version}"
+            f"{side}: {location.host}:{location.port}: expected ClickHouse {oldest} or later, "
+            f"found {client.server_version}"
         )
     return Connection(client, side)

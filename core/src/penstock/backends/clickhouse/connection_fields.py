@@ -9,6 +9,7 @@ _NOT_OURS = frozenset({"client_name", "compress", "send_receive_timeout"})
 
 
 def url_of_fields(fields: ConnectionFields) -> str:
+    """Return the URL for a ClickHouse connection's fields."""
     parameters = {
         name: text.lower() if name in ("secure", "verify") else text
         for name, text in fields.extra_texts(_NOT_OURS).items()

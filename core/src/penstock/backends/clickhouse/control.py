@@ -46,6 +46,8 @@ class _Store(DocumentStore):
 
 
 class ClickHouseControl(RecordedRuns):
+    """The control store of a ClickHouse target."""
+
     def __init__(self, session: ClickHouseSession, database: str) -> None:
         self._session = session
         self._database = database
@@ -103,20 +105,20 @@ class ClickHouseControl(RecordedRuns):
                 during the run's steps must not find another table under its name.
         """
         raise TargetChanged(
-            f"target: run {run.run_id} cannot be started over in ClickHouse, where what it has "
-            "loaded cannot be taken back; start a new run",
+            f"target: run {run.run_id} cannot be restarted: ClickHouse cannot take back the rows "
+            "that it has loaded; start a new run",
             Diagnosis(side="target"),
         )
 
     def before_load(self, run: RunRow, load: LoadPlan) -> None:
-        found = self._store.find(run.run_id)
-        if found is not None:
-            self.runs.carry_out(run.run_id, found)
+        document = self._store.find(run.run_id)
+        if document is not None:
+            self.runs.carry_out(run.run_id, document)
 
     def check_not_shut_out(self, run: RunRow) -> None:
-        found = self._store.find(run.run_id)
-        if found is not None:
-            check_not_shut_out(run.run_id, found)
+        document = self._store.find(run.run_id)
+        if document is not None:
+            check_not_shut_out(run.run_id, document)
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         target = CopySpec.from_stored(run.spec, "", "").target_ref
@@ -126,7 +128,7 @@ class ClickHouseControl(RecordedRuns):
             # Checked again: a process that renamed it in the meantime may not have found the
             # document.
             if not uuid or self._session.uuid(target) != uuid:
-                raise changed(run.run_id, target, "was dropped or replaced")
+                raise changed(run.run_id, target, "dropped or replaced the table")
         return {"owner": recorded_tables(self._session, load.table, target)}
 
     def do(self, run: RunRow, step: Step) -> None:
@@ -142,11 +144,11 @@ class ClickHouseControl(RecordedRuns):
 
     def check_recopy(self, run_id: str) -> None:
         raise UsageError(
-            f"run {run_id}: ClickHouse cannot tell which rows of the table a partition has loaded, "
-            "so single partitions cannot be copied again; start a new run"
+            f"run {run_id}: ClickHouse cannot tell which rows a partition has loaded, so single "
+            "partitions cannot be copied again; start a new run"
         )
 
     def take_back(
         self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
     ) -> None:
-        raise AssertionError("refused before")
+        raise AssertionError("rejected by check_recopy")

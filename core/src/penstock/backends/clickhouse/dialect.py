@@ -39,6 +39,8 @@ _WHOLE = re.compile(r"U?Int\d+")
 
 
 class ClickHouseDialect(CatalogDialect):
+    """The dialect of ClickHouse."""
+
     name = "ClickHouse"
     types = _TYPES
     functions: Mapping[str, str] = {
@@ -141,7 +143,7 @@ class ClickHouseDialect(CatalogDialect):
         plain, digits, scale = decimal(bound)
         if digits > MOST_DIGITS:
             raise PlanningError(
-                f"expected a number of {MOST_DIGITS} digits at most, found {bound.text!r}"
+                f"expected a number with at most {MOST_DIGITS} digits, found {bound.text!r}"
             )
         of = f"Decimal({digits}, {scale})" if scale else "Int256"
         return self.cast(self.literal(plain), of)

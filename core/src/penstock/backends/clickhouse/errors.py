@@ -34,12 +34,12 @@ TRANSIENT = {
 _NOT_ABOUT_ROWS = {47, 60, 62, 81, 164, 193, 359, 497, 516}
 TOO_MANY_PARTITIONS = "Too many partitions for single INSERT block"
 _ADVICE = {
-    81: "create it, or name another one in the URL",
-    164: "the user may not change settings (readonly = 1): give it readonly = 2, or 0",
-    193: "check the user and the password",
+    81: "create it, or name another database in the URL",
+    164: "the user may not change settings (readonly = 1); set readonly to 2 or 0 for the user",
+    193: "check the user and password",
     359: "raise max_table_size_to_drop, or drop the table it names by hand; then resume",
-    497: "grant it, or use another user",
-    516: "check the user and the password",
+    497: "grant the privilege, or use another user",
+    516: "check the user and password",
 }
 # Text that the driver adds without new information: the URL of the request, versions.
 _NOISE = re.compile(
@@ -50,13 +50,16 @@ _NOISE = re.compile(
 
 
 def code_of(error: Exception) -> int:
+    """Return the server's error code; 0 if the error has none."""
     return int(getattr(error, "code", None) or 0)
 
 
 def from_driver(error: Exception, side: str, subject: str = "") -> PenstockError:
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
+        error: an error of the driver or of HTTP.
+        side: `source` or `target`.
         subject: the table or query, if the server's message does not name it.
     """
     code, text = code_of(error), str(error)

@@ -19,16 +19,16 @@ URLS = ServerUrls(
 )
 
 
-def client_options(found: Location) -> dict[str, Any]:
+def client_options(location: Location) -> dict[str, Any]:
     """Return clickhouse-connect's parameters for a server."""
-    options = found.options
-    secure = options.get("secure") == "true" or found.port == TLS_PORT
+    options = location.options
+    secure = options.get("secure") == "true" or location.port == TLS_PORT
     return {
-        "host": found.host,
-        "port": found.port,
-        "username": found.user or "default",
-        "password": found.password,
-        "database": found.database or "default",
+        "host": location.host,
+        "port": location.port,
+        "username": location.user or "default",
+        "password": location.password,
+        "database": location.database or "default",
         "interface": "https" if secure else "http",
         "verify": options.get("verify") != "false",
         "ca_cert": options.get("ca_cert"),

@@ -22,6 +22,8 @@ _SETTINGS = f"max_block_size = {BATCH_ROWS}, preferred_block_size_bytes = {BATCH
 
 
 class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
+    """A reader of partitions from a ClickHouse server."""
+
     types = TYPES
 
     def connect(self) -> ClickHouseSession:
@@ -41,35 +43,37 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
     ) -> pa.RecordBatch:
         """Convert a batch to the promised types, checking that texts are valid.
 
-        Parameters:
+        Args:
+            batch: a batch from the server.
+            promised: the types that the plan promises to the target.
             passed: the number of rows before the batch.
 
         Raises:
             PermanentError: a value does not fit its type; names its row.
         """
         arrays = []
-        for array, type_, wanted, pair in zip(
+        for array, type_, arrow_type, pair in zip(
             batch.columns, self._found, promised.wanted, self._spec.pairs, strict=True
         ):
             try:
-                arrays.append(_exactly(array, wanted))
+                arrays.append(_exactly(array, arrow_type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                row = first_failing(array, partial(_exactly, wanted=wanted))
-                found = values.server_message(str(error))
+                row = first_failing(array, partial(_exactly, arrow_type=arrow_type))
+                reason = values.server_message(str(error))
                 raise PermanentError(
                     f"{promised.subject}: column {pair.source!r}, row {passed + row + 1:,}: "
-                    f"expected a value of {type_}, as {wanted}, found: {found}; for bytes in a "
-                    f"String, use --query with hex({pair.source})",
+                    f"expected a value of {type_}, as {arrow_type}, found: {reason}; to copy the "
+                    f"bytes of a String, use --query with hex({pair.source})",
                     Diagnosis(side="source"),
                 ) from error
         return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
 
 
-def _exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    found = exactly(array, wanted)
-    if pa.types.is_string(wanted) or pa.types.is_list(wanted):
-        found.validate(full=True)  # the server's String holds any bytes
-    return found
+def _exactly(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    exact = exactly(array, arrow_type)
+    if pa.types.is_string(arrow_type) or pa.types.is_list(arrow_type):
+        exact.validate(full=True)  # the server's String holds any bytes
+    return exact
 
 
 open_reader = ClickHouseReader

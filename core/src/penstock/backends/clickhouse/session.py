@@ -40,17 +40,17 @@ class ClickHouseSession(InterruptibleSession):
         return translated(self.side, subject)
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
-        found = self.fetch(f"DESCRIBE TABLE {raw(query)}", subject)
-        return [(name, parse(type_)) for name, type_, *_ in found]
+        columns = self.fetch(f"DESCRIBE TABLE {raw(query)}", subject)
+        return [(name, parse(type_)) for name, type_, *_ in columns]
 
     def describe_all(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
         if len(tables) == 1:
             return super().describe_all(tables)
-        found = self.about_all(_TYPES, tables)
+        columns = self.about_all(_TYPES, tables)
         return {
-            table: [(name, parse(type_)) for name, type_ in rows] for table, rows in found.items()
+            table: [(name, parse(type_)) for name, type_ in rows] for table, rows in columns.items()
         }
 
     def hold(self, values: Mapping[str, str]) -> None:
@@ -63,13 +63,13 @@ class ClickHouseSession(InterruptibleSession):
 
     def uuid(self, table: TableRef) -> str:
         """Return a table's UUID, which stays when it is renamed; empty if it does not exist."""
-        found = self.about_all(_UUID, [table])[table]
-        return str(found[0][0]) if found else ""
+        uuids = self.about_all(_UUID, [table])[table]
+        return str(uuids[0][0]) if uuids else ""
 
     def known_uuid(self, table: TableRef) -> str:
         """Return a table's UUID, from known facts if possible."""
-        found = self.about(_UUID, table)
-        return str(found[0][0]) if found else ""
+        uuids = self.about(_UUID, table)
+        return str(uuids[0][0]) if uuids else ""
 
     def resolve_type(self, written: str, subject: str) -> ChType:
         """Return a type that the user wrote.

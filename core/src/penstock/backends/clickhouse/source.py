@@ -25,7 +25,7 @@ from penstock.model.tables import Relation, TableRef
 DIALECT = "clickhouse"
 ORDER, PARTITION = "order", "partition"
 """Keys of a definition's content: the table's sorting key and partition key."""
-MARKS = "the marks of the primary key, of every 8,192nd row or so"
+MARKS = "the marks of the primary key, about one per 8,192 rows"
 SMALL_ROWS = 100_000
 """Tables up to this many rows have their keys read at once: their marks are too few for bounds."""
 _FACTS = TableQuery(
@@ -39,7 +39,7 @@ _FACTS = TableQuery(
 def _of_parts(columns: str) -> TableQuery:
     """Return a query about tables' parts.
 
-    Parameters:
+    Args:
         columns: expressions over all parts of a table; each has an alias.
     """
     parts = f"SELECT database, table, {columns} FROM system.parts WHERE active"
@@ -58,6 +58,8 @@ _SIZES = _of_parts(
 
 
 class ClickHouseSource(ServerSource[ClickHouseSession]):
+    """The catalog of a ClickHouse source."""
+
     types = TYPES
     moment = "SELECT toString(now64(6))"
     # The server's description of a type is complete; and every write shows in the parts.
@@ -68,7 +70,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         super().__init__(ClickHouseSession(connect(url, "source")))
 
     def adopt(self, snapshot: Snapshot) -> None:
-        raise PlanningError("source: ClickHouse has no snapshots: expected --snapshot none")
+        raise PlanningError("source: ClickHouse has no snapshots; pass --snapshot none")
 
     # Tables
 
@@ -76,15 +78,17 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         columns = self.columns(table)
         _, sorting, partition, _, _ = self._facts(table)
         model = model_of(self._session, table, columns, self.described(table), partition)
-        others = list(other_objects(self._session, table, columns))
-        found = definition_of(DIALECT, columns, model, others=others)
-        return replace(found, content={**found.content, ORDER: sorting, PARTITION: partition})
+        omitted = list(other_objects(self._session, table, columns))
+        definition = definition_of(DIALECT, columns, model, others=omitted)
+        return replace(
+            definition, content={**definition.content, ORDER: sorting, PARTITION: partition}
+        )
 
     def _facts(self, relation: Relation) -> tuple[str, str, str, str, str]:
         """Return a table's engine, sorting key, partition key, primary key and UUID."""
         assert isinstance(relation, TableRef)
-        found = self._session.about(_FACTS, relation)
-        return tuple(map(str, found[0]))  # type: ignore[return-value]
+        facts = self._session.about(_FACTS, relation)
+        return tuple(map(str, facts[0]))  # type: ignore[return-value]
 
     def _has_parts(self, relation: Relation) -> bool:
         return self.is_table(relation) and self._facts(relation)[0].endswith("MergeTree")
@@ -97,22 +101,22 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         return {"table": self._facts(relation)[4]}
 
     def state(self, relation: Relation) -> SourceState:
-        found = super().state(relation)
+        state = super().state(relation)
         if not self._has_parts(relation):
-            return found
+            return state
         assert isinstance(relation, TableRef)
         # Current facts, asked about this table alone.
-        (said,) = self._session.about_all(_PARTS, [relation])[relation] or [("0", "0", "0")]
-        return replace(found, identity=self._facts(relation)[4], writes=":".join(said))
+        (parts,) = self._session.about_all(_PARTS, [relation])[relation] or [("0", "0", "0")]
+        return replace(state, identity=self._facts(relation)[4], writes=":".join(parts))
 
     # Sizes
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        found = super().statistics(relation, where)
-        return replace(found, sampled=found.sampled or found.default_key is not None)
+        statistics = super().statistics(relation, where)
+        return replace(statistics, sampled=statistics.sampled or statistics.default_key is not None)
 
     def stored(self, table: TableRef) -> TableStatistics:
-        rows, size, what = None, 0, f"a table of the engine {self._facts(table)[0]}"
+        rows, size, what = None, 0, f"a table with the engine {self._facts(table)[0]}"
         if self._has_parts(table):
             rows, size, parts = self._size(table)
             what = f"a table of {rows:,} rows in {parts:,} parts, {size / 1e6:,.1f} MB"
@@ -134,8 +138,8 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
 
     def _size(self, table: TableRef) -> tuple[int, int, int]:
         """Return rows, bytes and parts."""
-        (found,) = self._session.about(_SIZES, table) or [(0, 0, 0)]
-        rows, size, parts = found
+        (sums,) = self._session.about(_SIZES, table) or [(0, 0, 0)]
+        rows, size, parts = sums
         return int(rows), int(size), int(parts)
 
     # Keys
@@ -153,8 +157,8 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         return [name for name in self._primary(table)[:1] if not types[name].nullable]
 
     def _type_of(self, relation: Relation, key: Key) -> Type:
-        found = None if key.expression else self.described(relation).get(key.text)
-        return found or super()._type_of(relation, key)
+        type_ = None if key.expression else self.described(relation).get(key.text)
+        return type_ or super()._type_of(relation, key)
 
     def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         if key.expression:
@@ -165,18 +169,18 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         tag = self._ranged(relation, key)
         if self._is_small(relation):
-            found, nulls = keys.tiles(
+            bounds, nulls = keys.tiles(
                 self._session, self._rows(relation), key, tag, None, keys.MOST_BOUNDS
             )
-            return self._statistics(relation, key, found, nulls, "the table, which is small")
+            return self._statistics(relation, key, bounds, nulls, "the whole table, which is small")
         if key.expression or key.text not in self._primary(relation):
             return self._statistics(relation, key, (), 0.0, keys.NOTHING)
         assert isinstance(relation, TableRef)
         literal = self._session.dialect.literal
         marks = f"mergeTreeIndex({literal(relation.schema)}, {literal(relation.name)})"
         # Some of the condition's columns are missing.
-        found, nulls = keys.tiles(self._session, marks, key, tag, None, keys.MOST_BOUNDS)
-        return self._statistics(relation, key, found, nulls, MARKS)
+        bounds, nulls = keys.tiles(self._session, marks, key, tag, None, keys.MOST_BOUNDS)
+        return self._statistics(relation, key, bounds, nulls, MARKS)
 
 
 open_source = ClickHouseSource

@@ -25,6 +25,8 @@ from penstock.spec.modes import Mode
 
 
 class ClickHouseTarget(ServerTarget[ClickHouseSession]):
+    """The catalog of a ClickHouse target."""
+
     capabilities = TARGET
     tables = TargetTables(DIALECT)
     types = TYPES
@@ -43,8 +45,8 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        for name, asked in types.items():
-            self._session.resolve_type(TYPES.asked(name, asked), f"--types: column {name}")
+        for name, text in types.items():
+            self._session.resolve_type(TYPES.asked(name, text), f"--types: column {name}")
         if definition.dialect == DIALECT:
             columns = list(map(made.bare, columns))
         return super().defined_columns(table, definition, columns, types)
@@ -80,9 +82,9 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
                 create = f"CREATE TABLE IF NOT EXISTS {name} AS {like}"
                 steps.append(Step(CREATE, f"create {table} beside {target}", create))
         if not mode.only_adds:
-            what = f"put {table} in the place of {target}"
+            what = f"replace {target} by {table}"
             steps.append(Step(SWAP, what, SWAP, after=True, rank=1))
-        steps.append(Step(CLEAN, "drop what is left over", CLEAN, after=True, rank=2))
+        steps.append(Step(CLEAN, "drop leftovers", CLEAN, after=True, rank=2))
         schema_text = made.written_schema(session, request, columns)
         return LoadPlan(
             table,

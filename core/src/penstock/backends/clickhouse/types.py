@@ -66,10 +66,10 @@ def parse(text: str) -> ChType:
 
 
 def _split(text: str) -> tuple[str, tuple[str, ...]]:
-    found = _WORDS.fullmatch(text)
-    if found is None:
-        raise PermanentError(f"the type {text!r} of ClickHouse cannot be read")
-    return found[1], tuple(_arguments(found[2] or ""))
+    match = _WORDS.fullmatch(text)
+    if match is None:
+        raise PermanentError(f"expected a ClickHouse type, found {text!r}")
+    return match[1], tuple(_arguments(match[2] or ""))
 
 
 def _arguments(text: str) -> list[str]:
@@ -102,11 +102,11 @@ class _MadeTypes(CreatedTypes):
     def of_column(self, column: Column) -> str:
         """Return the type for a column.
 
-        Parameters:
+        Args:
             column: with the trait `arrow`.
 
         Raises:
-            PlanningError: there is no such type.
+            PlanningError: ClickHouse has no such type.
         """
         kind = arrow_type(column)
         if is_list(kind):

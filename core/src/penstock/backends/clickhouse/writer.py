@@ -35,6 +35,8 @@ LEAST, MOST = b"least", b"most"
 
 
 class ClickHouseWriter(RollForwardWriter):
+    """A writer of partitions to a ClickHouse server."""
+
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
         stream = cast("StageStream", self._stream)
         super().commit(loaded, bytes, wait)
@@ -123,18 +125,19 @@ class StageStream:
             PermanentError: the column's type would change a time.
         """
         for array, field in zip(batch.columns, self._schema, strict=True):
-            said = field.metadata or {}
-            if LEAST not in said or array.null_count == len(array):
+            metadata = field.metadata or {}
+            if LEAST not in metadata or array.null_count == len(array):
                 continue
             numbers = array.view(pa.int32() if pt.is_date32(array.type) else pa.int64())
-            least, most = int(said[LEAST]), int(said[MOST])
-            found = pc.min_max(numbers)
-            if found["min"].as_py() < least or found["max"].as_py() > most:
+            least, most = int(metadata[LEAST]), int(metadata[MOST])
+            extremes = pc.min_max(numbers)
+            if extremes["min"].as_py() < least or extremes["max"].as_py() > most:
                 outside = pc.or_(pc.less(numbers, least), pc.greater(numbers, most))
                 row = pc.index(outside, True).as_py()
                 raise PermanentError(
                     f"{self._subject}: column {field.name!r}, row {self._sent + row + 1:,}: "
-                    f"expected a time that the column's type has, found {shown(array, row)}",
+                    "expected a time within the range of the column's type, found "
+                    f"{shown(array, row)}",
                     Diagnosis(side="target"),
                 )
 
@@ -162,12 +165,12 @@ class StageStream:
             self._flush(wait)
         self._finish(wait)
         with wait.answering("target"):
-            found = self._stages.count(self._name)
-        if found != self._sent:
+            count = self._stages.count(self._name)
+        if count != self._sent:
             raise PermanentError(
-                f"target: {self._subject}: expected its stage to hold the {self._sent:,} rows that "
-                f"were sent, found {'no stage' if found is None else f'{found:,}'} (does the table "
-                "have a TTL that these rows are past?)",
+                f"target: {self._subject}: expected {self._sent:,} rows in its stage, as were "
+                f"sent; found {'no stage' if count is None else f'{count:,}'}; check whether the "
+                "table's TTL deletes them",
                 Diagnosis(side="target"),
             )
         self._loaded = self._sent
@@ -196,4 +199,5 @@ def _as_sent(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def open_writer(spec: WorkerSpec) -> ClickHouseWriter:
+    """Open a worker's writer to a ClickHouse server."""
     return ClickHouseWriter(spec, Hooks())

@@ -15,6 +15,6 @@ backend = FileBackend(
     SOURCE,
     TARGET,
     kinds=("duckdb",),
-    rewrites="a change of its rows, or a table of the same name in its place",
+    rewrites="changes to its rows, or another table with its name",
 )
 """The backend object that the entry point refers to."""

@@ -26,8 +26,12 @@ _idle: dict[bool, list[DuckDBPyConnection]] = {False: [], True: []}
 def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnection:
     """Apply the settings that texts of values depend on, and resource limits.
 
-    Parameters:
+    Args:
+        connection: a new session.
         worker: whether it is one of many processes: one thread, little memory, rows in any order.
+
+    Returns:
+        The session.
     """
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
@@ -43,7 +47,7 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
 def instance(*, worker: bool = False) -> Iterator[DuckDBPyConnection]:
     """Provide a session with an instance of its own, in which it must leave nothing behind.
 
-    Parameters:
+    Args:
         worker: as for `configure`.
     """
     try:
@@ -74,8 +78,10 @@ os.register_at_fork(before=close_idle)
 def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> DuckDBPyConnection:
     """Open a database that is not written to while it is open.
 
-    Parameters:
+    Args:
         path: None for an empty database in memory.
+        side: `source` or `target`, for error messages.
+        worker: as for `configure`.
 
     Raises:
         PlanningError: the database does not exist.
@@ -85,7 +91,7 @@ def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> Duc
         return configure(duckdb.connect(), worker=worker)
     if not os.path.exists(path):
         raise PlanningError(
-            f"{side}: expected a DuckDB database, found no file {path}", Diagnosis(side=side)
+            f"{side}: {path}: expected a DuckDB database, found no file", Diagnosis(side=side)
         )
     check_database(path, side)
     with planning(side, path):
@@ -113,7 +119,7 @@ def check_database(path: str, side: str) -> None:
             begin = file.read(12)
     except OSError as error:
         raise PlanningError(
-            f"{side}: {path}: expected a DuckDB database, found: {error.strerror}",
+            f"{side}: {path}: expected a DuckDB database: {error.strerror}",
             Diagnosis(side=side),
         ) from error
     if begin[8:] != b"DUCK":

@@ -31,7 +31,7 @@ NAME = "penstock_target"
 class Database(OneFile):
     """A DuckDB database in a file.
 
-    Parameters:
+    Args:
         worker: as for `configure`.
     """
 
@@ -87,8 +87,8 @@ class Database(OneFile):
             connection.execute(f"DETACH {NAME}")
 
     def _attach(self, connection: DuckDBPyConnection, options: str) -> None:
-        there = os.path.exists(self.path)
-        if there:
+        existed = os.path.exists(self.path)
+        if existed:
             check_database(self.path, "target")
         deadline = time.monotonic() + OTHERS_SECONDS
         while True:
@@ -97,7 +97,7 @@ class Database(OneFile):
                 return
             except duckdb.Error as error:
                 if not is_locked(error):
-                    if not there:
+                    if not existed:
                         self._remove_torn()
                     raise
                 if time.monotonic() > deadline:
@@ -119,4 +119,4 @@ def check_folder(path: str) -> None:
     """
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
-        raise PlanningError(f"target: expected a folder {folder} for the database, found none")
+        raise PlanningError(f"target: {path}: expected an existing folder; create {folder}")

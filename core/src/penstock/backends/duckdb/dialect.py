@@ -81,6 +81,8 @@ _TYPES = {
 
 
 class DuckDialect(CatalogDialect):
+    """The dialect of DuckDB."""
+
     name = "DuckDB"
     alters = False
     # An index is not ordered.
@@ -130,7 +132,14 @@ class DuckDialect(CatalogDialect):
     def sequence_statement(
         self, ref: TableRef, table: TableRef, column: str, identity: Identity
     ) -> str:
-        """Return statements that create a sequence and make it number a column."""
+        """Return statements that create a sequence and make it number a column.
+
+        Args:
+            ref: the sequence.
+            table: the table with the column.
+            column: the column to number.
+            identity: the first number and the step.
+        """
         sequence = self.table(ref)
         steps = f"START WITH {identity.first} INCREMENT BY {identity.step}"
         if identity.step < 0:
@@ -178,7 +187,7 @@ class DuckDialect(CatalogDialect):
             return self.cast(self.literal(plain), huge)
         if digits > MOST_DIGITS:
             raise PlanningError(
-                f"expected a number of {MOST_DIGITS} digits at most, found {bound.text!r}"
+                f"expected a number with at most {MOST_DIGITS} digits, found {bound.text!r}"
             )
         return self.cast(self.literal(plain), f"DECIMAL({digits},{scale})")
 
@@ -250,4 +259,5 @@ ident, literal = DUCKDB.ident, DUCKDB.literal
 
 
 def condition(where: str | None, extent: Extent) -> str:
+    """Return the condition for the rows that `where` and an extent select."""
     return conditions.condition(DUCKDB, where, extent)

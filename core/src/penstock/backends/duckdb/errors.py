@@ -64,17 +64,26 @@ def planning(side: str, subject: str) -> Iterator[None]:
 
 
 def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockError:
-    said = first_lines(str(error))
+    """Classify a DuckDB error as transient or permanent, and keep its message.
+
+    Args:
+        error: the error.
+        side: `source` or `target`.
+        subject: the table or query, if DuckDB's message does not name it.
+    """
+    words = first_lines(str(error))
     if not isinstance(error, _NOT_ABOUT_ROWS):
-        said = values.server_message(said)
-    message = f"{side}: {subject}: {said}" if subject else f"{side}: {said}"
-    if _FULL.search(said):
+        words = values.server_message(words)
+    message = f"{side}: {subject}: {words}" if subject else f"{side}: {words}"
+    if _FULL.search(words):
         return PermanentError(message, Diagnosis(side=side))
     if isinstance(error, _PASSING) or is_locked(error):
         return TransientError(message, Diagnosis(side=side))
     if isinstance(error, duckdb.OutOfMemoryException):
-        return PermanentError(f"{message}; expected smaller rows", Diagnosis(side=side))
-    if isinstance(error, duckdb.IOException) and not _LASTING_IO.search(said):
+        return PermanentError(
+            f"{message}; use smaller partitions, or leave out large columns", Diagnosis(side=side)
+        )
+    if isinstance(error, duckdb.IOException) and not _LASTING_IO.search(words):
         return TransientError(message, Diagnosis(side=side))
     return PermanentError(message, Diagnosis(side=side))
 
@@ -85,23 +94,29 @@ def is_locked(error: duckdb.Error) -> bool:
 
 
 def locked(path: str, side: str, error: duckdb.Error) -> TransientError:
-    """Return an error that names the process that has the database open."""
-    found = _LOCKED.search(str(error))
-    who = f"in another process (PID {found['pid']})" if found else "in this process"
-    wanted = "written" if side == "target" else "read"
+    """Return an error that names the process that has the database open.
+
+    Args:
+        path: the database file.
+        side: `source` or `target`.
+        error: DuckDB's error, which names the process.
+    """
+    match = _LOCKED.search(str(error))
+    who = f"in another process (PID {match['pid']})" if match else "in this process"
+    verb = "written" if side == "target" else "read"
     how = "" if side == "target" else " for writing"
     return TransientError(
-        f"{side}: {path} is open{how} {who}; it cannot be {wanted} until that one closes it",
+        f"{side}: {path} is open{how} {who}; it cannot be {verb} until that process closes it",
         Diagnosis(side=side),
     )
 
 
 def first_lines(text: str) -> str:
     """Return a message without the excerpt of the statement, which is our own."""
-    kept = []
+    lines = []
     for line in text.splitlines():
         if line.startswith("LINE "):
             break
         if line.strip():
-            kept.append(line.strip())
-    return " ".join(kept)
+            lines.append(line.strip())
+    return " ".join(lines)

@@ -26,6 +26,8 @@ BATCH_BYTES = 16 << 20
 
 
 class DuckReader(FileReader[DuckSession]):
+    """A reader of partitions from a DuckDB database."""
+
     def connect(self) -> DuckSession:
         pa.set_cpu_count(1)
         session = DuckSession(connect_to_read(self.path, "source", worker=True), "source")
@@ -50,8 +52,8 @@ class DuckReader(FileReader[DuckSession]):
         session.hold(spec.session_values)
         chosen = condition(spec.where, partition.extent)
         rows, chosen = computed_rows(DUCKDB, rows, chosen, spec.pairs)
-        known = dict(session.describe(f"SELECT * FROM {rows}", f"partition {partition.id}"))
-        types = [known[pair.source] for pair in spec.pairs]
+        by_name = dict(session.describe(f"SELECT * FROM {rows}", f"partition {partition.id}"))
+        types = [by_name[pair.source] for pair in spec.pairs]
         listed = ", ".join(
             f"{travelling(ident(pair.source), type_)} AS {ident(pair.target)}"
             for pair, type_ in zip(spec.pairs, types, strict=True)
@@ -62,7 +64,7 @@ class DuckReader(FileReader[DuckSession]):
 class _Passing:
     """A filter for outgoing batches: UUIDs get Arrow's type, and infinite dates are rejected.
 
-    Parameters:
+    Args:
         subject: the table or query, for error messages.
     """
 
@@ -89,10 +91,10 @@ class _Passing:
             return pa.ExtensionArray.from_storage(pa.uuid(), stored)
         infinite = first_infinite(array)
         if infinite is not None:
-            (row, found), column = infinite, pair.source
+            (row, value), column = infinite, pair.source
             raise PermanentError(
                 f"{self._subject}: column {column!r}, row {self.rows + row + 1:,}: expected a "
-                f"finite {found.kind}, found {found}, which record batches cannot carry; leave it "
+                f"finite {value.kind}, found {value}, which record batches cannot carry; leave it "
                 f"out with --where, or use --query with CASE WHEN isfinite({column}) "
                 f"THEN {column} END",
                 Diagnosis(side="source"),

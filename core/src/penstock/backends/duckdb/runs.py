@@ -15,11 +15,13 @@ from penstock.spec.copy_spec import CopySpec
 
 
 class DuckRuns(FileRuns):
+    """The control store of a DuckDB target."""
+
     def do(self, run: RunRow, step: Step) -> None:
         if step.id.startswith((NUMBER, ADVANCE)):
             target = CopySpec.from_stored(run.spec, "", "").target_ref
-            found = numbering if step.id.startswith(NUMBER) else advancing
-            step = found(self._tables.session, step, target)
+            update = numbering if step.id.startswith(NUMBER) else advancing
+            step = update(self._tables.session, step, target)
         super().do(run, step)
 
     def storage(self, table: TableRef) -> str:

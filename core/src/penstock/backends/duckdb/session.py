@@ -26,7 +26,7 @@ BATCH = 1000
 class DuckSession(DriverSession):
     """A session over a connection.
 
-    Parameters:
+    Args:
         connection: a connection with the time zone UTC; see `connection.configure`.
     """
 
@@ -73,8 +73,8 @@ class DuckSession(DriverSession):
 
     def run(self, statements: str) -> int:
         with translated(self.side), self.in_use:
-            found = self.connection.execute(statements).fetchall()
-        return int(found[0][0]) if found else 0
+            rows = self.connection.execute(statements).fetchall()
+        return int(rows[0][0]) if rows else 0
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
         return streamed(self.connection.cursor(), query, self.side, subject, self._held)
@@ -85,22 +85,24 @@ class DuckSession(DriverSession):
         """Describe tables without reading rows: a row is a value whose parts are the columns."""
         if len(tables) == 1:
             return super().describe_all(tables)
-        there = read_relations(self)
-        some = [table for table in tables if table in there]
-        known = self.about_all(self.dialect.column_facts, some) if some else {}
-        names = {str(name).lower() for rows in known.values() for name, *_ in rows}
+        relations = read_relations(self)
+        existing = [table for table in tables if table in relations]
+        facts = self.about_all(self.dialect.column_facts, existing) if existing else {}
+        names = {str(name).lower() for rows in facts.values() for name, *_ in rows}
         row = "penstock_row"  # a column of that name would take precedence
         while row in names:
             row += "_"
-        rows = ", ".join(f"(SELECT {row} FROM {self.table(table)} AS {row})" for table in some)
-        found = self.describe(f"SELECT {rows}", "tables") if some else []
-        described = {table: type_.children for table, (_, type_) in zip(some, found, strict=True)}
-        return {table: described.get(table, ()) for table in tables}
+        rows = ", ".join(f"(SELECT {row} FROM {self.table(table)} AS {row})" for table in existing)
+        structs = self.describe(f"SELECT {rows}", "tables") if existing else []
+        columns = {
+            table: type_.children for table, (_, type_) in zip(existing, structs, strict=True)
+        }
+        return {table: columns.get(table, ()) for table in tables}
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
         with planning(self.side, subject), self.in_use:
-            found = self.connection.sql(query)
-            return list(zip(found.columns, found.types, strict=True))
+            relation = self.connection.sql(query)
+            return list(zip(relation.columns, relation.types, strict=True))
 
 
 def streamed(
@@ -112,8 +114,11 @@ def streamed(
 ) -> Iterator[Row]:
     """Yield the rows of a query.
 
-    Parameters:
+    Args:
         connection: used for this query alone; closed at the end.
+        query: the query.
+        side: `source` or `target`.
+        subject: the table or query, for error messages.
         held: as for `Session.hold`.
     """
     try:
@@ -121,8 +126,8 @@ def streamed(
             connection.execute("SET TimeZone = 'UTC'")
             hold(connection, held)
             connection.execute(query)
-            while found := connection.fetchmany(BATCH):
-                yield from found
+            while rows := connection.fetchmany(BATCH):
+                yield from rows
     finally:
         connection.close()
 

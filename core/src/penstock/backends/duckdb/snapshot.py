@@ -23,6 +23,12 @@ VERSIONS = FileVersions(SCHEME, ".wal")
 
 
 def hold_snapshot(path: str | None, relations: Sequence[Relation]) -> HeldFile:
+    """Hold the database file open, so that no process can write to it.
+
+    Args:
+        path: the file; None for a database in memory.
+        relations: the relations to read, which make no difference.
+    """
     connection = connect_to_read(path, "source")
     if path is not None:
         return HeldFile(connection, lambda: f"{path}:{VERSIONS.version(path)}")
@@ -49,5 +55,5 @@ def check(path: str | None, token: str) -> None:
         SnapshotLost: the file has changed, or files that a query reads may have.
     """
     if not (token in _MOMENTS if path is None else token == f"{path}:{VERSIONS.version(path)}"):
-        what = f"{path} was written to, or replaced" if path else "files may have been written to"
-        raise SnapshotLost(f"source: {what} since the snapshot was taken; expected it as it was")
+        what = f"{path} was changed or replaced" if path else "the query's files may have changed"
+        raise SnapshotLost(f"source: {what} after the snapshot was taken")

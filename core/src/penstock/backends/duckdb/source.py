@@ -31,6 +31,8 @@ _INSIDE = (
 
 
 class DuckSource(DuckCatalog):
+    """The catalog of a DuckDB source."""
+
     # Writes are visible in the file at once.
     settle_seconds = 0.0
 
@@ -51,8 +53,8 @@ class DuckSource(DuckCatalog):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise PlanningError(
-                f"--query: expected each column name once, found {', '.join(map(repr, twice))} "
-                "more than once; write AS name"
+                f"--query: expected distinct column names, found {', '.join(map(repr, twice))} "
+                "more than once; rename columns with AS"
             )
         return super().columns(relation)
 
@@ -81,8 +83,8 @@ class DuckSource(DuckCatalog):
             # Writes to other files are not recorded, so no moment equals another.
             name = VERSIONS.identity(self._path) if self._path else ""
             return SourceState(name, "", now(), "")
-        seen = VERSIONS.version(self._path)
-        return SourceState(VERSIONS.identity(self._path), seen, seen, seen)
+        version = VERSIONS.version(self._path)
+        return SourceState(VERSIONS.identity(self._path), version, version, version)
 
     def identity(self, relation: Relation) -> Mapping[str, str]:
         return {"file": VERSIONS.identity(self._path) if self._path else "in memory"}
@@ -116,16 +118,16 @@ class DuckSource(DuckCatalog):
 
     def _sizes(self, relation: TableRef) -> tuple[int, int | None, int]:
         """Return the number of rows, the number of the last one, and the bytes of the blocks."""
-        known = self._session.known
-        if known is None:
+        facts = self._session.known
+        if facts is None:
             return self._all_sizes([relation])[relation]
-        return known.about("sizes", relation, self._all_sizes)
+        return facts.about("sizes", relation, self._all_sizes)
 
     def _all_sizes(self, tables: Sequence[TableRef]) -> dict[TableRef, tuple[int, int | None, int]]:
         subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
-        there = read_relations(self._session)
-        some = [table for table in tables if not there.get(table, True)]
-        names = [self._session.table(table) for table in some]
+        relations = read_relations(self._session)
+        existing = [table for table in tables if not relations.get(table, True)]
+        names = [self._session.table(table) for table in existing]
         rows = [f"SELECT {n}, count(*), max(rowid) FROM {name}" for n, name in enumerate(names)]
         blocks = [
             f"SELECT {n}, (SELECT block_size FROM pragma_database_size() LIMIT 1) * count(*)"
@@ -137,7 +139,7 @@ class DuckSource(DuckCatalog):
         stored = [
             size for _, size in sorted(self._session.fetch(" UNION ALL ".join(blocks), subject))
         ]
-        return {some[n]: (count, last, stored[n]) for n, count, last in counted}
+        return {existing[n]: (count, last, stored[n]) for n, count, last in counted}
 
     def _selected(self, relation: TableRef, where: str | None, rows: int) -> float:
         if where is None or not rows:

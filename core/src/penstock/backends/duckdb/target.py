@@ -37,6 +37,8 @@ _MADE = "memory.main.made"
 
 
 class DuckTarget(FileTarget):
+    """The catalog of a DuckDB target."""
+
     capabilities = TARGET
     tables = DuckTables(DIALECT)
     runs = DuckRuns
@@ -44,8 +46,8 @@ class DuckTarget(FileTarget):
     def __init__(self, path: str | None, control_schema: str) -> None:
         if path is None:
             raise PlanningError(
-                "target: an in-memory database ends with its process; expected "
-                "duckdb:///relative/path or duckdb:////absolute/path"
+                "target: expected a database file, as in duckdb:///relative/path or "
+                "duckdb:////absolute/path; found a database in memory, which ends with its process"
             )
         super().__init__(Database(path), control_schema)
         self._defined: dict[TableRef, tuple[Column, ...]] = {}
@@ -73,19 +75,19 @@ class DuckTarget(FileTarget):
             for column in columns
         )
         # Created in memory, and described.
-        with self._made(table) as (session, made):
-            described = session.described(made)
-            found = [
-                replace(wanted, type=str(type_), traits={TYPE: type_})
-                for wanted, (_, type_) in zip(defined, described, strict=True)
+        with self._made(table) as (session, table_made):
+            types_made = session.described(table_made)
+            typed = [
+                replace(column_, type=str(type_), traits={TYPE: type_})
+                for column_, (_, type_) in zip(defined, types_made, strict=True)
             ]
-            return self.in_arrow(session, session.table(made), found)
+            return self.in_arrow(session, session.table(table_made), typed)
 
     @contextmanager
     def _made(self, table: TableRef) -> Iterator[tuple[DuckSession, TableRef]]:
         listed = ", ".join(f"{ident(column.name)} {column.type}" for column in self._defined[table])
         with instance() as connection:
-            with planning("target", "the table that is made"):
+            with planning("target", "the new table"):
                 connection.execute(f"CREATE TABLE {_MADE} ({listed})")
             try:
                 session = DuckSession(connection, "target")
@@ -123,11 +125,11 @@ def _made_type(column: Column, definition: TableDefinition, types: Mapping[str, 
     if definition.dialect == DIALECT:
         return column.type
     type_, _ = column_type(arrow_type(column), column.name)
-    own = definition.model.types.get(column.name, ColumnType())
-    if type_ == TEXT and own.kind == JSON:
+    model = definition.model.types.get(column.name, ColumnType())
+    if type_ == TEXT and model.kind == JSON:
         return "JSON"
-    if type_ == TEXT and own.kind == ENUM and own.labels:
-        return f"ENUM ({', '.join(map(literal, own.labels))})"
+    if type_ == TEXT and model.kind == ENUM and model.labels:
+        return f"ENUM ({', '.join(map(literal, model.labels))})"
     return type_
 
 

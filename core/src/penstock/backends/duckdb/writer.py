@@ -13,6 +13,7 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 def open_writer(path: str, spec: WorkerSpec) -> StagedWriter:
+    """Open a worker's writer to a database file."""
     pa.set_cpu_count(1)
     database = Database(path, spec.stall_timeout, worker=True)
     return StagedWriter(spec, FileHooks(database, DuckStage, DuckLoading))

@@ -14,6 +14,8 @@ check_installed("pyarrow")
 
 
 class MssqlBackend(ModularBackend):
+    """The backend of SQL Server."""
+
     def preload(self) -> None:
         super().preload()
         with suppress(ModuleNotFoundError):  # there may be another driver

@@ -54,7 +54,7 @@ class Connection:
     def use(self, snapshot: str) -> None:
         """Switch to a snapshot.
 
-        Parameters:
+        Args:
             snapshot: its name; empty for none.
         """
         self.change(f"USE {MSSQL.ident(snapshot or self.home)}")
@@ -84,8 +84,8 @@ class Connection:
             if self.inside:
                 other.use(self.inside)
             other.driver.execute(query)
-            while found := other.driver.some(count):
-                yield found
+            while rows := other.driver.some(count):
+                yield rows
         finally:
             other.close()
 
@@ -96,8 +96,10 @@ class Connection:
 
         The first one comes even if it has no rows.
 
-        Parameters:
-            most, size: as for `growing`.
+        Args:
+            query: the query.
+            most: the maximum number of rows per batch.
+            size: the approximate number of bytes per batch.
             types: as for `Driver.batch`.
         """
         self.driver.execute(query)
@@ -120,7 +122,8 @@ class Connection:
 def connect(url: str, side: str) -> Connection:
     """Open a session.
 
-    Parameters:
+    Args:
+        url: the server's URL, with its secrets.
         side: `source` or `target`, for error messages.
 
     Raises:
@@ -131,7 +134,10 @@ def connect(url: str, side: str) -> Connection:
         with translated(side, where):
             connection = Connection(url, side)
     except (ValueError, RuntimeError) as error:  # raised by the driver before it connects
-        message = f"{side}: {where}: {type(error).__name__} of the driver"
+        message = (
+            f"{side}: {where}: the driver raised {type(error).__name__} before it connected; "
+            "check the parameters of the URL"
+        )
         raise PermanentError(message, Diagnosis(side=side)) from None
     with translated(side, where):
         connection.change("; ".join(_SETTINGS))
@@ -149,7 +155,7 @@ def connect(url: str, side: str) -> Connection:
     if edition not in _AZURE and not babelfish and major < OLDEST:
         connection.close()
         raise PermanentError(
-            f"{side}: expected SQL Server 2016 (13.0) or later, found {version}",
+            f"{side}: {where}: expected SQL Server 2016 (13.0) or later, found {version}",
             Diagnosis(side=side),
         )
     return connection

@@ -63,8 +63,8 @@ def odbc_url_of_fields(fields: ConnectionFields) -> str:
         UsageError: the host names an instance.
     """
     parameters = {}
-    for written, value in fields.extra.items():
-        name = written.lower()
+    for keyword, value in fields.extra.items():
+        name = keyword.lower()
         if name in _NOT_OURS_IN_ODBC or value in (None, ""):
             continue
         text = _text(value).strip()
@@ -92,7 +92,7 @@ def _host_and_port(fields: ConnectionFields) -> tuple[str, str]:
     host, comma, port = fields.host.partition(",")
     if "\\" in host:
         raise UsageError(
-            "expected a host in its field Host, and the instance's port in its field Port; found "
-            "the name of an instance"
+            "expected a host in the field Host and the instance's port in the field Port; found a "
+            "named instance"
         )
     return host, port.strip() if comma else fields.port

@@ -57,7 +57,7 @@ _SELECT = re.compile(r"SELECT (?:DISTINCT )?")
 class MssqlDialect(CatalogDialect):
     """The dialect of SQL Server.
 
-    Parameters:
+    Args:
         utf8: whether the server has UTF-8 collations, as from SQL Server 2019 on.
         texts: the names of columns that are compared by their bytes where rows are.
     """
@@ -99,7 +99,10 @@ class MssqlDialect(CatalogDialect):
     def property_statement(self, table: TableRef, column: str, name: str, value: str) -> str:
         """Return the statement that adds an extended property to a column, or to the table if none.
 
-        Parameters:
+        Args:
+            table: the table.
+            column: the column; empty for the table itself.
+            name: the property's name.
             value: a literal.
         """
         places = [("SCHEMA", table.schema), ("TABLE", table.name)]
@@ -182,10 +185,10 @@ class MssqlDialect(CatalogDialect):
         return self.differ([name for name in key if name in self._texts])
 
     def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
-        keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
+        keys, rest_names = list(map(self.ident, key)), list(map(self.ident, rest))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
-        listed = ", ".join([*keys, *others])
-        values = ", ".join(f"s.{name}" for name in [*keys, *others])
+        listed = ", ".join([*keys, *rest_names])
+        values = ", ".join(f"s.{name}" for name in [*keys, *rest_names])
         insert = (
             f"INSERT INTO {table} ({listed}) SELECT {values} FROM {staged} AS s"
             f" WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
@@ -244,7 +247,9 @@ class MssqlDialect(CatalogDialect):
             return self.literal(bound.text)
         if bound.type == "timestamptz":
             if not _ZONE.search(bound.text):
-                raise PlanningError(f"expected a time in UTC, found {bound.text!r}")
+                raise PlanningError(
+                    f"expected a time in UTC, such as 2026-01-31T12:00:00Z, found {bound.text!r}"
+                )
             return f"CAST({self.literal(_ZONE.sub('+00:00', bound.text))} AS datetimeoffset(7))"
         return super().bound(bound)
 
@@ -296,8 +301,8 @@ class MssqlDialect(CatalogDialect):
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         if kind == "text" and not self._utf8:
             raise PlanningError(
-                "checksums of texts need SQL Server 2019 or later, which has collations of UTF-8; "
-                "pass --verify counts, or leave the texts out with --columns"
+                "checksums of text columns need SQL Server 2019 or later, which has UTF-8 "
+                "collations; pass --verify counts, or leave the text columns out with --columns"
             )
         return canonical(value, type_, kind)
 
@@ -344,8 +349,8 @@ class MssqlDialect(CatalogDialect):
         tables = " CROSS JOIN ".join(f"({listed}) AS d{place}" for place in places)
         # After the last window a date may exceed its type, and the order of conditions is
         # undefined.
-        wanted = f"DATEDIFF({unit}, {start}, {last}) / {length} + 1"
-        offset = f"CASE WHEN n.i < {wanted} THEN n.i * {length} END"
+        windows = f"DATEDIFF({unit}, {start}, {last}) / {length} + 1"
+        offset = f"CASE WHEN n.i < {windows} THEN n.i * {length} END"
         start_at = f"DATEADD({unit}, {offset}, {start})"
         return (
             f"SELECT CAST({start_at} AS {self.type_of(tag)}) AS start"

@@ -53,16 +53,16 @@ _NEVER = re.compile(
 _LOCK = re.compile(r"lock request time ?out", re.I)
 _PREFIX = re.compile(r"^(?:\[[^]]*\])+\s*")
 _TLS = (
-    "; pass ?trust_server_certificate=yes to verify nothing, or ?server_certificate=FILE with the "
-    "server's own"
+    "; add ?server_certificate=FILE with the server's certificate to the URL, or "
+    "?trust_server_certificate=yes to skip the verification"
 )
-_LOGIN = "; check the user, the password and the database"
+_LOGIN = "; check the user, password and database"
 
 
 class DriverError(Exception):
     """An error of a driver.
 
-    Parameters:
+    Args:
         state: the SQLSTATE; empty if the driver reports none.
         words: the message from the server or driver, without its origin.
     """
@@ -76,14 +76,16 @@ class DriverError(Exception):
 def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockError:
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
+        error: the driver's error.
+        side: `source` or `target`.
         subject: the table or query, if the server's message does not name it.
     """
     words, lowered = error.words, error.words.lower()
     if error.state not in TRANSIENT and error.state[:2] not in _NOT_ABOUT_ROWS:
         # Otherwise the message may come from a trigger's THROW or RAISERROR.
-        known = error.state != GENERAL or _SERVERS_OWN.search(words)
-        words = values.server_message(words) if known else values.value(words)
+        is_from_server = error.state != GENERAL or _SERVERS_OWN.search(words)
+        words = values.server_message(words) if is_from_server else values.value(words)
     advice = ""
     if "certificate" in lowered:
         advice = _TLS

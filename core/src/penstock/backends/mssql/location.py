@@ -56,29 +56,31 @@ def connection_string(url: str) -> str:
     Raises:
         UsageError: the URL is malformed, or has no user.
     """
-    found = URLS.parse(url)
-    trusted = found.options.get("trusted_connection") == "yes"
-    if not (found.user or trusted or "authentication" in found.options):
+    location = URLS.parse(url)
+    trusted = location.options.get("trusted_connection") == "yes"
+    if not (location.user or trusted or "authentication" in location.options):
         raise UsageError(
-            "connection: expected a user in the URL, ?trusted_connection=yes or "
-            "?authentication=...; found none of them"
+            "connection: expected a user, ?trusted_connection=yes or ?authentication=... in the "
+            "URL; found none of them"
         )
-    said = {
+    keywords = {
         # The loader takes an IPv6 address after a protocol for a name; in brackets, so do both.
-        "Server": f"{'' if ':' in found.host else 'tcp:'}{found.host},{found.port}",
+        "Server": f"{'' if ':' in location.host else 'tcp:'}{location.host},{location.port}",
         "KeepAlive": "60",
         "KeepAliveInterval": "10",
     }
-    said["PacketSize"] = found.options.get("packet_size", str(PACKET_SIZE))
-    said |= login(found)
-    said |= {KEYWORDS[name]: value for name, value in found.options.items() if name in KEYWORDS}
-    return "".join(f"{name}={braced(value)};" for name, value in said.items())
+    keywords["PacketSize"] = location.options.get("packet_size", str(PACKET_SIZE))
+    keywords |= login(location)
+    keywords |= {
+        KEYWORDS[name]: value for name, value in location.options.items() if name in KEYWORDS
+    }
+    return "".join(f"{name}={braced(value)};" for name, value in keywords.items())
 
 
-def login(found: Location) -> dict[str, str]:
+def login(location: Location) -> dict[str, str]:
     """Return the user and database as keywords of a connection string."""
-    said = {"Database": found.database} if found.database else {}
-    return said | ({"UID": found.user, "PWD": found.password} if found.user else {})
+    keywords = {"Database": location.database} if location.database else {}
+    return keywords | ({"UID": location.user, "PWD": location.password} if location.user else {})
 
 
 def braced(value: str) -> str:

@@ -19,6 +19,8 @@ BATCH_BYTES = 4 << 20
 
 
 class MssqlReader(BatchQueryReader[MssqlSession]):
+    """A reader of partitions from SQL Server."""
+
     types = TYPES
 
     def connect(self) -> MssqlSession:

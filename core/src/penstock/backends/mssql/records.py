@@ -44,6 +44,8 @@ ddl = SCRIPTS.control
 
 
 class MssqlRecords(LockRecords[MssqlSession]):
+    """Records in the control tables of SQL Server."""
+
     scheme = "mssql"
     kept_in = "schema"
     listing = "SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID(?)"

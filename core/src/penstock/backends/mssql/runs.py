@@ -14,6 +14,8 @@ from penstock.model.tables import TableRef
 
 
 class MssqlRuns(StagedRuns):
+    """The control store of a SQL Server target."""
+
     def __init__(self, records: MssqlRecords) -> None:
         super().__init__(records)
         self._tables: MssqlRecords = records
@@ -34,8 +36,8 @@ class MssqlRuns(StagedRuns):
         if step.id == SCHEMA:
             self._tables.hold_making(table)
         if (indexes := IndexChange.of(step, table)) is not None:
-            if (left := indexes.remaining(enabled_indexes(session, table))).indexes:
-                session.run(left.statement(session.dialect))
+            if (remaining := indexes.remaining(enabled_indexes(session, table))).indexes:
+                session.run(remaining.statement(session.dialect))
         elif step.sequence_of:
             set_identity(session, table, step.position)
         elif step.urgent:

@@ -60,7 +60,7 @@ class MssqlSession(InterruptibleSession):
 
     def _facts_of_many(self, query: str, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
         assert self.known is not None
-        found: dict[TableRef, list[Row]] = {table: [] for table in tables}
+        facts: dict[TableRef, list[Row]] = {table: [] for table in tables}
         numbers = {
             number: each
             for each in tables
@@ -68,28 +68,28 @@ class MssqlSession(InterruptibleSession):
         }
         if numbers:
             for number, *row in self.fetch(of_many(query, list(numbers)), "tables"):
-                found[numbers[int(number)]].append(tuple(row))
-        return found
+                facts[numbers[int(number)]].append(tuple(row))
+        return facts
 
     def _numbers(self, tables: Sequence[TableRef]) -> dict[TableRef, int | None]:
         if len(tables) == 1 or self.connection.babelfish:
             return {table: self._number(table) for table in tables}
         listed = ", ".join("OBJECT_ID(?)" for _ in tables)
-        (found,) = self.fetch(f"SELECT {listed}", "tables", list(map(self.table, tables)))
-        return dict(zip(tables, found, strict=True))
+        (row,) = self.fetch(f"SELECT {listed}", "tables", list(map(self.table, tables)))
+        return dict(zip(tables, row, strict=True))
 
     def _number(self, table: TableRef) -> int | None:
         # Faster than a search through all objects.
         ((number,),) = self.fetch("SELECT OBJECT_ID(?)", f"table {table}", [self.table(table)])
         if number is None and self.connection.babelfish:
             # It cannot parse every quoted name.
-            found = self.fetch(
+            rows = self.fetch(
                 "SELECT o.object_id FROM sys.objects AS o JOIN sys.schemas AS s"
                 " ON s.schema_id = o.schema_id WHERE s.name = ? AND o.name = ?",
                 f"table {table}",
                 [table.schema, table.name],
             )
-            number = found[0][0] if found else None
+            number = rows[0][0] if rows else None
         return None if number is None else int(number)
 
     def search_path(self) -> tuple[str, ...]:
@@ -114,8 +114,10 @@ class MssqlSession(InterruptibleSession):
         rows = self.fetch(
             f"EXEC sys.sp_describe_first_result_set @tsql = {self.dialect.literal(query)}", subject
         )
-        found = sorted((row for row in rows if not row[_HIDDEN]), key=lambda row: row[_ORDINAL])
-        return [(row[_NAME] or "", type_of(row[_TYPE] or row[_CLR], *row[_SIZES])) for row in found]
+        columns = sorted((row for row in rows if not row[_HIDDEN]), key=lambda row: row[_ORDINAL])
+        return [
+            (row[_NAME] or "", type_of(row[_TYPE] or row[_CLR], *row[_SIZES])) for row in columns
+        ]
 
 
 def of_many(query: str, numbers: Sequence[int]) -> str:
@@ -123,12 +125,12 @@ def of_many(query: str, numbers: Sequence[int]) -> str:
 
     Its rows begin with the table's object id.
     """
-    verb, rest = ("SELECT", query[len("SELECT") :])
-    if rest.startswith(" DISTINCT"):
-        verb, rest = "SELECT DISTINCT", rest[len(" DISTINCT") :]
+    verb, selected = ("SELECT", query[len("SELECT") :])
+    if selected.startswith(" DISTINCT"):
+        verb, selected = "SELECT DISTINCT", selected[len(" DISTINCT") :]
     listed = ", ".join(f"({number:d})" for number in numbers)
     tables = f"FROM (SELECT v.object_id FROM (VALUES {listed}) AS v (object_id)) AS o"
-    return f"{verb} o.object_id,{rest.replace(ONE_TABLE, tables, 1)}"
+    return f"{verb} o.object_id,{selected.replace(ONE_TABLE, tables, 1)}"
 
 
 # Columns of the description of a query.

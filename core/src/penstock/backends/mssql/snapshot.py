@@ -29,11 +29,11 @@ DROP_SECONDS = 30
 # https://learn.microsoft.com/en-us/sql/t-sql/functions/serverproperty-transact-sql
 _EDITIONS = (2, 3, 4)
 """Editions of SQL Server itself. Azure's have no files that could be named."""
-_OTHERWISE = "; or pass --snapshot none, and keep others from writing to the source meanwhile"
+_OTHERWISE = "pass --snapshot none, and prevent writes to the source until the copy ends"
 _RIGHTS = (
-    "expected the rights to create and to drop a database snapshot: GRANT CREATE ANY DATABASE TO "
-    "the login and add its user to the role db_owner of the database, or GRANT ALTER ANY DATABASE "
-    "TO the login"
+    "expected the privileges to create and drop a database snapshot: GRANT CREATE ANY DATABASE TO "
+    "the login and add its user to the database role db_owner, or GRANT ALTER ANY DATABASE TO the "
+    "login"
 )
 # A snapshot inherits the privileges of its source, including the one to drop it.
 _MAY = (
@@ -58,7 +58,9 @@ _ONLINE = "SELECT count(*) FROM sys.databases WHERE name = ? AND state = 0"
 def made(name: str, database: str, files: Sequence[tuple[str, str]]) -> str:
     """Return the statement that creates a snapshot.
 
-    Parameters:
+    Args:
+        name: the name of the snapshot.
+        database: the database that it is a snapshot of.
         files: the logical name and the path of each data file.
     """
     listed = ", ".join(
@@ -69,6 +71,7 @@ def made(name: str, database: str, files: Sequence[tuple[str, str]]) -> str:
 
 
 def lock_of(name: str) -> str:
+    """Return the name of the lock that a snapshot's holder and readers share."""
     return lock_name(MARK, name)
 
 
@@ -93,7 +96,7 @@ class HeldDatabase:
             ((may,),) = connection.rows(_MAY)
             files = [(str(logical), str(path)) for logical, path in connection.rows(_FILES)]
             if not may or not files:
-                raise PlanningError(f"source: snapshot: {_RIGHTS}{_OTHERWISE}")
+                raise PlanningError(f"source: snapshot: {_RIGHTS}; or {_OTHERWISE}")
             sweep(connection)
             self._hold()
             ((now,),) = connection.rows("SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 126)")
@@ -101,7 +104,7 @@ class HeldDatabase:
             with planning("source", "snapshot"):
                 connection.change(made(self._name, connection.home, files))
         except PlanningError as error:
-            raise PlanningError(f"{error.message}{_OTHERWISE}", error.diagnosis) from error
+            raise PlanningError(f"{error.message}; or {_OTHERWISE}", error.diagnosis) from error
         # Without the seventh digit, which Python's times lack.
         return Snapshot(self._name, f"{now[:26]}+00:00")
 
@@ -142,12 +145,11 @@ def _check_edition(connection: Connection) -> None:
     """Check the server's edition.
 
     Raises:
-        PlanningError: it does not support database snapshots.
+        PlanningError: the edition does not support database snapshots.
     """
     if connection.edition not in _EDITIONS or connection.babelfish:
         raise PlanningError(
-            "source: expected a server with database snapshots, as SQL Server has them; found one "
-            f"that has none: {connection.product}{_OTHERWISE}",
+            f"source: snapshot: {connection.product} has no database snapshots; {_OTHERWISE}",
             Diagnosis(side="source"),
         )
 
@@ -160,10 +162,10 @@ def enter(connection: Connection, name: str) -> None:
     """
     with translated("source", "snapshot"):
         if connection.inside:
-            left = connection.inside
+            former = connection.inside
             connection.use("")
-            release(connection, lock_of(left))
-        said = f"the database snapshot {name} is being dropped"
+            release(connection, lock_of(former))
+        reason = f"the database snapshot {name} is being dropped"
         if try_lock(connection, lock_of(name), mode=SHARED, owner=SESSION):
             try:
                 connection.use(name)
@@ -171,9 +173,9 @@ def enter(connection: Connection, name: str) -> None:
             except DriverError as error:
                 # The error only says that the connection failed, so check whether the snapshot
                 # exists.
-                said = error.words
+                reason = error.words
                 connection.rows("SELECT 1")
-    raise SnapshotLost(f"source: snapshot: {said}", Diagnosis(side="source"))
+    raise SnapshotLost(f"source: snapshot: {reason}", Diagnosis(side="source"))
 
 
 def drop(connection: Connection, name: str) -> None:

@@ -44,19 +44,21 @@ from penstock.model.tables import Column, Query, Relation, SequencePosition, Tab
 
 # Rows sampled for the bounds of ranges.
 SAMPLE = 100_000
-_COLLATED = "has its collation's order, and its idea of what is equal"
+_COLLATED = "is compared by its collation"
 # Types whose values other systems compare differently.
 _UNLIKE = {
     **dict.fromkeys(("char", "varchar", "nchar", "nvarchar"), _COLLATED),
-    "datetime": "has thirds of a hundredth of a second, which a target has rounded",
-    "uniqueidentifier": "has an order of its own",
-    "varbinary": "is equal to one with more zeros at its end",
+    "datetime": "counts ticks of 1/300 s, which targets round",
+    "uniqueidentifier": "has its own sort order",
+    "varbinary": "ignores zeros at the end of a value",
 }
 # Per row, if the server does not report the size.
 ROW_BYTES = 100
 
 
 class MssqlSource(ServerSource[MssqlSession]):
+    """The catalog of a SQL Server source."""
+
     types = TYPES
     moment = "SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 126)"
 
@@ -78,17 +80,17 @@ class MssqlSource(ServerSource[MssqlSession]):
         return self._session.describe(query.text, "--query")
 
     def table_definition(self, table: TableRef) -> TableDefinition:
-        model, own = model_of(self._session, table)
-        hanging = attached(self._session, table)
-        others = [item for item in hanging if not is_modelled(item)]
-        found = definition_of(DIALECT, self.columns(table), model, hanging, others)
-        return replace(found, content={**found.content, OWN: to_json(own)})
+        model, native = model_of(self._session, table)
+        dependents = attached(self._session, table)
+        unmodelled = [item for item in dependents if not is_modelled(item)]
+        definition = definition_of(DIALECT, self.columns(table), model, dependents, unmodelled)
+        return replace(definition, content={**definition.content, OWN: to_json(native)})
 
     def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
-        found = isinstance(relation, TableRef) and last_numbers(self._session, relation)
-        if not found:
+        numbers = isinstance(relation, TableRef) and last_numbers(self._session, relation)
+        if not numbers:
             return {}
-        name, first, _, last = found
+        name, first, _, last = numbers
         return {name: SequencePosition(first if last is None else last, last is not None)}
 
     def layout(self, table: TableRef) -> tuple[str, str]:
@@ -149,9 +151,9 @@ class MssqlSource(ServerSource[MssqlSession]):
         if where is None and not key.expression and self.is_table(relation):
             assert isinstance(relation, TableRef)
             type_, (rows, _) = self._type_of(relation, key), stored(self._session, relation)
-            found = read_bounds(self._session, relation, key, tag, type_, rows)
-            if found is not None:
-                return self._statistics(relation, key, *found)
+            bounds = read_bounds(self._session, relation, key, tag, type_, rows)
+            if bounds is not None:
+                return self._statistics(relation, key, *bounds)
         return super().key_statistics(relation, key, where)
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:
@@ -181,9 +183,8 @@ class MssqlSource(ServerSource[MssqlSession]):
         type_ = self._type_of(relation, key)
         if type_.name in _UNLIKE:
             raise PlanningError(
-                f"--key {key.text}: the target cannot tell a partition's rows: expected a type "
-                f"that it compares as SQL Server does; found {type_}, which {_UNLIKE[type_.name]}; "
-                "cut by another column, or load in another mode"
+                f"--key {key.text}: {type_} {_UNLIKE[type_.name]}, so the target would select "
+                "other rows than the source; use another key, or another --mode"
             )
         return ""
 

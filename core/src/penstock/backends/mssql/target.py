@@ -25,6 +25,8 @@ from penstock.model.tables import Column, TableRef
 
 
 class MssqlTarget(ServerTarget[MssqlSession]):
+    """The catalog of a SQL Server target."""
+
     capabilities = TARGET
     tables = MssqlTables(DIALECT)
     types = TYPES
@@ -46,19 +48,19 @@ class MssqlTarget(ServerTarget[MssqlSession]):
         if OWN not in definition.content:
             return {}
         named = names_free(self._session, table)
-        own = from_json(NativeParts, definition.content[OWN])
-        there = definition.model.columns
+        native = from_json(NativeParts, definition.content[OWN])
+        models = definition.model.columns
         # If the columns are only a part, each has been specified.
-        whole = {each.name for each in there} == {column.name for column in columns}
+        is_complete = {each.name for each in models} == {column.name for column in columns}
         return {
             each.name: Column(
                 each.name,
-                column_text(each, own, named),
+                column_text(each, native, named),
                 each.nullable,
                 generated=each.generated is not None,
             )
-            for each in there
-            if whole or each.generated is None
+            for each in models
+            if is_complete or each.generated is None
         }
 
     def translated_type(self, column: Column, definition: TableDefinition, type_: str) -> str:
@@ -69,9 +71,9 @@ class MssqlTarget(ServerTarget[MssqlSession]):
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         plan = super().plan_load(request)
         columns = request.new_columns or self.columns(request.target)
-        numbered = [column.name for column in columns if column.traits.get(IDENTITY)]
-        if request.mode.builds_beside and numbered:
-            plan = replace(plan, steps=(*plan.steps, *identity_steps(request, numbered)))
+        identities = [column.name for column in columns if column.traits.get(IDENTITY)]
+        if request.mode.builds_beside and identities:
+            plan = replace(plan, steps=(*plan.steps, *identity_steps(request, identities)))
         notes = (f"loaded {note}" for note in self._session.connection.driver.notes)
         return replace(plan, warnings=(*plan.warnings, *notes))
 

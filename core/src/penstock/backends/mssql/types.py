@@ -29,6 +29,8 @@ _WITH_LENGTH = ("char", "varchar", *_WIDE, "binary", "varbinary")
 
 @dataclass(frozen=True, slots=True)
 class MsType:
+    """A type of SQL Server."""
+
     name: str
     length: int = 0
     """The length of texts and bytes, including `MAX`; the digits of a decimal; the fractional
@@ -53,9 +55,11 @@ class MsType:
 def type_of(name: str, length: int, precision: int, scale: int) -> MsType:
     """Return a type as in the catalog.
 
-    Parameters:
+    Args:
         name: with or without a suffix in parentheses.
         length: in bytes, or `MAX`.
+        precision: the digits of a decimal.
+        scale: the digits after the decimal point, or the fractional digits of a second.
     """
     name = name.partition("(")[0].lower()
     if name in ("decimal", "numeric"):
@@ -103,7 +107,7 @@ def _all_octets(of: MsType) -> Iterator[ValueGuard]:
 def _ticks(of: MsType) -> Iterator[ValueGuard]:
     yield guards.days(date(1753, 1, 1), date(9999, 12, 31), of)
     yield ValueGuard(
-        "a time in its ticks (.000, .003, .007 s), or a column of datetime2", _off_tick
+        "a time on one of its ticks (.000, .003, .007 s), or a column of datetime2", _off_tick
     )
 
 
@@ -173,8 +177,8 @@ TYPES: TypeTable[MsType] = TypeTable(
     },
     other=TypeLine(pa.string()),
     finer=_finer,
-    too_fine="a time of 100 nanoseconds, which record batches would lose; use --query with "
-    "CAST(... AS datetime2(6)), or datetimeoffset(6) or time(6), which rounds it",
+    too_fine="a time with 100-nanosecond digits, which record batches would lose; use --query with "
+    "CAST(... AS datetime2(6)), datetimeoffset(6) or time(6), which rounds it",
     created=CreatedTypes(
         database="SQL Server",
         boolean="bit",

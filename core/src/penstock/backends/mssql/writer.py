@@ -21,6 +21,7 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 def open_writer(spec: WorkerSpec) -> StagedWriter:
+    """Open a worker's writer to SQL Server."""
     return StagedWriter(spec, MssqlHooks())
 
 
@@ -41,9 +42,9 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
             )
         if count != stage.rows:
             raise PermanentError(
-                f"target: {self._attempt.spec.target_table}: expected {stage.rows:,} rows to be "
-                f"inserted, found {count:,}; does an index WITH IGNORE_DUP_KEY, or a trigger, "
-                "leave some out?",
+                f"target: {self._attempt.spec.target_table}: expected to insert {stage.rows:,} "
+                f"rows, inserted {count:,}; check for an index WITH IGNORE_DUP_KEY, or a trigger, "
+                "that skips rows",
                 Diagnosis(side="target"),
             )
         return count
@@ -79,12 +80,13 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
         After an error ended it, later statements would commit at once.
 
         Raises:
-            TransientError: it has ended.
+            TransientError: the transaction has ended.
         """
         ((count,),) = self._session.fetch("SELECT @@TRANCOUNT", "transaction")
         if not count:
             raise TransientError(
-                "target: expected a transaction that is open, found that the server has ended it",
+                f"target: {self._attempt.spec.target_table}: expected an open transaction, found "
+                "that the server had ended it",
                 Diagnosis(side="target"),
             )
 
@@ -93,6 +95,8 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
 
 
 class MssqlHooks(ServerHooks[MssqlRecords, BulkStage]):
+    """The parts of a staged writer that only SQL Server has."""
+
     def __init__(self) -> None:
         super().__init__()
         self._known: tuple[str, Sequence[Column]] | None = None
@@ -117,7 +121,7 @@ class MssqlHooks(ServerHooks[MssqlRecords, BulkStage]):
         """Return the loaded columns, looked up once per run, and again after a failure."""
         spec = attempt.spec
         if self._known is None or self._known[0] != spec.run_id:
-            found = table_columns(records.session, spec.target_table)
-            there = {column.name: column for column in found}
-            self._known = spec.run_id, [there[pair.target] for pair in spec.pairs]
+            columns = table_columns(records.session, spec.target_table)
+            by_name = {column.name: column for column in columns}
+            self._known = spec.run_id, [by_name[pair.target] for pair in spec.pairs]
         return self._known[1]

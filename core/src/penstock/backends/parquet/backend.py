@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ParquetBackend:
     """The backend of Parquet files.
 
-    Parameters:
+    Args:
         remote: whether the files are on S3.
     """
 

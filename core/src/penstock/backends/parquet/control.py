@@ -21,6 +21,8 @@ from penstock.model.tables import TableRef
 
 
 class ControlDocuments(RecordedRuns):
+    """The control store of a dataset of files."""
+
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self.runs = Runs(storage.documents, storage.uploads)
@@ -36,16 +38,16 @@ class ControlDocuments(RecordedRuns):
         """
         documents, name = self._storage.documents, f"probe-{token_hex(8)}.json"
         try:
-            kept = documents.create(name, b"1") and not documents.create(name, b"2")
-            kept = kept and not documents.replace(name, b"3", '"another version"')
+            is_safe = documents.create(name, b"1") and not documents.create(name, b"2")
+            is_safe = is_safe and not documents.replace(name, b"3", '"another version"')
             documents.delete([name])
         except PermanentError as error:
             raise PlanningError(error.message, error.diagnosis) from error
-        if not kept:
+        if not is_safe:
             raise PlanningError(
-                f"target: {self._storage}: expected a server that honours conditional writes "
-                "(If-None-Match, If-Match); found one that does not, so nothing could be copied "
-                "exactly once"
+                f"target: {self._storage}: expected a server that supports conditional writes "
+                "(If-None-Match, If-Match), without which nothing can be copied exactly once; "
+                "found one that ignores them"
             )
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
@@ -73,18 +75,18 @@ class ControlDocuments(RecordedRuns):
         self._fence.check_loaded_since(run.run_id)
 
     def before_load(self, run: RunRow, load: LoadPlan) -> None:
-        found = self._store.find(run.run_id)
-        if found is not None:
-            self.runs.carry_out(run.run_id, found)
+        document = self._store.find(run.run_id)
+        if document is not None:
+            self.runs.carry_out(run.run_id, document)
         self._fence.begin(run.run_id)
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         return {"owner": self._fence.owner(run)}
 
     def check_not_shut_out(self, run: RunRow) -> None:
-        found = self._store.find(run.run_id)
-        if found is not None:
-            self._fence.check_open(run.run_id, found)
+        document = self._store.find(run.run_id)
+        if document is not None:
+            self._fence.check_open(run.run_id, document)
 
     def do(self, run: RunRow, step: Step) -> None:
         self.steps(run).do(step)
@@ -107,12 +109,11 @@ class ControlDocuments(RecordedRuns):
         visible = dict(self._storage.uploads.visible())
         for path in manifest.read(self._storage.documents).leaving:
             visible.pop(path, None)
-        gone = [path for path, size in sizes.items() if visible.get(path) != size]
-        if gone:
+        missing = [path for path, size in sizes.items() if visible.get(path) != size]
+        if missing:
             raise UsageError(
-                f"run {run_id}: {len(gone):,} of its files are missing or changed, such as "
-                f"{gone[0]}, so single partitions cannot be copied again (has another run emptied "
-                "or replaced the dataset since?); start a new run"
+                f"run {run_id}: {len(missing):,} of its files are missing or changed, such as "
+                f"{missing[0]}, so single partitions cannot be copied again; start a new run"
             )
 
     def take_back(
@@ -122,6 +123,11 @@ class ControlDocuments(RecordedRuns):
 
         The rows stay until the next attempt commits, which removes them, so that a kill in between
         loses none. The steps after the last partition are done again.
+
+        Args:
+            run: the run whose partitions are copied again.
+            records: the records of these partitions.
+            rows_of: the table with their rows, of which files have none.
         """
         self._fence.begin(run.run_id)
         this = {"run_id": run.run_id}

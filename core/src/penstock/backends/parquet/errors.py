@@ -36,11 +36,11 @@ TRANSIENT_CODES = {
 PERMANENT_CODES = {"notimplemented"}
 ADVICE = {
     "nosuchbucket": "the bucket does not exist",
-    "nosuchkey": "there is no such object",
-    "resourcenotfound": "there is no such bucket or object",
-    "404": "there is no such bucket or object",
-    "accessdenied": "the credentials are wrong, or may not do this",
-    "403": "the credentials are wrong, or may not do this",
+    "nosuchkey": "the object does not exist",
+    "resourcenotfound": "the bucket or object does not exist",
+    "404": "the bucket or object does not exist",
+    "accessdenied": "the credentials are wrong, or do not permit this",
+    "403": "the credentials are wrong, or do not permit this",
     "invalidaccesskeyid": "the access key id is unknown",
     "invalidclienttokenid": "the access key id is unknown",
     "signaturedoesnotmatch": "the secret access key is wrong",
@@ -85,28 +85,29 @@ _TRANSIENT_BOTO = (
 def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
     """Classify an error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
         error: an error of the file system, botocore or pyarrow.
+        side: `source` or `target`.
         subject: the file that was read or written.
     """
     if isinstance(error, boto.ClientError):
-        said: Any = error.response.get("Error", {})
+        fields: Any = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        words = said.get("Message", "")
-        return _from_code(str(said.get("Code", "")), status, words, side, subject)
+        words = fields.get("Message", "")
+        return _from_code(str(fields.get("Code", "")), status, words, side, subject)
     words = " ".join(str(error).split())
     if isinstance(error, boto.BotoCoreError):
         never = isinstance(error, _PERMANENT_BOTO)
         return _made(
             isinstance(error, _TRANSIENT_BOTO) and not never, f"{side}: {subject}: {words}", side
         )
-    if isinstance(error, OSError) and (found := _AWS.search(str(error))):
-        status = int(found["status"] or 0)
-        words = " ".join((found["words"] or "").split())
+    if isinstance(error, OSError) and (match := _AWS.search(str(error))):
+        status = int(match["status"] or 0)
+        words = " ".join((match["words"] or "").split())
         curl = _CURL.search(words)
         if curl and int(curl[1]) in _CURL_PERMANENT:
-            return _made(False, f"{side}: {subject}: {words}", side, found["code"])
-        return _from_code(found["code"], status, words, side, subject)
+            return _made(False, f"{side}: {subject}: {words}", side, match["code"])
+        return _from_code(match["code"], status, words, side, subject)
     if isinstance(error, pa.ArrowCancelled):
         return _made(True, f"{side}: {subject}: {words}", side)
     if isinstance(error, OSError) and error.errno is not None:
@@ -144,7 +145,7 @@ DRIVER_ERRORS = (OSError, pa.ArrowException, boto.BotoCoreError, boto.ClientErro
 def translated(side: str, subject: str) -> Iterator[None]:
     """Translate errors of file systems, botocore and pyarrow to Penstock's.
 
-    Parameters:
+    Args:
         side: ``source`` or ``target``.
         subject: the file that is read or written, for the message.
 

@@ -64,7 +64,7 @@ class FilesLocation:
         """The location's only path, as the file system names it, without a trailing ``/``.
 
         Raises:
-            UsageError: there are several paths, or the path is a pattern.
+            UsageError: the location has several paths, or its path is a pattern.
         """
         if len(self.patterns) > 1 or _WILD.search(self.patterns[0]):
             raise UsageError(
@@ -107,7 +107,9 @@ _PARAMETERS = tuple(
 def parse(url: str, flag: str, *, any_format: bool = False) -> FilesLocation:
     """Parse a URL, or several separated by commas.
 
-    Parameters:
+    Args:
+        url: the URL.
+        flag: the option that it comes from, for error messages.
         any_format: whether names of files may end like those of other formats.
 
     Raises:
@@ -115,53 +117,56 @@ def parse(url: str, flag: str, *, any_format: bool = False) -> FilesLocation:
     """
     schemes: set[str] = set()
     patterns = []
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for one in _NEXT.split(url):
-        written, _, parameters = one.partition("?")
-        scheme, _, path = written.partition("://")
+        location, _, parameters = one.partition("?")
+        scheme, _, path = location.partition("://")
         schemes.add(scheme.lower())
         patterns.append(_pattern(scheme.lower(), path, flag))
         if not any_format:
             _check_format(f"{scheme}://{path}", flag)
         for name, value in parse_qsl(parameters, keep_blank_values=True):
-            if given.setdefault(name, value) != value:
+            if values.setdefault(name, value) != value:
                 raise UsageError(
-                    f"{flag}: URL parameter {name!r} is given twice, with other values; expected "
-                    "the same for all of a list"
+                    f"{flag}: URL parameter {name!r}: expected one value for the whole list, "
+                    "found two"
                 )
     if len(schemes) > 1:
         raise UsageError(
-            f"{flag}: expected a list of one kind, found {' and '.join(sorted(schemes))}"
+            f"{flag}: expected one scheme for the whole list, found {' and '.join(sorted(schemes))}"
         )
     scheme = schemes.pop()
     allowed = _PARAMETERS if scheme == S3 else ()
-    if unknown := sorted(given.keys() - set(allowed)):
+    if unknown := sorted(values.keys() - set(allowed)):
         raise UsageError(
             f"{flag}: {scheme}:// has no URL parameter {', '.join(map(_shown, unknown))}; expected "
             + (
-                f"some of {', '.join(allowed)}"
+                f"one of {', '.join(allowed)}"
                 if allowed
-                else "none (? is no pattern as * and [0-9] are; in a file:// URL, %3F is a ?)"
+                else "none (? is not a pattern, unlike * and [0-9]; write %3F for a ? in a file:// "
+                "URL)"
             )
         )
-    style = given.pop("path_style", "").lower()
+    style = values.pop("path_style", "").lower()
     if style not in {"", "true", "false"}:
-        raise UsageError(f"{flag}: path_style: expected true or false, found something else")
-    path_style = style == "true" if style else bool(given.get("endpoint"))
-    _check_endpoint(given.get("endpoint", ""), flag)
-    return FilesLocation(scheme, tuple(patterns), path_style=path_style, **given)
+        raise UsageError(f"{flag}: path_style: expected true or false, found another value")
+    path_style = style == "true" if style else bool(values.get("endpoint"))
+    _check_endpoint(values.get("endpoint", ""), flag)
+    return FilesLocation(scheme, tuple(patterns), path_style=path_style, **values)
 
 
 def _shown(name: str) -> str:
     """Return a parameter's name, unless it could be part of a secret cut off at a &."""
-    return repr(name) if _NAME.fullmatch(name) else "that is no name (write %26 for & in a value)"
+    return (
+        repr(name) if _NAME.fullmatch(name) else "with an invalid name (write %26 for & in a value)"
+    )
 
 
 def _pattern(scheme: str, path: str, flag: str) -> str:
     # A secret may contain a /, and end the part before the path too early.
     if set("@:") & set(path.partition("/")[0]):
         raise UsageError(
-            f"{flag}: a {scheme}:// URL has no user and password; expected {scheme}://"
+            f"{flag}: {scheme}:// URLs have no user and password; expected {scheme}://"
             + ("bucket/path?access_key_id=...&secret_access_key=..." if scheme == S3 else "/path")
         )
     if scheme == S3:
@@ -172,15 +177,15 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
         return path.replace("%", "%25")
     if path.lower().endswith(".duckdb"):
         raise UsageError(
-            f"{flag}: expected Parquet files, or a folder of them; found the name of a DuckDB "
-            f"database, whose URL is duckdb:///{unquote(path)}"
+            f"{flag}: expected Parquet files or a folder of them, found a DuckDB database, whose "
+            f"URL is duckdb:///{unquote(path)}"
         )
     if path.startswith("localhost/"):
         path = path.removeprefix("localhost")
     if not path.startswith("/"):
         raise UsageError(
-            f"{flag}: expected file:///absolute/path, found no / after file://; a relative path is "
-            "written without file://, as ./path"
+            f"{flag}: expected file:///absolute/path, found no / after file://; write a relative "
+            "path without file://, as ./path"
         )
     return path
 
@@ -191,21 +196,18 @@ def _check_format(url: str, flag: str) -> None:
     Raises:
         UsageError: the URL ends with the name of a file that is not Parquet.
     """
-    found = _OTHER_FORMAT.search(url.rpartition("/")[2])
-    if found is None:
+    match = _OTHER_FORMAT.search(url.rpartition("/")[2])
+    if match is None:
         return
-    kind, plain = found[1].upper(), url.removesuffix(found[0])
-    if found[1].lower() in _TEXT:
-        raise UsageError(
-            f"{flag}: expected a list of files of one format, found Parquet files and {url}"
-        )
+    kind, plain = match[1].upper(), url.removesuffix(match[0])
+    if match[1].lower() in _TEXT:
+        raise UsageError(f"{flag}: expected files of one format, found Parquet files and {url}")
     instead = f"a folder for Parquet files, such as {plain}/"
     if "source" in flag:
-        instead = f"Parquet files, such as {plain}.parquet, which DuckDB makes of a {kind} file"
+        instead = f"Parquet files, such as {plain}.parquet (DuckDB can convert {kind} files)"
     raise UsageError(
-        f"{flag}: Penstock reads and writes no {kind} files; expected {instead}, or text files "
-        f"(?format=csv or ?format=jsonl after the name); found {url} "
-        "(write a / after the name of a folder)"
+        f"{flag}: Penstock does not support {kind} files; expected {instead}, or text files "
+        f"(?format=csv or ?format=jsonl after the name); found {url} (end a folder's name with /)"
     )
 
 
@@ -213,15 +215,14 @@ def check_folder(location: FilesLocation, flag: str) -> None:
     """Check the location of a target.
 
     Raises:
-        UsageError: it ends like the name of a single file.
+        UsageError: the location ends like the name of a single file.
     """
     (first, *others) = location.patterns
     if first.lower().endswith(_PARQUET) and not others and not _WILD.search(first):
         folder = str(location).rpartition(".")[0]
         raise UsageError(
             f"{flag}: expected a folder, in which each partition becomes a file, such as "
-            f"{folder}/; found {location}, the name of one file (write a / after the name of a "
-            "folder)"
+            f"{folder}/; found {location}, which names one file (end a folder's name with /)"
         )
 
 
@@ -229,7 +230,7 @@ def _check_endpoint(endpoint: str, flag: str) -> None:
     """Check an endpoint.
 
     Raises:
-        UsageError: it is not the URL of a server.
+        UsageError: the endpoint is not the URL of a server.
     """
     if not endpoint:
         return
@@ -251,31 +252,40 @@ def resolve(url: str, environ: Mapping[str, str], flag: str, *, any_format: bool
     Credentials in files, and those of a machine or container, are left to the SDK in the processes
     that read the rows. A profile in the URL takes precedence over credentials in the environment.
 
+    Args:
+        url: the URL as the user wrote it.
+        environ: the environment variables.
+        flag: the option that it comes from, for error messages.
+        any_format: as for `parse`.
+
+    Returns:
+        The URL with everything that a worker needs.
+
     Raises:
         UsageError: the URL is malformed, or half of the credentials is missing; the message shows
             no secret.
     """
-    found = parse(url, flag, any_format=any_format)
-    if found.scheme == FILE:
-        return found.url()
-    settings = {name: getattr(found, name) for name in _PARAMETERS}
+    location = parse(url, flag, any_format=any_format)
+    if location.scheme == FILE:
+        return location.url()
+    settings = {name: getattr(location, name) for name in _PARAMETERS}
     for name, variables in _VARIABLES.items():
         for variable in variables:
             settings[name] = settings[name] or environ.get(variable, "")
-    if settings["endpoint"] and not found.endpoint:
+    if settings["endpoint"] and not location.endpoint:
         _check_endpoint(settings["endpoint"], flag)
         # The URL may have specified it without an endpoint.
-        settings["path_style"] = found.path_style or "path_style=" not in url
-    if not found.profile and not found.secret_access_key:
+        settings["path_style"] = location.path_style or "path_style=" not in url
+    if not location.profile and not location.secret_access_key:
         for name, variable in _CREDENTIALS.items():
             settings[name] = settings[name] or environ.get(variable, "")
     if bool(settings["access_key_id"]) != bool(settings["secret_access_key"]):
-        there = "access_key_id" if settings["access_key_id"] else "secret_access_key"
+        present = "access_key_id" if settings["access_key_id"] else "secret_access_key"
         raise UsageError(
             f"{flag}: S3 credentials: expected access_key_id and secret_access_key, in the URL or "
-            f"as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; found {there} only"
+            f"as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; found {present} only"
         )
-    return FilesLocation(S3, found.patterns, **settings).url()
+    return FilesLocation(S3, location.patterns, **settings).url()
 
 
 def secrets(url: str) -> tuple[str, ...]:
@@ -283,8 +293,9 @@ def secrets(url: str) -> tuple[str, ...]:
     return secrets_of(parse(url, "connection"))
 
 
-def secrets_of(found: FilesLocation) -> tuple[str, ...]:
-    return tuple(getattr(found, name) for name in _SECRET if getattr(found, name))
+def secrets_of(location: FilesLocation) -> tuple[str, ...]:
+    """Return the secrets of a location."""
+    return tuple(getattr(location, name) for name in _SECRET if getattr(location, name))
 
 
 def place_of(url: str) -> Place:
@@ -292,12 +303,13 @@ def place_of(url: str) -> Place:
     return place_at(parse(url, "connection"))
 
 
-def place_at(found: FilesLocation) -> Place:
-    plain = _WILD.split(found.patterns[0])[0]
-    if plain != found.patterns[0]:
+def place_at(location: FilesLocation) -> Place:
+    """Return a location's place; see `place_of`."""
+    plain = _WILD.split(location.patterns[0])[0]
+    if plain != location.patterns[0]:
         plain = plain.rpartition("/")[0]
     path = unquote(plain)
-    if found.scheme == FILE:
+    if location.scheme == FILE:
         return Place(FILE, "", None, path)
     bucket, _, key = path.partition("/")
     return Place(S3, bucket, None, key)

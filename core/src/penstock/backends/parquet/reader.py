@@ -32,6 +32,8 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 class ParquetReader(BatchReader):
+    """A reader of partitions from Parquet files."""
+
     def __init__(self, spec: WorkerSpec) -> None:
         super().__init__(spec)
         self._location = self._located(spec.source)
@@ -62,9 +64,9 @@ class ParquetReader(BatchReader):
         computes = any(pair.expression for pair in spec.pairs)
         if whole_rows and spec.where is None and not computes:
             types = [scan.schema.field(pair.source).type for pair in spec.pairs]
-            found = scan.batches(parts, [pair.source for pair in spec.pairs])
+            selected = scan.batches(parts, [pair.source for pair in spec.pairs])
             schema = pa.schema(list(zip(names, types, strict=True)))
-            batches = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in found)
+            batches = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in selected)
         else:
             schema, batches = self._selected(ScannedFiles.of(scan, parts), partition)
         first = True
@@ -91,13 +93,13 @@ class ParquetReader(BatchReader):
 
     def _fields(self, filesystem: fs.FileSystem, parts: Sequence[FilePart]) -> pa.Schema:
         if self._schema is None:
-            some = [ListedFile(part.path, part.size, part.version) for part in parts]
-            if some[0].keys:
+            files = [ListedFile(part.path, part.size, part.version) for part in parts]
+            if files[0].keys:
                 # The type of a folder's column depends on all folders.
                 self._listed = self._listed or list_files(self._location)
-                some += self._listed
+                files += self._listed
             FileScan(filesystem, pa.schema([])).check(parts[0])
-            self._schema = reading.schema_of(filesystem, some)
+            self._schema = reading.schema_of(filesystem, files)
         return self._schema
 
     def _selected(
@@ -115,8 +117,8 @@ class ParquetReader(BatchReader):
         with reading.translated(files, str(spec.relation)):
             hold(connection, spec.session_values)
             rows, chosen = computed_rows(DUCKDB, rows, chosen, spec.pairs)
-            described = connection.sql(f"SELECT * FROM {rows}")
-            kinds = dict(zip(described.columns, described.types, strict=True))
+            description = connection.sql(f"SELECT * FROM {rows}")
+            kinds = dict(zip(description.columns, description.types, strict=True))
             listed = ", ".join(
                 f"{travelling(ident(pair.source), kinds[pair.source])} AS {ident(f'c{place}')}"
                 for place, pair in enumerate(spec.pairs)

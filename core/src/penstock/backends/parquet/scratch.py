@@ -20,7 +20,7 @@ _CONTROL = "penstock"
 class ParquetScratch(ScratchFolder):
     """A scratch dataset.
 
-    Parameters:
+    Args:
         like: as for `WithScratch.scratch`; here it only says that there is a table to imitate.
     """
 
@@ -28,13 +28,13 @@ class ParquetScratch(ScratchFolder):
         location = parse(url, "--target")
         if location.scheme != FILE:
             raise PlanningError(
-                f"{NEEDED_BY}: expected a folder on a disk, whose locks show that what it has made "
-                f"can be removed; found {location}: tune a folder on this machine, or try degrees "
-                "with copies of a part (--where)"
+                f"{NEEDED_BY}: expected a local folder, whose locks show when tune's files can be "
+                f"removed; found {location}: tune with a folder on this machine, or compare "
+                "degrees by copying a part (--where)"
             )
         super().__init__(os.path.abspath(location.path))
         if like is not None and manifest.read(open_storage(url, _CONTROL).documents).files:
-            difference = "its columns are the source's, with --types, and not those of the target"
+            difference = "its columns are the source's, with --types, not the target's"
             self.remarks = (*self.remarks, difference)
 
     @property

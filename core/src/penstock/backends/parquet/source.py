@@ -35,6 +35,8 @@ SAMPLED_GROUPS, SAMPLED_ROWS = 100, 1000
 
 
 class ParquetSource(DuckCatalog):
+    """The catalog of Parquet files as a source."""
+
     # A list of files is as of now.
     settle_seconds = 0.0
 
@@ -119,8 +121,8 @@ class ParquetSource(DuckCatalog):
     def files_now(self, relation: Relation) -> FilesNow:
         if not isinstance(relation, Located):
             raise PlanningError("--incremental files: expected files, found a query over them")
-        found = [footer.as_source_file() for footer in self._footers.values()]
-        return FilesNow(identity(self._location), found)
+        files = [footer.as_source_file() for footer in self._footers.values()]
+        return FilesNow(identity(self._location), files)
 
     # Sizes
 
@@ -139,17 +141,17 @@ class ParquetSource(DuckCatalog):
         else:
             self.check_where(relation, where)
             chosen = self._chosen(files, where)
-        left = sum(count for file in chosen for count, _ in file.groups)
+        selected_rows = sum(count for file in chosen for count, _ in file.groups)
         storage = (
             f"{len(files):,} Parquet file{'' if len(files) == 1 else 's'} with {groups:,} row "
             f"group{'' if groups == 1 else 's'}"
         )
         if len(chosen) < len(files):
-            storage += f", {len(files) - len(chosen):,} of them without a row for --where"
+            storage += f", {len(files) - len(chosen):,} of them without rows for --where"
         return TableStatistics(
             rows=rows,
             bytes=size,
-            selected=left / rows if rows else 1.0,
+            selected=selected_rows / rows if rows else 1.0,
             blocks=None,
             storage=storage,
             default_key=None,
@@ -164,17 +166,17 @@ class ParquetSource(DuckCatalog):
         expression = self._pushed(where)
         if expression is None:
             return list(files)
-        kept = []
+        selected = []
         for file in files:
             part = FilePart(file.path, file.size, file.version)
             groups = self._scan.groups(part, expression)
             if groups is None or groups:
-                kept.append(file)
-        return kept or list(files[:1])
+                selected.append(file)
+        return selected or list(files[:1])
 
     def _pushed(self, where: str) -> ds.Expression | None:
         """Return the part of a condition that DuckDB has the files test; None if unknown."""
-        asked = self._files.asked = []
+        conditions = self._files.asked = []
         try:
             self._session.fetch(
                 f"SELECT 1 FROM {engine.SOURCE} WHERE {condition(where, Whole())}", "--where"
@@ -182,7 +184,7 @@ class ParquetSource(DuckCatalog):
         finally:
             self._files.asked = None
         # A condition with a subquery may read the files more than once.
-        return asked[0] if len(asked) == 1 else None
+        return conditions[0] if len(conditions) == 1 else None
 
     # Rows
 
@@ -208,8 +210,8 @@ class ParquetSource(DuckCatalog):
         if not groups:
             return None
         count = min(len(groups), SAMPLED_GROUPS)
-        some = [groups[place * len(groups) // count] for place in range(count)]
-        self._sample.parts, self._sample.head = some, SAMPLED_ROWS
+        sampled = [groups[place * len(groups) // count] for place in range(count)]
+        self._sample.parts, self._sample.head = sampled, SAMPLED_ROWS
         return SAMPLE, f"the first {SAMPLED_ROWS:,} rows of {count:,} of {len(groups):,} row groups"
 
     def checksum(
@@ -255,8 +257,8 @@ class ParquetSource(DuckCatalog):
             footer = self._footers.get(part.path)
             if footer is None or footer.file.version != part.version:
                 raise SnapshotLost(
-                    f"source: {part.path} has changed since it was planned: expected "
-                    f"version {part.version}, found {footer.file.version if footer else 'none'}"
+                    f"source: {part.path} has changed since planning: expected version "
+                    f"{part.version}, found {footer.file.version if footer else 'none'}"
                 )
             count += sum(rows for rows, _ in footer.groups[part.lower : part.upper])
         return count

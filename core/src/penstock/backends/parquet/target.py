@@ -26,7 +26,7 @@ from penstock.spec.modes import Mode, mode_of
 class ParquetTarget:
     """The catalog of a Parquet target.
 
-    Parameters:
+    Args:
         url: the URL of the folder that is the dataset.
     """
 
@@ -47,12 +47,12 @@ class ParquetTarget:
         """Return the manifest.
 
         Raises:
-            PlanningError: it does not exist.
+            PlanningError: the manifest does not exist.
         """
-        found = manifest.read(self._storage.documents)
-        if not found.schema:
+        current = manifest.read(self._storage.documents)
+        if not current.schema:
             raise PlanningError(f"target: {self._storage}: expected a dataset, found none")
-        return found
+        return current
 
     def schemas(self) -> tuple[str, ...]:
         return ()
@@ -115,37 +115,44 @@ class ParquetTarget:
 
         Files of another selection than the run's, and files that the run will replace, do not count
         as others.
+
+        Args:
+            table: the dataset.
+            where: the run's condition.
+            records: the commit records of the partitions.
+            pairs: the columns to compare; empty to count rows only.
+            others: whether to include the rows that no record covers, under the empty id.
         """
         comparing = self._comparing()
         visible = set(self._storage.uploads.visible())
-        found = {
+        checksums = {
             record.partition_id: comparing.checksum(
                 [path for path in record.files if path in visible], None, Whole(), pairs
             )
             for record in records
         }
         if others:
-            left = self._others(records, visible)
-            found[""] = comparing.checksum(sorted(left), None, Whole(), pairs)
-        return found
+            paths = self._others(records, visible)
+            checksums[""] = comparing.checksum(sorted(paths), None, Whole(), pairs)
+        return checksums
 
     def _others(self, records: Sequence[CommitRecord], visible: set[str]) -> set[str]:
         """Return files not loaded by the run of these records, where it should be alone."""
-        left = visible.difference(*(record.files for record in records))
+        paths = visible.difference(*(record.files for record in records))
         run_id = records[0].transaction if records else ""
         run = self.control.load_run(run_id) if run_id else None
         if run is None:
-            return left
+            return paths
         mode = mode_of(run.spec)
         if mode.empties_before:
-            return left
+            return paths
         if not replaces_files(mode) or MANIFEST not in self.control.steps_done(run_id):
             return set()
         mine = list(selections(run.spec, run.plan).values())
         if EVERYTHING in mine:
-            return left
+            return paths
         listed = manifest.read(self._storage.documents).files
-        return left & {entry.path for entry in listed if entry.selection in mine}
+        return paths & {entry.path for entry in listed if entry.selection in mine}
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         return ()

@@ -22,6 +22,7 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 def parquet_writer(spec: WorkerSpec) -> RollForwardWriter:
+    """Return a worker's writer of Parquet files."""
     return RollForwardWriter(spec, ParquetHooks())
 
 
@@ -85,9 +86,9 @@ class FilesStream:
 
     def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with columns in the dataset's order, and NULL for those not copied."""
-        given = set(batch.schema.names)
+        names = set(batch.schema.names)
         arrays = [
-            batch.column(field.name) if field.name in given else pa.nulls(len(batch), field.type)
+            batch.column(field.name) if field.name in names else pa.nulls(len(batch), field.type)
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(arrays, names=self._schema.names)

@@ -64,20 +64,20 @@ class Connection:
     """A session that raises the driver's errors."""
 
     def __init__(self, url: str, side: str) -> None:
-        found = URLS.parse(url)
+        location = URLS.parse(url)
         self.side = side
-        self.host = found.host
+        self.host = location.host
         self._url = url
-        with _apart_from_results(found.options.get("authenticator", "")):
+        with _apart_from_results(location.options.get("authenticator", "")):
             self._driver = snowflake.connector.connect(
-                **place(found),
-                **login(found),
+                **place(location),
+                **login(location),
                 paramstyle="qmark",
                 autocommit=True,
                 arrow_number_to_decimal=True,
                 session_parameters=_SETTINGS,
                 application="Penstock",
-                login_timeout=int(found.options.get("connect_timeout", CONNECT_SECONDS)),
+                login_timeout=int(location.options.get("connect_timeout", CONNECT_SECONDS)),
                 network_timeout=NETWORK_SECONDS,
                 client_prefetch_threads=1,
             )
@@ -106,8 +106,8 @@ class Connection:
         other = connect(self._url, self.side)
         try:
             with other._executed(query) as cursor:
-                while found := cursor.fetchmany(count):
-                    yield found
+                while rows := cursor.fetchmany(count):
+                    yield rows
         finally:
             other.close()
 
@@ -126,7 +126,8 @@ class Connection:
     def put(self, file: Path, folder: str) -> None:
         """Upload a file unchanged.
 
-        Parameters:
+        Args:
+            file: the local file.
             folder: the folder of a stage, as in statements.
         """
         self.rows(
@@ -155,7 +156,8 @@ class Connection:
 def connect(url: str, side: str) -> Connection:
     """Open a session.
 
-    Parameters:
+    Args:
+        url: the account's URL, with its secrets.
         side: `source` or `target`, for error messages.
 
     Raises:
@@ -167,10 +169,14 @@ def connect(url: str, side: str) -> Connection:
             connection = Connection(url, side)
     except (OSError, TypeError, ValueError) as error:  # of a key that cannot be read
         file = URLS.parse(url).options.get("private_key_file")
-        found = error.strerror if isinstance(error, OSError) else "another file, or passphrase"
+        cause = (
+            error.strerror
+            if isinstance(error, OSError)
+            else "another kind of file, or a wrong passphrase"
+        )
         raise PermanentError(
-            f"{side}: {where}: expected a private key in PEM (PKCS 8) in {file}, and its "
-            f"passphrase as the password; found: {found}",
+            f"{side}: {where}: expected a private key in {file}, in PEM format (PKCS 8), and its "
+            f"passphrase as the password; found {cause}",
             Diagnosis(side=side),
         ) from None
     try:
@@ -182,8 +188,8 @@ def connect(url: str, side: str) -> Connection:
     if not database:
         connection.close()
         raise PermanentError(
-            f"{side}: {where}: the database of the URL does not exist, or the role may not use it; "
-            "add ?role=NAME to the URL, or grant USAGE on it",
+            f"{side}: {where}: the database in the URL does not exist, or the role has no "
+            "privilege on it; add ?role=NAME to the URL, or grant USAGE on the database",
             Diagnosis(side=side),
         )
     connection.database, connection.schema = database, schema or ""

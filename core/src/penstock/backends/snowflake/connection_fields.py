@@ -14,12 +14,12 @@ _NOT_OURS = frozenset(
 _REFUSED = {
     **dict.fromkeys(
         ("azure_conn_id", "grant_type", "refresh_token", "scope", "token_endpoint"),
-        "a token as its Password, since Penstock fetches none",
+        "a token in the field Password, since Penstock does not request tokens",
     ),
-    "private_key_content": "the path of a file with the key in private_key_file of its field Extra",
+    "private_key_content": "the path of a key file, as private_key_file in the field Extra",
     **dict.fromkeys(
         ("proxy_host", "proxy_port", "proxy_user", "proxy_password"),
-        "the proxy in the variable HTTPS_PROXY of the workers",
+        "the proxy in the workers' environment variable HTTPS_PROXY",
     ),
 }
 _AUTHENTICATORS = {
@@ -43,7 +43,7 @@ def url_of_fields(fields: ConnectionFields) -> str:
     }
     for name, instead in _REFUSED.items():
         if name in extra:
-            raise UsageError(f"expected {instead}; found {name} in Extra")
+            raise UsageError(f"expected {instead}; found {name} in the field Extra")
     account, region = extra.pop("account", fields.host), extra.pop("region", "")
     if region and "." not in account:
         account = f"{account}.{region}"
@@ -56,5 +56,5 @@ def url_of_fields(fields: ConnectionFields) -> str:
     if "private_key_file" in extra:
         extra.pop("authenticator", "")  # the hook also prefers a key
     host = extra.pop("host", account)
-    known = {name: text for name, text in extra.items() if name not in _NOT_OURS}
-    return fields.url("snowflake", known, host=host, port=port, path=path)
+    parameters = {name: text for name, text in extra.items() if name not in _NOT_OURS}
+    return fields.url("snowflake", parameters, host=host, port=port, path=path)

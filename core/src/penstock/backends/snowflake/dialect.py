@@ -33,6 +33,8 @@ _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
 
 class SnowflakeDialect(CatalogDialect):
+    """The dialect of Snowflake."""
+
     name = "Snowflake"
     types = _TYPES
     ranged = (
@@ -57,8 +59,8 @@ class SnowflakeDialect(CatalogDialect):
 
     def fitting(self, default: str, type_: str) -> str:
         # A default has the column's own type.
-        own = default in self.functions.values()
-        return f"CAST({default} AS {type_})" if own and type_ else default
+        is_function = default in self.functions.values()
+        return f"CAST({default} AS {type_})" if is_function and type_ else default
 
     def default_set(self, table: TableRef, column: str, text: str) -> str:
         return ""
@@ -111,7 +113,9 @@ class SnowflakeDialect(CatalogDialect):
     def bound(self, bound: Bound) -> str:
         if bound.type in ("timestamp", "timestamptz"):
             if bound.type == "timestamptz" and not _ZONE.search(bound.text):
-                raise PlanningError(f"expected a time in UTC, found {bound.text!r}")
+                raise PlanningError(
+                    f"expected a time in UTC, such as 2026-01-31T12:00:00Z, found {bound.text!r}"
+                )
             # The session's time zone is UTC.
             bound = replace(bound, text=_ZONE.sub("", bound.text))
         return super().bound(bound)

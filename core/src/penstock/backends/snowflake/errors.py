@@ -24,15 +24,17 @@ _NEVER = re.compile(
 _OF_ROWS = {"22", "23", "44", "P0", "XX", ""}
 _PREFIX = re.compile(r"^\d{6}(?: \(\w{5}\))?: (?:[0-9a-f-]{36}: )?")
 _ADVICE = {
-    606: "add ?warehouse=NAME to the URL, or give the user a default one",
-    3001: "the role lacks that privilege; add ?role=NAME to the URL, or grant it",
+    606: "add ?warehouse=NAME to the URL, or set a default warehouse for the user",
+    3001: "the role lacks this privilege; add ?role=NAME to the URL, or grant the privilege",
 }
 
 
 def from_driver(error: Error, side: str, subject: str = "") -> PenstockError:
     """Classify a driver's error as transient or permanent, and keep the server's diagnosis.
 
-    Parameters:
+    Args:
+        error: the driver's error.
+        side: `source` or `target`.
         subject: the table or query, if the server's message does not name it.
     """
     code = error.errno or 0

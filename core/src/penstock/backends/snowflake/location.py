@@ -19,9 +19,9 @@ class _Urls(ServerUrls):
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
         url = super().resolve(url, environ, flag)
         # Report now what the driver would miss later.
-        found = self.parse(url)
-        place(found, flag)
-        login(found, flag)
+        location = self.parse(url)
+        place(location, flag)
+        login(location, flag)
         return url
 
 
@@ -41,54 +41,59 @@ URLS = _Urls(
 )
 
 
-def login(found: Location, flag: str = "connection") -> dict[str, Any]:
+def login(location: Location, flag: str = "connection") -> dict[str, Any]:
     """Return the driver's parameters about the login.
 
     Raises:
         UsageError: something is missing.
     """
-    key = found.options.get("private_key_file")
-    how = found.options.get("authenticator", "key" if key else "password")
-    if not found.user:
+    key = location.options.get("private_key_file")
+    how = location.options.get("authenticator", "key" if key else "password")
+    if not location.user:
         raise UsageError(f"{flag}: expected a user in the URL, found none")
     if (how == "key") != bool(key):
         raise UsageError(
-            f"{flag}: expected ?private_key_file=FILE together with authenticator=key, found "
-            "one without the other"
+            f"{flag}: expected ?private_key_file=FILE and authenticator=key together, found one "
+            "without the other"
         )
-    if how in ("password", "oauth", "pat") and not found.password:
+    if how in ("password", "oauth", "pat") and not location.password:
         what = "a password" if how == "password" else "a token"
         raise UsageError(f"{flag}: expected {what} in {URLS.password_variable}, found none")
-    said: dict[str, Any] = {"user": found.user}
+    parameters: dict[str, Any] = {"user": location.user}
     match how:
         case "key":
-            said |= {"authenticator": "SNOWFLAKE_JWT", "private_key_file": key}
-            if found.password:
-                said["private_key_file_pwd"] = found.password
+            parameters |= {"authenticator": "SNOWFLAKE_JWT", "private_key_file": key}
+            if location.password:
+                parameters["private_key_file_pwd"] = location.password
         case "oauth":
-            said |= {"authenticator": "oauth", "token": found.password}
+            parameters |= {"authenticator": "oauth", "token": location.password}
         case "pat":
-            said |= {"authenticator": "PROGRAMMATIC_ACCESS_TOKEN", "token": found.password}
+            parameters |= {"authenticator": "PROGRAMMATIC_ACCESS_TOKEN", "token": location.password}
         case "browser":
             # Otherwise each session would open a window.
-            said |= {"authenticator": "externalbrowser", "client_store_temporary_credential": True}
+            parameters |= {
+                "authenticator": "externalbrowser",
+                "client_store_temporary_credential": True,
+            }
         case _:
-            said["password"] = found.password
-    return said
+            parameters["password"] = location.password
+    return parameters
 
 
-def place(found: Location, flag: str = "connection") -> dict[str, Any]:
+def place(location: Location, flag: str = "connection") -> dict[str, Any]:
     """Return the driver's parameters about the server and database.
 
     Raises:
-        UsageError: there is no database.
+        UsageError: the URL has no database.
     """
-    database, _, schema = found.database.partition("/")
+    database, _, schema = location.database.partition("/")
     if not database:
         raise UsageError(f"{flag}: expected a database in the URL, found none")
-    said: dict[str, Any] = {"account": found.host.removesuffix(DOMAIN)}
-    if found.host.endswith(DOMAIN) or found.port != HTTPS or "protocol" in found.options:
-        said |= {"host": found.host, "port": found.port}
-        said["protocol"] = found.options.get("protocol", "https")
-    said |= {name: found.options[name] for name in ("warehouse", "role") if name in found.options}
-    return {**said, "database": database, "schema": schema or "PUBLIC"}
+    parameters: dict[str, Any] = {"account": location.host.removesuffix(DOMAIN)}
+    if location.host.endswith(DOMAIN) or location.port != HTTPS or "protocol" in location.options:
+        parameters |= {"host": location.host, "port": location.port}
+        parameters["protocol"] = location.options.get("protocol", "https")
+    parameters |= {
+        name: location.options[name] for name in ("warehouse", "role") if name in location.options
+    }
+    return {**parameters, "database": database, "schema": schema or "PUBLIC"}

@@ -18,6 +18,8 @@ from penstock.backends.sql.server.reader import BATCH_ROWS, BatchQueryReader
 
 
 class SnowflakeReader(BatchQueryReader[SnowflakeSession]):
+    """A reader of partitions from Snowflake."""
+
     types = TYPES
 
     def connect(self) -> SnowflakeSession:

@@ -50,7 +50,7 @@ ddl = SCRIPTS.control
 class SnowflakeRecords(StageRecords[SnowflakeSession]):
     """Records on Snowflake.
 
-    Parameters:
+    Args:
         url: the target's URL, for signs of life of leases.
     """
 
@@ -107,9 +107,8 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         if time.monotonic() - self._asked > MOST_SECONDS:
             self.roll_back()
             raise TransientError(
-                f"target: expected to commit within {MOST_SECONDS} s of the last change, found "
-                "that this process was stopped for longer; the server may have ended its "
-                "transaction",
+                f"target: expected to commit within {MOST_SECONDS} s of the last change, but this "
+                "process was stopped for longer; the server may have ended its transaction",
                 Diagnosis(side="target"),
             )
         self.connection.change("COMMIT")
@@ -143,8 +142,8 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         with translated("target", f"run {run_id}"), self.guarded():
             if self._alone and not self.leases.is_mine(self._alone):
                 raise TransientError(
-                    f"target: run {run_id}: another execution has gone on with its steps, since "
-                    f"this one gave no sign of life for {LAPSE_SECONDS} s; resume it",
+                    f"target: run {run_id}: another execution has taken over, because this one "
+                    f"gave no sign of life for {LAPSE_SECONDS} s; resume the run",
                     Diagnosis(side="target"),
                 )
             # From here on the work of open attempts no longer counts: they notice before they
@@ -196,8 +195,8 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
             waited = time.monotonic() - begun
             if self.patience.stall_timeout and waited > self.patience.stall_timeout:
                 raise StallError(
-                    f"target: {what}: another execution has been at its steps for {waited:.0f} s; "
-                    "wait for it, or end it, and resume",
+                    f"target: {what}: another execution has been doing its steps for {waited:.0f} "
+                    "s; wait for it, or end it, and resume",
                     Diagnosis(side="target"),
                 )
             time.sleep(LOOK_EVERY)
@@ -284,7 +283,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
             return
         # In one statement, because attempts of this run may commit at the same time. The server
         # does not scan rows for it.
-        ((there, loaded),) = self.execute(
+        ((present, loaded),) = self.execute(
             f"SELECT (SELECT COUNT(*) FROM {self.session.table(table)}),"
             f' (SELECT COALESCE(SUM("ROWS"), 0) FROM {self.named("commit_record")}'
             " WHERE run_id = ?)",
@@ -292,5 +291,5 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
             reading=True,
         )
         expected = int(loaded) + mine
-        if int(there) != expected:
-            raise table_changed(run_id, table, f"{expected:,} rows", f"{int(there):,}")
+        if int(present) != expected:
+            raise table_changed(run_id, table, f"{expected:,} rows", f"{int(present):,}")

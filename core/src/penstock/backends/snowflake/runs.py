@@ -20,6 +20,8 @@ from penstock.model.tables import TableRef
 
 
 class SnowflakeRuns(StagedRuns):
+    """The control store of a Snowflake target."""
+
     def __init__(self, records: SnowflakeRecords) -> None:
         super().__init__(records)
         self._tables: SnowflakeRecords = records
@@ -34,11 +36,13 @@ class SnowflakeRuns(StagedRuns):
             return super().enter_all(tables, check)
         records = self._tables
         with translated("target", "tables"), records.guarded():
-            others = self.runs_on(set(tables.values())) | set(tables)
-            names = [name for run_id in others for name in self._presences(run_id)]
+            run_ids = self.runs_on(set(tables.values())) | set(tables)
+            names = [name for run_id in run_ids for name in self._presences(run_id)]
             mine = [self._presences(run_id)[0] for run_id in tables]
-            some = (names[start : start + MOST_NAMES] for start in range(0, len(names), MOST_NAMES))
-            if not any(map(records.is_held, some)) and records.leases.take_all(mine):
+            chunks = (
+                names[start : start + MOST_NAMES] for start in range(0, len(names), MOST_NAMES)
+            )
+            if not any(map(records.is_held, chunks)) and records.leases.take_all(mine):
                 return {}
         return super().enter_all(tables, check)
 

@@ -58,5 +58,5 @@ class SnowflakeSession(InterruptibleSession):
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
         with as_planning(), self.translated(subject):
-            found = self.connection.described(query)
-        return [(swapped(column.name), type_of(column)) for column in found]
+            columns = self.connection.described(query)
+        return [(swapped(column.name), type_of(column)) for column in columns]

@@ -13,7 +13,7 @@ from penstock.errors import Diagnosis, PenstockError, PlanningError
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation, TableRef
 
-_OTHERWISE = "; use --snapshot none if nobody writes to the source meanwhile"
+_OTHERWISE = "; or pass --snapshot none, and prevent writes to the source until the copy ends"
 
 
 class HeldTimestamp:
@@ -43,12 +43,12 @@ def _check(session: SnowflakeSession, relation: Relation) -> None:
     """Check that a relation can be read as of a moment.
 
     Raises:
-        PlanningError: it cannot.
+        PlanningError: the relation is a query, or its past state cannot be read.
     """
     if not isinstance(relation, TableRef):
         raise PlanningError(
-            "source: snapshot: expected a table, found a query, whose tables have no common "
-            f"moment; write AT (TIMESTAMP => ...) in it{_OTHERWISE}",
+            "source: snapshot: expected a table; the tables of a query have no common moment: "
+            f"write AT (TIMESTAMP => ...) in the query{_OTHERWISE}",
             Diagnosis(side="source"),
         )
     try:

@@ -24,6 +24,8 @@ MOST_BY_ROWS = 10_000_000
 
 
 class SnowflakeSource(ServerSource[SnowflakeSession]):
+    """The catalog of a Snowflake source."""
+
     types = TYPES
     moment = "SELECT CAST(SYSDATE() AS VARCHAR)"
 
@@ -43,8 +45,8 @@ class SnowflakeSource(ServerSource[SnowflakeSession]):
         return definition_of(SNOWFLAKE.name.lower(), columns, model)
 
     def layout(self, table: TableRef) -> tuple[str, str]:
-        found = facts_of(self._session, table)
-        return found[0] if found else "", ""
+        facts = facts_of(self._session, table)
+        return facts[0] if facts else "", ""
 
     def stored(self, table: TableRef) -> TableStatistics:
         _, rows, size = facts_of(self._session, table) or ("", 0, 0)

@@ -19,6 +19,8 @@ from penstock.model.tables import Column
 
 
 class SnowflakeTarget(ServerTarget[SnowflakeSession]):
+    """The catalog of a Snowflake target."""
+
     capabilities = TARGET
     tables = SnowflakeTables(SNOWFLAKE.name.lower())
     types = TYPES
@@ -34,7 +36,7 @@ class SnowflakeTarget(ServerTarget[SnowflakeSession]):
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return [
-            Fit(f"nothing is loaded into {theirs.type} from files; expected a column of varchar")
+            Fit(f"files cannot be loaded into {theirs.type}; expected a column of varchar")
             if theirs.traits[TYPE].name in SEMI_STRUCTURED
             else fit
             for fit, theirs in zip(super().fit(source, target), target, strict=True)

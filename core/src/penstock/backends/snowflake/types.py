@@ -24,6 +24,8 @@ MICROS = 6
 
 @dataclass(frozen=True, slots=True)
 class SnowType:
+    """A type of Snowflake."""
+
     name: str
     precision: int = 0
     scale: int = 0
@@ -37,18 +39,18 @@ class SnowType:
         return f"{self.name}({self.scale})" if self.name in (*_TIMES, "time") else self.name
 
 
-def type_of(described: Any) -> SnowType:
+def type_of(description: Any) -> SnowType:
     """Return a column's type.
 
-    Parameters:
-        described: the driver's description of the column.
+    Args:
+        description: the driver's description of the column.
     """
-    name = FIELD_ID_TO_NAME.get(described.type_code, "unknown")
+    name = FIELD_ID_TO_NAME.get(description.type_code, "unknown")
     return SnowType(
         _NAMES.get(name, name.lower()),
-        described.precision or 0,
-        described.scale or 0,
-        described.internal_size or 0,
+        description.precision or 0,
+        description.scale or 0,
+        description.internal_size or 0,
     )
 
 
@@ -57,13 +59,13 @@ def _unit(of: SnowType) -> str:
 
 
 def _number(of: SnowType) -> pa.DataType:
-    whole = (kind for most, _, kind in _WHOLE if not of.scale and of.precision <= most)
-    return next(whole, pa.decimal128(of.precision, of.scale))
+    integers = (kind for most, _, kind in _WHOLE if not of.scale and of.precision <= most)
+    return next(integers, pa.decimal128(of.precision, of.scale))
 
 
 def _number_tag(of: SnowType) -> str:
-    whole = (tag for most, tag, _ in _WHOLE if not of.scale and of.precision <= most)
-    return next(whole, "numeric")
+    tags = (tag for most, tag, _ in _WHOLE if not of.scale and of.precision <= most)
+    return next(tags, "numeric")
 
 
 def _time(of: SnowType) -> pa.DataType:
@@ -97,8 +99,8 @@ TYPES: TypeTable[SnowType] = TypeTable(
     },
     other=TypeLine(None),
     finer=_finer,
-    too_fine="a time of nanoseconds, which record batches would lose; use --query with CAST(... AS "
-    "TIMESTAMP_NTZ(6)), or TIMESTAMP_LTZ(6) or TIME(6), which cuts them off",
+    too_fine="a time with nanoseconds, which record batches would lose; use --query with "
+    "CAST(... AS TIMESTAMP_NTZ(6)), TIMESTAMP_LTZ(6) or TIME(6), which cuts them off",
     created=CreatedTypes(
         database="Snowflake",
         boolean="boolean",

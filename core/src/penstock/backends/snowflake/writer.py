@@ -18,13 +18,14 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 def open_writer(spec: WorkerSpec) -> StagedWriter:
+    """Open a worker's writer to Snowflake."""
     return StagedWriter(spec, SnowflakeHooks())
 
 
 class SnowflakeLoading(ServerLoading[SnowflakeRecords, UploadStage]):
     """A loading. Files of several partitions load in parallel; only their records take turns.
 
-    Parameters:
+    Args:
         changing: whether the transaction changes the table, which is then checked before the end.
     """
 
@@ -61,6 +62,8 @@ class SnowflakeLoading(ServerLoading[SnowflakeRecords, UploadStage]):
 
 
 class SnowflakeHooks(ServerHooks[SnowflakeRecords, UploadStage]):
+    """The parts of a staged writer that only Snowflake has."""
+
     def connect(self, spec: WorkerSpec) -> SnowflakeRecords:
         session = SnowflakeSession(connect(spec.target, "target"))
         return SnowflakeRecords(session, spec.control_schema, loading=True)

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class TextBackend:
-    """
-    Parameters:
-        remote: on S3.
+    """The backend of CSV and JSON lines.
+
+    Args:
+        remote: whether the files are on S3.
     """
 
     def __init__(self, *, remote: bool) -> None:

@@ -9,6 +9,8 @@ from penstock.backends.text.load.storage import TextStorage
 
 
 class TextControl(ControlDocuments):
+    """The control store of a dataset of text files."""
+
     _storage: TextStorage
 
     def steps(self, run: RunRow) -> TextSteps:

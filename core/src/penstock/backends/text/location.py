@@ -50,6 +50,8 @@ class TextOptions:
 
 @dataclass(frozen=True, slots=True)
 class TextLocation:
+    """The location of text files, and their format."""
+
     files: FilesLocation
     options: TextOptions
     url: str
@@ -76,107 +78,116 @@ def compression_of(path: str) -> str:
 
 def is_text_file(path: str, format_: str) -> bool:
     """Whether a file's name has a format's suffix."""
-    found = _NAME.fullmatch(path.rpartition("/")[2])
-    return found is not None and _FORMATS[found["format"].lower()] == format_
+    match = _NAME.fullmatch(path.rpartition("/")[2])
+    return match is not None and _FORMATS[match["format"].lower()] == format_
 
 
 def _stem(name: str) -> str:
     """Return a file's name without its suffixes; empty if they are not a text file's."""
-    found = _NAME.fullmatch(name)
-    return "" if found is None else found["stem"]
+    match = _NAME.fullmatch(name)
+    return "" if match is None else match["stem"]
 
 
 def parse(url: str, flag: str) -> TextLocation:
     """Read a URL, or several that commas separate.
 
     Raises:
-        UsageError: malformed; the message shows no secret.
+        UsageError: the URL is malformed; the message shows no secret.
     """
-    plain, given = _apart(url, flag)
+    plain, parameters = _apart(url, flag)
     location = files.parse(plain, flag, any_format=True)
-    return TextLocation(location, _options(location, given, flag), url)
+    return TextLocation(location, _options(location, parameters, flag), url)
 
 
 def _apart(url: str, flag: str) -> tuple[str, dict[str, str]]:
     """Separate the parameters that only text files have from the rest of a URL."""
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     plain = []
     for one in _NEXT.split(url):
-        written, _, parameters = one.partition("?")
-        others = []
+        location, _, parameters = one.partition("?")
+        rest_pairs = []
         for pair in filter(None, parameters.split("&")):
             name, _, value = pair.partition("=")
             if name not in _OWN:
-                others.append(pair)
+                rest_pairs.append(pair)
                 continue
             ((_, value),) = parse_qsl(pair, keep_blank_values=True)
-            if given.setdefault(name, value) != value:
+            if values.setdefault(name, value) != value:
                 raise UsageError(
-                    f"{flag}: URL parameter {name!r} is given twice, with other values; expected "
-                    "the same for all of a list"
+                    f"{flag}: URL parameter {name!r}: expected one value for the whole list, "
+                    "found two"
                 )
-        plain.append(written + ("?" + "&".join(others) if others else ""))
-    return ",".join(plain), given
+        plain.append(location + ("?" + "&".join(rest_pairs) if rest_pairs else ""))
+    return ",".join(plain), values
 
 
-def _options(location: FilesLocation, given: Mapping[str, str], flag: str) -> TextOptions:
+def _options(location: FilesLocation, values: Mapping[str, str], flag: str) -> TextOptions:
     extensions = []
     for pattern in location.patterns:
         name = unquote(pattern.rpartition("/")[2])
-        found = _NAME.fullmatch(name)
-        extensions.append(name[len(found["stem"]) + 1 :].lower() if found else "")
-    extension = given.get("format", "").lower() or extensions[0]
-    found = _NAME.fullmatch(f".{extension}")
-    if found is None:
+        match = _NAME.fullmatch(name)
+        extensions.append(name[len(match["stem"]) + 1 :].lower() if match else "")
+    extension = values.get("format", "").lower() or extensions[0]
+    match = _NAME.fullmatch(f".{extension}")
+    if match is None:
         raise UsageError(
-            f"{flag}: format: expected csv, tsv, jsonl or ndjson, with .gz or .zst after it for "
+            f"{flag}: format: expected csv, tsv, jsonl or ndjson, followed by .gz or .zst for "
             f"compressed files; found {extension or 'none'!r}"
         )
-    kind = _FORMATS[found["format"]]
+    kind = _FORMATS[match["format"]]
     for other in filter(None, extensions):
         if (compressed := other.partition(".")[2]) and compressed not in COMPRESSIONS:
             raise UsageError(
-                f"{flag}: expected files that are not compressed, or whose names end in .gz or "
-                f".zst; found .{compressed}"
+                f"{flag}: expected uncompressed files, or names that end in .gz or .zst; found "
+                f".{compressed}"
             )
-        if "format" not in given and _FORMATS[other.partition(".")[0]] != kind:
+        if "format" not in values and _FORMATS[other.partition(".")[0]] != kind:
             raise UsageError(
                 f"{flag}: expected files of one format, found .{extension} and .{other}"
             )
-    if kind != CSV and (unknown := sorted({"header", "delimiter"} & given.keys())):
-        raise UsageError(f"{flag}: JSON lines have no {unknown[0]}; expected it for CSV alone")
-    delimiter = given.get("delimiter", "\t" if found["format"] == "tsv" else ",")
+    if kind != CSV and (unknown := sorted({"header", "delimiter"} & values.keys())):
+        raise UsageError(
+            f"{flag}: URL parameter {unknown[0]!r} applies to CSV only, found JSON lines"
+        )
+    delimiter = values.get("delimiter", "\t" if match["format"] == "tsv" else ",")
     delimiter = _DELIMITERS.get(delimiter.lower(), delimiter)
     if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
         raise UsageError(
-            f"{flag}: delimiter: expected one character of ASCII that is no quote and no line "
-            f"break, or tab; found {delimiter!r}"
+            f"{flag}: delimiter: expected tab or one ASCII character other than a quote or line "
+            f"break, found {delimiter!r}"
         )
-    header = given.get("header", "true").lower()
+    header = values.get("header", "true").lower()
     if header not in ("true", "false"):
         raise UsageError(f"{flag}: header: expected true or false, found {header!r}")
-    types = given.get("types", "").lower()
+    types = values.get("types", "").lower()
     if types not in ("", TEXT):
         raise UsageError(
-            f"{flag}: types: expected text, for columns that are all texts, or nothing, for types "
-            f"that every value has; found {types!r}"
+            f"{flag}: types: expected 'text', which reads all columns as texts, or nothing, which "
+            f"infers types from all values; found {types!r}"
         )
     return TextOptions(kind, extension, delimiter, header == "true", types)
 
 
 def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
-    """See `Backend.resolve`."""
-    found = parse(url, flag)
-    plain, given = _apart(url, flag)
+    """Check a URL, and add settings and secrets from the environment; see `Backend.resolve`.
+
+    Args:
+        url: the URL as the user wrote it.
+        environ: the environment variables.
+        flag: the option that it comes from, for error messages.
+    """
+    location = parse(url, flag)
+    plain, parameters = _apart(url, flag)
     resolved = files.resolve(plain, environ, flag, any_format=True)
     if flag == "--target":
-        check_target(found, flag)
-    pairs = "&".join(f"{name}={quote(value, safe='')}" for name, value in given.items())
+        check_target(location, flag)
+    pairs = "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
     return resolved + (("&" if "?" in resolved else "?") + pairs if pairs else "")
 
 
 def check_target(location: TextLocation, flag: str) -> None:
-    """
+    """Check the location of a target.
+
     Raises:
         UsageError: the location is neither one file nor a folder; or it is one file in a bucket.
     """
@@ -185,20 +196,20 @@ def check_target(location: TextLocation, flag: str) -> None:
     folder = location.folder
     (folder or location.files).path  # noqa: B018 - raises where it is a pattern
     if location.options.types:
-        raise UsageError(f"{flag}: URL parameter 'types' is for sources")
+        raise UsageError(f"{flag}: URL parameter 'types' applies to sources only")
     if folder is None and location.files.scheme == files.S3:
         extension = location.options.extension
         parent = str(location.files).rpartition("/")[0]
         raise UsageError(
             f"{flag}: expected a folder in a bucket, in which each partition becomes a file, such "
-            f"as {parent}/*.{extension}; found {location}, the name of one file"
+            f"as {parent}/*.{extension}; found {location}, which names one file"
         )
 
 
 def identity(location: TextLocation) -> str:
     """Return the identity of the file or folder, equal only for the same one."""
-    found = location.files
-    pattern = found.patterns[0]
+    location_ = location.files
+    pattern = location_.patterns[0]
     if _stem(pattern.rpartition("/")[2]) and ("*" in pattern or "[" in pattern):
-        found = replace(found, patterns=(pattern.rpartition("/")[0],))
-    return files.identity(found)
+        location_ = replace(location_, patterns=(pattern.rpartition("/")[0],))
+    return files.identity(location_)

@@ -18,6 +18,8 @@ from penstock.model.extents import FilePart
 
 
 class TextReader(ParquetReader):
+    """A reader of partitions from text files."""
+
     def _located(self, url: str) -> FilesLocation:
         self._text = parse(url, "--source")
         return self._text.files

@@ -23,6 +23,8 @@ SAMPLED_FILES, SAMPLED_ROWS = 100, 10_000
 
 
 class TextSource(ParquetSource):
+    """The catalog of text files as a source."""
+
     def __init__(self, url: str) -> None:
         self._text = parse(url, "--source")
         self._location = self._text.files
@@ -31,8 +33,8 @@ class TextSource(ParquetSource):
 
     def _load(self, files: Sequence[ListedFile]) -> None:
         self._listed = tuple(files)
-        found = contents_of(self._text, self._listed)
-        self._schema, self._counts = found.schema, found.rows
+        contents = contents_of(self._text, self._listed)
+        self._schema, self._counts = contents.schema, contents.rows
         self._scan = TextScan(self._filesystem, self._schema, self._text.options)
         self._begin()
 
@@ -77,8 +79,8 @@ class TextSource(ParquetSource):
         if not isinstance(relation, Located):
             return None
         count = min(len(self._listed), SAMPLED_FILES)
-        some = [self._listed[place * len(self._listed) // count] for place in range(count)]
-        self._sample.parts, self._sample.head = [whole_file(file) for file in some], SAMPLED_ROWS
+        sampled = [self._listed[place * len(self._listed) // count] for place in range(count)]
+        self._sample.parts, self._sample.head = [whole_file(file) for file in sampled], SAMPLED_ROWS
         return SAMPLE, f"the first {SAMPLED_ROWS:,} rows of {count:,} files"
 
     def _counted(self, extent: Whole | Files) -> int:

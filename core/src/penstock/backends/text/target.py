@@ -32,8 +32,9 @@ _AS_JSON = "json"
 
 
 class TextTarget(ParquetTarget):
-    """
-    Parameters:
+    """The catalog of text files as a target.
+
+    Args:
         url: the URL of one file or of a folder.
     """
 
@@ -60,12 +61,12 @@ class TextTarget(ParquetTarget):
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
-        made = super().defined_columns(table, definition, columns, types)
+        defined = super().defined_columns(table, definition, columns, types)
         return tuple(
             replace(mine, type=_AS_JSON)
             if theirs.type.lower() in _JSON_TYPES and theirs.name not in types
             else mine
-            for theirs, mine in zip(columns, made, strict=True)
+            for theirs, mine in zip(columns, defined, strict=True)
         )
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
@@ -100,14 +101,15 @@ class TextTarget(ParquetTarget):
         return with_whole_file(load, self._storage) if whole else load
 
     def _check_whole(self, request: LoadRequest) -> None:
-        """
+        """Check whether a single file can take a load.
+
         Raises:
             PlanningError: a single file cannot take the load.
         """
         whole, mode = self._storage.whole, request.mode
         if os.path.isdir(whole):
             raise PlanningError(
-                f"target: {self._storage}: expected a file, or none; found a folder (write "
+                f"target: {self._storage}: expected a file or nothing, found a folder (write "
                 f"{whole}/*{self._storage.format.suffix} for files in it)"
             )
         folder = f"a folder, such as {os.path.dirname(whole)}/*{self._storage.format.suffix}"
@@ -117,23 +119,22 @@ class TextTarget(ParquetTarget):
                 raise PlanningError(f"{flag}: expected {folder}; found one file, {whole}")
         if replaces_files(mode) and (request.where is not None or request.given):
             raise PlanningError(
-                f"--mode {mode}: replaces rows of the same condition or partition, which cannot be "
-                f"told apart in one file, {whole}: expected {folder}, or --mode truncate, which "
-                "replaces all of it"
+                f"--mode {mode}: one file, {whole}, cannot tell the rows of a condition or "
+                f"partition apart; use {folder}, or --mode truncate, which replaces the whole file"
             )
         if not (replaces_files(mode) or mode.empties_before) and os.path.exists(whole):
             raise PlanningError(
-                f"--mode {mode}: {whole} is there: expected none, since rows are not added to one "
-                f"file; use --mode truncate to replace it, or {folder}"
+                f"--mode {mode}: {whole} exists, and rows cannot be added to one file; use --mode "
+                f"truncate to replace it, or {folder}"
             )
 
     # Comparing
 
     def _schema(self) -> pa.Schema:
-        found = self._manifest()
+        current = self._manifest()
         return pa.schema(
-            part.with_metadata(FOLDER) if part.name in found.partition_by else part
-            for part in schema_from_text(found.schema)
+            part.with_metadata(FOLDER) if part.name in current.partition_by else part
+            for part in schema_from_text(current.schema)
         )
 
     def _comparing(self, *, is_whole: bool = False) -> TextComparing:

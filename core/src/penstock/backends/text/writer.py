@@ -10,6 +10,7 @@ from penstock.spec.worker_spec import WorkerSpec
 
 
 def text_writer(spec: WorkerSpec) -> RollForwardWriter:
+    """Return a worker's writer of text files."""
     return RollForwardWriter(spec, TextHooks())
 
 

@@ -7,10 +7,10 @@ from penstock.backends.clickhouse.types import UTC, ChType
 
 def canonical(value: str, type_: ChType, kind: str) -> str:
     """See `Dialect.canonical`."""
-    written = _written(value, type_, kind)
-    if written == f"toString({value})":
-        return written  # NULL for NULL
-    return f"if(isNull({value}), NULL, {written})"
+    text = _written(value, type_, kind)
+    if text == f"toString({value})":
+        return text  # NULL for NULL
+    return f"if(isNull({value}), NULL, {text})"
 
 
 def _written(value: str, type_: ChType, kind: str) -> str:

@@ -8,6 +8,8 @@ from penstock.backends.sql.masking import Masking
 
 
 class ClickHouseMasking(Masking):
+    """The masks of ClickHouse."""
+
     def text(self, value: str) -> str:
         return f"toString({value})"
 

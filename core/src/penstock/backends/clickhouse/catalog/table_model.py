@@ -47,16 +47,19 @@ def model_of(
 ) -> TableModel:
     """Return the model of a table.
 
-    Parameters:
+    Args:
+        session: a session with the server.
+        table: the table.
+        columns: the table's columns.
         types: the types of the columns.
         partition: the table's partition key.
     """
-    said = {name: facts for name, *facts in session.about(_COLUMNS, table)}
+    facts_by_name = {name: facts for name, *facts in session.about(_COLUMNS, table)}
     names = [column.name for column in columns]
-    ((made, comment, _),) = session.about(_TABLE, table)
+    ((statement, comment, _),) = session.about(_TABLE, table)
     return TableModel(
-        tuple(_column(each, types[each.name], *said[each.name][:3]) for each in columns),
-        checks=tuple(_checks(str(made), names)),
+        tuple(_column(each, types[each.name], *facts_by_name[each.name][:3]) for each in columns),
+        checks=tuple(_checks(str(statement), names)),
         indexes=tuple(
             # It finds parts of the table, not rows.
             IndexModel(name, method=kind, text=f"({expression})")
@@ -75,12 +78,14 @@ def other_objects(
     They are computed columns, which are read only if they are named; compression of columns; and
     other functions of the engine.
 
-    Parameters:
+    Args:
+        session: a session with the server.
+        table: the table.
         columns: all other columns.
     """
-    known = {column.name for column in columns}
+    names = {column.name for column in columns}
     for name, kind, text, _, codec in session.about(_COLUMNS, table):
-        if name not in known:
+        if name not in names:
             yield NotCopied(table_model.GENERATED, f"{name}: {kind} {text}".rstrip())
         elif codec:
             yield NotCopied("column options", f"{name}: {codec}")
@@ -108,14 +113,14 @@ def _type(type_: ChType) -> ColumnType:
         unsigned, _, bits = type_.name.partition("Int")
         return ColumnType(kind, unsigned=bool(unsigned), bits=int(bits))
     if kind == table_model.ENUM:
-        found = [_LABEL.match(argument) for argument in type_.arguments]
-        labels = tuple(re.sub(r"\\(.)", r"\1", each[1]) for each in found if each)
+        matches = [_LABEL.match(argument) for argument in type_.arguments]
+        labels = tuple(re.sub(r"\\(.)", r"\1", each[1]) for each in matches if each)
         return ColumnType(kind, labels=labels)
     return ColumnType(kind)
 
 
-def _checks(made: str, names: Sequence[str]) -> Iterator[CheckModel]:
-    for found in _CHECK.finditer(made):
-        text = made[found.end() : end_of_level(made, found.end(), "),", "'`")].strip()
-        name = re.sub(r"\\(.)", r"\1", found[1].strip("`"))
+def _checks(statement: str, names: Sequence[str]) -> Iterator[CheckModel]:
+    for match in _CHECK.finditer(statement):
+        text = statement[match.end() : end_of_level(statement, match.end(), "),", "'`")].strip()
+        name = re.sub(r"\\(.)", r"\1", match[1].strip("`"))
         yield CheckModel(name, Expression(text, read(text, names)))

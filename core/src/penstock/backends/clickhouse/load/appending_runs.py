@@ -24,17 +24,34 @@ def _folder(uuid: str) -> str:
 
 
 def start_appending(documents: RecordDocuments, uuid: str, run_id: str) -> None:
+    """Announce that a run adds rows to a table.
+
+    Args:
+        documents: the documents of the control database.
+        uuid: the table's UUID, which stays when the table is renamed.
+        run_id: the run.
+    """
     documents.create(f"{_folder(uuid)}/{run_id}.json", b"{}")
 
 
 def stop_appending(documents: RecordDocuments, uuid: str, run_id: str) -> None:
+    """Withdraw a run's announcement, once it adds no more rows.
+
+    Args:
+        documents: the documents of the control database.
+        uuid: the table's UUID.
+        run_id: the run.
+    """
     documents.delete([f"{_folder(uuid)}/{run_id}.json"])
 
 
 def shut_out(documents: RecordDocuments, runs: Runs, uuid: str, by: str) -> None:
     """Shut out the runs that add rows to a table which has been renamed away.
 
-    Parameters:
+    Args:
+        documents: the documents of the control database.
+        runs: the runs in these documents.
+        uuid: the UUID of the table that was renamed away.
         by: the run that replaces the table.
     """
 
@@ -46,20 +63,20 @@ def shut_out(documents: RecordDocuments, runs: Runs, uuid: str, by: str) -> None
 
     for name in documents.read_all(_folder(uuid)):
         run_id = name.rpartition("/")[2].removesuffix(".json")
-        found = runs.change(run_id, disturbed)
-        if found is not None:
-            runs.carry_out(run_id, found)
+        document = runs.change(run_id, disturbed)
+        if document is not None:
+            runs.carry_out(run_id, document)
 
 
 def check_not_shut_out(run_id: str, run: RunDocument) -> None:
     """Check that a run was not shut out.
 
     Raises:
-        TargetChanged: it was.
+        TargetChanged: the run was shut out.
     """
     if run.disturbed_by:
         raise TargetChanged(
-            f"target: run {run.disturbed_by} has put another table in the place of the one that "
-            f"run {run_id} adds to, and with the old one its rows are gone; start a new run",
+            f"target: run {run.disturbed_by} has replaced the table that run {run_id} adds to, "
+            "along with the rows that it has loaded; start a new run",
             Diagnosis(side="target"),
         )

@@ -26,6 +26,7 @@ _REMEMBERED = 100
 
 
 def short_hash(text: str) -> str:
+    """Return the first 64 bits of a text's SHA-256 in hexadecimal, for names."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -48,7 +49,7 @@ class _Version:
 class TableDocuments:
     """See `RecordDocuments`.
 
-    Parameters:
+    Args:
         database: the control database, with the engine Atomic.
     """
 
@@ -59,35 +60,35 @@ class TableDocuments:
     # Questions
 
     def create(self, name: str, content: bytes) -> bool:
-        found = self._newest(name)
-        if found is not None:
-            return found.content == content
+        newest = self._newest(name)
+        if newest is not None:
+            return newest.content == content
         return self._write(name, None, content)
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        found = self._newest(name)
-        if found is None or found.token != version:
+        newest = self._newest(name)
+        if newest is None or newest.token != version:
             return False
-        return self._write(name, found, content)
+        return self._write(name, newest, content)
 
     def get(self, name: str) -> tuple[bytes, str] | None:
         # Two concurrent changes may hide it from a single look.
-        found = self._newest(name) or self._newest(name)
-        return None if found is None else (found.content, found.token)
+        newest = self._newest(name) or self._newest(name)
+        return None if newest is None else (newest.content, newest.token)
 
     def read_all(self, folder: str) -> Mapping[str, tuple[bytes, str]]:
         newest: dict[str, _Version] = {}
         for version in self._versions(f"{PREFIX}{short_hash(folder)}_"):
-            known = newest.get(version.name)
-            if known is None or known.number < version.number:
+            former = newest.get(version.name)
+            if former is None or former.number < version.number:
                 newest[version.name] = version
         return {name: (version.content, version.token) for name, version in newest.items()}
 
     def find_all(self, folder: str, file: str) -> Mapping[str, tuple[bytes, str]]:
         newest: dict[str, _Version] = {}
         for version in self._versions(PREFIX, f'/{file}"'):
-            known = newest.get(version.name)
-            if known is None or known.number < version.number:
+            former = newest.get(version.name)
+            if former is None or former.number < version.number:
                 newest[version.name] = version
         return {
             name: (version.content, version.token)
@@ -129,14 +130,14 @@ class TableDocuments:
             if code_of(error) == TABLE_EXISTS:
                 return False
             raise from_driver(error, "target", "control tables") from error
-        found = self._versions(_prefix(name))
-        newest = max(found, key=lambda each: each.number, default=None)
+        versions = self._versions(_prefix(name))
+        newest = max(versions, key=lambda each: each.number, default=None)
         if newest is not None and nonce not in (newest.nonce, *newest.before):
             # It existed earlier and was replaced, so this version does not count.
-            self._drop(each for each in found if each.nonce == nonce)
+            self._drop(each for each in versions if each.nonce == nonce)
             return False
         # The last but one stays: a reader that has listed it may be reading it now.
-        self._drop(each for each in found if each.number < number - 1)
+        self._drop(each for each in versions if each.number < number - 1)
         return True
 
     def _drop(self, versions: Iterable[_Version]) -> None:
@@ -156,7 +157,7 @@ def _prefix(name: str) -> str:
 
 def _version(table: str, comment: str) -> _Version:
     head, _, content = comment.partition("\n")
-    said = json.loads(head)
+    header = json.loads(head)
     number = int(table.rpartition("_")[2])
-    before = tuple(said["before"])
-    return _Version(table, number, said["name"], said["nonce"], before, content.encode())
+    before = tuple(header["before"])
+    return _Version(table, number, header["name"], header["nonce"], before, content.encode())

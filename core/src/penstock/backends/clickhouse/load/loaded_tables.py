@@ -14,41 +14,61 @@ from penstock.spec.modes import Mode
 
 
 def recorded_tables(session: ClickHouseSession, loaded: TableRef, target: TableRef) -> str:
-    """Return what is recorded about the two tables, which may be the same."""
+    """Return what is recorded about the two tables, which may be the same.
+
+    Args:
+        session: a session with the target.
+        loaded: the table that the run loads.
+        target: the table that ends up with the rows.
+    """
     return f"{session.uuid(loaded)} {session.uuid(target)} {_newest(session, target)}"
 
 
 def loaded_uuid(run: RunDocument) -> str:
+    """Return the UUID of the table that a run loads, as recorded when it was prepared."""
     return run.owner.split(" ")[0]
 
 
 def check_loaded(
     session: ClickHouseSession, run_id: str, run: RunDocument, table: TableRef
 ) -> None:
-    """Check the loaded table.
+    """Check that the loaded table is the one that the run prepared.
+
+    Args:
+        session: a session with the target.
+        run_id: the run that loads the table.
+        run: the run's document.
+        table: the table to check.
 
     Raises:
-        TargetChanged: it was dropped, or another table has its name.
+        TargetChanged: the table was dropped, or another one has its name.
     """
     if run.prepared_at is not None and session.uuid(table) != loaded_uuid(run):
-        raise changed(run_id, table, "was dropped or replaced")
+        raise changed(run_id, table, "dropped or replaced the table")
 
 
 def check_replaced(
     session: ClickHouseSession, run_id: str, run: RunDocument, table: TableRef, mode: Mode
 ) -> None:
-    """Check the table that the run's is to replace.
+    """Check that the table which the run's is to replace is unchanged.
+
+    Args:
+        session: a session with the target.
+        run_id: the run that replaces the table.
+        run: the run's document.
+        table: the table to check.
+        mode: the run's load mode.
 
     Raises:
-        TargetChanged: it is another table, or rows were added that the mode does not allow.
+        TargetChanged: another table has its name, or rows were added that the mode would lose.
     """
     if run.prepared_at is None:
         return
     _, uuid, newest = run.owner.split(" ")
     if session.uuid(table) != uuid:
-        raise changed(run_id, table, "was made, dropped or replaced")
+        raise changed(run_id, table, "created, dropped or replaced the table")
     if mode.empties_before and _newest(session, table) > int(newest):
-        raise changed(run_id, table, "has got rows, which would be lost,")
+        raise changed(run_id, table, "added rows, which would be lost,")
 
 
 def _newest(session: ClickHouseSession, table: TableRef) -> int:
@@ -61,8 +81,15 @@ def _newest(session: ClickHouseSession, table: TableRef) -> int:
 
 
 def changed(run_id: str, table: TableRef, what: str) -> TargetChanged:
+    """Return the error for a table that was changed during a run.
+
+    Args:
+        run_id: the run that expected the table unchanged.
+        table: the table that was changed.
+        what: the change, as a verb and its object, for the message.
+    """
     return TargetChanged(
-        f"target: {table} {what} since run {run_id} was prepared, by another run or by somebody "
-        "else; start a new run",
+        f"target: {table}: another run or program {what} after run {run_id} was prepared; start a "
+        "new run",
         Diagnosis(side="target"),
     )

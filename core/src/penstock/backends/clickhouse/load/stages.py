@@ -46,7 +46,7 @@ T = TypeVar("T")
 class Stages:
     """See `Pieces`: a piece is a stage.
 
-    Parameters:
+    Args:
         database: the control database, which holds the stages.
     """
 
@@ -60,20 +60,20 @@ class Stages:
         """Create an empty stage in which rows stay unchanged, and return its name."""
         spec = attempt.spec
         name = f"{PREFIX}{token_hex(8)}_{spec.run_id}"
-        said = {
+        facts = {
             "run": spec.run_id,
             "generation": spec.generation,
             "partition": attempt.partition.id,
             "attempt": attempt.number,
         }
-        comment = CLICKHOUSE.literal(json.dumps(said))
+        comment = CLICKHOUSE.literal(json.dumps(facts))
         with translated("target", f"a stage like {like}"):
-            found = self._connection.rows(
+            engines = self._connection.rows(
                 "SELECT engine_full FROM system.tables"
                 " WHERE database = {p1:String} AND name = {p2:String}",
                 [like.schema, like.name],
             )
-            engine = _unfolding(found[0][0]) if found else ""
+            engine = _unfolding(engines[0][0]) if engines else ""
             table = CLICKHOUSE.table(like)
             self._connection.change(
                 f"CREATE TABLE {self.quoted(name)} AS {table}{engine} COMMENT {comment}"
@@ -86,12 +86,12 @@ class Stages:
     def count(self, name: str) -> int | None:
         """Return the row count of a stage; None if it does not exist."""
         with translated("target", name):
-            found = self._connection.rows(
+            counts = self._connection.rows(
                 "SELECT toInt64(total_rows) FROM system.tables"
                 " WHERE database = {p1:String} AND name = {p2:String}",
                 [self._database, name],
             )
-        return int(found[0][0] or 0) if found else None
+        return int(counts[0][0] or 0) if counts else None
 
     # Pieces
 
@@ -102,11 +102,11 @@ class Stages:
         table = CLICKHOUSE.table(TableRef(*into))
 
         def move() -> bool | None:
-            left = self._partitions(piece.name)
-            if not left:
+            remaining = self._partitions(piece.name)
+            if not remaining:
                 return None if self.count(piece.name) is None else True
             moves = (
-                f"MOVE PARTITION ID {CLICKHOUSE.literal(id_)} TO TABLE {table}" for id_ in left
+                f"MOVE PARTITION ID {CLICKHOUSE.literal(id_)} TO TABLE {table}" for id_ in remaining
             )
             self._connection.change(
                 f"ALTER TABLE {self.quoted(piece.name)} {', '.join(moves)}",
@@ -127,12 +127,12 @@ class Stages:
         """
         for piece in pieces:
             if piece.rows:
-                left = self.count(piece.name) if piece.pending else 0
-                if (left or 0) < piece.rows and not self._has_lost_its_table(piece):
+                remaining = self.count(piece.name) if piece.pending else 0
+                if (remaining or 0) < piece.rows and not self._has_lost_its_table(piece):
                     raise PermanentError(
-                        f"target: {piece.rows:,} rows of a partition whose record was taken back "
-                        "are in the table already, where they cannot be told from others; expected "
-                        "none: delete them by hand, and start a new run",
+                        f"target: {piece.name}: {piece.rows:,} rows of a partition whose record "
+                        "was taken back are already in the table, where they cannot be told from "
+                        "others; delete them by hand, and start a new run",
                         Diagnosis(side="target"),
                     )
             self.drop(piece.name)
@@ -162,13 +162,13 @@ class Stages:
 
     def _partitions(self, name: str) -> list[str]:
         # Moving a part leaves an empty part behind for a while.
-        found = self._connection.rows(
+        ids = self._connection.rows(
             "SELECT DISTINCT partition_id FROM system.parts"
             " WHERE active AND rows > 0 AND database = {p1:String} AND table = {p2:String}"
             " ORDER BY partition_id",
             [self._database, name],
         )
-        return [id_ for (id_,) in found]
+        return [id_ for (id_,) in ids]
 
     def _alone(self, call: Callable[[], T]) -> T:
         """Make a call, repeatedly if a query with its id is running.
@@ -195,9 +195,9 @@ def _unfolding(engine: str) -> str:
     keys = _KEYS.search(engine)
     if keys is None or engine.startswith("MergeTree"):
         return ""
-    written = engine[keys.start() :]
-    joint = "," if " SETTINGS " in written else " SETTINGS"
-    return f" ENGINE = MergeTree{written}{joint} {_UNMERGED}"
+    clauses = engine[keys.start() :]
+    joint = "," if " SETTINGS " in clauses else " SETTINGS"
+    return f" ENGINE = MergeTree{clauses}{joint} {_UNMERGED}"
 
 
 def _query_id(name: str) -> str:

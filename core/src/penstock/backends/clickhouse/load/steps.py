@@ -35,7 +35,7 @@ CREATE, SWAP = "create", "swap"
 class ClickHouseSteps:
     """The steps of one run.
 
-    Parameters:
+    Args:
         database: the control database.
     """
 
@@ -89,9 +89,9 @@ class ClickHouseSteps:
             TransientError: some partitions are no longer committed.
         """
         run = self._runs.find(self._run.run_id)
-        found = self._records.publish_all(self._run.generation)
+        records = self._records.publish_all(self._run.generation)
         same = run is not None and run.generation == self._run.generation
-        if not same or len(found) < len(self._run.plan.partitions):
+        if not same or len(records) < len(self._run.plan.partitions):
             raise not_committed(self._run.run_id)
 
     @property
@@ -132,19 +132,19 @@ class ClickHouseSteps:
 
 
 def sweep(stages: Stages, runs: Runs) -> None:
-    """Drop the stages of partitions that are published, or whose generation has ended.
+    """Drop the stages of published partitions, and of generations that have ended.
 
     No record will ever name them again.
     """
     over: dict[tuple[str, int], set[str]] = {}
-    for name, said in stages.all():
-        key = said["run"], said["generation"]
+    for name, facts in stages.all():
+        key = facts["run"], facts["generation"]
         if key not in over:
-            found = runs.records(key[0]).read_all(key[1])
+            records = runs.records(key[0]).read_all(key[1])
             over[key] = {
                 partition_id
-                for partition_id, (record, _) in found.items()
+                for partition_id, (record, _) in records.items()
                 if record.state in (State.PUBLISHED, State.CLOSED)
             }
-        if said["partition"] in over[key]:
+        if facts["partition"] in over[key]:
             stages.drop(name)

@@ -33,25 +33,25 @@ from penstock.spec.modes import Mode
 _NULLABLE = re.compile(r"^(LowCardinality\()?Nullable\((.*)\)")
 _REFUSED = {
     "Replicated": "replicated tables agree on parts through Keeper, and moves between them were "
-    "never tried",
-    "Shared": "ClickHouse Cloud agrees on parts elsewhere, and moves between its tables were never "
-    "tried",
-    "": "it has no parts that could be moved",
+    "never tested",
+    "Shared": "ClickHouse Cloud keeps parts elsewhere, and moves between its tables were never "
+    "tested",
+    "": "it has no parts to move",
 }
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY_SECONDS = 86_400
 
 
 def bare(column: Column) -> Column:
-    """Return a column with the server's type, without Nullable if it holds no NULL."""
+    """Return a column whose type is not Nullable if the column allows no NULL."""
     return column if column.nullable else replace(column, type=_NULLABLE.sub(r"\1\2", column.type))
 
 
 def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
-    """Return the parts of the source's table created besides columns, and those left out."""
+    """Return the parts of a new table besides its columns, and the source's parts that it lacks."""
     assert request.definition is not None
     columns, definition, target = request.new_columns, request.definition, request.target
-    own = definition.dialect == DIALECT
+    is_native = definition.dialect == DIALECT
     rendering = Rendering(
         session.dialect,
         request.source,
@@ -60,15 +60,15 @@ def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
         request.siblings,
         types={column.name: column.type for column in columns},
         at_once=not request.mode.loads_new_table,
-        own=own,
+        own=is_native,
         lacks={column.name for column in definition.model.columns}.difference(
             column.name for column in columns
         ),
     )
     model = definition.model.only([column.name for column in columns])
-    found = rendering.of(replace(model, partitioning="") if own else model)
-    found.omitted[:0] = omitted_parts(session.dialect, definition, target, ())
-    return found
+    result = rendering.of(replace(model, partitioning="") if is_native else model)
+    result.omitted[:0] = omitted_parts(session.dialect, definition, target, ())
+    return result
 
 
 def create_statement(
@@ -76,7 +76,10 @@ def create_statement(
 ) -> str:
     """Return the statement that creates a table if it does not exist.
 
-    Parameters:
+    Args:
+        session: a session with the target.
+        table: the table to create.
+        request: the load that needs the table.
         more: the parts besides its columns.
 
     Raises:
@@ -85,9 +88,11 @@ def create_statement(
     assert request.definition is not None
     dialect, definition = session.dialect, request.definition
     plain = {column.name for column in request.new_columns if not column.nullable}
-    asked = request.writing.get("order_by") or ()
-    for name in set(asked) - plain:
-        raise UsageError(f"--order-by {name}: expected a type without Nullable in --types")
+    order_by = request.writing.get("order_by") or ()
+    for name in set(order_by) - plain:
+        raise UsageError(
+            f"--order-by {name}: expected a type that is not Nullable; specify one with --types"
+        )
     order, partition = "", ""
     if definition.dialect == DIALECT:
         order, partition = definition.content.get(ORDER, ""), definition.content.get(PARTITION, "")
@@ -96,7 +101,7 @@ def create_statement(
         for key in definition.model.keys
         if key.primary and plain.issuperset(key.columns)
     ]
-    if by := asked or next(iter(keys), ()):
+    if by := order_by or next(iter(keys), ()):
         order = ", ".join(map(dialect.ident, by))
     parts = [
         f"{dialect.ident(each.name)} {each.type} {more.columns.get(each.name, '')}".rstrip()
@@ -118,7 +123,15 @@ _ENGINES = TableQuery(
 
 
 def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -> list[str]:
-    """Check a table; return warnings.
+    """Check that parts can be moved into a table.
+
+    Args:
+        session: a session with the target.
+        table: the table to check.
+        mode: the run's load mode.
+
+    Returns:
+        Warnings about materialized views that will not see the rows.
 
     Raises:
         PlanningError: parts cannot be moved between tables of its engine, or other tables depend on
@@ -128,42 +141,52 @@ def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -
     why = next(_REFUSED[name] for name in _REFUSED if str(engine).startswith(name))
     if why != _REFUSED[""] or not engine.endswith("MergeTree"):
         raise PlanningError(
-            f"target: {table}: expected a table of MergeTree's family, found {engine}: {why}"
+            f"target: {table}: expected an engine of the MergeTree family, found {engine}: {why}"
         )
     if not views:
         return []
     if mode.only_adds:
-        return [f"materialized views of {table} see nothing of the rows that are added: {views}"]
+        return [f"materialized views of {table} do not see the rows that are added: {views}"]
     raise PlanningError(
-        f"--mode {mode}: another table takes the place of {table}, and materialized views read "
-        f"it: {views}; drop them first, or use --mode append"
+        f"--mode {mode}: {table} would be replaced, but materialized views read it: {views}; drop "
+        "them first, or use --mode append"
     )
 
 
 def check_database(session: ClickHouseSession, name: str, *, may_lack: bool = False) -> None:
-    """Check a database.
+    """Check that a database exists, and that its engine renames tables atomically.
+
+    Args:
+        session: a session with the target.
+        name: the database.
+        may_lack: whether the database may be missing.
 
     Raises:
-        PlanningError: it does not exist, or has an engine whose renames are not atomic.
+        PlanningError: the database does not exist, or has an engine whose renames are not atomic.
     """
-    found = session.once(
+    engines = session.once(
         f"SELECT engine FROM system.databases WHERE name = {session.dialect.literal(name)}", name
     )
-    if not found and may_lack:
+    if not engines and may_lack:
         return
-    engine = str(found[0][0]) if found else "no such database"
+    engine = str(engines[0][0]) if engines else "no such database"
     if engine != "Atomic":
         raise PlanningError(
-            f"target: expected {name} to be a database of the engine Atomic, found {engine}: only "
-            "there are tables created and renamed in one step, which exactly once rests on"
+            f"target: {name}: expected a database with the engine Atomic, found {engine}: "
+            "exactly-once needs its atomic creation and renaming of tables"
         )
 
 
 def is_there(session: ClickHouseSession, table: TableRef) -> bool:
-    known = read_relations(session)
-    if known.get(table):
-        raise PlanningError(f"target: expected {table} to be a table, found a view")
-    return table in known
+    """Whether a table exists.
+
+    Raises:
+        PlanningError: the table is a view.
+    """
+    relations = read_relations(session)
+    if relations.get(table):
+        raise PlanningError(f"target: {table}: expected a table, found a view")
+    return table in relations
 
 
 # New rows
@@ -180,7 +203,16 @@ def fit(mine: Column, theirs: Column) -> Fit:
 def written_schema(
     session: ClickHouseSession, request: LoadRequest, columns: Sequence[Column]
 ) -> str:
-    """Return the schema of what is sent, with the times that the columns' types can hold."""
+    """Return the schema of what is sent, with the times that the columns' types can hold.
+
+    Args:
+        session: a session with the target.
+        request: the load.
+        columns: the columns of the target's table.
+
+    Returns:
+        The schema as text; fields have the range of their column's type in their metadata.
+    """
     by_name = {column.name: column for column in columns}
     ((first, last),) = session.once(
         "SELECT toInt32(toDate32('0001-01-01')), toInt32(toDate32('9999-12-31'))", "dates"
@@ -201,8 +233,11 @@ def _ends(of: ChType, kind: pa.DataType, first: int, last: int) -> dict[bytes, A
 
     Values outside would be silently changed.
 
-    Parameters:
-        first, last: days of the server's widest types.
+    Args:
+        of: the column's type.
+        kind: the type that is sent.
+        first: the first day of the server's widest types, counted from 1970-01-01.
+        last: their last day.
     """
     if of.name == "Date":
         first, last = 0, 65_535
@@ -212,9 +247,9 @@ def _ends(of: ChType, kind: pa.DataType, first: int, last: int) -> dict[bytes, A
         least, most = 0, 2**32 - 1
     elif of.name == "DateTime64":
         unit = _PER_SECOND[kind.unit]
-        whole = 2**63 - 1
-        least = max(first * _DAY_SECONDS * unit, -whole)
-        most = min((last + 1) * _DAY_SECONDS * unit - 1, whole)
+        widest = 2**63 - 1
+        least = max(first * _DAY_SECONDS * unit, -widest)
+        most = min((last + 1) * _DAY_SECONDS * unit - 1, widest)
     else:
         return None
     return {LEAST: str(least).encode(), MOST: str(most).encode()}

@@ -15,14 +15,14 @@ _ZONED_NS = "timestamptz_ns"
 def canonical(value: str, type_: Type, kind: str) -> str:
     """See `Dialect.canonical`."""
     text = f"CAST({value} AS VARCHAR)"
-    own = type_.id
+    type_id = type_.id
     match kind:
         case "integer":
-            return text if own in _WHOLE else f"CAST(CAST({value} AS HUGEINT) AS VARCHAR)"
+            return text if type_id in _WHOLE else f"CAST(CAST({value} AS HUGEINT) AS VARCHAR)"
         case "decimal":
-            if own in ("float", "double"):
+            if type_id in ("float", "double"):
                 text = f"CASE WHEN isnan({value}) THEN 'NaN' ELSE {text} END"
-            if own == "decimal" and _all_fraction(type_):
+            if type_id == "decimal" and _all_fraction(type_):
                 text = f"replace({text}, '.', '0.')"  # DuckDB writes .5
             trimmed = f"rtrim(rtrim({text}, '0'), '.')"
             return f"CASE WHEN contains({text}, '.') THEN {trimmed} ELSE {text} END"
@@ -33,7 +33,11 @@ def canonical(value: str, type_: Type, kind: str) -> str:
         case "boolean":
             return f"CAST(CAST({value} AS BOOLEAN) AS VARCHAR)"
         case "bytes":
-            return f"lower(hex({value}))" if own == "blob" else f"lower(hex(CAST({value} AS BLOB)))"
+            return (
+                f"lower(hex({value}))"
+                if type_id == "blob"
+                else f"lower(hex(CAST({value} AS BLOB)))"
+            )
         case "date":
             days = f"(CAST({value} AS DATE) - DATE '1970-01-01')"
             return (
@@ -44,13 +48,13 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             return f"CAST(epoch_us(CAST({value} AS TIME)) AS VARCHAR)"
         case "timestamp":
             # The session's time zone is UTC.
-            wanted = "TIMESTAMP_NS" if own == _ZONED_NS else "TIMESTAMP"
-            stamp = value if own in _STAMPS else f"CAST({value} AS {wanted})"
+            stamp_type = "TIMESTAMP_NS" if type_id == _ZONED_NS else "TIMESTAMP"
+            stamp = value if type_id in _STAMPS else f"CAST({value} AS {stamp_type})"
             number = f"CAST(epoch_us({stamp}) AS VARCHAR)"
             return f"CASE WHEN isfinite({stamp}) THEN {number} ELSE {text} END"
         case "uuid":
             return f"lower(CAST(CAST({value} AS UUID) AS VARCHAR))"
-        case _ if kind.startswith("list:") and own in ("list", "array"):
+        case _ if kind.startswith("list:") and type_id in ("list", "array"):
             element = canonical("e", type_.children[0][1], kind.removeprefix("list:"))
             return (
                 f"'{{' || array_to_string(list_transform({value}, lambda e: "

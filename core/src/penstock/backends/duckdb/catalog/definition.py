@@ -23,20 +23,33 @@ DIALECT = "duckdb"
 def read_definition(
     session: DuckSession, table: TableRef, columns: Sequence[Column]
 ) -> TableDefinition:
-    left = [
+    """Return the definition of a table.
+
+    Args:
+        session: a session with the database.
+        table: the table.
+        columns: the table's columns, with the trait `TYPE`.
+    """
+    omitted = [
         NotCopied(KINDS[constraint.kind], constraint.text)
         for constraint in constraints(session, table)
         if constraint.kind not in (*KEYS, "NOT NULL")
     ]
-    left += [NotCopied("indexes", *index) for index in index_definitions(session, table)]
-    left += [NotCopied("defaults", column.name) for column in columns if column.has_default]
-    return definition_of(DIALECT, columns, model_of(session, table, columns), left)
+    omitted += [NotCopied("indexes", *index) for index in index_definitions(session, table)]
+    omitted += [NotCopied("defaults", column.name) for column in columns if column.has_default]
+    return definition_of(DIALECT, columns, model_of(session, table, columns), omitted)
 
 
 def read_other_objects(
     session: DuckSession, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
-    """Return views and sequences that match patterns."""
+    """Return views and sequences that match patterns.
+
+    Args:
+        session: a session with the database.
+        include: patterns of which a name must match at least one.
+        exclude: patterns of which a name must match none.
+    """
     rows = session.connection.execute(
         "SELECT 'sequences', schema_name, sequence_name, sql FROM duckdb_sequences()"
         " WHERE database_name = $1 UNION ALL"
@@ -44,15 +57,15 @@ def read_other_objects(
         " WHERE database_name = $1 AND NOT internal ORDER BY 1, 2, 3",
         [session.catalog],
     ).fetchall()
-    wanted = matching([TableRef(schema, name) for _, schema, name, _ in rows], include, exclude)
+    matches = matching([TableRef(schema, name) for _, schema, name, _ in rows], include, exclude)
     return tuple(
         NotCopied(kind, f"{schema}.{name}", sql or "")
         for kind, schema, name, sql in rows
-        if TableRef(schema, name) in wanted
+        if TableRef(schema, name) in matches
     )
 
 
-def read_type(written: str, name: str) -> str:
+def read_type(text: str, name: str) -> str:
     """Return a user's type in DuckDB's spelling.
 
     Raises:
@@ -60,12 +73,12 @@ def read_type(written: str, name: str) -> str:
     """
     with instance() as scratch:
         try:
-            types = scratch.sql(f"SELECT CAST(NULL AS\n{written}\n)").types
+            types = scratch.sql(f"SELECT CAST(NULL AS\n{text}\n)").types
         except duckdb.Error as error:
             raise PlanningError(
-                f"--types: {name}: expected a type of DuckDB's, found {written!r}: "
+                f"--types: column {name}: expected a DuckDB type, found {text!r}: "
                 f"{first_lines(str(error))}"
             ) from error
     if len(types) != 1:
-        raise PlanningError(f"--types: {name}: expected one type, found {written!r}")
+        raise PlanningError(f"--types: column {name}: expected one type, found {text!r}")
     return str(types[0])

@@ -28,6 +28,8 @@ _TEXT_WIDTH = 16
 
 
 class DuckCatalog(SqlSource):
+    """A source whose rows DuckDB can read."""
+
     _session: DuckSession
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -39,9 +41,9 @@ class DuckCatalog(SqlSource):
     def estimated(self, relation: Relation, where: str | None) -> int | None:
         """Return how many rows DuckDB's planner expects; None if unknown."""
         for operator in self._operators(relation, where):
-            said = operator.get("extra_info", {}).get("Estimated Cardinality")
-            if said is not None:
-                return int(str(said).lstrip("~"))
+            cardinality = operator.get("extra_info", {}).get("Estimated Cardinality")
+            if cardinality is not None:
+                return int(str(cardinality).lstrip("~"))
         return None
 
     def leaves(self, relation: Relation) -> list[str]:
@@ -75,7 +77,7 @@ class DuckCatalog(SqlSource):
             bytes=(rows or 0) * self.row_width(relation),
             selected=selected,
             blocks=None,
-            storage=f"a query, of about {rows:,} rows" if rows is not None else "a query",
+            storage=f"a query of about {rows:,} rows" if rows is not None else "a query",
             default_key=None,
             sampled=False,
         )

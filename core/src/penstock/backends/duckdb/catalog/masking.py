@@ -8,6 +8,8 @@ from penstock.backends.sql.masking import Masking
 
 
 class DuckMasking(Masking):
+    """The masks of DuckDB."""
+
     def text(self, value: str) -> str:
         return f"CAST({value} AS VARCHAR)"
 

@@ -35,7 +35,9 @@ def _checked(text: str) -> str:
         raise UsageError(f"{ONE} {statement.type.name}")
     if statement.named_parameters:
         listed = ", ".join(f"${name}" for name in sorted(statement.named_parameters))
-        raise UsageError(f"--query: expected no parameters, found {listed}; write the values")
+        raise UsageError(
+            f"--query: expected no parameters, found {listed}; write their values in the query"
+        )
     return _without_end(text)
 
 

@@ -75,11 +75,15 @@ class OwnSequence:
 def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -> TableModel:
     """Return the model of a table.
 
-    Parameters:
+    Args:
+        session: a session with the database.
+        table: the table.
         columns: with the trait `TYPE`.
     """
     names = [column.name for column in columns]
-    said = {name: (default, comment) for name, default, comment in session.about(_COLUMNS, table)}
+    facts_by_name = {
+        name: (default, comment) for name, default, comment in session.about(_COLUMNS, table)
+    }
     sequences = numbering_of(session, table)
     keys, checks, foreign_keys = [], [], []
     for kind, test, among, other, referenced in session.about(_CONSTRAINTS, table):
@@ -94,7 +98,7 @@ def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -
             foreign_keys.append(ForeignKeyModel(name, tuple(among), target, tuple(referenced)))
     ((comment,),) = session.about(_COMMENT, table)
     return TableModel(
-        tuple(_column(each, *said[each.name], names, sequences) for each in columns),
+        tuple(_column(each, *facts_by_name[each.name], names, sequences) for each in columns),
         tuple(sorted(keys, key=lambda key: not key.primary)),
         tuple(checks),
         tuple(_indexes(session, table)),
@@ -107,22 +111,22 @@ def positions_of(session: DuckSession, table: TableRef) -> Mapping[str, Sequence
     """See `SourceCatalog.positions`."""
     return {
         name: SequencePosition(
-            found.first if found.last is None else found.last, found.last is not None
+            sequence.first if sequence.last is None else sequence.last, sequence.last is not None
         )
-        for name, found in numbering_of(session, table).items()
+        for name, sequence in numbering_of(session, table).items()
     }
 
 
 def numbering_of(session: Session, table: TableRef) -> dict[str, OwnSequence]:
     """Return the sequences that number a table's columns, by column."""
-    found = {}
-    known = None
+    by_column = {}
+    sequences = None
     for name, default, _ in session.about(_COLUMNS, table):
         named = _NEXT.fullmatch((default or "").replace("''", "'"))
         if named is None:
             continue
-        if known is None:
-            known = {
+        if sequences is None:
+            sequences = {
                 (schema, sequence): OwnSequence(TableRef(schema, sequence), first, step, last)
                 for schema, sequence, first, step, last in session.fetch(
                     "SELECT schema_name, sequence_name, start_value, increment_by, last_value"
@@ -133,9 +137,9 @@ def numbering_of(session: Session, table: TableRef) -> dict[str, OwnSequence]:
             }
         parts = [_plain(part) for part in re.findall(_NAME, named[1])]
         schema = parts[-1] if parts else "main"
-        if (schema, _plain(named[2])) in known:
-            found[name] = known[schema, _plain(named[2])]
-    return found
+        if (schema, _plain(named[2])) in sequences:
+            by_column[name] = sequences[schema, _plain(named[2])]
+    return by_column
 
 
 def _column(
@@ -166,23 +170,25 @@ def _column(
 
 
 def _type(type_: Type) -> ColumnType:
-    own = type_.id
-    if own == "enum":
+    type_id = type_.id
+    if type_id == "enum":
         return ColumnType(table_model.ENUM, labels=tuple(dict(type_.children)["values"]))
-    if own.removeprefix("u") in _BITS:
-        unsigned = own.startswith("u")
-        return ColumnType(table_model.INTEGER, unsigned=unsigned, bits=_BITS[own.removeprefix("u")])
+    if type_id.removeprefix("u") in _BITS:
+        unsigned = type_id.startswith("u")
+        return ColumnType(
+            table_model.INTEGER, unsigned=unsigned, bits=_BITS[type_id.removeprefix("u")]
+        )
     if str(type_) == "JSON":
         return ColumnType(table_model.JSON)
-    return ColumnType(_KINDS.get(own, table_model.OTHER))
+    return ColumnType(_KINDS.get(type_id, table_model.OTHER))
 
 
 def _indexes(session: DuckSession, table: TableRef) -> Iterator[IndexModel]:
     for name, unique, expressions in session.about(_INDEXES, table):
         text = str(expressions).removeprefix("[").removesuffix("]")
         parts = _PART.findall(text)
-        whole = "".join(found[0] for found in _PART.finditer(text)) == text
-        columns = tuple(map(_plain, parts)) if whole else ()
+        is_plain = "".join(match[0] for match in _PART.finditer(text)) == text
+        columns = tuple(map(_plain, parts)) if is_plain else ()
         listed = ", ".join(map(ident, columns)) if columns else text
         yield IndexModel(name, columns, unique=bool(unique), text=f"({listed})")
 

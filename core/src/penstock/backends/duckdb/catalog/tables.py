@@ -12,8 +12,10 @@ from penstock.model.tables import TableRef
 def query(columns: str, rows: str, order: str = "") -> TableQuery:
     """Return a query about tables.
 
-    Parameters:
+    Args:
+        columns: the columns to select.
         rows: a DuckDB function that lists facts about tables.
+        order: the columns to sort by; empty for any order.
     """
     return TableQuery(
         columns, rows, "schema_name", "table_name", "database_name = {catalog}", order
@@ -31,6 +33,8 @@ _CONSTRAINTS = query(
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
+    """A constraint of a table."""
+
     kind: str
     """In DuckDB's spelling: ``PRIMARY KEY``, ``UNIQUE``, ``CHECK``, ``FOREIGN KEY``, ``NOT NULL``
     """
@@ -59,11 +63,12 @@ def index_definitions(session: Session, table: TableRef) -> list[tuple[str, str]
 
 
 def constraints(session: Session, table: TableRef) -> tuple[Constraint, ...]:
+    """Return a table's constraints, in the order of their definition."""
     rows = session.about(_CONSTRAINTS, table)
     return tuple(Constraint(kind, text, tuple(names)) for kind, text, names in rows)
 
 
 def unique_keys(session: Session, table: TableRef) -> tuple[Constraint, ...]:
     """Return constraints that identify rows, the primary key first."""
-    found = [c for c in constraints(session, table) if c.kind in ("PRIMARY KEY", "UNIQUE")]
-    return tuple(sorted(found, key=lambda constraint: not constraint.primary))
+    keys = [c for c in constraints(session, table) if c.kind in ("PRIMARY KEY", "UNIQUE")]
+    return tuple(sorted(keys, key=lambda constraint: not constraint.primary))

@@ -79,12 +79,19 @@ _travels: dict[str, pa.DataType] = {}
 def arrow_types(
     connection: DuckDBPyConnection, rows: str, names: Sequence[str], types: Sequence[Type]
 ) -> list[pa.DataType]:
-    """Return the Arrow types that DuckDB produces for columns, with Arrow's own type for UUIDs."""
+    """Return the Arrow types that DuckDB produces for columns, with Arrow's own type for UUIDs.
+
+    Args:
+        connection: a session that can read the rows.
+        rows: an item of FROM.
+        names: the names of the columns.
+        types: their types, in the same order.
+    """
     named = {str(type_): (name, type_) for name, type_ in zip(names, types, strict=True)}
-    new = {text: known for text, known in named.items() if text not in _travels}
+    new = {text: entry for text, entry in named.items() if text not in _travels}
     if new:
-        asked, of = zip(*new.values(), strict=True)
-        _travels.update(zip(new, _asked(connection, rows, asked, of), strict=True))
+        new_names, of = zip(*new.values(), strict=True)
+        _travels.update(zip(new, _asked(connection, rows, new_names, of), strict=True))
     return [_travels[str(type_)] for type_ in types]
 
 
@@ -104,14 +111,20 @@ def _asked(
 
 
 def with_arrow(session: DuckSession, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Return the columns of an item of FROM, each with the type in which its values travel."""
+    """Return the columns of an item of FROM, each with the type in which its values travel.
+
+    Args:
+        session: a session that can read the rows.
+        rows: an item of FROM.
+        columns: the columns, with the trait `TYPE` if it is known.
+    """
     names = [column.name for column in columns]
     types = {column.name: column.traits[TYPE] for column in columns if TYPE in column.traits}
     if len(types) < len(names):
         types = dict(session.describe(f"SELECT * FROM {rows}", "columns"))
     with planning(session.side, "columns"):
-        found = arrow_types(session.connection, rows, names, [types[name] for name in names])
+        arrow = arrow_types(session.connection, rows, names, [types[name] for name in names])
     return tuple(
         replace(column, traits={**column.traits, TRAIT: type_})
-        for column, type_ in zip(columns, found, strict=True)
+        for column, type_ in zip(columns, arrow, strict=True)
     )

@@ -51,13 +51,13 @@ def _defined(column: Column, type_: str, *, nullable: bool) -> str:
 def column_changes(
     session: Session, table: TableRef, followed: Followed
 ) -> tuple[ColumnChange, ...]:
-    """See `AltersColumns`."""
+    """See `AltersColumns.column_changes`."""
     key = {name for each in unique_keys(session, table)[:1] for name in each.names}
     loosened = [each for each in followed.loosened if each.name not in key]
-    made = replace(followed, loosened=loosened)
+    alterable = replace(followed, loosened=loosened)
     changes = [
-        replace(each, cost="writes the column anew") if each.cost else each
-        for each in needed_changes(made, _width, _defined, lambda *_: True)
+        replace(each, cost="rewrites the column") if each.cost else each
+        for each in needed_changes(alterable, _width, _defined, lambda *_: True)
     ]
     indexes = [name for name, text in index_definitions(session, table) if text] if changes else []
     fixing = [each for each in constraints(session, table) if each.kind != "NOT NULL"]
@@ -66,13 +66,13 @@ def column_changes(
 
     def refused(change: ColumnChange) -> str:
         if change.kind != ADD and indexes:
-            return f"DuckDB alters no column of a table that has indexes ({', '.join(indexes)})"
+            return f"DuckDB cannot alter columns of a table that has indexes ({', '.join(indexes)})"
         if (
             change.type
             and change.kind == WIDEN
             and former.get(change.column, change.column) in fixed
         ):
-            return "DuckDB gives no column of a key or a check another type"
+            return "DuckDB cannot change the type of a column that a key or check uses"
         return ""
 
     return with_statements(

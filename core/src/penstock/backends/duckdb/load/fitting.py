@@ -49,7 +49,7 @@ def column_type(kind: pa.DataType, name: str) -> tuple[str, str]:
         return ("DOUBLE" if kind.bit_width == 64 else "FLOAT"), ""
     if pt.is_decimal(kind):
         if kind.precision > MOST_DIGITS or kind.scale < 0 or kind.scale > kind.precision:
-            return TEXT, f"{kind} becomes a text: DECIMAL has {MOST_DIGITS} digits at most"
+            return TEXT, f"{kind} becomes text: DECIMAL has at most {MOST_DIGITS} digits"
         return f"DECIMAL({kind.precision},{kind.scale})", ""
     if is_text(kind) or pt.is_null(kind):
         return TEXT, ""
@@ -78,10 +78,14 @@ def column_type(kind: pa.DataType, name: str) -> tuple[str, str]:
         key, _ = column_type(kind.key_type, name)
         item, remark = column_type(kind.item_type, name)
         return f"MAP({key}, {item})", remark
-    raise PlanningError(f"target: column {name}: DuckDB has no type for {kind}")
+    raise PlanningError(
+        f"target: column {name}: DuckDB has no type for {kind}; cast it with --query, or leave it "
+        "out with --columns"
+    )
 
 
 def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+    """Return how columns fit, pairwise; see `TargetCatalog.fit`."""
     return [_fit(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
 
 
@@ -89,15 +93,15 @@ def _fit(source: Column, target: Column) -> Fit:
     mine, theirs = arrow_type(source), arrow_type(target)
     if target.generated:
         return Fit(reason=losses.COMPUTED)
-    own = target.traits[TYPE].id if TYPE in target.traits else ""
+    type_id = target.traits[TYPE].id if TYPE in target.traits else ""
     if untold := _untold(target):
         return Fit(
-            reason=f"values come as texts, which do not say what a {untold} holds; expected a "
-            "column of another type, such as VARCHAR (with --mode recreate: --types)"
+            reason=f"values arrive as texts, which do not tell what a {untold} holds; expected "
+            "another type, such as VARCHAR (with --mode recreate: --types)"
         )
     if source.type == target.type and mine.equals(theirs):
         return carried(Fit(canonical=kind_of(theirs)))  # of a single system
-    return carried((_fit_written if own in _WRITTEN else fit_types)(mine, theirs))
+    return carried((_fit_written if type_id in _WRITTEN else fit_types)(mine, theirs))
 
 
 def _untold(column: Column) -> str:

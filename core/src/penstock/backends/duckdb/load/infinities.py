@@ -15,7 +15,7 @@ _FIRST = {"us": -9_223_372_022_400_000_000, "ns": -9_223_286_400_000_000_000}
 class Infinite(ValueError):
     """An infinite date or timestamp was found.
 
-    Parameters:
+    Args:
         kind: `date` or `timestamp`.
         text: the value that was found.
     """

@@ -46,6 +46,8 @@ _REFERENCES = TableQuery(
 
 
 class DuckTables(TargetTables):
+    """Tables that Penstock creates in DuckDB."""
+
     # Keys and indexes slow down loads, and are checked against deleted rows.
     makes_whole = False
     unique_keys = staticmethod(unique_keys)
@@ -64,15 +66,15 @@ class DuckTables(TargetTables):
         if alike:
             return {}
         listed = ", ".join(listed_columns(DUCKDB, columns))
-        found = {}
+        reasons = {}
         with instance() as scratch:
             for clause in clauses:
                 try:
                     scratch.execute(f"CREATE OR REPLACE TEMP TABLE made ({listed}, {clause})")
                 except duckdb.Error as error:
-                    found[clause] = first_lines(str(error))
+                    reasons[clause] = first_lines(str(error))
             scratch.execute("DROP TABLE IF EXISTS temp.made")
-        return found
+        return reasons
 
     def rendered(
         self, session: Session, request: LoadRequest, found: TableExtras, rendered: Rendered
@@ -89,19 +91,25 @@ class DuckTables(TargetTables):
     ) -> None:
         """Check that a table can be replaced.
 
+        Args:
+            session: a session with the target.
+            table: the table to replace.
+            needs: the option that requires it, for messages.
+            remade: other tables that are recreated along with this one.
+
         Raises:
-            PlanningError: it is a view, or foreign keys point to or from it.
+            PlanningError: the table is a view, or foreign keys point to or from it.
         """
         check_is_table(session, table, needs)
-        mine = [c.text for c in constraints(session, table) if c.kind == "FOREIGN KEY"]
-        if mine and needs == "--mode swap":
+        foreign_keys = [c.text for c in constraints(session, table) if c.kind == "FOREIGN KEY"]
+        if foreign_keys and needs == "--mode swap":
             raise PlanningError(
-                f"{needs}: {table} has foreign keys, and DuckDB cannot rename such a table: "
-                f"{'; '.join(mine)}; use --mode truncate, which keeps the table"
+                f"{needs}: {table} has foreign keys, so DuckDB cannot rename it: "
+                f"{'; '.join(foreign_keys)}; use --mode truncate, which keeps the table"
             )
-        others = session.about(_REFERENCES, table)
-        if others:
+        referencing = session.about(_REFERENCES, table)
+        if referencing:
             raise PlanningError(
-                f"{needs}: foreign keys of other tables point to {table}: "
-                f"{', '.join(name for (name,) in others)}; drop them first"
+                f"{needs}: foreign keys of other tables reference {table}: "
+                f"{', '.join(name for (name,) in referencing)}; drop them first"
             )

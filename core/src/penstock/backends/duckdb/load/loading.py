@@ -19,6 +19,8 @@ ROWS = "penstock_rows"
 
 
 class DuckLoading(SqlLoading[FileStage]):
+    """The transaction that loads a staged file into a table."""
+
     def __init__(self, records: LoadRecords, attempt: Attempt) -> None:
         super().__init__(records, attempt)
         session = records.session
@@ -41,8 +43,8 @@ class DuckLoading(SqlLoading[FileStage]):
         """Return the error for the value that could not be cast, found batch by batch."""
         # The transaction is aborted; another session sees the table as well.
         with self._connection.cursor() as session:
-            found = session.sql(f"SELECT * FROM {self._table}")
-            types = dict(zip(found.columns, map(str, found.types), strict=True))
+            columns = session.sql(f"SELECT * FROM {self._table}")
+            types = dict(zip(columns.columns, map(str, columns.types), strict=True))
         with duckdb.connect() as scratch:
             scratch.execute("SET threads = 1")
             passed = 0

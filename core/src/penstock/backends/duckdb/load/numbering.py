@@ -32,7 +32,9 @@ def numbering_steps(
 ) -> Iterator[Step]:
     """Yield the steps that create sequences.
 
-    Parameters:
+    Args:
+        dialect: the target's dialect.
+        request: the load.
         sequences: the columns of the target's table, and how each is numbered.
     """
     table = request.target
@@ -63,7 +65,7 @@ def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
         source = sources[column]
         yield Step(
             f"{ADVANCE}{column}",
-            f"move on the sequence of {column} of {table}",
+            f"advance the sequence of {column} of {table}",
             "",
             after=True,
             # The table has its final name by then, in every mode.
@@ -75,47 +77,62 @@ def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
 
 
 def advancing(session: Session, step: Step, table: TableRef) -> Step:
-    """Return such a step as a current statement.
+    """Return an advancing step with its statement, for the current rows.
 
     A sequence cannot be set, so the numbers to be skipped are drawn from it.
+
+    Args:
+        session: a session with the target.
+        step: a step of `advance_steps`.
+        table: the table that is numbered.
     """
     column = json.loads(step.done)
-    found = numbering_of(session, table).get(column)
-    if found is None:
+    current = numbering_of(session, table).get(column)
+    if current is None:
         return replace(step, statement="SELECT 1")  # the default was changed in the meantime
-    by = found.step
-    due = found.first if found.last is None else found.last + by
+    by = current.step
+    due = current.first if current.last is None else current.last + by
     start = _start(session, step, table, column, due, by)
     ahead = -(-(start - due) // by)
     if ahead <= 0:
         return replace(step, statement="SELECT 1")
     dialect = DUCKDB
-    sequence = dialect.table(found.ref)
+    sequence = dialect.table(current.ref)
     if ahead <= MOST:
-        taken = f"SELECT max(nextval({dialect.literal(sequence)})) FROM range({ahead})"
-        return replace(step, statement=taken)
+        drawn = f"SELECT max(nextval({dialect.literal(sequence)})) FROM range({ahead})"
+        return replace(step, statement=drawn)
     dropped = f"ALTER TABLE {dialect.table(table)} ALTER {dialect.ident(column)} DROP DEFAULT"
     identity = Identity(start, by)
-    made = dialect.sequence_statement(found.ref, table, column, identity)
-    return replace(step, statement=f"{dropped};\n{made}")
+    statement = dialect.sequence_statement(current.ref, table, column, identity)
+    return replace(step, statement=f"{dropped};\n{statement}")
 
 
 def numbering(session: Session, step: Step, table: TableRef) -> Step:
-    """Return such a step as a current statement.
+    """Return a numbering step with its statement, for the current rows.
 
     The sequence continues the source's, and gives no number that a row has.
+
+    Args:
+        session: a session with the target.
+        step: a step of `numbering_steps`.
+        table: the table to number.
     """
     column, first, by = json.loads(step.done)
     start = _start(session, step, table, column, first, by)
-    made = session.dialect.identity_statements(table, column, "", Identity(start, by))
-    return replace(step, statement=made)
+    statement = session.dialect.identity_statements(table, column, "", Identity(start, by))
+    return replace(step, statement=statement)
 
 
 def _start(session: Session, step: Step, table: TableRef, column: str, first: int, by: int) -> int:
     """Return the next number of a column.
 
-    Parameters:
+    Args:
+        session: a session with the target.
+        step: the step, with the source's position if it is known.
+        table: the table.
+        column: the column that is numbered.
         first: the number without a sequence in the source, and without rows.
+        by: the step between two numbers, which may be negative.
     """
     dialect = session.dialect
     last = "max" if by > 0 else "min"

@@ -35,13 +35,15 @@ _AROUND = (
 class DuckScratch(ScratchFolder):
     """A scratch database.
 
-    Parameters:
+    Args:
         like: as for `WithScratch.scratch`.
     """
 
     def __init__(self, path: str | None, like: TableRef | None) -> None:
         if path is None:
-            raise PlanningError(f"{NEEDED_BY}: expected a database in a file, found one in memory")
+            raise PlanningError(
+                f"{NEEDED_BY}: expected a database file, found a database in memory"
+            )
         super().__init__(path)
         self._like = like
         self._around: list[str] = []
@@ -67,7 +69,7 @@ class DuckScratch(ScratchFolder):
         check_is_table(session, like, NEEDED_BY)
         if any(constraint.kind == "FOREIGN KEY" for constraint in constraints(session, like)):
             raise PlanningError(
-                f"{NEEDED_BY}: {like} has foreign keys, and no table of another file can have them"
+                f"{NEEDED_BY}: {like} has foreign keys, which a table in another file cannot have"
             )
         create, indexes = DuckTables(DIALECT).like(session, like, like)
         self._made = [f"DROP TABLE IF EXISTS {DUCKDB.table(like)}", create, *indexes]

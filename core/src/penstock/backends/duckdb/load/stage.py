@@ -12,6 +12,8 @@ from penstock.errors import Diagnosis, PermanentError
 
 
 class DuckStage(FileStage):
+    """A staged file for DuckDB."""
+
     staged_type = staticmethod(staged_type)
 
     def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
@@ -23,9 +25,9 @@ class DuckStage(FileStage):
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             infinite = first_infinite(array)
             if infinite is not None:
-                row, found = infinite
+                row, value = infinite
                 raise PermanentError(
                     f"{self.subject}: column {name!r}, row {passed + row + 1:,}: expected a "
-                    f"{found.kind} that DuckDB holds, found {shown(array, row)}",
+                    f"{value.kind} within DuckDB's range, found {shown(array, row)}",
                     Diagnosis(side="target"),
                 )

@@ -20,7 +20,9 @@ LOCK = "lock"
 def turn(path: str, folder: str, patience: float) -> Iterator[None]:
     """Hold the database file exclusively, among processes that use this lock.
 
-    Parameters:
+    Args:
+        path: the database file, for messages.
+        folder: the folder next to it that holds the lock.
         patience: seconds to wait for the turn; 0 for no limit.
 
     Raises:
@@ -32,8 +34,8 @@ def turn(path: str, folder: str, patience: float) -> Iterator[None]:
         LOCK,
         patience,
         lambda holder: (
-            f"target: {path} is open for writing in another process (PID {holder}); "
-            "expected that it ends within the stall timeout"
+            f"target: {path} is open for writing in another process (PID {holder}), which did not "
+            "close it within the stall timeout; wait for that process or end it, then resume"
         ),
     )
     try:

@@ -20,10 +20,10 @@ def canonical(value: str, type_: Type, kind: str) -> str:
                 plain = f"CONVERT(varchar(60), {value}, 2)"
             # Before SQL Server 2022 no function removes zeros.
             trimmed = f"REPLACE(RTRIM(REPLACE({plain}, '0', ' ')), ' ', '0')"
-            whole = f"REPLACE({trimmed}, '.', '')"
+            integer = f"REPLACE({trimmed}, '.', '')"
             return (
                 f"CASE WHEN CHARINDEX('.', {plain}) = 0 THEN {plain}"
-                f" WHEN RIGHT({trimmed}, 1) = '.' THEN {whole} ELSE {trimmed} END"
+                f" WHEN RIGHT({trimmed}, 1) = '.' THEN {integer} ELSE {trimmed} END"
             )
         case "boolean":
             return f"CASE {value} WHEN 0 THEN 'false' WHEN 1 THEN 'true' END"
@@ -48,6 +48,11 @@ def counted(value: str, type_: Type, kind: str) -> str:
     """Return the days of a date since 1970, or the microseconds of a time.
 
     They count from midnight for a time of day, and from 1970 in UTC for a moment.
+
+    Args:
+        value: the expression to convert.
+        type_: its type.
+        kind: `date`, `time` or `timestamp`.
     """
     if kind == "date":
         return f"DATEDIFF(day, '1970-01-01', {value})"
@@ -64,7 +69,7 @@ def _bits(value: str) -> str:
     """Return the 64 bits of an IEEE 754 number."""
     hexadecimal = f"CONVERT(varchar(64), CAST(CAST({value} AS float) AS varbinary(8)), 2)"
     # First the digits that are used to write the others.
-    found = f"REPLACE(REPLACE({hexadecimal}, '0', 'g'), '1', 'h')"
+    digits = f"REPLACE(REPLACE({hexadecimal}, '0', 'g'), '1', 'h')"
     for number, digit in enumerate(_DIGITS[2:], 2):
-        found = f"REPLACE({found}, '{digit}', '{number:04b}')"
-    return f"REPLACE(REPLACE({found}, 'g', '0000'), 'h', '0001')"
+        digits = f"REPLACE({digits}, '{digit}', '{number:04b}')"
+    return f"REPLACE(REPLACE({digits}, 'g', '0000'), 'h', '0001')"

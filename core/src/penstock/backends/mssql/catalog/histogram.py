@@ -41,6 +41,8 @@ _FOUND = (
 
 @dataclass(frozen=True, slots=True)
 class HistogramStep:
+    """A step of a histogram: https://learn.microsoft.com/en-us/sql/relational-databases/statistics"""
+
     key: str | None
     """The key as the text of a bound; None for NULL."""
     below: float
@@ -56,17 +58,22 @@ def read_bounds(
 
     None also if the histogram is too old or too coarse.
 
-    Parameters:
+    Args:
+        session: a session with the source.
+        table: the table.
+        key: a column of the table.
+        tag: the tag of the key's type.
+        type_: the key's type.
         rows: the table's current number of rows.
     """
     if tag in _OTHERWISE:
         return None
     try:
-        found = session.facts_of_one(statistics_query(session, key), table)
-        if not found:
+        statistics = session.facts_of_one(statistics_query(session, key), table)
+        if not statistics:
             return None
-        ((number, name, known, sampled, changed, day),) = found
-        if max(changed or 0, rows - known) > STALE * known:
+        ((number, name, counted, sampled, changed, day),) = statistics
+        if max(changed or 0, rows - counted) > STALE * counted:
             return None
         steps = [
             HistogramStep(text, float(below), float(equal))
@@ -76,11 +83,11 @@ def read_bounds(
         ]
     except PlanningError:  # the server is too old, or the user may not see the values
         return None
-    bounds = bounds_of(steps, tag, max(0, rows - known))
+    bounds = bounds_of(steps, tag, max(0, rows - counted))
     if bounds is None:
         return None
-    every = "" if sampled == known else f", {sampled:,} of {known:,} rows"
-    return *bounds, f"the histogram of the statistic {name} ({day}{every})"
+    every = "" if sampled == counted else f", {sampled:,} of {counted:,} rows"
+    return *bounds, f"the histogram of statistics {name} ({day}{every})"
 
 
 def statistics_query(session: MssqlSession, key: Key) -> str:
@@ -94,6 +101,14 @@ def statistics_query(session: MssqlSession, key: Key) -> str:
 
 
 def steps_query(session: MssqlSession, number: int, tag: str, type_: Type) -> str:
+    """Return the query for the steps of a column's histogram.
+
+    Args:
+        session: a session with the source.
+        number: the id of the statistics.
+        tag: the tag of the column's type.
+        type_: the column's type.
+    """
     apply = f"CROSS APPLY sys.dm_db_stats_histogram(o.object_id, {number}) AS h"
     text = session.dialect.bound_text(tag, f"CAST(h.range_high_key AS {type_})")
     return f"SELECT {text}, h.range_rows, h.equal_rows {ONE_TABLE} {apply} ORDER BY h.step_number"
@@ -104,21 +119,23 @@ def bounds_of(
 ) -> tuple[tuple[WeightedBound, ...], float] | None:
     """Compute the bounds of a histogram; see `read_bounds`.
 
-    Parameters:
+    Args:
+        steps: the histogram's steps, in order.
+        tag: the tag of the key's type.
         more: the number of rows added since; most keys grow, so they follow the last one.
     """
     nulls = sum(step.equal for step in steps if step.key is None)
-    known = [(step.key, step.below, step.equal) for step in steps if step.key is not None]
-    total = sum(below + equal for _, below, equal in known) + more
+    keyed = [(step.key, step.below, step.equal) for step in steps if step.key is not None]
+    total = sum(below + equal for _, below, equal in keyed) + more
     if not total:
         return None
     pieces: list[tuple[str, float]] = []
-    for (low, _, equal), (high, below, _) in pairwise(known):
-        (first, rows), *others = _halved(tag, low, high, below, FINE * total)
-        if max([rows, *(each for _, each in others)]) > COARSE * total:
+    for (low, _, equal), (high, below, _) in pairwise(keyed):
+        (first, rows), *halves = _halved(tag, low, high, below, FINE * total)
+        if max([rows, *(each for _, each in halves)]) > COARSE * total:
             return None
-        pieces += [(first, rows + equal), *others]
-    last, _, equal = known[-1]
+        pieces += [(first, rows + equal), *halves]
+    last, _, equal = keyed[-1]
     pieces.append((last, equal + more))
     bounds = tuple(WeightedBound(Bound(tag, text), rows / total) for text, rows in pieces)
     return bounds, nulls / (nulls + total)

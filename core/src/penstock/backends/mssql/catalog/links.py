@@ -15,7 +15,8 @@ def is_modelled(item: NotCopied) -> bool:
 
 
 def read_foreign_keys(session: MssqlSession, table: TableRef) -> tuple[ForeignKeyModel, ...]:
-    found: dict[str, ForeignKeyModel] = {}
+    """Return a table's foreign keys."""
+    keys: dict[str, ForeignKeyModel] = {}
     for (
         name,
         schema,
@@ -27,8 +28,8 @@ def read_foreign_keys(session: MssqlSession, table: TableRef) -> tuple[ForeignKe
         mine,
         theirs,
     ) in session.catalog_rows("foreign_keys", table):
-        before = found.get(name)
-        found[name] = ForeignKeyModel(
+        before = keys.get(name)
+        keys[name] = ForeignKeyModel(
             name,
             (*(before.columns if before else ()), mine),
             TableRef(schema, other),
@@ -37,11 +38,11 @@ def read_foreign_keys(session: MssqlSession, table: TableRef) -> tuple[ForeignKe
             _action(on_update),
             checked=not (disabled or distrusted),
         )
-    return tuple(found.values())
+    return tuple(keys.values())
 
 
-def _action(described: str) -> str:
-    return "" if described == "NO_ACTION" else described.replace("_", " ")
+def _action(description: str) -> str:
+    return "" if description == "NO_ACTION" else description.replace("_", " ")
 
 
 def read_comments(session: MssqlSession, table: TableRef) -> dict[str, str]:

@@ -21,6 +21,8 @@ _ROWSTORE = {1: "CLUSTERED", 2: "NONCLUSTERED"}
 
 @dataclass(frozen=True, slots=True)
 class NativeIndex:
+    """An index with everything that SQL Server needs to recreate it."""
+
     name: str
     constraint: str
     """The kind of key it belongs to; otherwise empty."""
@@ -49,6 +51,8 @@ class NativeIndex:
 
 @dataclass(frozen=True, slots=True)
 class NativeParts:
+    """The parts of a table that its model cannot hold."""
+
     defaults: Mapping[str, str]
     """The names of defaults that the user named, by column."""
     distrusted: tuple[str, ...]
@@ -58,25 +62,26 @@ class NativeParts:
 
 
 def read_indexes(session: MssqlSession, table: TableRef) -> tuple[NativeIndex, ...]:
-    known: dict[str, tuple[Sequence[Any], list[str], list[str], list[str]]] = {}
-    for name, *said, column, descends, included, ordinal in session.catalog_rows("indexes", table):
-        _, keys, descending, others = known.setdefault(name, (said, [], [], []))
+    """Return a table's indexes, including those of keys."""
+    indexes: dict[str, tuple[Sequence[Any], list[str], list[str], list[str]]] = {}
+    for name, *facts, column, descends, included, ordinal in session.catalog_rows("indexes", table):
+        _, keys, descending, inclusions = indexes.setdefault(name, (facts, [], [], []))
         if included:
-            others.append(column)
+            inclusions.append(column)
         elif ordinal:  # otherwise it is a partitioning column
             keys.append(column)
             descending += [column] * bool(descends)
-    return tuple(_index(name, *found) for name, found in known.items())
+    return tuple(_index(name, *columns) for name, columns in indexes.items())
 
 
 def _index(
     name: str,
-    said: Sequence[Any],
+    facts: Sequence[Any],
     keys: Sequence[str],
     descending: Sequence[str],
     included: Sequence[str],
 ) -> NativeIndex:
-    kind, described, unique, primary, constraint, ignores, disabled, condition, unnamed = said
+    kind, description, unique, primary, constraint, ignores, disabled, condition, unnamed = facts
     options = f" WHERE {condition}" if condition else ""
     options += " WITH (IGNORE_DUP_KEY = ON)" if ignores else ""
     rowstore = _ROWSTORE.get(kind, "")
@@ -90,7 +95,7 @@ def _index(
         tuple(descending),
         tuple(included),
         options,
-        described.lower() if not rowstore else DISABLED if disabled else "",
+        description.lower() if not rowstore else DISABLED if disabled else "",
     )
 
 

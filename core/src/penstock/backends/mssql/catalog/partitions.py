@@ -20,6 +20,8 @@ _MARK = "#"
 
 @dataclass(frozen=True, slots=True)
 class Part:
+    """A partition of a table by its partition function."""
+
     number: int
     name: str
     """The name with its boundaries, which changes when the function is split or merged."""
@@ -30,7 +32,7 @@ class Part:
 
 def parts_of(session: MssqlSession, table: TableRef) -> list[Part]:
     """Return a table's partitions; empty if it is not partitioned."""
-    found = session.catalog_rows("partitions", table)
+    partitions = session.catalog_rows("partitions", table)
     return [
         Part(
             int(number),
@@ -38,7 +40,7 @@ def parts_of(session: MssqlSession, table: TableRef) -> list[Part]:
             int(rows),
             f"$PARTITION.{MSSQL.ident(function)}({MSSQL.ident(column)})",
         )
-        for number, function, column, right, low, high, rows in found
+        for number, function, column, right, low, high, rows in partitions
     ]
 
 
@@ -50,20 +52,22 @@ def _span(low: str | None, high: str | None, *, right: bool) -> str:
 
 
 def child_of(table: TableRef, part: Part) -> TableRef:
+    """Return the name of a partition as a child table."""
     return TableRef(table.schema, f"{table.name}{_MARK}{part.name}")
 
 
 def partitioning(session: MssqlSession, table: TableRef) -> str:
     """Return a text that changes with the table's partitions; empty if there are none."""
-    found = [(part.name, part.tested) for part in parts_of(session, table)]
-    return sha256(repr(found).encode()).hexdigest() if found else ""
+    parts = [(part.name, part.tested) for part in parts_of(session, table)]
+    return sha256(repr(parts).encode()).hexdigest() if parts else ""
 
 
 def within(rows: str, extent: Extent) -> str:
     """Return an item of FROM for an extent's rows.
 
-    Parameters:
+    Args:
         rows: an item of FROM with all rows of the table.
+        extent: the part of the table.
     """
     # In another index, a row is on a different page.
     return f"{rows} WITH (INDEX(0))" if isinstance(extent, BlockRange) else rows
@@ -72,6 +76,12 @@ def within(rows: str, extent: Extent) -> str:
 def tested(session: MssqlSession, relation: Relation, extent: Extent, chosen: str) -> str:
     """Return a condition, extended by the test for an extent's partitions.
 
+    Args:
+        session: a session with the source.
+        relation: the table or query.
+        extent: the part of it.
+        chosen: the condition to extend.
+
     Raises:
         PermanentError: the table consists of other partitions now.
     """
@@ -79,11 +89,11 @@ def tested(session: MssqlSession, relation: Relation, extent: Extent, chosen: st
         return chosen
     assert isinstance(relation, TableRef)
     parts = {child_of(relation, part): part for part in parts_of(session, relation)}
-    gone = [table for table in extent.tables if table not in parts]
-    if gone:
+    missing = [table for table in extent.tables if table not in parts]
+    if missing:
         raise PermanentError(
-            f"source: {relation}: expected the partition {gone[0]}, found others: somebody has "
-            "split or merged them since the run was planned; start a new run",
+            f"source: {relation}: partition {missing[0]} no longer exists: its partition function "
+            "was split or merged after the run was planned; start a new run",
             Diagnosis(side="source"),
         )
     numbers = ", ".join(str(parts[table].number) for table in extent.tables)

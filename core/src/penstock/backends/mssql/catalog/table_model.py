@@ -39,8 +39,9 @@ _WHERE = " WHERE "
 
 
 def model_of(session: MssqlSession, table: TableRef) -> tuple[TableModel, NativeParts]:
+    """Return the model of a table, and the parts that the model cannot hold."""
     keys = unique_keys(session, table)
-    model, own = read_parts(session, table)
+    model, native = read_parts(session, table)
     comments = read_comments(session, table)
     return (
         replace(
@@ -52,7 +53,7 @@ def model_of(session: MssqlSession, table: TableRef) -> tuple[TableModel, Native
             foreign_keys=read_foreign_keys(session, table),
             comment=comments.get("", ""),
         ),
-        own,
+        native,
     )
 
 
@@ -62,9 +63,9 @@ def read_parts(session: MssqlSession, table: TableRef) -> tuple[TableModel, Nati
     names = [column.name for column in columns]
     # Columns from which other databases can compute the same values.
     exact = [column.name for column in columns if not _is_rounded(column.traits[TYPE])]
-    facts = {name: said for name, *said in session.catalog_rows("column_parts", table)}
+    facts = {name: values for name, *values in session.catalog_rows("column_parts", table)}
     checks = session.catalog_rows("checks", table)
-    own = NativeParts(
+    native = NativeParts(
         {name: called for name, (*_, called, unnamed) in facts.items() if called and not unnamed},
         tuple(text for _, _, text, distrusted, _ in checks if distrusted),
         read_indexes(session, table),
@@ -79,9 +80,9 @@ def read_parts(session: MssqlSession, table: TableRef) -> tuple[TableModel, Nati
             )
             for name, unnamed, text, _, disabled in checks
         ),
-        indexes=tuple(indexes_of(own.indexes, names)),
+        indexes=tuple(indexes_of(native.indexes, names)),
     )
-    return model, own
+    return model, native
 
 
 def _column(
@@ -127,6 +128,7 @@ def _expression(text: str, names: Sequence[str] = ()) -> Expression:
 
 
 def type_model(type_: MsType) -> ColumnType:
+    """Return the system-independent form of a type."""
     if type_.name in _BITS:
         unsigned = type_.name == "tinyint"
         return ColumnType(table_model.INTEGER, unsigned=unsigned, bits=_BITS[type_.name])
@@ -138,7 +140,8 @@ def type_model(type_: MsType) -> ColumnType:
 def indexes_of(indexes: Sequence[NativeIndex], names: Sequence[str]) -> Iterator[IndexModel]:
     """Yield the indexes that are not keys.
 
-    Parameters:
+    Args:
+        indexes: all indexes of the table.
         names: the names of the table's columns.
     """
     for index in indexes:

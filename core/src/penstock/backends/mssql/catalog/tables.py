@@ -35,13 +35,13 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
     columns = []
     for name, type_name, *sizes, nullable, computed, identity, default, collation, page in rows:
         type_ = type_of(type_name, *sizes)
-        made = bool(computed) or type_.name in ("timestamp", "rowversion")
+        generated = bool(computed) or type_.name in ("timestamp", "rowversion")
         columns.append(
             Column(
                 name,
                 str(type_),
                 nullable=bool(nullable),
-                generated=made,
+                generated=generated,
                 has_default=bool(identity) or bool(default),
                 traits={
                     TYPE: type_,
@@ -56,10 +56,10 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
 
 def unique_keys(session: MssqlSession, table: TableRef) -> tuple[DeclaredKey, ...]:
     """Return the keys that identify rows, the primary key first, without filtered ones."""
-    found: dict[int, tuple[bool, list[str]]] = {}
+    keys: dict[int, tuple[bool, list[str]]] = {}
     for number, primary, name in session.catalog_rows("unique_keys", table):
-        found.setdefault(number, (bool(primary), []))[1].append(name)
-    return tuple(DeclaredKey(tuple(names), primary) for primary, names in found.values())
+        keys.setdefault(number, (bool(primary), []))[1].append(name)
+    return tuple(DeclaredKey(tuple(names), primary) for primary, names in keys.values())
 
 
 def indexed(session: MssqlSession, table: TableRef) -> Sequence[str]:
@@ -77,9 +77,9 @@ def stored(session: MssqlSession, table: TableRef) -> tuple[int, int]:
     return int(rows), int(pages) * PAGE
 
 
-def _one(found: Sequence[Row]) -> int:
+def _one(rows: Sequence[Row]) -> int:
     """Return a sum; 0 if there is nothing to add."""
-    return int(found[0][0] or 0) if found else 0
+    return int(rows[0][0] or 0) if rows else 0
 
 
 def made_at(session: MssqlSession, table: TableRef) -> str:
@@ -90,8 +90,8 @@ def made_at(session: MssqlSession, table: TableRef) -> str:
 
 def laid_out(session: MssqlSession, table: TableRef) -> str:
     """Return a text that also changes when all rows are rewritten, as by an index rebuild."""
-    found = session.catalog_rows("layout", table)
-    last = found[0][0] if found else None
+    rows = session.catalog_rows("layout", table)
+    last = rows[0][0] if rows else None
     return f"{made_at(session, table)}:{last}"
 
 
@@ -114,8 +114,8 @@ def last_numbers(session: MssqlSession, table: TableRef) -> tuple[str, int, int,
 
     The last number is None if no row has one yet.
     """
-    for name, first, step, found in session.catalog_rows("numbering", table):
-        return str(name), int(first), int(step), None if found is None else int(found)
+    for name, first, step, number in session.catalog_rows("numbering", table):
+        return str(name), int(first), int(step), None if number is None else int(number)
     return None
 
 

@@ -33,7 +33,8 @@ class Driver(Protocol):
     def batch(self, count: int, types: Sequence[pa.DataType]) -> pa.RecordBatch:
         """Return the next rows as a record batch, which is empty at the end.
 
-        Parameters:
+        Args:
+            count: the maximum number of rows.
             types: the types in which the first columns travel; the driver's may differ if they can
                 be cast. Other columns are whole numbers.
         """
@@ -43,8 +44,10 @@ class Driver(Protocol):
     ) -> int:
         """Load rows in bulk over a connection of its own; return how many.
 
-        Parameters:
+        Args:
+            table: the table, quoted.
             columns: the names and types of the table's columns, in the order of the batches.
+            batches: the rows.
         """
 
     def interrupt(self) -> None:

@@ -36,6 +36,7 @@ _STATES = {
 
 
 def driver_error(error: NativeError) -> DriverError:
+    """Convert an error of the driver."""
     state = _STATES.get(error.driver_error, "")
     return DriverError(state, error.ddbc_error or error.driver_error)
 
@@ -107,10 +108,10 @@ class NativeDriver:
         self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]
     ) -> int:
         # One that has failed, or still waits for rows, is not reused.
-        kept, self._kept = self._kept or self._connected_loader(), None
+        connection, self._kept = self._kept or self._connected_loader(), None
         try:
-            loader = kept.cursor() if kept else self._loader
-            found = loader.bulkcopy_arrow(
+            loader = connection.cursor() if connection else self._loader
+            result = loader.bulkcopy_arrow(
                 table,
                 batches,
                 timeout=0,
@@ -122,8 +123,8 @@ class NativeDriver:
             )
         except NativeError as error:
             raise driver_error(error) from error
-        self._kept = kept
-        return int(found["rows_copied"])
+        self._kept = connection
+        return int(result["rows_copied"])
 
     def _connected_loader(self) -> Any:
         """Return the driver's connection for loads, which is kept for the next table.

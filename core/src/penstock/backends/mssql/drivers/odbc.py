@@ -36,7 +36,7 @@ T = TypeVar("T")
 _SETTINGS = (
     "SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON"
 )
-_COST = "Python makes each value, at several times the CPU of mssql://"
+_COST = "Python creates every value, which takes several times the CPU time of mssql://"
 _STATE = re.compile(r"^\[\w{5}\] *")
 # Who reported the error in which call, and further errors.
 _REST = re.compile(r" \((-?\d+)\) \(SQL\w+\).*|; \[\w{5}\].*", re.S)
@@ -46,9 +46,10 @@ _NUMBERS = {20003: "HYT00", 20004: "08S01", 20006: "08S01", 20009: "08001", 2001
 
 
 def driver_error(error: pyodbc.Error) -> DriverError:
+    """Convert an error of pyodbc, without the call that reported it."""
     state, words = (*map(str, error.args), "", "")[:2]
-    found = _REST.search(words)
-    number = int(found[1] or 0) if found else 0
+    origin = _REST.search(words)
+    number = int(origin[1] or 0) if origin else 0
     return DriverError(_NUMBERS.get(number, state), _REST.sub("", _STATE.sub("", words)))
 
 
@@ -130,8 +131,8 @@ class OdbcDriver:
     @_call
     def batch(self, count: int, types: Sequence[pa.DataType]) -> pa.RecordBatch:
         names = [column[0] for column in self._cursor.description]
-        found = self._cursor.fetchmany(count)
-        columns: Sequence[Any] = list(zip(*found, strict=True)) if found else [()] * len(names)
+        rows = self._cursor.fetchmany(count)
+        columns: Sequence[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(names)
         arrays = [
             array_of(values, type_)
             for values, type_ in zip_longest(columns, types, fillvalue=pa.int32())
@@ -148,8 +149,8 @@ class OdbcDriver:
             for batch in batches:
                 for statement, values in inserts(table, batch, types, reads_json=reads_json):
                     loader.execute(f"{statement};\nSELECT ROWCOUNT_BIG()", values)
-                    ((taken,),) = loader.rows()
-                    count += int(taken)
+                    ((inserted,),) = loader.rows()
+                    count += int(inserted)
         finally:
             loader.close()
         return count
@@ -175,16 +176,16 @@ class OdbcDriver:
             self._connection.close()
 
 
-def _check_installed(name: str, there: Sequence[str], what: str) -> None:
+def _check_installed(name: str, installed: Sequence[str], what: str) -> None:
     """Check that a driver or data source is installed.
 
     Raises:
-        UsageError: it is not.
+        UsageError: the driver or data source is not installed.
     """
-    if name.casefold() not in map(str.casefold, there) and not Path(name).is_file():
+    if name.casefold() not in map(str.casefold, installed) and not Path(name).is_file():
         raise UsageError(
-            f"connection: expected an {what} that is installed here, found {name!r}; there is "
-            f"{', '.join(sorted(there)) or 'none'}"
+            f"connection: {what} {name!r} is not installed on this machine; installed: "
+            f"{', '.join(sorted(installed)) or 'none'}"
         )
 
 
@@ -201,4 +202,4 @@ def array_of(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
             return pa.array(values, pa.int64()).view(type_)
         return pa.array(values, pa.string() if type_ == pa.uuid() else type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise DriverError("22018", f"expected values of type {type_}, found: {error}") from error
+        raise DriverError("22018", f"expected values of type {type_}: {error}") from error

@@ -18,19 +18,22 @@ class OdbcUrls(ServerUrls):
         options = self.parse(url, flag).options
         if ("dsn" in options) == ("driver" in options):
             raise UsageError(
-                f"{flag}: expected ?driver=NAME, as odbcinst.ini has it, or ?dsn=NAME, as odbc.ini "
-                f"has it; found {'both' if 'dsn' in options else 'none of them'}"
+                f"{flag}: expected either ?driver=NAME, as in odbcinst.ini, or ?dsn=NAME, as in "
+                f"odbc.ini; found {'both' if 'dsn' in options else 'neither'}"
             )
         if "dsn" in options and urlsplit(url).hostname:
-            raise UsageError(f"{flag}: expected the host in the data source; found one in the URL")
+            raise UsageError(
+                f"{flag}: expected the host in the data source alone, found one in the URL; "
+                "remove it from the URL"
+            )
         return ServerUrls.resolve(self, url, environ, flag)
 
     def place(self, url: str) -> Place:
-        found = self.parse(url)
-        if dsn := found.options.get("dsn"):
-            return Place(URLS.scheme, dsn, None, found.database)
+        location = self.parse(url)
+        if dsn := location.options.get("dsn"):
+            return Place(URLS.scheme, dsn, None, location.database)
         # Whatever the driver, it is the same database.
-        return Place(URLS.scheme, found.host, found.port, found.database)
+        return Place(URLS.scheme, location.host, location.port, location.database)
 
 
 ODBC_URLS = OdbcUrls(
@@ -58,37 +61,47 @@ _OURS = ("driver", "dsn", "connect_timeout")
 def odbc_string(url: str, driver: str) -> str:
     """Return the connection string for an ODBC driver.
 
-    Parameters:
+    Args:
+        url: the target's or source's URL.
         driver: the driver's name, even if the URL names a data source.
 
     Raises:
         UsageError: the URL is malformed, or has a setting that the driver does not support.
     """
-    found = ODBC_URLS.parse(url)
-    options = {name: value for name, value in found.options.items() if name not in _OURS}
-    who = login(found)
+    location = ODBC_URLS.parse(url)
+    options = {name: value for name, value in location.options.items() if name not in _OURS}
+    who = login(location)
     freetds = "tds" in driver.lower()
     if freetds:
-        said = {}
+        settings = {}
         for name, value in options.items():
             keyword, words = _FREETDS.get(name, ("", {}))
             if not keyword or (words and value not in words):
-                raise UsageError(f"connection: FreeTDS has no {name}={value}; leave it out")
-            said[keyword] = words.get(value, value)
+                raise UsageError(
+                    f"connection: FreeTDS does not support {name}={value}; remove it from the URL"
+                )
+            settings[keyword] = words.get(value, value)
         if any("};" in value for value in who.values()):
-            raise UsageError("connection: FreeTDS takes no user, password or database with '};'")
+            raise UsageError(
+                "connection: FreeTDS does not support a user, password or database that contains "
+                "'};'; use mssql:// or Microsoft's ODBC driver"
+            )
     else:
         keywords = {**KEYWORDS, "packet_size": "PacketSize"}
-        said = {keywords[name]: value for name, value in options.items()}
-    if "dsn" in found.options:
-        place = f"DSN={found.options['dsn']};"
+        settings = {keywords[name]: value for name, value in options.items()}
+    if "dsn" in location.options:
+        place = f"DSN={location.options['dsn']};"
     else:
         # FreeTDS passes on everything after the name.
-        server = f"{found.host};Port={found.port}" if freetds else f"tcp:{found.host},{found.port}"
-        place = f"DRIVER={{{found.options['driver']}}};Server={server};"
+        server = (
+            f"{location.host};Port={location.port}"
+            if freetds
+            else f"tcp:{location.host},{location.port}"
+        )
+        place = f"DRIVER={{{location.options['driver']}}};Server={server};"
     # FreeTDS does not support doubled braces.
     parts = (
         f"{name}={f'{{{value}}}' if freetds else braced(value)};"
-        for name, value in (who | said).items()
+        for name, value in (who | settings).items()
     )
     return place + "".join(parts)

@@ -42,8 +42,11 @@ def inserts(
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield statements with their parameters.
 
-    Parameters:
+    Args:
+        table: the table, quoted.
+        batch: the rows.
         types: the types of the columns.
+        reads_json: whether the server supports OPENJSON; see `READS_JSON`.
 
     Raises:
         ValueError: a number is NaN or infinite.
@@ -70,9 +73,10 @@ def inserts(
 
 
 def parts(batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, Sequence[int]]]:
-    """Yield what to send at once: some rows, or one row that has long values, with their positions.
+    """Yield what to send at once: several rows, or one row with long values and their positions.
 
-    Parameters:
+    Args:
+        batch: the rows.
         most: the maximum number of rows.
     """
     masks = {

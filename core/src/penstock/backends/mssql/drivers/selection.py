@@ -33,13 +33,13 @@ def open_driver(url: str, side: str) -> Driver:
     except ModuleNotFoundError as error:
         extra = "mssql-odbc" if urls_of(url) is ODBC_URLS else "mssql"
         raise UsageError(
-            f"{side}: {scheme} needs the module {error.name!r}; install it with: "
-            f"pip install 'penstock[{extra}]'",
+            f"{side}: {scheme} needs the Python module {error.name!r}; install it with: pip "
+            f"install 'penstock[{extra}]'",
             Diagnosis(side=side),
         ) from error
     except ImportError as error:  # a system library, which no wheel includes
         raise UsageError(
-            f"{side}: {scheme} needs a library of the system that is not installed "
-            f"({error}); install it with: {LIBRARIES[scheme]}",
+            f"{side}: {scheme} needs a system library that is not installed ({error}); install it "
+            f"with: {LIBRARIES[scheme]}",
             Diagnosis(side=side),
         ) from error

@@ -30,5 +30,5 @@ class AnyUrls:
 
 def server_of_url(url: str) -> str:
     """Return the server that a URL refers to, for error messages."""
-    found = urls_of(url).parse(url)
-    return found.options.get("dsn") or f"{found.host}:{found.port}"
+    location = urls_of(url).parse(url)
+    return location.options.get("dsn") or f"{location.host}:{location.port}"

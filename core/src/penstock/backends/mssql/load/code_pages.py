@@ -21,7 +21,7 @@ def guards_of(column: Column) -> Iterator[ValueGuard]:
     """Yield the guards of a column's type and collation."""
     yield from TYPES.guards(column.traits[TYPE])
     if page := code_page(column):
-        advice = "make the column nvarchar, or give it a collation of UTF-8"
+        advice = "change the column's type to nvarchar, or its collation to a UTF-8 one"
         yield ValueGuard(
             f"characters of code page {page} ({advice})", lambda array: unknown(array, page)
         )

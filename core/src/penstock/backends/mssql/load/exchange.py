@@ -29,18 +29,25 @@ def like(
     Names of constraints are unique in a schema, so until the exchange the new ones have temporary
     names.
 
-    Parameters:
-        needs: what requires it, for messages.
+    Args:
+        session: a session with the target.
+        table: the table to imitate.
+        beside: the table to create.
+        needs: the option that requires it, for messages.
+
+    Returns:
+        The statements that create the table, and those to execute after the exchange.
 
     Raises:
         PlanningError: an index cannot be recreated.
     """
-    model, own = read_parts(session, table)
-    for index in own.indexes:
+    model, native = read_parts(session, table)
+    for index in native.indexes:
         if index.obstacle not in ("", DISABLED):
             raise PlanningError(
-                f"{needs}: {table} would lose index {index.name}, which is {index.obstacle}; "
-                "drop it, or use --mode truncate or replace, which keep the table"
+                f"{needs}: {table} would lose index {index.name}, which is {index.obstacle} and "
+                "cannot be recreated; drop it, or use --mode truncate or replace, which keep the "
+                "table"
             )
     suffix = beside.name[len(table.name) :]
     names: dict[str, str] = {}
@@ -54,41 +61,41 @@ def like(
     # Babelfish cannot rename constraints.
     called = unnamed if session.connection.babelfish else named
     parts = [
-        f"{MSSQL.ident(each.name)} {column_text(each, own, called)}"
+        f"{MSSQL.ident(each.name)} {column_text(each, native, called)}"
         + ("" if each.nullable else " NOT NULL")
         for each in model.columns
     ]
     off = [check for check in model.checks if not check.enforced]
     parts += [check_text(check, called) for check in model.checks if check.enforced]
-    parts += [key_text(index, called) for index in own.indexes if index.constraint]
+    parts += [key_text(index, called) for index in native.indexes if index.constraint]
     create = [f"CREATE TABLE {MSSQL.table(beside)} ({', '.join(parts)})"]
     create += [
         index_statement(index, beside)
-        for index in sorted(own.indexes, key=lambda each: each.kind != "CLUSTERED")
+        for index in sorted(native.indexes, key=lambda each: each.kind != "CLUSTERED")
         if not index.constraint
     ]
-    disabled = [index.name for index in own.indexes if index.obstacle]
+    disabled = [index.name for index in native.indexes if index.obstacle]
     create += [MSSQL.indexes_dropped(beside, disabled)] if disabled else []
     after = [MSSQL.renamed(TableRef(table.schema, new), old) for old, new in names.items()]
     for check in off:
-        made = check if check.name else with_name(check, table)
-        after.append(check_statement(made, table, always))
+        named_check = check if check.name else with_name(check, table)
+        after.append(check_statement(named_check, table, always))
     return ";\n".join(create), [*after, *_grants(session, table), *_comments(session, table)]
 
 
 def _grants(session: MssqlSession, table: TableRef) -> list[str]:
-    found = []
+    statements = []
     for state, permission, column, grantee in session.catalog_rows("grants", table):
         verb, _, option = state.partition("_")
         on = MSSQL.table(table) + (f" ({MSSQL.ident(column)})" if column else "")
         ending = " WITH GRANT OPTION" if option else ""
-        found.append(f"{verb} {permission} ON {on} TO {MSSQL.ident(grantee)}{ending}")
-    return found
+        statements.append(f"{verb} {permission} ON {on} TO {MSSQL.ident(grantee)}{ending}")
+    return statements
 
 
 def _comments(session: MssqlSession, table: TableRef) -> list[str]:
-    found = []
+    statements = []
     for name, text, column in session.catalog_rows("properties", table):
         value = "NULL" if text is None else MSSQL.literal(text)
-        found.append(MSSQL.property_statement(table, column or "", name, value))
-    return found
+        statements.append(MSSQL.property_statement(table, column or "", name, value))
+    return statements

@@ -25,16 +25,22 @@ def try_lock(
 ) -> bool:
     """Try to take a lock.
 
-    Parameters:
+    Args:
+        connection: the session that takes the lock.
+        name: the name of the lock, at most 255 characters.
         seconds: how long to wait for other holders.
+        mode: `EXCLUSIVE` or `SHARED`.
         owner: the session or the transaction, which must be open.
+
+    Returns:
+        Whether the lock was taken.
     """
-    ((found,),) = connection.rows(
+    ((result,),) = connection.rows(
         "DECLARE @found int; EXEC @found = sp_getapplock @Resource = ?, @LockMode = ?,"
         " @LockOwner = ?, @LockTimeout = ?; SELECT @found",
         [name, mode, owner, round(seconds * 1000)],
     )
-    return int(found) >= 0
+    return int(result) >= 0
 
 
 def release(connection: Connection, name: str) -> None:
@@ -45,8 +51,8 @@ def release(connection: Connection, name: str) -> None:
 def are_free(connection: Connection, names: Sequence[str]) -> bool:
     """Whether no other session holds one of the locks."""
     tested = ", ".join(["APPLOCK_TEST('public', ?, 'Exclusive', 'Session')"] * len(names))
-    (found,) = connection.rows(f"SELECT {tested}", names)
-    return all(int(free) == 1 for free in found)
+    (row,) = connection.rows(f"SELECT {tested}", names)
+    return all(int(free) == 1 for free in row)
 
 
 def wait_for(
@@ -54,15 +60,19 @@ def wait_for(
 ) -> None:
     """Take a lock for the transaction.
 
-    Parameters:
+    Args:
+        connection: the session that takes the lock.
+        name: the name of the lock.
         seconds: the timeout; 0 for none.
+        what: the locked object, for the message.
+        mode: `EXCLUSIVE` or `SHARED`.
 
     Raises:
         StallError: the lock is held for longer.
     """
     with translated("target", what):
-        taken = try_lock(connection, name, seconds or 1 << 20, mode=mode)
-    if not taken:
+        locked = try_lock(connection, name, seconds or 1 << 20, mode=mode)
+    if not locked:
         raise StallError(
             f"target: {what}: expected a lock within {seconds:g} s, found it held by another "
             "session; wait for it, or end it, and resume",

@@ -19,6 +19,8 @@ from penstock.model.tables import TableRef
 
 
 class MssqlScratch(ScratchSchema[Connection]):
+    """A scratch schema in SQL Server."""
+
     def _removal(self) -> str:
         return f"drop the tables of {self.name}, then DROP SCHEMA {MSSQL.ident(self.name)}"
 
@@ -47,10 +49,10 @@ class MssqlScratch(ScratchSchema[Connection]):
         }
 
     def _found(self) -> list[str]:
-        found = self._connection.rows(
+        schemas = self._connection.rows(
             "SELECT name FROM sys.schemas WHERE LEFT(name, ?) = ?", [len(PREFIX), PREFIX]
         )
-        return [left for (left,) in found]
+        return [name for (name,) in schemas]
 
     def _lock(self, name: str) -> bool:
         return try_lock(self._connection, _lock_of(name), owner=SESSION)

@@ -26,6 +26,8 @@ ALIGNMENT = 16
 
 
 class BulkStage(TableStage[MssqlRecords]):
+    """A stage filled by bulk loads."""
+
     def __init__(
         self, records: MssqlRecords, attempt: Attempt, token: str, columns: Sequence[Column]
     ) -> None:
@@ -36,14 +38,14 @@ class BulkStage(TableStage[MssqlRecords]):
     def staged_type(self, column: Column) -> str:
         of, babelfish = column.traits[TYPE], self._records.connection.babelfish
         assert isinstance(of, MsType)
-        written = str(of)
+        type_ = str(of)
         if babelfish and of.name in ("decimal", "numeric") and of.length <= _NARROW:
-            written = f"decimal(38,{of.scale})"
+            type_ = f"decimal(38,{of.scale})"
         elif babelfish and of.name in ("char", "nchar"):
-            written = "nvarchar(max)"
+            type_ = "nvarchar(max)"
         collation = column.traits[COLLATION]
         # Texts with different collations cannot be compared.
-        return f"{written} COLLATE {collation}" if collation else written
+        return f"{type_} COLLATE {collation}" if collation else type_
 
     def load(self, batches: Iterator[pa.RecordBatch]) -> int:
         columns = {column.name: column.traits[TYPE] for column in self._columns}

@@ -25,39 +25,59 @@ Named = Callable[[str], str]
 
 
 def unnamed(name: str) -> str:
+    """Return nothing: the constraint gets a name from the server."""
     return ""
 
 
-def column_text(column: ColumnModel, own: NativeParts, named: Named = unnamed) -> str:
-    """Return what follows a column's name, without NOT NULL."""
+def column_text(column: ColumnModel, native: NativeParts, named: Named = unnamed) -> str:
+    """Return what follows a column's name, without NOT NULL.
+
+    Args:
+        column: the column.
+        native: the parts of its table that the model cannot hold.
+        named: returns the clause that names a default.
+    """
     words = [column.native]
     if column.identity is not None:
         words.append(MSSQL.numbered(column.identity.first, column.identity.step))
     if column.default is not None:
-        name = own.defaults.get(column.name, "")
+        name = native.defaults.get(column.name, "")
         words.append(f"{named(name)}DEFAULT {column.default.text}")
     return " ".join(words)
 
 
 def check_text(check: CheckModel, named: Named = unnamed) -> str:
+    """Return the clause for a check."""
     return f"{named(check.name)}CHECK {check.test.text}"
 
 
 def key_text(index: NativeIndex, named: Named = unnamed) -> str:
+    """Return the clause for a key."""
     name = named(index.name if index.called else "")
     return f"{name}{index.constraint} {index.kind} {index.columns}"
 
 
 def index_statement(index: NativeIndex, table: TableRef) -> str:
-    made = f"{'UNIQUE ' * index.unique}{index.kind} INDEX {MSSQL.ident(index.name)}"
-    return f"CREATE {made} ON {MSSQL.table(table)} {index.columns}"
+    """Return the statement that creates an index on a table."""
+    definition = f"{'UNIQUE ' * index.unique}{index.kind} INDEX {MSSQL.ident(index.name)}"
+    return f"CREATE {definition} ON {MSSQL.table(table)} {index.columns}"
 
 
 def check_statement(check: CheckModel, table: TableRef, named: Named) -> str:
-    """Return the statement for a check that is not enforced, or not met by all rows."""
+    """Return the statement for a check that is not enforced, or not met by all rows.
+
+    Args:
+        check: the check.
+        table: the table to add it to.
+        named: returns the clause that names the check.
+    """
     alter = f"ALTER TABLE {MSSQL.table(table)}"
-    made = f"{alter} WITH NOCHECK ADD {check_text(check, named)}"
-    return made if check.enforced else f"{made};\n{alter} NOCHECK {named(check.name).strip()}"
+    statement = f"{alter} WITH NOCHECK ADD {check_text(check, named)}"
+    return (
+        statement
+        if check.enforced
+        else f"{statement};\n{alter} NOCHECK {named(check.name).strip()}"
+    )
 
 
 def with_name(check: CheckModel, table: TableRef) -> CheckModel:
@@ -83,12 +103,14 @@ class _Part:
 
 
 def clone_parts(
-    session: MssqlSession, request: LoadRequest, own: NativeParts, columns: Sequence[Column]
+    session: MssqlSession, request: LoadRequest, native: NativeParts, columns: Sequence[Column]
 ) -> TableExtras:
     """Return the parts of a table like another one.
 
-    Parameters:
-        own: the parts of the source's table.
+    Args:
+        session: a session with the target.
+        request: the load.
+        native: the parts of the source's table.
         columns: the columns of the target's table.
     """
     assert request.definition is not None
@@ -96,21 +118,23 @@ def clone_parts(
     beside = rehearsed(session, table)
     omitted = [
         NotCopied("indexes", f"{index.name} ({index.obstacle})")
-        for index in own.indexes
+        for index in native.indexes
         if index.obstacle
     ]
     named = names_free(session, table)
-    parts = list(_parts(model, own, table, beside, named))
-    nameless = {column_text(each, own, named): column_text(each, own) for each in model.columns}
+    parts = list(_parts(model, native, table, beside, named))
+    nameless = {
+        column_text(each, native, named): column_text(each, native) for each in model.columns
+    }
     refused = refused_texts(
         session,
         beside,
         [replace(column, type=nameless.get(column.type, column.type)) for column in columns],
         [(part.tried, part.late) for part in parts],
     )
-    made = [part for part in parts if part.tried not in refused]
+    accepted = [part for part in parts if part.tried not in refused]
     omitted += [part.omitted for part in parts if part.tried in refused]
-    late = [part for part in made if part.late]
+    late = [part for part in accepted if part.late]
     complete: list[str] = []
     if not request.mode.loads_new_table:
         complete = [part.text for part in late if not part.is_check]
@@ -118,22 +142,22 @@ def clone_parts(
         omitted += [replace(part.omitted, remedy=f"{part.text};") for part in late if part.is_check]
         late = []
     steps = [
-        Step(f"make {rank}", f"make {part.omitted.name} of {table}", part.text, True, rank)
+        Step(f"make {rank}", f"create {part.omitted.name} of {table}", part.text, True, rank)
         for rank, part in enumerate(late)
     ]
     identities = [column.name for column in model.columns if column.identity is not None]
     return TableExtras(
-        tuple(part.text for part in made if not part.late),
+        tuple(part.text for part in accepted if not part.late),
         complete=tuple(complete),
         keys=tuple(
             key
             for key in request.definition.model.keys
-            if any(set(part.unique) == set(key.columns) for part in made)
+            if any(set(part.unique) == set(key.columns) for part in accepted)
         ),
         after=(*steps, *identity_steps(request, identities)),
         omitted=tuple(replace(item, table=str(table)) for item in omitted),
         warnings=tuple(
-            f"{part.text} is not made: {refused[part.tried]}"
+            f"{part.text} will not be created: {refused[part.tried]}"
             for part in parts
             if part.tried in refused
         ),
@@ -141,28 +165,30 @@ def clone_parts(
 
 
 def _parts(
-    model: TableModel, own: NativeParts, table: TableRef, beside: TableRef, named: Named
+    model: TableModel, native: NativeParts, table: TableRef, beside: TableRef, named: Named
 ) -> Iterator[_Part]:
     for check in model.checks:
-        late = check.test.text in own.distrusted or not check.enforced
-        made = replace(check, name=check.name if named(check.name) else "")
-        if not check.enforced and not made.name:
-            made = with_name(check, table)
-        called = always if made.name else unnamed
-        text = check_statement(made, table, called) if late else check_text(made, called)
+        late = check.test.text in native.distrusted or not check.enforced
+        named_check = replace(check, name=check.name if named(check.name) else "")
+        if not check.enforced and not named_check.name:
+            named_check = with_name(check, table)
+        called = always if named_check.name else unnamed
+        text = (
+            check_statement(named_check, table, called) if late else check_text(named_check, called)
+        )
         tried = check_text(check)
         if late:
             tried = f"ALTER TABLE {MSSQL.table(beside)} ADD {tried}"
         omitted = NotCopied(KINDS["CHECK"], check.name or check.test.text)
         yield _Part(omitted, text, tried, late, is_check=True)
-    for index in own.indexes:
+    for index in native.indexes:
         if index.obstacle:
             continue
         if index.constraint:
             omitted = NotCopied(KINDS[index.constraint], index.name)
             yield _Part(omitted, key_text(index, named), key_text(index), unique=index.keys)
     # The clustered index first, since the others refer to it.
-    for index in sorted(own.indexes, key=lambda each: each.kind != "CLUSTERED"):
+    for index in sorted(native.indexes, key=lambda each: each.kind != "CLUSTERED"):
         if not (index.obstacle or index.constraint):
             text = index_statement(index, table)
             omitted = NotCopied("indexes", index.name, f"{text};")
@@ -171,6 +197,7 @@ def _parts(
 
 
 def always(name: str) -> str:
+    """Return the clause that names a constraint."""
     return f"CONSTRAINT {MSSQL.ident(name)} "
 
 
@@ -185,8 +212,8 @@ def names_free(session: MssqlSession, table: TableRef) -> Named:
         f"table {table}",
         [table.schema, table.name],
     )
-    taken = {name for (name,) in rows}
-    return lambda name: always(name) if name and name not in taken else ""
+    names = {name for (name,) in rows}
+    return lambda name: always(name) if name and name not in names else ""
 
 
 # What the server accepts
@@ -207,27 +234,29 @@ def refused_texts(
 ) -> Mapping[str, str]:
     """Return clauses and statements that the server rejects, with its messages.
 
-    Parameters:
+    Args:
+        session: a session with the target.
         table: the table of `rehearsed`.
+        columns: the columns of that table.
         texts: each with whether it is a statement.
 
     Raises:
         PlanningError: the server rejects even the table without them.
     """
-    kept: list[tuple[str, bool]] = []
+    accepted: list[tuple[str, bool]] = []
     if not _obstacle(session, table, columns, texts):
         return {}
-    if why := _obstacle(session, table, columns, kept):
+    if why := _obstacle(session, table, columns, accepted):
         raise PlanningError(
-            f"target: {why}; --types gives a column another type and no default, --columns leaves "
-            "one out"
+            f"target: {why}; specify another type with --types, which also drops the default, or "
+            "leave the column out with --columns"
         )
     refused = {}
     for each in texts:
-        if why := _obstacle(session, table, columns, [*kept, each]):
+        if why := _obstacle(session, table, columns, [*accepted, each]):
             refused[each[0]] = why
         else:
-            kept.append(each)
+            accepted.append(each)
     return refused
 
 
@@ -240,7 +269,7 @@ def _obstacle(
     clauses = [text for text, late in texts if not late]
     body = ", ".join([*listed_columns(MSSQL, columns), *clauses])
     try:
-        with planning("target", "the table that is to be made"), session.undone():
+        with planning("target", "the new table"), session.undone():
             session.run(f"CREATE TABLE {MSSQL.table(table)} ({body})")
             for text, late in texts:
                 if late:
@@ -256,7 +285,8 @@ def _obstacle(
 def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
     """Return the steps that set the next numbers.
 
-    Parameters:
+    Args:
+        request: the load.
         names: the columns that the server numbers.
     """
     sources = {pair.target: pair.source for pair in request.pairs}
@@ -266,7 +296,7 @@ def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
         # Not at the same time as others, which keep a lock that it would wait for.
         Step(
             IDENTITY,
-            f"set the next {name} of {table}",
+            f"set the next number of {name} in {table}",
             statement,
             after=True,
             rank=-1,
@@ -281,11 +311,16 @@ def set_identity(session: MssqlSession, table: TableRef, position: SequencePosit
     """Continue a table's numbers where the source's would.
 
     The next number is never one that a row may already have.
+
+    Args:
+        session: a session with the target.
+        table: the table that is numbered.
+        position: the source's last number; None if it has none.
     """
-    found = last_numbers(session, table)
-    if position is None or found is None:
+    numbers = last_numbers(session, table)
+    if position is None or numbers is None:
         return
-    _, _, step, last = found
+    _, _, step, last = numbers
     used = position.last if position.called else position.last - step
     if last is None:
         # This sets the next number itself.

@@ -54,6 +54,8 @@ def key_type(column: Column, definition: TableDefinition) -> str:
 
 
 class MssqlTables(ServerTables):
+    """Tables that Penstock creates in SQL Server."""
+
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
 
     def extras(
@@ -63,28 +65,31 @@ class MssqlTables(ServerTables):
         assert request.definition is not None
         content = request.definition.content
         if OWN in content:
-            found = clone_parts(session, request, from_json(NativeParts, content[OWN]), columns)
-            hanging = from_json(tuple[NotCopied, ...], content["left"])
+            extras = clone_parts(session, request, from_json(NativeParts, content[OWN]), columns)
+            unmodelled = from_json(tuple[NotCopied, ...], content["left"])
         else:
             definition = _keys_of_values(request.definition, columns)
             request = replace(request, definition=definition)
-            found, hanging = super().extras(session, request, columns), ()
-            numbered = [name for name, text in found.columns.items() if "IDENTITY" in text]
-            found = replace(found, after=(*found.after, *identity_steps(request, numbered)))
+            extras, unmodelled = super().extras(session, request, columns), ()
+            identities = [name for name, text in extras.columns.items() if "IDENTITY" in text]
+            extras = replace(extras, after=(*extras.after, *identity_steps(request, identities)))
         dropped = [replace(item, dropped=True) for item in attached(session, request.target)]
-        others = [replace(item, table=str(request.target)) for item in (*hanging, *dropped)]
-        return replace(found, omitted=(*found.omitted, *others))
+        omitted = [replace(item, table=str(request.target)) for item in (*unmodelled, *dropped)]
+        return replace(extras, omitted=(*extras.omitted, *omitted))
 
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
     ) -> Mapping[str, str]:
         long = {column.name: column.type for column in columns if _is_long(column)}
-        found = {}
+        reasons = {}
         for clause in clauses:
             for name, type_ in long.items():
                 if session.dialect.ident(name) in clause:
-                    found[clause] = f"{type_} can be in no key; --types '{name}=nvarchar(100)' can"
-        return found
+                    reasons[clause] = (
+                        f"{type_} cannot be part of a key; specify another type, such as --types "
+                        f"'{name}=nvarchar(100)'"
+                    )
+        return reasons
 
     def guards(self, column: Column) -> bool:
         return column.type == "tinyint"
@@ -107,29 +112,36 @@ class MssqlTables(ServerTables):
     ) -> None:
         """Check that a table can be replaced.
 
+        Args:
+            session: a session with the target.
+            table: the table to replace.
+            needs: the option that requires it, for messages.
+            remade: other tables that are recreated along with this one.
+
         Raises:
-            PlanningError: it is a view, or something would be lost with it.
+            PlanningError: the table is a view, or something would be lost with it.
         """
         check_is_table(session, table, needs)
         assert isinstance(session, MssqlSession)
         keys = session.catalog_rows("referencing", table)
-        others = sorted({f"{schema}.{name}" for schema, name in keys} - {str(table)})
-        if others:
+        referencing = sorted({f"{schema}.{name}" for schema, name in keys} - {str(table)})
+        if referencing:
             raise PlanningError(
-                f"{needs}: foreign keys of other tables point to {table}: {', '.join(others)}; "
-                "drop them first, or use --mode replace"
+                f"{needs}: foreign keys of other tables reference {table}: "
+                f"{', '.join(referencing)}; drop them first, or use --mode replace"
             )
         bound = session.catalog_rows("schema_bound", table)
         if bound:
             raise PlanningError(
-                f"{needs}: expected nothing WITH SCHEMABINDING on {table}, found "
-                f"{', '.join(name for (name,) in bound)}; drop it first, or use --mode truncate"
+                f"{needs}: {table} is bound WITH SCHEMABINDING to "
+                f"{', '.join(name for (name,) in bound)}; drop what is bound first, or use --mode "
+                "truncate"
             )
         lost = [item for item in attached(session, table) if _stays(item, needs)]
         if lost:
             listed = ", ".join(f"{item.name} ({item.kind})" for item in lost)
             raise PlanningError(
-                f"{needs}: {table} would lose {listed}; drop what is not needed, or use --mode "
+                f"{needs}: {table} would lose {listed}; drop what you do not need, or use --mode "
                 "truncate or replace, which keep the table"
             )
 

@@ -33,15 +33,15 @@ def parse_type(text: str) -> pa.DataType:
     """Parse the name of an Arrow type.
 
     Raises:
-        ValueError: there is no type of that name.
+        ValueError: no type has that name.
     """
     text = text.strip()
-    if found := _LIST.fullmatch(text):
-        return pa.list_(pa.field("element", parse_type(found[1])))
-    if found := _ZONED.fullmatch(text):
-        return pa.timestamp(found[1], found[2])
-    if (found := _DECIMAL.fullmatch(text)) and found[1] in _WITH_NUMBERS:
-        return _WITH_NUMBERS[found[1]](*filter(None, found.groups()[1:]))
+    if match := _LIST.fullmatch(text):
+        return pa.list_(pa.field("element", parse_type(match[1])))
+    if match := _ZONED.fullmatch(text):
+        return pa.timestamp(match[1], match[2])
+    if (match := _DECIMAL.fullmatch(text)) and match[1] in _WITH_NUMBERS:
+        return _WITH_NUMBERS[match[1]](*filter(None, match.groups()[1:]))
     if text == "uuid":
         return pa.uuid()
     return pa.type_for_alias(text)
@@ -77,7 +77,7 @@ def stored_as(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([_field(field, field.name) for field in kind])
     if pa.types.is_interval(kind) or pa.types.is_union(kind):
-        raise ValueError(f"{kind} cannot be written to Parquet: expected a query that casts it")
+        raise ValueError(f"Parquet cannot store {kind}; cast it with --query")
     return kind
 
 

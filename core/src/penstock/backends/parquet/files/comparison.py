@@ -31,7 +31,7 @@ from penstock.model.tables import ColumnPair
 class Comparing:
     """A comparison over one dataset.
 
-    Parameters:
+    Args:
         schema: the schema of the rows, including the columns in folder names.
     """
 
@@ -59,8 +59,11 @@ class Comparing:
     ) -> Checksum:
         """Compute the checksum of some files.
 
-        Parameters:
+        Args:
             paths: the paths of existing files.
+            where: the run's condition; None for all rows.
+            extent: the part of the rows.
+            pairs: the columns to compare; empty to count rows only.
         """
         if not pairs and where is None and isinstance(extent, Whole):
             return Checksum(self._count(paths), "0")
@@ -82,6 +85,16 @@ class Comparing:
         key: Sequence[str],
         only: Sequence[str],
     ) -> Iterator[tuple[str, str]]:
+        """Yield the keys and digests of the rows of some files, as text.
+
+        Args:
+            paths: the paths of existing files.
+            where: the run's condition; None for all rows.
+            extent: the part of the rows.
+            pairs: the columns to compare.
+            key: the columns that identify a row.
+            only: the keys of the rows to return, as text; empty for all.
+        """
         # A separate session: the caller may ask other questions while it reads.
         session = self._session(paths)
         texts = canonical_texts(session, engine.SOURCE, as_loaded(pairs))

@@ -10,7 +10,7 @@ import pyarrow.types as is_
 from penstock.backends.parquet.errors import Broken
 from penstock.backends.shared.values.arrow import first_failing, leaves, shown
 
-ENCRYPTED = "it is encrypted; expected a file that is not"
+ENCRYPTED = "the file is encrypted; expected one that is not"
 # The signature of a plaintext footer in a file with encrypted columns: a nonce and a tag.
 # https://github.com/apache/parquet-format/blob/master/Encryption.md
 _SIGNATURE = 12 + 16
@@ -41,21 +41,22 @@ def check_footer(metadata: pq.FileMetaData, tail: bytes) -> None:
         group = metadata.row_group(number)
         if group.num_rows < 0 or group.num_columns != metadata.num_columns:
             raise Broken(
-                f"it is broken: row group {number} has {group.num_rows:,} rows and "
+                f"the file is damaged: row group {number} has {group.num_rows:,} rows and "
                 f"{group.num_columns:,} of {metadata.num_columns:,} columns"
             )
         total += group.num_rows
     if total != metadata.num_rows:
         raise Broken(
-            f"it is broken: its footer says {metadata.num_rows:,} rows, its row groups "
-            f"say {total:,}"
+            f"the file is damaged: its footer counts {metadata.num_rows:,} rows, its row groups "
+            f"{total:,}"
         )
 
 
 def check_values(batch: pa.RecordBatch, first: int) -> None:
     """Check a batch for impossible values.
 
-    Parameters:
+    Args:
+        batch: rows of one file.
         first: the number of the batch's first row, for the message.
 
     Raises:

@@ -41,11 +41,18 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
 
     @classmethod
     def of(cls, scan: FileScan, parts: Sequence[FilePart], head: int | None = None) -> ScannedFiles:
-        known = [part for part in scan.schema if not has_empty_struct(part.type)]
-        made = cls(pa.schema([in_engine(part) for part in known]), [])
-        made.scan, made.parts, made.head = scan, parts, head
-        made.failures, made.asked = [], None
-        return made
+        """Return parts of files as an object that DuckDB reads.
+
+        Args:
+            scan: reads the parts.
+            parts: the parts.
+            head: the maximum number of rows per row group; None for all.
+        """
+        readable = [part for part in scan.schema if not has_empty_struct(part.type)]
+        files = cls(pa.schema([in_engine(part) for part in readable]), [])
+        files.scan, files.parts, files.head = scan, parts, head
+        files.failures, files.asked = [], None
+        return files
 
     def scanner(
         self,
@@ -59,12 +66,12 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
         if columns is not None or filter is not None:
             # An expression reveals its columns only in its text; naming one too many does no harm.
             text = "" if filter is None else str(filter)
-            wanted = names if columns is None else columns
-            names = [name for name in names if name in wanted or name in text]
+            selected = names if columns is None else columns
+            names = [name for name in names if name in selected or name in text]
         schema = pa.schema([self.schema.field(name) for name in names])
-        wanted = schema if columns is None else pa.schema([schema.field(n) for n in columns])
+        selected = schema if columns is None else pa.schema([schema.field(n) for n in columns])
         batches = iter(()) if self.asked is not None else self._ahead(schema, columns, filter)
-        return _Scanner(pa.RecordBatchReader.from_batches(wanted, batches))
+        return _Scanner(pa.RecordBatchReader.from_batches(selected, batches))
 
     def _ahead(
         self, schema: pa.Schema, columns: list[str] | None, condition: ds.Expression | None

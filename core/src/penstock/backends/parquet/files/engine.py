@@ -40,15 +40,15 @@ def check_names(schema: pa.Schema, side: str) -> None:
     Raises:
         PlanningError: DuckDB would confuse columns. It ignores the case of ASCII letters, and
             renames columns that are then equal:
-            https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers
+            https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers.
     """
-    seen: dict[bytes, str] = {}
+    by_lower_case: dict[bytes, str] = {}
     for name in schema.names:
-        other = seen.setdefault(name.encode().lower(), name)
+        other = by_lower_case.setdefault(name.encode().lower(), name)
         if other != name:
             raise PlanningError(
-                f"{side}: the columns {other!r} and {name!r} differ in capitals alone: conditions, "
-                "keys, queries and checksums of files need names that differ otherwise",
+                f"{side}: columns {other!r} and {name!r} differ only in upper and lower case, "
+                "which conditions, keys, queries and checksums of files ignore; rename one",
                 Diagnosis(side=side),
             )
 
@@ -56,7 +56,7 @@ def check_names(schema: pa.Schema, side: str) -> None:
 def session(files: ScannedFiles, *, worker: bool) -> duckdb.DuckDBPyConnection:
     """Open a session of DuckDB.
 
-    Parameters:
+    Args:
         files: the files that `source` stands for.
         worker: as for `configure`.
     """
@@ -81,7 +81,9 @@ class FileSession(DuckSession):
 def translated(files: ScannedFiles, subject: str, *, begun: bool = False) -> Iterator[None]:
     """Translate errors of DuckDB and of the files it reads; an error in a file takes precedence.
 
-    Parameters:
+    Args:
+        files: the files that DuckDB reads.
+        subject: the relation, for the message.
         begun: whether the files are already being read, and may have failed.
     """
     if not begun:
@@ -99,7 +101,8 @@ def translated(files: ScannedFiles, subject: str, *, begun: bool = False) -> Ite
 def listed_as(location: FilesLocation, token: str | None) -> tuple[ListedFile, ...]:
     """Return the files of a location.
 
-    Parameters:
+    Args:
+        location: where the files are.
         token: the snapshot that the files must match; None for the current files.
 
     Raises:
@@ -108,8 +111,8 @@ def listed_as(location: FilesLocation, token: str | None) -> tuple[ListedFile, .
     files = list_files(location)
     if token is not None and token != fingerprint(files):
         raise SnapshotLost(
-            f"source: the files of {location} have changed since they were planned: some were "
-            "added, removed or rewritten"
+            f"source: the files of {location} have changed since planning: some were added, "
+            "removed or rewritten"
         )
     return files
 

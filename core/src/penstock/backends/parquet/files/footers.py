@@ -31,6 +31,8 @@ TAIL = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Footer:
+    """The footer of a Parquet file."""
+
     file: ListedFile
     schema: pa.Schema
     """The schema of the file's content, in the types that travel."""
@@ -49,6 +51,11 @@ def read_footers(
     filesystem: fs.FileSystem, files: Sequence[ListedFile], side: str
 ) -> tuple[Footer, ...]:
     """Return the footers of all files, in their order.
+
+    Args:
+        filesystem: the file system with the files.
+        files: the files to read.
+        side: `source` or `target`, for error messages.
 
     Raises:
         TransientError, PermanentError: a file cannot be read; names it.
@@ -97,7 +104,9 @@ def open_file(
 ) -> pq.ParquetFile:
     """Open a Parquet file.
 
-    Parameters:
+    Args:
+        filesystem: the file system with the file; not used if `handle` is given.
+        path: the file's path.
         handle: the open file.
         metadata: its footer, if it was read before.
         buffer_size: bytes of a column read at once; 0 for the whole row group.
@@ -119,6 +128,7 @@ def open_file(
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the types that travel."""
     return pa.schema([pa.field(part.name, travelling(part.type), part.nullable) for part in schema])
 
 
@@ -136,11 +146,17 @@ def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
         table = "\n".join("  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in shown)
         more = len(lines) - MOST_LINES
         raise PlanningError(
-            f"{side}: the files have different columns; expected those of {first.file.path}:\n"
-            f"{table}" + (f"\n  and {more:,} more" if more > 0 else "")
+            (
+                f"{side}: the files have different columns; expected those of "
+                f"{first.file.path}:\n{table}"
+            )
+            + (f"\n  and {more:,} more" if more > 0 else "")
         )
     if repeated := [name for name in first.schema.names if first.schema.names.count(name) > 1]:
-        raise PlanningError(f"{side}: {first.file.path} has two columns {repeated[0]!r}")
+        raise PlanningError(
+            f"{side}: {first.file.path}: expected distinct column names, found {repeated[0]!r} "
+            "twice"
+        )
     nullable = {part.name for footer in _unlike(footers) for part in footer.schema if part.nullable}
     keys = key_fields([footer.file for footer in footers])
     return pa.schema(
@@ -151,11 +167,11 @@ def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
 
 def _unlike(footers: Sequence[Footer]) -> list[Footer]:
     """Return one footer of each schema, the first file's first."""
-    seen: list[Footer] = []
+    distinct: list[Footer] = []
     for footer in footers:
-        if not any(footer.schema.equals(other.schema) for other in seen):
-            seen.append(footer)
-    return seen
+        if not any(footer.schema.equals(other.schema) for other in distinct):
+            distinct.append(footer)
+    return distinct
 
 
 def _differences(footers: Sequence[Footer]) -> Iterator[tuple[str, str, str, str]]:
@@ -163,19 +179,24 @@ def _differences(footers: Sequence[Footer]) -> Iterator[tuple[str, str, str, str
     expected = {part.name: str(part.type) for part in first.schema}
     for footer in footers[1:]:
         if not footer.schema.equals(first.schema):
-            found = {part.name: str(part.type) for part in footer.schema}
-            for name in expected | found:
-                if expected.get(name) != found.get(name):
+            actual = {part.name: str(part.type) for part in footer.schema}
+            for name in expected | actual:
+                if expected.get(name) != actual.get(name):
                     yield (
                         footer.file.path,
                         name,
                         expected.get(name, "-"),
-                        found.get(name, "-"),
+                        actual.get(name, "-"),
                     )
-        folders, others = list(first.file.keys), list(footer.file.keys)
-        if folders != others:
+        folders, other_folders = list(first.file.keys), list(footer.file.keys)
+        if folders != other_folders:
             shown = "/".join(f"{name}=" for name in folders) or "-"
-            yield footer.file.path, "(folder)", shown, "/".join(f"{n}=" for n in others) or "-"
+            yield (
+                footer.file.path,
+                "(folder)",
+                shown,
+                "/".join(f"{n}=" for n in other_folders) or "-",
+            )
 
 
 def key_fields(files: Sequence[ListedFile]) -> list[pa.Field]:

@@ -18,7 +18,7 @@ from penstock.backends.shared.values.arrow import first_failing, leaves
 
 UNITS = ("s", "ns")
 _MOST = (1 << 63) // 1_000_000 - 1
-_REMEDY = "; leave the column out with --columns, or have it written as TIMESTAMP"
+_REMEDY = "; leave the column out with --columns, or have it rewritten as TIMESTAMP"
 
 
 def columns_of(metadata: pq.FileMetaData, columns: Sequence[str]) -> list[str]:
@@ -41,7 +41,7 @@ def check(
 ) -> None:
     """Check the timestamps of a row group.
 
-    Parameters:
+    Args:
         read: reads these columns of the row group in a unit.
         first: the number of its first row, for the message.
         stopped: asked between two batches.
@@ -67,19 +67,19 @@ def check(
 def _check(both: pa.StructArray) -> None:
     coarse, fine = both.flatten()
     for seconds, nanoseconds in zip(leaves(coarse), leaves(fine), strict=True):
-        whole, parts = seconds.view(pa.int64()), nanoseconds.view(pa.int64())
-        ends = pc.min_max(whole)
+        seconds_since, nanoseconds_since = seconds.view(pa.int64()), nanoseconds.view(pa.int64())
+        ends = pc.min_max(seconds_since)
         for end in (ends["min"].as_py(), ends["max"].as_py()):
             if end is not None and abs(end) > _MOST:
                 raise pa.ArrowInvalid(
-                    "expected a timestamp of the years that microseconds in 64 bits hold, "
-                    "-290,307 to 294,246; found one beyond"
+                    "expected a timestamp from year -290,307 to 294,246, the range of "
+                    "microseconds in 64 bits; found one outside"
                 )
         # Both wrap around in the same way, which leaves the fraction of a second.
-        fraction = pc.subtract(parts, pc.multiply(whole, 1_000_000_000))
-        rest = pc.subtract(fraction, pc.multiply(pc.divide(fraction, 1000), 1000))
-        most = pc.max(rest).as_py()
+        fraction = pc.subtract(nanoseconds_since, pc.multiply(seconds_since, 1_000_000_000))
+        remainder = pc.subtract(fraction, pc.multiply(pc.divide(fraction, 1000), 1000))
+        most = pc.max(remainder).as_py()
         if most:
             raise pa.ArrowInvalid(
-                f"expected a timestamp in whole microseconds, found {most} nanoseconds more"
+                f"expected a timestamp in whole microseconds, found {most} nanoseconds in addition"
             )

@@ -34,6 +34,8 @@ _BELOW = rf"(?:/{_VISIBLE}[^/]+)*"
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
+    """A file as it was when files were listed."""
+
     path: str
     """In the file system's form: ``/folder/file``, ``bucket/key``."""
     size: int
@@ -45,24 +47,24 @@ class ListedFile:
     @property
     def keys(self) -> dict[str, str | None]:
         """The values in the folder names directly above the file: ``day=2024-01-01/``."""
-        found: dict[str, str | None] = {}
+        values: dict[str, str | None] = {}
         for folder in reversed(self.path.split("/")[:-1]):
             name, equals, value = folder.partition("=")
             if not equals or not name:
                 break
-            found[unquote(name)] = None if value == NULL_FOLDER else unquote(value)
-        return dict(reversed(found.items()))
+            values[unquote(name)] = None if value == NULL_FOLDER else unquote(value)
+        return dict(reversed(values.items()))
 
 
 def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFile, ...]:
     """Return all files that a URL refers to, each once, sorted by path.
 
     Raises:
-        PlanningError: there are none.
+        PlanningError: no file matches.
         UsageError: a pattern is malformed.
         TransientError, PermanentError: the files cannot be listed.
     """
-    found: dict[str, ListedFile] = {}
+    by_path: dict[str, ListedFile] = {}
     for pattern in location.patterns:
         shown = f"{location.scheme}://{unquote(pattern)}"
         with translated(side, shown):
@@ -72,11 +74,14 @@ def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFil
                 files = list(_remote(s3_client(location, side), pattern))
         if not files:
             raise PlanningError(
-                f"{side}: no file matches {shown}: expected one or more, found "
-                + (_missing_folder(location, pattern) or "0 (_hidden and .hidden ones left out)")
+                f"{side}: {shown}: expected at least one file, found "
+                + (
+                    _missing_folder(location, pattern)
+                    or "none (names that begin with _ or . are hidden)"
+                )
             )
-        found.update((file.path, file) for file in files)
-    return tuple(found[path] for path in sorted(found))
+        by_path.update((file.path, file) for file in files)
+    return tuple(by_path[path] for path in sorted(by_path))
 
 
 def _missing_folder(location: FilesLocation, pattern: str) -> str:
@@ -99,30 +104,31 @@ def _matcher(pattern: str) -> re.Pattern[str]:
     Raises:
         UsageError: a bracket in the pattern matches no character.
     """
-    written = ""
+    regex = ""
     position = 0
     pattern = pattern.rstrip("/")
     for wild in _WILD.finditer(pattern):
-        written += re.escape(unquote(pattern[position : wild.start()]))
-        visible = _VISIBLE if written.endswith("/") else ""
+        regex += re.escape(unquote(pattern[position : wild.start()]))
+        visible = _VISIBLE if regex.endswith("/") else ""
         token = wild[0]
         if token == "**/":
-            written += rf"(?:{_VISIBLE}[^/]+/)*"
+            regex += rf"(?:{_VISIBLE}[^/]+/)*"
         elif token == "**":
-            written += rf"{visible}[^/]*{_BELOW}"
+            regex += rf"{visible}[^/]*{_BELOW}"
         elif token == "*":
-            written += rf"{visible}[^/]*"
+            regex += rf"{visible}[^/]*"
         else:
             inside = token[1:-1].replace("\\", "\\\\")
             inside = "^" + inside[1:] if inside.startswith("!") else inside
-            written += f"[{inside}]"
+            regex += f"[{inside}]"
         position = wild.end()
-    written += re.escape(unquote(pattern[position:]))
+    regex += re.escape(unquote(pattern[position:]))
     try:
-        return re.compile(written + _BELOW, re.DOTALL)
+        return re.compile(regex + _BELOW, re.DOTALL)
     except re.error as error:
         raise UsageError(
-            f"{unquote(pattern)}: expected brackets such as [0-9] or [!abc]; found a {error.msg}"
+            f"{unquote(pattern)}: expected a pattern with brackets such as [0-9] or [!abc]; found "
+            f"{error.msg}"
         ) from error
 
 
@@ -138,12 +144,12 @@ def _local(pattern: str) -> Iterator[ListedFile]:
         base = base.rpartition("/")[0] or "/"
     base = base.rstrip("/") or "/"
     try:
-        found = os.stat(base)
+        status = os.stat(base)
     except (FileNotFoundError, NotADirectoryError):
         return
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         if not _WILD.search(pattern) and not pattern.endswith("/"):
-            yield local_file(base, found)
+            yield local_file(base, status)
         return
     matcher = _matcher(pattern)
     folders = [base]
@@ -156,8 +162,9 @@ def _local(pattern: str) -> Iterator[ListedFile]:
                     yield local_file(entry.path, entry.stat())
 
 
-def local_file(path: str, found: os.stat_result) -> ListedFile:
-    return ListedFile(path, found.st_size, str(found.st_mtime_ns))
+def local_file(path: str, status: os.stat_result) -> ListedFile:
+    """Return a local file, with its size and version from a `stat` call."""
+    return ListedFile(path, status.st_size, str(status.st_mtime_ns))
 
 
 def _remote(client: S3Client, pattern: str) -> Iterator[ListedFile]:
@@ -170,8 +177,8 @@ def _remote(client: S3Client, pattern: str) -> Iterator[ListedFile]:
             return
         base += "/"
     matcher = _matcher(pattern)
-    for found in list_objects(client, bucket, base):
-        path = f"{bucket}/{found['Key']}"
+    for item in list_objects(client, bucket, base):
+        path = f"{bucket}/{item['Key']}"
         # Some tools write a key that ends in / for a folder.
         if not path.endswith("/") and matcher.fullmatch(path):
-            yield ListedFile(path, found["Size"], found["ETag"])
+            yield ListedFile(path, item["Size"], item["ETag"])

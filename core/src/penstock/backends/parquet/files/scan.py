@@ -46,13 +46,14 @@ _FORMAT = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
 
 
 def whole_file(file: ListedFile) -> FilePart:
+    """Return a whole file as a part of a partition."""
     return FilePart(file.path, file.size, file.version)
 
 
 class FileScan:
     """A reader of parts of files.
 
-    Parameters:
+    Args:
         schema: the columns of all files, in the types that travel, and those of the folders.
         stopped: asked between two batches.
     """
@@ -80,7 +81,9 @@ class FileScan:
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches of some columns, in this order.
 
-        Parameters:
+        Args:
+            parts: the parts to read, in order.
+            columns: the columns to read, in order; empty to count rows only.
             chosen: returns the row groups of a part to read; None for all.
             head: the maximum number of rows per row group.
 
@@ -139,45 +142,47 @@ class FileScan:
             return None  # it refers to other values than the file's
         with translated(self._side, part.path):
             fragment = _FORMAT.make_fragment(part.path, self._filesystem)
-            own = fragment.physical_schema
+            stored = fragment.physical_schema
             keys = ListedFile(part.path, 0, "").keys
-            outer = [field for field in self.schema if field.name in keys.keys() - set(own.names)]
-            known = ds.scalar(True)
+            outer = [
+                field for field in self.schema if field.name in keys.keys() - set(stored.names)
+            ]
+            folder_values = ds.scalar(True)
             for field in outer:
                 value = key_value(keys[field.name], field.type)
                 column = ds.field(field.name)
-                known &= column == value if value.is_valid else column.is_null()
+                folder_values &= column == value if value.is_valid else column.is_null()
             fragment = _FORMAT.make_fragment(
-                part.path, self._filesystem, partition_expression=known
+                part.path, self._filesystem, partition_expression=folder_values
             )
             try:
-                kept = fragment.subset(condition, schema=pa.schema([*own, *outer]))
+                subset = fragment.subset(condition, schema=pa.schema([*stored, *outer]))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 return None  # types that sort differently from their statistics, such as views
-            return [group.id for group in kept.row_groups]
+            return [group.id for group in subset.row_groups]
 
     def _open(self, part: FilePart) -> pa.NativeFile:
         try:
             handle = self._filesystem.open_input_file(part.path)
         except FileNotFoundError as error:
-            raise self._changed(part, "it is gone") from error
+            raise self._changed(part, "it no longer exists") from error
         if self._remote:
             tag = handle.metadata().get("ETag", b"").decode()
-            found = ListedFile(part.path, handle.size(), tag)
+            current = ListedFile(part.path, handle.size(), tag)
         else:
-            found = local_file(part.path, os.stat(part.path))
-        if (found.size, found.version) != (part.size, part.version):
+            current = local_file(part.path, os.stat(part.path))
+        if (current.size, current.version) != (part.size, part.version):
             handle.close()
             raise self._changed(
                 part,
-                f"it was written anew: expected {part.size:,} bytes, version {part.version}; found "
-                f"{found.size:,} bytes, version {found.version}",
+                f"it was rewritten: expected {part.size:,} bytes, version {part.version}; found "
+                f"{current.size:,} bytes, version {current.version}",
             )
         return handle
 
     def _changed(self, part: FilePart, why: str) -> SnapshotLost:
         return SnapshotLost(
-            f"{self._side}: {part.path} has changed since it was planned: {why}",
+            f"{self._side}: {part.path} has changed since planning: {why}",
             Diagnosis(side=self._side),
         )
 
@@ -193,7 +198,13 @@ class FileScan:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the batches of one row group.
 
-        Parameters:
+        Args:
+            part: the part with the row group.
+            handle: the part's open file.
+            metadata: the file's footer.
+            number: the number of the row group in the file, from 0.
+            columns: the columns to read.
+            head: the maximum number of rows; None for all.
             first: the number of its first row in the file.
         """
         group = metadata.row_group(number)
@@ -219,8 +230,8 @@ class FileScan:
             )
 
         parquet = opened()
-        own = set(parquet.schema_arrow.names)
-        if missing := [name for name in columns if name not in own and name not in keys]:
+        stored_names = set(parquet.schema_arrow.names)
+        if missing := [name for name in columns if name not in stored_names and name not in keys]:
             raise PermanentError(
                 f"{self._side}: {part.path}: expected columns {', '.join(map(repr, columns))}; "
                 f"found no {', '.join(map(repr, missing))}",
@@ -234,28 +245,28 @@ class FileScan:
 
             int96.check(read, first, self._stopped)
         rows = self._rows(group, columns)
-        left = group.num_rows if head is None else min(head, group.num_rows)
+        remaining = group.num_rows if head is None else min(head, group.num_rows)
         batches = parquet.iter_batches(
-            batch_size=min(rows, left),
+            batch_size=min(rows, remaining),
             row_groups=[number],
-            columns=[name for name in columns if name in own],
+            columns=[name for name in columns if name in stored_names],
             use_threads=False,
         )
         for batch in batches:
             if self._stopped():
-                raise Interrupted(f"{self._side}: {part.path}: reading was ended")
+                raise Interrupted(f"{self._side}: {part.path}: reading was canceled")
             check_values(batch, first)
             shaped = self._shaped(batch, columns, keys)
-            left -= batch.num_rows
+            remaining -= batch.num_rows
             first += batch.num_rows
             self._widest = max(self._widest, shaped.nbytes / max(batch.num_rows, 1))
             del batch
             yield shaped
-            if left <= 0:
+            if remaining <= 0:
                 return
         raise PermanentError(
-            f"{self._side}: {part.path}: row group {number} ended early: its footer says "
-            f"{group.num_rows:,} rows, {left:,} of them are missing",
+            f"{self._side}: {part.path}: row group {number} ended early: {remaining:,} of the "
+            f"{group.num_rows:,} rows in its footer are missing",
             Diagnosis(side=self._side),
         )
 
@@ -298,23 +309,23 @@ def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int, bool]:
     These are stored bytes, bytes before compression, the number of values, and whether the bytes
     show how large the values are.
     """
-    wanted = set(columns)
+    names = set(columns)
     stored = unpacked = count = 0
     sure = True
     for place in range(group.num_columns):
         column = group.column(place)
         # A nested column's path begins with its name; a name may contain dots itself.
         path = column.path_in_schema
-        if path not in wanted and not any(path.startswith(name + ".") for name in wanted):
+        if path not in names and not any(path.startswith(name + ".") for name in names):
             continue
         stored += column.total_compressed_size
         unpacked += column.total_uncompressed_size
         count += 1
         if column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page:
             # Writers omit the lowest and highest value if they are long.
-            known = column.statistics
-            empty = known is not None and known.null_count == column.num_values
-            sure &= empty or (known is not None and known.has_min_max)
+            statistics = column.statistics
+            empty = statistics is not None and statistics.null_count == column.num_values
+            sure &= empty or (statistics is not None and statistics.has_min_max)
     return stored, unpacked, count, sure
 
 

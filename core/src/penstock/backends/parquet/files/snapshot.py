@@ -14,6 +14,8 @@ from penstock.model.snapshots import Snapshot
 
 
 class FilesSnapshot:
+    """A snapshot that is a list of files."""
+
     def __init__(self, url: str) -> None:
         files = list_files(parse(url, "--source"))
         self.snapshot = Snapshot(fingerprint(files), datetime.now(UTC).isoformat())

@@ -89,10 +89,10 @@ def converted(array: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def key_type(texts: Iterable[str | None]) -> pa.DataType:
     """Return the type of a Hive-style folder's column: whole numbers, dates, or else texts."""
-    known = {text for text in texts if text is not None}
-    if known and all(_WHOLE.fullmatch(text) for text in known):
+    values = {text for text in texts if text is not None}
+    if values and all(_WHOLE.fullmatch(text) for text in values):
         return pa.int64()
-    if known and all(_is_date(text) for text in known):
+    if values and all(_is_date(text) for text in values):
         return pa.date32()
     return pa.string()
 
@@ -108,4 +108,5 @@ def _is_date(text: str) -> bool:
 
 
 def key_value(text: str | None, type_: pa.DataType) -> pa.Scalar:
+    """Return the value that a folder's name stands for; see `key_type`."""
     return pa.scalar(text, pa.string()).cast(type_)

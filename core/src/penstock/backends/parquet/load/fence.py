@@ -21,7 +21,7 @@ from penstock.spec.modes import Mode, mode_of
 
 MANIFEST = "manifest"
 """The step from which on the files belong to the dataset."""
-EMPTIED = "the dataset was emptied, or files of it were replaced"
+EMPTIED = "the dataset was emptied, or files in it were replaced"
 FOLDER = "loading"
 """The folder with a document for each run that is prepared, or being prepared, and has not done
 that step.
@@ -34,6 +34,8 @@ def replaces_files(mode: Mode) -> bool:
 
 
 class Fence:
+    """The checks that keep runs from losing each other's files."""
+
     def __init__(self, storage: Storage, runs: Runs) -> None:
         self._storage = storage
         self._runs = runs
@@ -97,12 +99,12 @@ class Fence:
         run = self._runs.find(run_id)
         if run is None or not _is_loading(run) or not self._empties(run):
             return
-        found = manifest.read(self._storage.documents)
-        others = {entry.run for entry in found.files if entry.partition} - {run_id}
-        if others:
+        current = manifest.read(self._storage.documents)
+        other_runs = {entry.run for entry in current.files if entry.partition} - {run_id}
+        if other_runs:
             raise TargetChanged(
-                f"target: run {min(others)} has loaded rows into {self._storage} since run "
-                f"{run_id} was prepared, which would be lost now; start a new run if they may go",
+                f"target: run {min(other_runs)} has loaded rows into {self._storage} since run "
+                f"{run_id} was prepared, and they would be lost; start a new run to replace them",
                 Diagnosis(side="target"),
             )
 
@@ -110,7 +112,7 @@ class Fence:
         """Check that the run was not shut out.
 
         Raises:
-            TargetChanged: it was.
+            TargetChanged: the run was shut out.
         """
         if run.disturbed_by:
             self._runs.carry_out(run_id, run)
@@ -119,23 +121,28 @@ class Fence:
     def check_there(self, run_id: str, files: Mapping[str, int]) -> Mapping[str, int]:
         """Check that a run's files exist.
 
-        Parameters:
+        Args:
+            run_id: the run.
             files: the run's files with their sizes.
 
-        Returns: the sizes of all existing files.
+        Returns:
+            The sizes of all existing files.
 
         Raises:
             TargetChanged: files were removed, are about to be, or have changed.
         """
         visible = self._storage.uploads.visible()
         leaving = set(manifest.read(self._storage.documents).leaving)
-        gone = [
+        missing = [
             path for path, size in files.items() if path in leaving or visible.get(path) != size
         ]
-        if not gone:
+        if not missing:
             return visible
-        what = f"{len(gone):,} files of run {run_id} are gone or others, such as {gone[0]}"
-        raise self.lost(run_id, f"{what}: expected the {len(files):,} that were committed")
+        what = (
+            f"{len(missing):,} of the {len(files):,} files that run {run_id} has committed are "
+            f"missing or changed, such as {missing[0]}"
+        )
+        raise self.lost(run_id, what)
 
     def lost(self, run_id: str, what: str, by: str = "") -> TargetChanged:
         """Return the error for a run that cannot finish.
@@ -143,7 +150,9 @@ class Fence:
         If another run is the cause, its commits are taken back, so that readers of the folder do
         not take them for rows.
 
-        Parameters:
+        Args:
+            run_id: the run that cannot finish.
+            what: what was changed, for the message.
             by: the other run; if empty, it is looked up.
         """
         run = self._runs.find(run_id)
@@ -162,7 +171,7 @@ class Fence:
     def bury(self, run_id: str) -> None:
         """Shut out the runs that can no longer finish, since the manifest was changed.
 
-        Parameters:
+        Args:
             run_id: the run that does this.
         """
         names = self._storage.documents.stamps(FOLDER)
@@ -190,18 +199,18 @@ class Fence:
         return mode_of(self._runs.planned(run).spec).empties_before
 
     def _is_lost(self, run_id: str, run: RunDocument) -> bool:
-        found = manifest.read(self._storage.documents)
+        current = manifest.read(self._storage.documents)
         if run.disturbed_by:
             return True
         if self._empties(run):
-            return found.owner != run.owner
-        return any(run_of(path) == run_id and not is_empty(path) for path in found.leaving)
+            return current.owner != run.owner
+        return any(run_of(path) == run_id and not is_empty(path) for path in current.leaving)
 
     def _changed(self, run_id: str, what: str, by: str) -> TargetChanged:
-        whom = f"run {by}" if by else "somebody else"
+        whom = f"run {by}" if by else "another program"
         return TargetChanged(
-            f"target: {self._storage}: {what}, by {whom}, since run {run_id} began to load; "
-            "start a new run",
+            f"target: {self._storage}: {what}, by {whom}, since run {run_id} began to load; start "
+            "a new run",
             Diagnosis(side="target"),
         )
 

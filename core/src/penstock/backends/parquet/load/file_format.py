@@ -22,6 +22,8 @@ class RowsWriter(Protocol):
 
 
 class FileFormat(Protocol):
+    """A format of the files in a dataset."""
+
     @property
     def noun(self) -> str:
         """The word before "file" in messages."""
@@ -40,8 +42,9 @@ class FileFormat(Protocol):
     def writer(self, sink: Any, schema: pa.Schema, compression: str | None) -> RowsWriter:
         """Return a writer for one file.
 
-        Parameters:
+        Args:
             sink: takes bytes through `write`.
+            schema: the columns of the file.
             compression: the requested compression; None for the default.
         """
         ...
@@ -50,7 +53,7 @@ class FileFormat(Protocol):
         """Return the type of a column created for a type of the source.
 
         Raises:
-            ValueError: there is none; the message gives the reason.
+            ValueError: the format has no such type; the message gives the reason.
         """
         ...
 
@@ -60,6 +63,8 @@ class FileFormat(Protocol):
 
 
 class ParquetFormat:
+    """Parquet; see `FileFormat`."""
+
     noun = "Parquet"
     suffix = ".parquet"
     suffixes = SUFFIXES
@@ -72,9 +77,9 @@ class ParquetFormat:
         return stored_as(kind)
 
     def empty(self, schema: pa.Schema) -> bytes:
-        written = io.BytesIO()
-        pq.write_table(schema.empty_table(), written)
-        return written.getvalue()
+        buffer = io.BytesIO()
+        pq.write_table(schema.empty_table(), buffer)
+        return buffer.getvalue()
 
 
 PARQUET: FileFormat = ParquetFormat()

@@ -16,6 +16,7 @@ from penstock.model.tables import Column
 
 
 def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+    """Return how columns fit, pairwise; see `TargetCatalog.fit`."""
     return [
         fit(arrow_type(mine), arrow_type(theirs))
         for mine, theirs in zip(source, target, strict=True)
@@ -27,12 +28,12 @@ def fit(source: pa.DataType, target: pa.DataType) -> Fit:
     if (is_text(_plain(source)) and isinstance(target, pa.UuidType)) or (
         isinstance(source, pa.UuidType) and is_text(target)
     ):
-        return Fit(reason="a uuid and its text: expected a query that casts the one to the other")
+        return Fit(reason="a uuid and its text differ; cast one to the other with --query")
     if source != target:
         try:
             pa.nulls(0, source).cast(target)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
-            return Fit(reason=f"there is no cast from {shown(source)} to {shown(target)}")
+            return Fit(reason=f"{shown(source)} cannot be cast to {shown(target)}")
     lost = list(dict.fromkeys(_losses(source, target)))
     risks = list(dict.fromkeys(_risks(source, target)))
     return Fit(

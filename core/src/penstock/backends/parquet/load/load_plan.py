@@ -36,6 +36,7 @@ from penstock.model.tables import Column, NotCopied
 
 
 def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
+    """Return the columns of a schema, with the trait `TRAIT`."""
     return tuple(
         Column(field.name, shown(field.type), field.nullable, traits={TRAIT: field.type})
         for field in schema
@@ -47,24 +48,29 @@ def defined_columns(
 ) -> tuple[Column, ...]:
     """Return the columns to create; see `TargetCatalog.defined_columns`.
 
+    Args:
+        columns: the source's columns, with the trait `TRAIT`.
+        types: the types that the user specified, by column.
+        format: the format of the files.
+
     Raises:
         PlanningError: types do not exist, or the format does not support them; names all of them.
     """
     fields = []
     wrong = []
     for column in columns:
-        wanted = types.get(column.name)
+        text = types.get(column.name)
         try:
-            kind = arrow_type(column) if wanted is None else parse_type(wanted)
+            kind = arrow_type(column) if text is None else parse_type(text)
         except ValueError:
-            wrong.append(f"{column.name}: expected a type such as {NOTATION}; found {wanted!r}")
+            wrong.append(f"{column.name}: expected a type such as {NOTATION}; found {text!r}")
             continue
         try:
             fields.append(pa.field(column.name, format.stored_as(kind), column.nullable))
         except ValueError as error:
             wrong.append(f"{column.name} ({column.type}): {error}")
     if wrong:
-        raise PlanningError("the target's columns cannot be made:\n  " + "\n  ".join(wrong))
+        raise PlanningError("target: these columns cannot be created:\n  " + "\n  ".join(wrong))
     return columns_of(pa.schema(fields))
 
 
@@ -75,17 +81,17 @@ def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
         PlanningError: see `TargetCatalog.plan_load`.
     """
     check_writable(storage)
-    found = manifest.read(storage.documents)
+    current = manifest.read(storage.documents)
     if request.definition is not None:
         schema = schema_of(request.new_columns)
     else:
-        schema = schema_from_text(found.schema)
-        _check_left_out(schema, request)
+        schema = schema_from_text(current.schema)
+        _check_left_out(storage, schema, request)
     partition_by = tuple(request.writing.get("partition_by") or ())
     _check_folders(schema, partition_by)
-    if not request.mode.empties_before and found.files:
-        _check_same_folders(storage, found, partition_by)
-    leaving, warnings = _check_content(storage, found, request)
+    if not request.mode.empties_before and current.files:
+        _check_same_folders(storage, current, partition_by)
+    leaving, warnings = _check_content(storage, current, request)
     return LoadPlan(
         request.target,
         plan_steps(request.mode, str(storage), leaving),
@@ -111,7 +117,7 @@ def check_writable(storage: Storage) -> None:
     """Check that a local folder is writable. On S3, writing the first document does.
 
     Raises:
-        PlanningError: it is not a folder, or not writable.
+        PlanningError: the path is not a folder, or not writable.
     """
     if storage.location.scheme != FILE:
         return
@@ -121,12 +127,10 @@ def check_writable(storage: Storage) -> None:
     if not os.path.isdir(path):
         raise PlanningError(f"target: {storage}: expected a folder, found that {path} is a file")
     if not os.access(path, os.W_OK | os.X_OK):
-        raise PlanningError(
-            f"target: {storage}: expected permission to write to {path}; found none"
-        )
+        raise PlanningError(f"target: no permission to write to {path}")
 
 
-def _check_left_out(schema: pa.Schema, request: LoadRequest) -> None:
+def _check_left_out(storage: Storage, schema: pa.Schema, request: LoadRequest) -> None:
     """Check columns that are not copied.
 
     Raises:
@@ -136,7 +140,7 @@ def _check_left_out(schema: pa.Schema, request: LoadRequest) -> None:
     needed = [field.name for field in schema if field.name not in copied and not field.nullable]
     if needed:
         raise PlanningError(
-            f"the dataset's {', '.join(needed)} cannot be NULL, but nothing is copied into "
+            f"target: {storage}: {', '.join(needed)} cannot be NULL, but nothing is copied into "
             "them; add them to --columns"
         )
 
@@ -152,16 +156,19 @@ def _check_folders(schema: pa.Schema, partition_by: Sequence[str]) -> None:
     unknown = [name for name in partition_by if name not in schema.names]
     if unknown:
         raise PlanningError(
-            f"--partition-by: expected columns that are copied, found "
-            f"{', '.join(map(repr, unknown))}; there are {', '.join(schema.names)}"
+            f"--partition-by: expected copied columns, found {', '.join(map(repr, unknown))}; the "
+            f"copied columns are {', '.join(schema.names)}"
         )
     if len(partition_by) == len(schema.names):
-        raise PlanningError("--partition-by: expected at least one column to stay in the files")
+        raise PlanningError(
+            "--partition-by: expected at least one column that stays in the files, found all "
+            "columns"
+        )
     hidden = [name for name in partition_by if name.startswith(("_", "."))]
     if hidden:
         raise PlanningError(
-            f"--partition-by: readers ignore folders whose names begin with _ or .: expected "
-            f"other columns, found {', '.join(hidden)}"
+            "--partition-by: expected column names without _ or . at the beginning, since readers "
+            f"ignore such folders; found {', '.join(hidden)}"
         )
     wrong = [
         f"{name} ({shown(schema.field(name).type)})"
@@ -170,8 +177,8 @@ def _check_folders(schema: pa.Schema, partition_by: Sequence[str]) -> None:
     ]
     if wrong:
         raise PlanningError(
-            "--partition-by: expected columns of whole numbers, texts, dates, times of day, "
-            f"timestamps without a zone or booleans, found {', '.join(wrong)}"
+            "--partition-by: expected columns of integers, texts, dates, times of day, timestamps "
+            f"without a time zone or booleans; found {', '.join(wrong)}"
         )
 
 
@@ -187,61 +194,58 @@ def _names_folders(kind: pa.DataType) -> bool:
     )
 
 
-def _check_same_folders(storage: Storage, found: Manifest, partition_by: Sequence[str]) -> None:
-    if found.partition_by != tuple(partition_by):
+def _check_same_folders(storage: Storage, current: Manifest, partition_by: Sequence[str]) -> None:
+    if current.partition_by != tuple(partition_by):
         raise PlanningError(
-            f"--partition-by: {storage} is there: expected "
-            f"{','.join(found.partition_by) or 'none'}, as its files have it; found "
-            f"{','.join(partition_by) or 'none'}"
+            f"--partition-by: expected {','.join(current.partition_by) or 'none'}, as in the "
+            f"existing files of {storage}; found {','.join(partition_by) or 'none'}"
         )
 
 
 def _check_content(
-    storage: Storage, found: Manifest, request: LoadRequest
+    storage: Storage, current: Manifest, request: LoadRequest
 ) -> tuple[str, list[str]]:
     """Check the existing content; return the files to be removed, for people, and warnings.
 
     Raises:
-        PlanningError: it is incompatible with the load.
+        PlanningError: the existing content is incompatible with the load.
     """
     visible = storage.uploads.visible()
-    known = {entry.path for entry in found.files}
-    unknown = [path for path in visible if path not in known]
+    listed = {entry.path for entry in current.files}
+    unknown = [path for path in visible if path not in listed]
     foreign = [path for path in unknown if not run_of(path)]
     everything = request.where is None and not request.given
     if request.mode.empties_before or (replaces_files(request.mode) and everything):
         return _files(storage, len(visible)), [
-            f"{_files(storage, len(foreign))} that no run of Penstock has written will be removed, "
-            f"such as {path}"
+            f"{_files(storage, len(foreign))} not written by Penstock will be removed, such as "
+            f"{path}"
             for path in foreign[:1]
         ]
     if foreign:
         raise PlanningError(
-            f"--mode {request.mode}: {storage} holds {_files(storage, len(foreign))} that no run "
-            f"of Penstock has written, such as {foreign[0]}, and it cannot tell which rows they "
-            "hold; use another folder, or --mode truncate, recreate or replace "
-            "without a condition, which remove them"
+            f"--mode {request.mode}: {storage} holds {_files(storage, len(foreign))} not written "
+            f"by Penstock, such as {foreign[0]}, whose rows are unknown; use another folder, or "
+            "remove the files with --mode truncate, recreate, or replace without a condition"
         )
     if not replaces_files(request.mode):
         _check_unfinished(storage, unknown, request)
         return "", []
-    if any(entry.selection == EVERYTHING and entry.partition for entry in found.files):
+    if any(entry.selection == EVERYTHING and entry.partition for entry in current.files):
         raise PlanningError(
-            f"--mode {request.mode}: {storage} holds files of a run that has selected everything: "
-            "expected files of runs that have selected parts, as this one does, since files are "
-            "replaced as a whole; use --mode replace without a condition, or another folder"
+            f"--mode {request.mode}: {storage} holds files of a run that selected everything, and "
+            "files can only be replaced as a whole; use --mode replace without a condition, or "
+            "another folder"
         )
-    leaving = "those of the same partitions"
+    leaving = "the files of the same partitions"
     if not request.given:
         mine = {**EVERYTHING, "where": request.where}
-        leaving = _files(storage, sum(entry.selection == mine for entry in found.files))
-    stay = {str(entry.selection["where"]) for entry in found.files if entry.partition}
+        leaving = _files(storage, sum(entry.selection == mine for entry in current.files))
+    stay = {str(entry.selection["where"]) for entry in current.files if entry.partition}
     stay.discard(str(request.where))
     if stay and not request.given:
         return leaving, [
-            "files are replaced whose run had the very same --where; those of "
-            f"{len(stay):,} others stay, such as {min(stay)!r}: they are expected to hold other "
-            "rows"
+            f"only files of runs with exactly this --where are replaced; files of {len(stay):,} "
+            f"other conditions stay, such as {min(stay)!r}, so these must select other rows"
         ]
     return leaving, []
 
@@ -272,6 +276,5 @@ def _check_unfinished(storage: Storage, unknown: Sequence[str], request: LoadReq
             status = run.status if run else "unknown"
             raise PlanningError(
                 f"--mode {request.mode}: {storage} holds files of run {run_id}, which is not done "
-                f"({status}): expected files of runs that are; resume it, or use --mode truncate, "
-                "which removes them"
+                f"({status}); resume it, or remove its files with --mode truncate"
             )

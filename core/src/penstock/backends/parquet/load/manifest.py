@@ -51,6 +51,8 @@ def selections(spec: Mapping[str, Any], plan: PartitionPlan) -> dict[str, Mappin
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
+    """The manifest of a dataset."""
+
     files: tuple[Entry, ...] = ()
     schema: str = ""
     """As in `LoadPlan.schema`, including the columns that name folders."""
@@ -72,7 +74,8 @@ def read(documents: RecordDocuments) -> Manifest:
 def change(documents: RecordDocuments, changed: Callable[[Manifest], Manifest]) -> None:
     """Change the manifest.
 
-    Parameters:
+    Args:
+        documents: the documents of the dataset.
         changed: returns the new manifest for the old one; called again if another process was
             faster.
     """
@@ -83,29 +86,36 @@ def change(documents: RecordDocuments, changed: Callable[[Manifest], Manifest]) 
         after = replace(changed(before), serial=before.serial + 1)
         content = encode(to_json(after))
         if version:
-            written = documents.replace(NAME, content, version)
+            is_written = documents.replace(NAME, content, version)
         else:
-            written = documents.create(NAME, content)
-        if written:
+            is_written = documents.create(NAME, content)
+        if is_written:
             return
 
 
 def _read(documents: RecordDocuments) -> tuple[Manifest, str]:
-    found = documents.get(NAME)
-    if found is None:
+    document = documents.get(NAME)
+    if document is None:
         return Manifest(), ""
-    return decode(Manifest, found[0], NAME), found[1]
+    return decode(Manifest, document[0], NAME), document[1]
 
 
 def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) -> Manifest:
+    """Return a manifest with other columns.
+
+    Args:
+        manifest: the manifest to change.
+        schema: the new columns; see `Manifest.schema`.
+        partition_by: the columns that name folders.
+    """
     return replace(manifest, schema=schema, partition_by=partition_by)
 
 
 def removed(documents: RecordDocuments, paths: Collection[str]) -> None:
     """Forget files that were leaving and are now removed."""
 
-    def forgotten(found: Manifest) -> Manifest:
-        return replace(found, leaving=tuple(p for p in found.leaving if p not in paths))
+    def forgotten(current: Manifest) -> Manifest:
+        return replace(current, leaving=tuple(p for p in current.leaving if p not in paths))
 
     if paths:
         change(documents, forgotten)

@@ -28,6 +28,16 @@ def _mark(run_id: str) -> str:
 def data_name(
     run_id: str, partition_id: str, attempt: int, nonce: str, number: int, suffix: str = ".parquet"
 ) -> str:
+    """Return the name of a data file.
+
+    Args:
+        run_id: the run that writes it.
+        partition_id: the partition whose rows it holds.
+        attempt: the number of the attempt.
+        nonce: the attempt's nonce; see `new_nonce`.
+        number: the file's number within the attempt, from 0.
+        suffix: the format's suffix, including the dot.
+    """
     return f"{run_id}-{partition_id}-{attempt}-{nonce}-{number}{suffix}"
 
 
@@ -45,12 +55,12 @@ def is_empty(path: str) -> bool:
 
 def run_of(path: str) -> str:
     """Return the run that wrote a data file; empty if none did."""
-    found = _DATA.fullmatch(path.rpartition("/")[2])
-    if found is None:
+    match = _DATA.fullmatch(path.rpartition("/")[2])
+    if match is None:
         return ""
-    parts = found["owner"].split("-")
+    parts = match["owner"].split("-")
     candidates = ("-".join(parts[:count]) for count in range(1, len(parts)))
-    return next((run_id for run_id in candidates if found["nonce"].startswith(_mark(run_id))), "")
+    return next((run_id for run_id in candidates if match["nonce"].startswith(_mark(run_id))), "")
 
 
 def partition_of(path: str, run_id: str) -> str:

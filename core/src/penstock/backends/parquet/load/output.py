@@ -57,7 +57,7 @@ class _File:
 class Output:
     """The output of one attempt.
 
-    Parameters:
+    Args:
         schema: the schema of the rows.
         writing: as in `CopySpec.writing`.
     """
@@ -90,7 +90,7 @@ class Output:
         """Write one batch.
 
         Raises:
-            PermanentError: there are too many folders.
+            PermanentError: the rows belong into too many folders.
         """
         if not batch.num_rows:
             return
@@ -157,8 +157,8 @@ class Output:
         """
         if NULL_FOLDER in values:
             raise PermanentError(
-                f"target: partition {self._naming.partition_id}: --partition-by: the text "
-                f"{NULL_FOLDER!r} names the folder of NULL: expected any other",
+                f"target: partition {self._naming.partition_id}: --partition-by: expected any "
+                f"text but {NULL_FOLDER!r}, which names the folder of NULL",
                 Diagnosis(side="target"),
             )
         return folder_of(self._partition_by, values)
@@ -176,9 +176,9 @@ class Output:
         if len(self._open) == MOST_FOLDERS:
             raise PermanentError(
                 f"target: partition {self._naming.partition_id}: --partition-by "
-                f"{','.join(self._partition_by)}: expected {MOST_FOLDERS:,} folders in one "
-                "partition at most, found more; use columns with fewer values, or cut the source "
-                "by them (--strategy values or range, --key)",
+                f"{','.join(self._partition_by)}: expected at most {MOST_FOLDERS:,} folders in a "
+                "partition, found more; use columns with fewer values, or partition the source by "
+                "them (--strategy values or range, --key)",
                 Diagnosis(side="target"),
             )
         path = folder + self._naming.name(len(self._files))

@@ -33,18 +33,20 @@ from penstock.spec.modes import Mode, mode_of
 def plan_steps(mode: Mode, place: str, leaving: str) -> tuple[Step, ...]:
     """Return the steps.
 
-    Parameters:
+    Args:
+        mode: the load mode.
+        place: the dataset, for people.
         leaving: the files that the load replaces, for people.
     """
-    before = [Step("dataset", f"note the columns of {place}", "dataset")]
-    clean = "remove what is left over"
+    before = [Step("dataset", f"record the columns of {place}", "dataset")]
+    clean = "remove leftovers"
     if mode.empties_before:
-        before = [Step("empty", f"remove {leaving} in {place}", "empty")]
+        before = [Step("empty", f"remove {leaving} from {place}", "empty")]
     elif replaces_files(mode):
-        clean = f"remove what is replaced ({leaving}) or left over"
+        clean = f"remove replaced files ({leaving}) and leftovers"
     return (
         *before,
-        Step(MANIFEST, "put the files into the manifest", MANIFEST, after=True, rank=0),
+        Step(MANIFEST, "add the files to the manifest", MANIFEST, after=True, rank=0),
         Step("clean", clean, "clean", after=True, rank=1),
     )
 
@@ -91,13 +93,13 @@ class Steps:
             run_of(path) not in ("", self._run_id) for path in visible
         )
 
-        def noted(found: Manifest) -> Manifest:
+        def noted(current: Manifest) -> Manifest:
             if self._is_prepared():
-                return found
-            if found.schema and (found.files or others):
-                self._check_same(found)
-                return found
-            return manifest.with_schema(found, self._schema, self._partition_by)
+                return current
+            if current.schema and (current.files or others):
+                self._check_same(current)
+                return current
+            return manifest.with_schema(current, self._schema, self._partition_by)
 
         manifest.change(self._storage.documents, noted)
 
@@ -113,36 +115,36 @@ class Steps:
     def _replaces_all(self) -> bool:
         return self._replaces and EVERYTHING in self._selections.values()
 
-    def _check_same(self, found: Manifest) -> None:
+    def _check_same(self, current: Manifest) -> None:
         """Check the columns of an existing dataset.
 
         Raises:
             PermanentError: another run has created the dataset with other columns since this run
                 was planned.
         """
-        theirs, mine = schema_from_text(found.schema), schema_from_text(self._schema)
-        if theirs == mine and found.partition_by == self._partition_by:
+        theirs, mine = schema_from_text(current.schema), schema_from_text(self._schema)
+        if theirs == mine and current.partition_by == self._partition_by:
             return
         raise PermanentError(
-            f"target: {self._storage} was made by another run since this one was planned: expected "
-            f"its columns to be {_shown(mine, self._partition_by)}, found "
-            f"{_shown(theirs, found.partition_by)}; start a new run",
+            f"target: {self._storage}: another run has created the dataset since this run was "
+            f"planned: expected columns {_shown(mine, self._partition_by)}, found "
+            f"{_shown(theirs, current.partition_by)}; start a new run",
             Diagnosis(side="target"),
         )
 
     def _empty(self) -> None:
         others: list[str] = []
 
-        def emptied(found: Manifest) -> Manifest:
+        def emptied(current: Manifest) -> Manifest:
             others.clear()
             if self._is_prepared():
-                return found
+                return current
             # Listed before anything is removed, so that files published from now on are not
             # included.
             visible = self._storage.uploads.visible()
             others.extend(path for path in visible if run_of(path) != self._run_id)
-            kept = tuple(entry for entry in found.files if entry.run == self._run_id)
-            leaving = _leaving(found, others, visible)
+            kept = tuple(entry for entry in current.files if entry.run == self._run_id)
+            leaving = _leaving(current, others, visible)
             return Manifest(kept, self._schema, self._partition_by, leaving, owner=self._run_id)
 
         manifest.change(self._storage.documents, emptied)
@@ -156,11 +158,11 @@ class Steps:
         empty = self._empty_entry()
         put: list[str] = []
 
-        def switched(found: Manifest) -> Manifest:
+        def switched(current: Manifest) -> Manifest:
             run = self._runs.find(self._run_id)
             if run is not None and MANIFEST in run.steps:
                 # by another process, maybe long ago: others may have added files since
-                return found
+                return current
             # Checked after the manifest was read: if a partition is copied again, or files are
             # removed, from now on, the manifest changes before anything is lost.
             mine = self._entries()
@@ -169,15 +171,15 @@ class Steps:
             self._fence.check_owner(self._run_id, run)
             sizes = {entry.path: entry.bytes for entry in mine}
             visible = self._fence.check_there(self._run_id, sizes)
-            others = [entry for entry in found.files if entry.run != self._run_id]
+            others = [entry for entry in current.files if entry.run != self._run_id]
             self._check_apart(others)
-            left = self._replaced(others, visible)
-            kept = [entry for entry in others if entry.path not in left]
+            leaving_paths = self._replaced(others, visible)
+            kept = [entry for entry in others if entry.path not in leaving_paths]
             files = [*kept, *mine]
             if any(entry.partition for entry in files):
                 # A file without rows recorded the columns while there was no other file.
-                left |= {entry.path for entry in files if not entry.partition}
-                left |= {empty.path} & visible.keys()
+                leaving_paths |= {entry.path for entry in files if not entry.partition}
+                leaving_paths |= {empty.path} & visible.keys()
                 files = [entry for entry in files if entry.partition]
             elif not files:
                 if empty.path not in visible:
@@ -185,14 +187,16 @@ class Steps:
                     self._storage.uploads.put(empty.path, self._empty_file())
                 files = [empty]
             if kept:
-                self._check_same(found)
+                self._check_same(current)
             else:  # the run's own columns, if there are no other files
-                found = manifest.with_schema(found, self._schema, self._partition_by)
+                current = manifest.with_schema(current, self._schema, self._partition_by)
             files.sort(key=lambda entry: entry.path)
             listed = {entry.path for entry in files}
-            leaving = [path for path in _leaving(found, left, visible) if path not in listed]
-            owner = self._run_id if self._replaces else found.owner
-            return replace(found, files=tuple(files), leaving=tuple(leaving), owner=owner)
+            leaving = [
+                path for path in _leaving(current, leaving_paths, visible) if path not in listed
+            ]
+            owner = self._run_id if self._replaces else current.owner
+            return replace(current, files=tuple(files), leaving=tuple(leaving), owner=owner)
 
         manifest.change(self._storage.documents, switched)
         if put:  # and maybe stopped then, while another process finished the run
@@ -219,11 +223,11 @@ class Steps:
         run = self._runs.find(self._run_id)
         if run is not None:
             self._fence.check_open(self._run_id, run)
-        found = self._records.publish_all(self._run.generation)
+        records = self._records.publish_all(self._run.generation)
         same = run is not None and run.generation == self._run.generation
-        if not same or len(found) < len(self._run.plan.partitions):
+        if not same or len(records) < len(self._run.plan.partitions):
             raise not_committed(self._run_id)
-        return found
+        return records
 
     def _entries(self) -> list[Entry]:
         return [
@@ -243,20 +247,20 @@ class Steps:
             return
         for entry in others:
             if entry.selection == EVERYTHING and entry.partition:
-                what = "files of a run that has selected everything were added"
+                what = "files of a run that selected everything were added"
                 raise self._fence.lost(self._run_id, what, entry.run)
 
     def _replaced(self, others: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:
         """Return the files that this run's files replace."""
         if not self._replaces:
             return set()
-        known = {entry.path for entry in others}
-        unknown = {path for path in visible if path not in known and run_of(path) != self._run_id}
+        listed = {entry.path for entry in others}
+        unknown = {path for path in visible if path not in listed and run_of(path) != self._run_id}
         if self._replaces_all:
-            return known | unknown
+            return listed | unknown
         mine = list(self._selections.values())
-        left = {entry.path for entry in others if entry.selection in mine}
-        return left | {path for path in unknown if self._selection_of(path) in mine}
+        replaced = {entry.path for entry in others if entry.selection in mine}
+        return replaced | {path for path in unknown if self._selection_of(path) in mine}
 
     def _selection_of(self, path: str) -> Mapping[str, Any] | None:
         """Return the selection of a file of an unfinished run; None if no run has written it."""
@@ -307,17 +311,17 @@ class Steps:
         uploads = self._storage.uploads
         pending = uploads.pending(self._run_id)
         # Read after the uploads were listed: no attempt that began before can commit any more.
-        found = self._records.read_all(self._run.generation)
-        done = {name for name, (record, _) in found.items() if record.is_published}
-        left = [each for each in pending if partition_of(each[0], self._run_id) in done]
-        uploads.abandon(self._run_id, left)
+        records = self._records.read_all(self._run.generation)
+        done = {name for name, (record, _) in records.items() if record.is_published}
+        unpublished = [each for each in pending if partition_of(each[0], self._run_id) in done]
+        uploads.abandon(self._run_id, unpublished)
 
 
 def _leaving(
-    found: Manifest, paths: Collection[str], visible: Mapping[str, int]
+    current: Manifest, paths: Collection[str], visible: Mapping[str, int]
 ) -> tuple[str, ...]:
     """Return the files that leave the dataset, including earlier ones not removed yet."""
-    return tuple(sorted({*found.leaving, *paths} & visible.keys()))
+    return tuple(sorted({*current.leaving, *paths} & visible.keys()))
 
 
 def stored_schema(schema: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:

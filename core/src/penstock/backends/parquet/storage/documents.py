@@ -41,7 +41,13 @@ class Documents(Protocol):
         ...
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """Replace a document; return False, with nothing changed, if its version differs."""
+        """Replace a document; return False, with nothing changed, if its version differs.
+
+        Args:
+            name: the document.
+            content: the new content.
+            version: the version from `get` that must be the current one.
+        """
         ...
 
     def get(self, name: str) -> tuple[bytes, str] | None:
@@ -63,7 +69,7 @@ class Documents(Protocol):
 class LocalDocuments:
     """Documents in a local folder.
 
-    Parameters:
+    Args:
         root: the folder; created with the first document.
     """
 
@@ -85,8 +91,8 @@ class LocalDocuments:
                     write_synced(draft, content)
                     os.link(draft, path)
                 except FileExistsError:
-                    found = self.get(name)
-                    return found is not None and found[0] == content
+                    current = self.get(name)
+                    return current is not None and current[0] == content
                 except FileNotFoundError:
                     continue  # the folder was empty, and was removed by another process
                 finally:
@@ -98,8 +104,8 @@ class LocalDocuments:
     def replace(self, name: str, content: bytes, version: str) -> bool:
         path = self._path(name)
         with translated("target", path), self._locked():
-            found = self.get(name)
-            if found is None or found[1] != version:
+            current = self.get(name)
+            if current is None or current[1] != version:
                 return False
             write_synced(path + ".draft", content)
             os.rename(path + ".draft", path)
@@ -139,8 +145,8 @@ class LocalDocuments:
                     with suppress(FileNotFoundError):
                         # Not the entry's cached data, which Windows and some network drives keep
                         # for long.
-                        found = os.stat(entry.path)
-                        stamp = f"{found.st_mtime_ns}-{found.st_ino}-{found.st_size}"
+                        status = os.stat(entry.path)
+                        stamp = f"{status.st_mtime_ns}-{status.st_ino}-{status.st_size}"
                         yield f"{name}/{entry.name}", stamp
 
     @contextmanager
@@ -156,8 +162,8 @@ class LocalDocuments:
             while not try_lock(file.fileno()):
                 if time.monotonic() > deadline:
                     raise TransientError(
-                        f"target: another process has kept {path} locked for "
-                        f"{LOCK_SECONDS:g} s; expected milliseconds (is that process stopped?)",
+                        f"target: another process has kept {path} locked for {LOCK_SECONDS:g} s, "
+                        "instead of milliseconds; check whether it is stopped",
                         Diagnosis(side="target"),
                     )
                 time.sleep(0.01)
@@ -184,7 +190,7 @@ def sync_folder(path: str) -> None:
 class S3Documents:
     """Documents in a bucket.
 
-    Parameters:
+    Args:
         prefix: the prefix of all keys; empty or with a trailing ``/``.
     """
 
@@ -224,19 +230,19 @@ class S3Documents:
                         raise
                 # The client repeats a request whose answer was lost, and may have found our own
                 # content.
-                found = self.get(name)
-                return found is not None and found[0] == content
+                current = self.get(name)
+                return current is not None and current[0] == content
         raise AssertionError("unreachable")
 
     def get(self, name: str) -> tuple[bytes, str] | None:
         with translated("target", self._shown(name)):
             try:
-                found = self._client.get_object(Bucket=self._bucket, Key=self._prefix + name)
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + name)
             except ClientError as error:
                 if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
                     return None
                 raise
-            return found["Body"].read(), found["ETag"]
+            return answer["Body"].read(), answer["ETag"]
 
     def delete(self, names: Iterable[str]) -> None:
         delete_keys(self._client, self._bucket, [self._prefix + name for name in names])
@@ -248,14 +254,26 @@ class S3Documents:
 
 
 def list_objects(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectTypeDef]:
-    """Yield all objects whose keys begin with a prefix."""
+    """Yield all objects whose keys begin with a prefix.
+
+    Args:
+        client: a client of the server.
+        bucket: the bucket.
+        prefix: the beginning of the keys; empty for all.
+    """
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     for page in pages:
         yield from page.get("Contents", ())
 
 
 def delete_keys(client: S3Client, bucket: str, keys: Sequence[str]) -> None:
-    """Delete keys one by one, in parallel: not every server supports bulk deletion."""
+    """Delete keys one by one, in parallel: not every server supports bulk deletion.
+
+    Args:
+        client: a client of the server.
+        bucket: the bucket.
+        keys: the keys; it is no error if one does not exist.
+    """
 
     def delete(key: str) -> None:
         with translated("target", f"s3://{bucket}/{key}"):
@@ -285,8 +303,8 @@ class CachedDocuments:
         stale = [name for name, stamp in stamps.items() if self._stamps.get(name) != stamp]
         if stale:
             with ThreadPoolExecutor(READERS) as pool:
-                for name, found in zip(stale, pool.map(self.get, stale), strict=True):
-                    if found is not None:
+                for name, document in zip(stale, pool.map(self.get, stale), strict=True):
+                    if document is not None:
                         # The content may be newer than the stamp: then it is read once more.
-                        self._known[name], self._stamps[name] = found, stamps[name]
+                        self._known[name], self._stamps[name] = document, stamps[name]
         return {name: self._known[name] for name in stamps if name in self._known}

@@ -55,20 +55,21 @@ def _session(location: FilesLocation) -> boto3.Session:
 
 
 def _credentials(session: boto3.Session, location: FilesLocation, side: str) -> Credentials:
-    found = session.get_credentials()
-    if found is None:
+    credentials = session.get_credentials()
+    if credentials is None:
         raise PermanentError(
-            f"{side}: {location}: no S3 credentials: expected access_key_id and secret_access_key "
-            "in the URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or those of the "
+            f"{side}: {location}: expected S3 credentials: access_key_id and secret_access_key in "
+            "the URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or those of the "
             "machine; found none"
         )
-    return found
+    return credentials
 
 
 def s3_client(location: FilesLocation, side: str) -> S3Client:
     """Return a client with its own timeouts and retries. It can be used by many threads.
 
-    Parameters:
+    Args:
+        location: where the files are, with credentials if the URL has any.
         side: ``source`` or ``target``, for error messages.
 
     Raises:
@@ -113,15 +114,14 @@ def _checker(location: FilesLocation, side: str) -> Callable[..., None]:
         if 300 <= status < 400 and "x-amz-bucket-region" not in headers:
             found = "a redirect"
         elif status == 200 and operation_model.name == "ListObjectsV2" and "html" in kind:
-            found = "a web page in the place of a list"
+            found = "a web page instead of a list"
         elif status == 200 and operation_model.name == "GetObject" and "etag" not in headers:
-            found = f"{kind or 'an answer'} without an ETag in the place of an object"
+            found = f"{kind or 'an answer'} without an ETag instead of an object"
         else:
             return
         raise PermanentError(
-            f"{side}: {location}: expected a server that speaks S3's protocol at "
-            f"{location.endpoint}; found {found} (status {status}): is the port another one, or "
-            "https:// missing?"
+            f"{side}: {location}: expected an S3 server at {location.endpoint}, found {found} "
+            f"(status {status}); check the port, and whether the endpoint needs https://"
         )
 
     return check
@@ -133,7 +133,8 @@ def file_system(location: FilesLocation, side: str) -> fs.FileSystem:
     Its credentials are the current ones: a file system used for hours must be recreated from time
     to time.
 
-    Parameters:
+    Args:
+        location: where the files are, with credentials if the URL has any.
         side: ``source`` or ``target``, for error messages.
 
     Raises:
@@ -142,12 +143,12 @@ def file_system(location: FilesLocation, side: str) -> fs.FileSystem:
     if location.scheme == FILE:
         return fs.LocalFileSystem()
     with translated(side, str(location)):
-        found = _credentials(_session(location), location, side).get_frozen_credentials()
+        credentials = _credentials(_session(location), location, side).get_frozen_credentials()
         parts = urlsplit(location.endpoint)
         return fs.S3FileSystem(
-            access_key=found.access_key,
-            secret_key=found.secret_key,
-            session_token=found.token,
+            access_key=credentials.access_key,
+            secret_key=credentials.secret_key,
+            session_token=credentials.token,
             region=_region(location),
             scheme=parts.scheme or None,
             endpoint_override=parts.netloc or None,

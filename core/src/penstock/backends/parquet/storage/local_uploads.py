@@ -23,7 +23,7 @@ FOLDER_ATTEMPTS = 100
 class LocalSink(Gathering):
     """A local file being written.
 
-    Parameters:
+    Args:
         path: the file to be renamed later.
         name: its name, relative to the folder of the documents.
     """
@@ -54,8 +54,8 @@ class LocalSink(Gathering):
                         os.fsync(file.fileno())
             except FileNotFoundError:
                 raise TransientError(
-                    f"target: {self._path} was removed while it was being written: another "
-                    "attempt has finished the partition",
+                    f"target: {self._path} was removed while it was written: another attempt has "
+                    "committed the partition",
                     Diagnosis(side="target"),
                 ) from None
 
@@ -71,7 +71,7 @@ class LocalSink(Gathering):
 class LocalUploads:
     """The data files of a local dataset.
 
-    Parameters:
+    Args:
         root: the dataset's folder.
         hidden: the folder of its documents.
         suffixes: as in `FileFormat`.
@@ -88,11 +88,11 @@ class LocalUploads:
         return LocalSink(os.path.join(self._hidden, name), name)
 
     def publish(self, piece: Piece) -> bool:
-        written = os.path.join(self._hidden, piece.pending["file"])
+        upload = os.path.join(self._hidden, piece.pending["file"])
         final = os.path.join(self._root, piece.name)
         with translated("target", final):
             try:
-                _in_folder(final, lambda: os.rename(written, final), written)
+                _in_folder(final, lambda: os.rename(upload, final), upload)
             except FileNotFoundError:
                 return os.path.exists(final)
             # the process that replaces it may have removed it by now
@@ -107,9 +107,9 @@ class LocalUploads:
             self.remove([piece.name])
 
     def _end(self, upload: Upload) -> None:
-        written = os.path.join(self._hidden, upload["file"])
-        with translated("target", written), suppress(FileNotFoundError):
-            os.unlink(written)
+        path = os.path.join(self._hidden, upload["file"])
+        with translated("target", path), suppress(FileNotFoundError):
+            os.unlink(path)
 
     def remove(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -175,18 +175,20 @@ class LocalUploads:
 def _in_folder(path: str, call: Callable[[], object], needed: str = "") -> None:
     """Create a file in a folder, which is created if it is missing.
 
-    Parameters:
+    Args:
+        path: the file to create.
+        call: creates the file.
         needed: a file without which it cannot be created.
 
     Raises:
-        FileNotFoundError: that file does not exist.
+        FileNotFoundError: the needed file does not exist.
     """
-    for left in reversed(range(FOLDER_ATTEMPTS)):
+    for retries in reversed(range(FOLDER_ATTEMPTS)):
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             call()
             return
         except FileNotFoundError:
             # The folder, or one above it, was empty, and was removed by another process.
-            if not left or (needed and not os.path.exists(needed)):
+            if not retries or (needed and not os.path.exists(needed)):
                 raise

@@ -61,12 +61,12 @@ class S3Sink(Gathering):
     def _send(self, wait: Wait, *, last: bool) -> None:
         if self._spooled + self._waiting < self._part_bytes and not last:
             return
-        left = memoryview(self._unspill() + self._take())
-        while len(left) >= self._part_bytes or (last and left):
-            self._part(left[: self._part_bytes], wait)
-            left = left[self._part_bytes :]
-        if left:
-            self._gathered, self._waiting = [bytes(left)], len(left)
+        content = memoryview(self._unspill() + self._take())
+        while len(content) >= self._part_bytes or (last and content):
+            self._part(content[: self._part_bytes], wait)
+            content = content[self._part_bytes :]
+        if content:
+            self._gathered, self._waiting = [bytes(content)], len(content)
 
     def _begin(self) -> str:
         if self._id is None:
@@ -107,11 +107,11 @@ class S3Sink(Gathering):
         if not self._spooled:
             return b""
         self._spool.seek(0)
-        found: bytes = self._spool.read()
+        content: bytes = self._spool.read()
         self._spool.seek(0)
         self._spool.truncate()
         self._spooled = 0
-        return found
+        return content
 
     def upload(self) -> Upload:
         """Return the upload; for an unfinished file, enough to discard it.
@@ -124,7 +124,7 @@ class S3Sink(Gathering):
 class S3Uploads:
     """The data files of a dataset on S3.
 
-    Parameters:
+    Args:
         prefix: the prefix of the dataset's keys; empty or with a trailing ``/``.
         suffixes: as in `FileFormat`.
     """
@@ -202,10 +202,10 @@ class S3Uploads:
         return {path: size for path, size in sizes.items() if is_data(path, self._suffixes)}
 
     def pending(self, run_id: str) -> Sequence[tuple[str, Upload]]:
-        return [found for found in self._uploads("") if run_of(found[0]) == run_id]
+        return [upload for upload in self._uploads("") if run_of(upload[0]) == run_id]
 
     def _begun(self, path: str) -> list[Upload]:
-        return [upload for found, upload in self._uploads(path) if found == path]
+        return [upload for name, upload in self._uploads(path) if name == path]
 
     def _uploads(self, prefix: str) -> Iterator[tuple[str, Upload]]:
         prefix = self._prefix + prefix

@@ -22,6 +22,8 @@ from penstock.backends.shared.attempts.presence import Presence
 
 @dataclass(frozen=True, slots=True)
 class Storage:
+    """The storage of a dataset."""
+
     location: FilesLocation
     documents: CachedDocuments
     uploads: Uploads
@@ -40,14 +42,14 @@ class Storage:
 def open_storage(url: str, control_schema: str) -> Storage:
     """Open the storage of a dataset.
 
-    Parameters:
+    Args:
         url: the URL of a folder.
         control_schema: names the folder of the documents, after a ``_``, so that readers of
             datasets ignore it.
 
     Raises:
-        UsageError: the URL refers to several places, or to one file. PermanentError: there are no
-            credentials.
+        UsageError: the URL refers to several places, or to one file.
+        PermanentError: no credentials were found.
     """
     location = parse(url, "--target")
     check_folder(location, "--target")
@@ -55,7 +57,13 @@ def open_storage(url: str, control_schema: str) -> Storage:
 
 
 def storage_at(location: FilesLocation, control_schema: str, format: FileFormat) -> Storage:
-    """Open the storage of a location known to be a folder; see `open_storage`."""
+    """Open the storage of a location known to be a folder; see `open_storage`.
+
+    Args:
+        location: a folder.
+        control_schema: as for `open_storage`.
+        format: the format of the data files.
+    """
     hidden = "_" + quote(control_schema, safe="")
     if location.scheme == S3:
         client = s3_client(location, "target")

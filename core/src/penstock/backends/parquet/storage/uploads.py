@@ -33,7 +33,8 @@ class Sink(Protocol):
     def drain(self, wait: Wait, *, crowded: bool) -> None:
         """Pass on what was gathered.
 
-        Parameters:
+        Args:
+            wait: waits until data can be sent.
             crowded: many files are open, so nothing may stay in memory.
         """
         ...
@@ -53,7 +54,10 @@ class Uploads(Pieces, Protocol):
     def begin(self, path: str, run_id: str, transfer: Transfer, file_size: int) -> Sink:
         """Begin a file.
 
-        Parameters:
+        Args:
+            path: the file's path within the dataset.
+            run_id: the run that writes it.
+            transfer: sends the parts of the attempt's files.
             file_size: the approximate maximum size of the file.
         """
         ...
@@ -103,6 +107,6 @@ class Gathering:
         """Do nothing before the end of the file."""
 
     def _take(self) -> bytes:
-        taken = b"".join(self._gathered)
+        content = b"".join(self._gathered)
         self._gathered, self._waiting = [], 0
-        return taken
+        return content

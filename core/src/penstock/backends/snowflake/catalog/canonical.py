@@ -52,15 +52,15 @@ def _bits(value: str) -> str:
     # In two steps, because 2^1074 cannot be represented.
     mantissa = f"{size} * POWER(2, -8 - {exponent}) * {2**60}"
     number = f"CAST({exponent} + 1022 AS NUMBER(38,0)) * {2**52} + CAST({mantissa} AS NUMBER(38,0))"
-    found = f"LPAD(TRIM(TO_CHAR({number}, '{'X' * 16}')), 16, '0')"
+    digits = f"LPAD(TRIM(TO_CHAR({number}, '{'X' * 16}')), 16, '0')"
     # First the digits that are used to write the others.
-    found = f"REPLACE(REPLACE({found}, '0', 'g'), '1', 'h')"
+    digits = f"REPLACE(REPLACE({digits}, '0', 'g'), '1', 'h')"
     for place, digit in enumerate(_DIGITS[2:], 2):
-        found = f"REPLACE({found}, '{digit}', '{place:04b}')"
-    found = f"REPLACE(REPLACE({found}, 'g', '0000'), 'h', '0001')"
+        digits = f"REPLACE({digits}, '{digit}', '{place:04b}')"
+    digits = f"REPLACE(REPLACE({digits}, 'g', '0000'), 'h', '0001')"
     bits = (
         f"CASE WHEN {value} = 0 THEN '{'0' * 63}' WHEN {size} = CAST('inf' AS FLOAT)"
-        f" THEN '{'1' * 11}{'0' * 52}' ELSE SUBSTR({found}, 2) END"
+        f" THEN '{'1' * 11}{'0' * 52}' ELSE SUBSTR({digits}, 2) END"
     )
     sign = f"IFF(LEFT(CAST({value} AS VARCHAR), 1) = '-', '1', '0')"
     return f"CASE WHEN {value} = CAST('NaN' AS FLOAT) THEN 'NaN' ELSE {sign} || {bits} END"

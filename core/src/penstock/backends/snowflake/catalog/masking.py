@@ -8,6 +8,8 @@ from penstock.backends.sql.masking import Masking
 
 
 class SnowflakeMasking(Masking):
+    """The masks of Snowflake."""
+
     has_keys = False
 
     def text(self, value: str) -> str:

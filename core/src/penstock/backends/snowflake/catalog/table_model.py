@@ -46,10 +46,18 @@ def model_of(
     columns: Sequence[Column],
     keys: Sequence[DeclaredKey],
 ) -> TableModel:
-    said = {name: facts for name, *facts in session.about(_COLUMNS, table)}
+    """Return the model of a table.
+
+    Args:
+        session: a session with the server.
+        table: the table.
+        columns: the table's columns.
+        keys: the table's declared keys.
+    """
+    facts_by_name = {name: facts for name, *facts in session.about(_COLUMNS, table)}
     comments = [comment for (comment,) in session.about(_COMMENT, table)]
     return TableModel(
-        tuple(_column(each, *said.get(each.name, (None,) * 5)) for each in columns),
+        tuple(_column(each, *facts_by_name.get(each.name, (None,) * 5)) for each in columns),
         tuple(KeyModel("", key.names, key.primary) for key in keys),
         foreign_keys=foreign_keys(session, table),
         comment=next(iter(comments), "") or "",
@@ -60,11 +68,11 @@ def _column(
     column: Column,
     default: str | None,
     comment: str | None,
-    numbered: str | None,
+    is_identity: str | None,
     first: str | None,
     step: str | None,
 ) -> ColumnModel:
-    identity = Identity(int(first or 1), int(step or 1)) if numbered == "YES" else None
+    identity = Identity(int(first or 1), int(step or 1)) if is_identity == "YES" else None
     return ColumnModel(
         column.name,
         native=column.type,
@@ -98,11 +106,11 @@ def _foreign_keys(
             _action(row[_ON_UPDATE]),
             checked=False,
         )
-    found: dict[TableRef, tuple[ForeignKeyModel, ...]] = {}
+    by_table: dict[TableRef, tuple[ForeignKeyModel, ...]] = {}
     for (table, _), key in keys.items():
-        found[table] = (*found.get(table, ()), key)
-    return found
+        by_table[table] = (*by_table.get(table, ()), key)
+    return by_table
 
 
-def _action(said: str) -> str:
-    return "" if said == "NO ACTION" else said
+def _action(rule: str) -> str:
+    return "" if rule == "NO ACTION" else rule

@@ -33,18 +33,21 @@ def listed(
 
     This also reads the answers for all `known` tables, by schema.
 
-    Parameters:
-        read: takes the place to ask about, and its name for messages.
+    Args:
+        session: a session with the server.
+        what: the kind of fact, under which the answers are kept.
+        table: the table.
+        read: asks about a place, and takes its name for messages; returns the answers by table.
     """
     dialect = session.dialect
     if session.known is None:
         return read(session, f"TABLE {dialect.table(table)}", f"table {table}").get(table, ())
 
     def ask(tables: Sequence[TableRef]) -> dict[TableRef, tuple[T, ...]]:
-        found: dict[TableRef, tuple[T, ...]] = {}
+        answers: dict[TableRef, tuple[T, ...]] = {}
         for schema in {each.schema for each in tables}:
-            found |= read(session, f"SCHEMA {dialect.ident(schema)}", f"schema {schema}")
-        return {each: found.get(each, ()) for each in tables}
+            answers |= read(session, f"SCHEMA {dialect.ident(schema)}", f"schema {schema}")
+        return {each: answers.get(each, ()) for each in tables}
 
     return session.known.about(what, table, ask)
 
@@ -57,7 +60,7 @@ def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[DeclaredKey
 def _keys(
     session: SnowflakeSession, place: str, subject: str
 ) -> dict[TableRef, tuple[DeclaredKey, ...]]:
-    found: dict[TableRef, tuple[DeclaredKey, ...]] = {}
+    by_table: dict[TableRef, tuple[DeclaredKey, ...]] = {}
     for kind in ("PRIMARY", "UNIQUE"):
         rows = session.fetch(f"SHOW {kind} KEYS IN {place}", subject)
         keys: dict[tuple[TableRef, str], list[str]] = {}
@@ -66,8 +69,8 @@ def _keys(
             keys.setdefault((table, row[_NAME]), []).append(swapped(row[_COLUMN]))
         for (table, _), names in keys.items():
             key = DeclaredKey(tuple(names), kind == "PRIMARY")
-            found[table] = (*found.get(table, ()), key)
-    return found
+            by_table[table] = (*by_table.get(table, ()), key)
+    return by_table
 
 
 def facts_of(session: SnowflakeSession, table: TableRef) -> tuple[str, int, int] | None:

@@ -36,17 +36,18 @@ def _begun(number: int) -> str:
     """Return when a process began, to recognize reused ids; empty if it has ended.
 
     Raises:
-        OSError: that cannot be determined.
+        OSError: the system does not tell.
     """
     try:
         text = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
-    state, *rest = text.rpartition(")")[2].split()
-    return "" if state == "Z" else rest[18]
+    state, *fields = text.rpartition(")")[2].split()
+    return "" if state == "Z" else fields[18]
 
 
 def this_process() -> str:
+    """Return a text that identifies this process; empty if it cannot be determined."""
     try:
         return f"{_machine()}|{os.getpid()}|{_begun(os.getpid())}"
     except OSError:
@@ -55,8 +56,8 @@ def this_process() -> str:
 
 def has_ended(process: str | None) -> bool:
     """Whether a process is known to have ended."""
-    machine, _, rest = (process or "").partition("|")
-    number, _, begun = rest.partition("|")
+    machine, _, identity = (process or "").partition("|")
+    number, _, begun = identity.partition("|")
     if not machine or machine != _machine():
         return False
     try:
@@ -68,7 +69,7 @@ def has_ended(process: str | None) -> bool:
 class Leases:
     """Names that this process has taken, and keeps by signs of life.
 
-    Parameters:
+    Args:
         table: the control table of leases, as in statements.
         url: the URL of the target, for a separate connection.
         token: distinguishes them from those of other processes.

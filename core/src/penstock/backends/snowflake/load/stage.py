@@ -155,12 +155,12 @@ class UploadStage(ServerStage[SnowflakeRecords]):
         """
         count = 0
         if self._files:
-            found = self._records.connection.rows(f"COPY INTO {table} FROM {self.folder} {_FORMAT}")
-            count = sum(int(row[_LOADED]) for row in found if len(row) > _LOADED)
+            files = self._records.connection.rows(f"COPY INTO {table} FROM {self.folder} {_FORMAT}")
+            count = sum(int(row[_LOADED]) for row in files if len(row) > _LOADED)
         if count != self.rows:
             raise PermanentError(
-                f"target: {self._attempt.spec.target_table}: expected {self.rows:,} rows to be "
-                f"loaded, found {count:,}",
+                f"target: {self._attempt.spec.target_table}: expected to load {self.rows:,} rows, "
+                f"loaded {count:,}",
                 Diagnosis(side="target"),
             )
         return count

@@ -9,6 +9,8 @@ from penstock.model.tables import TableRef
 
 
 class SnowflakeTables(ServerTables):
+    """Tables that Penstock creates in Snowflake."""
+
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:

@@ -19,8 +19,9 @@ from penstock.backends.text.location import TextOptions
 
 
 class TextComparing(Comparing):
-    """
-    Parameters:
+    """A comparison over one dataset of text files.
+
+    Args:
         schema: the schema of the rows; its metadata says which columns are JSON, or name the
             folders.
         is_whole: whether to compare the one file of all partitions instead of the parts.

@@ -25,6 +25,8 @@ _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 @dataclass(frozen=True, slots=True)
 class TextContents:
+    """The contents of some files."""
+
     schema: pa.Schema
     """Columns of folders come last."""
     rows: Mapping[str, int] | None
@@ -39,6 +41,12 @@ def find(
     filesystem: fs.FileSystem, files: Sequence[ListedFile], options: TextOptions, side: str
 ) -> TextContents:
     """Read all files, unless all columns of CSV are to be texts.
+
+    Args:
+        filesystem: the file system with the files.
+        files: the files to read, at least one.
+        options: the format of the files.
+        side: `source` or `target`, for error messages.
 
     Raises:
         PlanningError: a file has other columns than the first.
@@ -71,7 +79,7 @@ def _find(
         raise PlanningError(
             f"{side}: expected columns, found none: {files[0].path}"
             + (f" and {len(files) - 1:,} others" if len(files) > 1 else "")
-            + (" have no header and no rows" if options.format == CSV else " have no objects")
+            + (" without a header or rows" if options.format == CSV else " without objects")
         )
     fields = [
         pa.field(name, pa.string()) if options.types == TEXT else column.field(name)
@@ -87,6 +95,7 @@ def _find(
 
 
 def opened(filesystem: fs.FileSystem, path: str) -> TextStream:
+    """Open a file at its beginning, decompressed."""
     return TextStream(unpacked(filesystem.open_input_stream(path, compression=None), path))
 
 
@@ -106,11 +115,11 @@ def _check_same(
         return
     lacks = [name for name in columns if name not in names]
     has = [name for name in names if name not in columns]
-    said = [f"no {', '.join(map(repr, lacks))}"] * bool(lacks)
-    said += [f"{', '.join(map(repr, has))} besides"] * bool(has)
+    differences = [f"lacks {', '.join(map(repr, lacks))}"] * bool(lacks)
+    differences += [f"adds {', '.join(map(repr, has))}"] * bool(has)
     raise PlanningError(
-        f"{side}: the files have different columns: expected those of {first.path}; found in "
-        f"{file.path} {' and '.join(said)}"
+        f"{side}: the files have different columns: {file.path} {' and '.join(differences)}, "
+        f"compared with {first.path}"
     )
 
 
@@ -122,10 +131,10 @@ def _look_at_csv(
     columns: Mapping[str, ColumnType],
 ) -> int:
     count = 0
-    wanted = list(columns)
-    for batch in csv_rows.batches(lambda: opened(filesystem, path), options, names, wanted):
+    order = list(columns)
+    for batch in csv_rows.batches(lambda: opened(filesystem, path), options, names, order):
         count += batch.num_rows
-        for name, texts in zip(wanted, batch.columns, strict=True):
+        for name, texts in zip(order, batch.columns, strict=True):
             columns[name].look(texts)
     return count
 
@@ -136,7 +145,7 @@ def _look_at_json(filesystem: fs.FileSystem, path: str, columns: dict[str, Colum
         count += len(rows)
         for name in {key: None for row in rows for key in row}:
             if not name:
-                raise Broken("a key is empty; expected one that can be a column's name")
+                raise Broken("a key is empty; expected a column name")
             values = [value for row in rows if (value := row.get(name)) is not None]
             column = columns.setdefault(name, ColumnType())
             kinds = set(map(json_rows.kind, values))

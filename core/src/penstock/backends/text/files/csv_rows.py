@@ -33,14 +33,14 @@ def names_of(opened: Opened, options: TextOptions) -> tuple[str, ...]:
     if not piece:
         return ()
     reader = _reader(opened(), options, BLOCK_BYTES, None)
-    found = reader.schema.names
+    header = reader.schema.names
     reader.close()
-    names = [name if options.header and name else f"c{n}" for n, name in enumerate(found, 1)]
+    names = [name if options.header and name else f"c{n}" for n, name in enumerate(header, 1)]
     for name in names:
         if names.count(name) > 1:
             raise Broken(
-                f"its header has two columns {name!r}; expected names that differ (or "
-                "?header=false after the file's name, where its first line is a row)"
+                f"its header has two columns {name!r}; expected distinct names (if the first line "
+                "is a row, add ?header=false to the file's name)"
             )
     return tuple(names)
 
@@ -50,7 +50,9 @@ def batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows as texts.
 
-    Parameters:
+    Args:
+        opened: opens the file at its beginning.
+        options: the file's format.
         names: the names of all columns of the file.
         wanted: the names of the columns to read, in order.
 
@@ -98,8 +100,7 @@ def _batches(
             yield batch.select(places)
         if stream.quotes % 2:
             raise Broken(
-                'a quote (") is opened and never closed; expected each quote within a value to be '
-                "written twice"
+                'a quote (") is not closed; expected each quote within a value to be doubled'
             )
 
 
@@ -136,23 +137,23 @@ def _reader(
 
 
 def _explained(error: pa.ArrowInvalid, names: Sequence[str], stream: TextStream) -> pa.ArrowInvalid:
-    said = str(error)
+    words = str(error)
     if isinstance(error, Broken):
         return error
-    if "straddling" in said:
-        return pa.ArrowInvalid(said)
-    if found := _RAGGED.search(said):
-        row, expected, got = map(int, found.groups())
-        hint = "" if stream.quotes % 2 == 0 else ' (is a quote, ", not closed?)'
+    if "straddling" in words:
+        return pa.ArrowInvalid(words)
+    if match := _RAGGED.search(words):
+        row, expected, got = map(int, match.groups())
+        hint = "" if stream.quotes % 2 == 0 else ' (a quote, ", may not be closed)'
         return Broken(
-            f"row {row:,}: expected {expected:,} values, as the first row has, found {got:,}{hint};"
-            " expected values with delimiters in them to be quoted"
+            f"row {row:,}: expected {expected:,} values, as in the first row, found "
+            f"{got:,}{hint}; values that contain delimiters must be quoted"
         )
-    if found := _NOT_UTF8.search(said):
-        place, row = int(found[1]), int(found[2])
+    if match := _NOT_UTF8.search(words):
+        place, row = int(match[1]), int(match[2])
         name = repr(names[place]) if place < len(names) else f"{place + 1:,}"
         return Broken(
-            f"row {row:,}, column {name}: expected UTF-8, found bytes that are none; convert the "
-            "file first, as with iconv -f latin1 -t utf-8"
+            f"row {row:,}, column {name}: expected UTF-8, found other bytes; convert the file "
+            "first, as with iconv -f latin1 -t utf-8"
         )
-    return Broken(f"cannot be read as CSV: {values.server_message(said)}")
+    return Broken(f"cannot be read as CSV: {values.server_message(words)}")

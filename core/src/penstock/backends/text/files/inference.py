@@ -95,8 +95,8 @@ class _Decimal(_Candidate):
         if least != most or self._scale not in (None, least):
             return False
         self._scale = least
-        whole = pc.binary_length(pc.replace_substring_regex(texts, r"^-|\..*$", ""))
-        self._digits = max(self._digits, pc.max(whole).as_py())
+        integers = pc.binary_length(pc.replace_substring_regex(texts, r"^-|\..*$", ""))
+        self._digits = max(self._digits, pc.max(integers).as_py())
         return bool(self._digits + least <= LONG)
 
     def type(self) -> pa.DataType:
@@ -179,7 +179,7 @@ class ColumnType:
     """What is known about a column from the values seen so far."""
 
     def __init__(self) -> None:
-        self._left = [made() for made in _ORDER]
+        self._left = [candidate() for candidate in _ORDER]
         self._seen = False
         self._kinds: set[str] = set()
         self.is_nullable = False
@@ -187,7 +187,7 @@ class ColumnType:
     def look(self, texts: pa.Array) -> None:
         """Consider some values.
 
-        Parameters:
+        Args:
             texts: the values as in the file; NULL if a value is missing.
         """
         if texts.null_count:
@@ -200,7 +200,7 @@ class ColumnType:
     def note(self, kinds: set[str], not_finite: bool) -> None:
         """Consider values from JSON.
 
-        Parameters:
+        Args:
             kinds: the kinds of the values in JSON.
             not_finite: whether all of its texts are numbers that JSON cannot represent.
         """

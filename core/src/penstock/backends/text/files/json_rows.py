@@ -28,7 +28,7 @@ class Number(str):
 
 
 def _constant(name: str) -> Any:
-    raise ValueError(f"JSON has no {name}; expected it as a text, in quotes")
+    raise ValueError(f"JSON has no {name}; expected a text, in quotes")
 
 
 _parse = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_constant).decode
@@ -36,10 +36,10 @@ _parse = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_
 
 def lines(stream: TextStream) -> Iterator[bytes]:
     """Yield the lines without their line breaks."""
-    left = b""
+    partial = b""
     while piece := stream.read():
-        *whole, left = (left + piece).split(b"\n") if left else piece.split(b"\n")
-        yield from whole
+        *complete, partial = (partial + piece).split(b"\n") if partial else piece.split(b"\n")
+        yield from complete
 
 
 def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
@@ -48,7 +48,7 @@ def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
     Raises:
         Broken: a line is not an object; says which.
     """
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     with opened() as stream:
         for number, line in enumerate(lines(stream), 1):
             if not line or line.isspace():
@@ -56,29 +56,28 @@ def objects(opened: Callable[[], TextStream]) -> Iterator[list[dict[str, Any]]]:
             try:
                 row = _parse(line.decode())
             except UnicodeDecodeError:
-                raise Broken(
-                    f"line {number:,}: expected UTF-8, found bytes that are none"
-                ) from None
+                raise Broken(f"line {number:,}: expected UTF-8, found other bytes") from None
             except (ValueError, RecursionError) as error:
-                reason = values.server_message(str(error))
-                raise Broken(f"line {number:,}: expected an object in JSON: {reason}") from None
+                raise Broken(
+                    f"line {number:,}: expected a JSON object: {values.server_message(str(error))}"
+                ) from None
             if type(row) is not dict:
                 raise Broken(
-                    f"line {number:,}: expected an object in JSON, {{...}}; found another value "
-                    "(is the file one array? jq -c '.[]' makes lines of it)"
+                    f"line {number:,}: expected a JSON object, {{...}}; found another value (if "
+                    "the file is one array, convert it with jq -c '.[]')"
                 )
-            found.append(row)
-            if len(found) == BATCH_ROWS:
-                yield found
-                found = []
-    if found:
-        yield found
+            rows.append(row)
+            if len(rows) == BATCH_ROWS:
+                yield rows
+                rows = []
+    if rows:
+        yield rows
 
 
 def kind(value: Any) -> str:
     """Return the kind of a value.
 
-    Parameters:
+    Args:
         value: from `objects`; not None.
     """
     of = type(value)
@@ -119,16 +118,18 @@ def batch(
 ) -> pa.RecordBatch:
     """Return objects as columns of texts, with NULL for missing keys.
 
-    Parameters:
+    Args:
+        rows: the objects.
+        columns: the columns of the batch, in order.
         nested: columns of JSON, whose values stay JSON.
     """
     arrays = []
     for name in columns:
-        found = (row.get(name) for row in rows)
+        cells = (row.get(name) for row in rows)
         if name in nested:
-            texts = [None if value is None else written(value) for value in found]
+            texts = [None if value is None else written(value) for value in cells]
         else:
-            texts = [text(value) for value in found]
+            texts = [text(value) for value in cells]
         arrays.append(pa.array(texts, pa.string()))
     if not columns:
         return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["row"]).select([])

@@ -23,7 +23,7 @@ from penstock.model.extents import FilePart
 class TextScan(FileScan):
     """A scan as for Parquet files; a text file has no parts.
 
-    Parameters:
+    Args:
         schema: the columns, with the types that their texts are parsed as.
         names: the columns of each file, if known and the files have no header.
     """
@@ -56,21 +56,23 @@ class TextScan(FileScan):
         head: int | None,
     ) -> Iterator[pa.RecordBatch]:
         keys = ListedFile(part.path, part.size, part.version).keys
-        own = [name for name in columns if self.schema.field(name).metadata != FOLDER]
-        schema = pa.schema([self.schema.field(name).remove_metadata() for name in own])
+        stored = [name for name in columns if self.schema.field(name).metadata != FOLDER]
+        schema = pa.schema([self.schema.field(name).remove_metadata() for name in stored])
         self.check(part)
         first = 2 if self._options.format == CSV and self._options.header else 1
-        left = head
-        for texts in self._texts(part, own):
+        remaining = head
+        for texts in self._texts(part, stored):
             if self._stopped():
-                raise Interrupted(f"{self._side}: {part.path}: reading was ended")
-            found = typed_batch(texts if left is None else texts.slice(0, left), schema, first)
+                raise Interrupted(f"{self._side}: {part.path}: reading was canceled")
+            typed = typed_batch(
+                texts if remaining is None else texts.slice(0, remaining), schema, first
+            )
             first += texts.num_rows
-            for batch in _sliced(found):
+            for batch in _sliced(typed):
                 yield self._with_keys(batch, columns, keys)
-            if left is not None:
-                left -= found.num_rows
-                if left <= 0:
+            if remaining is not None:
+                remaining -= typed.num_rows
+                if remaining <= 0:
                     break
         # What was read is of one version of the file only if that one is still there.
         self.check(part)
@@ -91,10 +93,10 @@ class TextScan(FileScan):
     ) -> pa.RecordBatch:
         if not columns:  # Rows without columns are only counted.
             return batch
-        own = set(batch.schema.names)
+        stored = set(batch.schema.names)
         arrays = [
             batch.column(name)
-            if name in own
+            if name in stored
             else pa.repeat(key_value(keys[name], self.schema.field(name).type), batch.num_rows)
             for name in columns
         ]

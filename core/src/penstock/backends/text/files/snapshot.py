@@ -22,45 +22,51 @@ _AND = ":"
 
 
 def token_of(files: tuple[ListedFile, ...], schema: pa.Schema) -> str:
+    """Return the token of a snapshot: the files' fingerprint, and the types of their columns."""
     return f"{fingerprint(files)}{_AND}{schema_to_text(schema)}"
 
 
 def schema_of(token: str) -> pa.Schema:
+    """Return the types of columns from a snapshot's token."""
     return schema_from_text(token.partition(_AND)[2])
 
 
 def listed(location: TextLocation, token: str | None = None) -> tuple[ListedFile, ...]:
     """Return the files of a location; in a folder, those with the format's suffix.
 
-    Parameters:
+    Args:
+        location: where the files are.
         token: the snapshot that the files must match; None for the current files.
 
     Raises:
         SnapshotLost: the files have changed.
-        PlanningError: there are none.
+        PlanningError: no file has the format's suffix.
     """
-    found = list_files(location.files)
-    named = tuple(file for file in found if is_text_file(file.path, location.options.format))
+    all_files = list_files(location.files)
+    named = tuple(file for file in all_files if is_text_file(file.path, location.options.format))
     # If the URL names a single file or the format, the suffix does not matter.
-    files = named or (found if len(found) == 1 else ())
+    files = named or (all_files if len(all_files) == 1 else ())
     if not files:
         raise PlanningError(
-            f"source: {location}: expected files whose names end in .{location.options.extension}; "
-            f"found {len(found):,} others, such as {found[0].path}"
+            f"source: {location}: expected files that end in .{location.options.extension}, found "
+            f"{len(all_files):,} others, such as {all_files[0].path}"
         )
     if token is not None and fingerprint(files) != token.partition(_AND)[0]:
         raise SnapshotLost(
-            f"source: the files of {location} have changed since they were planned: some were "
-            "added, removed or rewritten"
+            f"source: the files of {location} have changed since planning: some were added, "
+            "removed or rewritten"
         )
     return files
 
 
 def contents_of(location: TextLocation, files: tuple[ListedFile, ...]) -> TextContents:
+    """Return the contents of a source's files."""
     return find(file_system(location.files, "source"), files, location.options, "source")
 
 
 class TextSnapshot:
+    """A snapshot that is a list of files, with the types of their columns."""
+
     def __init__(self, url: str) -> None:
         location = parse(url, "--source")
         files = listed(location)
@@ -68,7 +74,7 @@ class TextSnapshot:
         self.snapshot = Snapshot(token_of(files, schema), datetime.now(UTC).isoformat())
 
     def alive(self) -> bool:
-        """There is nothing that could end."""
+        """Return True: there is nothing that could end."""
         return True
 
     def close(self) -> None:

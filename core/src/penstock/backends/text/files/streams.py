@@ -18,7 +18,8 @@ _OTHERS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 def unpacked(handle: pa.NativeFile, path: str) -> pa.NativeFile:
     """Decompress a file.
 
-    Parameters:
+    Args:
+        handle: the open file.
         path: its suffix gives the compression.
     """
     compression = compression_of(path)
@@ -28,7 +29,7 @@ def unpacked(handle: pa.NativeFile, path: str) -> pa.NativeFile:
 class TextStream(io.RawIOBase):
     """A stream without a byte order mark, and with a line break after the last line.
 
-    Parameters:
+    Args:
         stream: the decompressed bytes of a file.
     """
 
@@ -46,7 +47,7 @@ class TextStream(io.RawIOBase):
     def read(self, size: int = PIECE) -> bytes:
         """Read some bytes.
 
-        Parameters:
+        Args:
             size: at least 2.
 
         Raises:
@@ -68,16 +69,16 @@ class TextStream(io.RawIOBase):
         Parsers expect whole lines in the first piece.
         """
         pieces: list[bytes] = []
-        left = size - 1  # a line break may follow
-        while left > 0:
-            piece: bytes = self._stream.read(left)
+        remaining = size - 1  # a line break may follow
+        while remaining > 0:
+            piece: bytes = self._stream.read(remaining)
             if not piece:
                 self._ended = True
                 if self._last not in (b"", b"\n"):
                     pieces.append(b"\n")
                 break
             self._last = piece[-1:]
-            left -= len(piece)
+            remaining -= len(piece)
             pieces.append(piece)
         return b"".join(pieces)
 

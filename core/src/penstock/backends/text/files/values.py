@@ -26,14 +26,14 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return texts.cast(kind)
     if is_bytes(kind):
         if pc.all(pc.starts_with(texts, "\\x")).as_py() is False:
-            raise pa.ArrowInvalid("no hexadecimal digits")
+            raise pa.ArrowInvalid("not hexadecimal digits")
         return from_hex(pc.utf8_slice_codeunits(texts, 2)).cast(kind)
     if is_.is_floating(kind):
-        found = texts.cast(kind)
-        beyond = pc.and_(pc.is_inf(found), pc.match_substring_regex(texts, "[0-9]"))
+        numbers = texts.cast(kind)
+        beyond = pc.and_(pc.is_inf(numbers), pc.match_substring_regex(texts, "[0-9]"))
         if pc.any(beyond).as_py():
-            raise pa.ArrowInvalid(f"beyond the range of {kind}")
-        return found
+            raise pa.ArrowInvalid(f"outside the range of {kind}")
+        return numbers
     if is_.is_time(kind):  # Arrow cannot cast text to this type
         moments = pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp("us"))
         return moments.cast(pa.time64("us")).cast(kind)
@@ -45,8 +45,9 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 def typed_batch(batch: pa.RecordBatch, schema: pa.Schema, first: int) -> pa.RecordBatch:
     """Convert the columns of a batch.
 
-    Parameters:
+    Args:
         batch: texts, in the schema's order.
+        schema: the columns and their types.
         first: the number of the batch's first row in its file, for the message.
 
     Raises:

@@ -22,6 +22,7 @@ def _flat(array: pa.Array) -> pa.Array:
 
 
 def header(schema: pa.Schema, options: TextOptions) -> bytes:
+    """Return the line with the names of the columns; empty if the format has none."""
     if not options.header:
         return b""
     names = pa.table({name: pa.array([], pa.string()) for name in schema.names})
@@ -29,6 +30,7 @@ def header(schema: pa.Schema, options: TextOptions) -> bytes:
 
 
 def rows(table: pa.Table, options: TextOptions) -> bytes:
+    """Return rows as CSV."""
     arrays = [_flat(column.combine_chunks()) for column in table.columns]
     return _written(pa.table(arrays, table.schema.names), options, header=False)
 
@@ -42,5 +44,5 @@ def _written(table: pa.Table, options: TextOptions, *, header: bool) -> bytes:
             include_header=header, delimiter=options.delimiter, quoting_style="needed"
         ),
     )
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    content: bytes = sink.getvalue().to_pybytes()
+    return content

@@ -20,6 +20,7 @@ _SPECIAL = r'["\\\x00-\x1f]'
 
 
 def rows(table: pa.Table) -> bytes:
+    """Return rows as JSON lines."""
     parts: list[pa.Array | pa.Scalar] = []
     for number, (field, column) in enumerate(zip(table.schema, table.columns, strict=True)):
         name = json.dumps(field.name, ensure_ascii=False)
@@ -46,22 +47,22 @@ def _value(array: pa.Array, field: pa.Field) -> pa.Array:
         return _floats(array)
     if is_number(kind) or is_.is_boolean(kind):
         return texts(array)
-    found = texts(array)
+    content = texts(array)
     if is_.is_timestamp(kind):
-        found = pc.replace_substring(found, " ", "T")
-    return _quoted(found)
+        content = pc.replace_substring(content, " ", "T")
+    return _quoted(content)
 
 
 def _floats(array: pa.Array) -> pa.Array:
     if is_.is_float16(array.type):
         array = array.cast(pa.float32())
-    found = texts(array)
+    digits = texts(array)
     if pc.all(pc.is_finite(array)).as_py() is not False:
-        return found
+        return digits
     names = pc.if_else(
         pc.is_nan(array), '"NaN"', pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"')
     )
-    return pc.if_else(pc.is_finite(array), found, names.cast(pa.large_string()))
+    return pc.if_else(pc.is_finite(array), digits, names.cast(pa.large_string()))
 
 
 def _quoted(array: pa.Array) -> pa.Array:

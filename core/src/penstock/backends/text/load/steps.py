@@ -20,12 +20,12 @@ WHOLE = "file"
 
 def with_whole_file(load: LoadPlan, storage: TextStorage) -> LoadPlan:
     """Return the plan of a load whose parts become one file."""
-    put = f"put the parts together as {storage.whole}"
-    *others, clean = load.steps
+    put = f"assemble the parts into {storage.whole}"
+    *loading, clean = load.steps
     return replace(
         load,
         steps=(
-            *others,
+            *loading,
             Step(WHOLE, put, WHOLE, after=True, rank=1),
             replace(clean, name="remove the parts", rank=2),
         ),
@@ -33,6 +33,8 @@ def with_whole_file(load: LoadPlan, storage: TextStorage) -> LoadPlan:
 
 
 class TextSteps(Steps):
+    """The steps of one run into text files."""
+
     _storage: TextStorage
 
     def __init__(self, storage: TextStorage, runs: Runs, run: RunRow) -> None:
@@ -71,9 +73,9 @@ class TextSteps(Steps):
     def _let_go(self) -> None:
         """Remove the parts from the dataset, because the single file has their rows."""
 
-        def without(found: Manifest) -> Manifest:
-            mine = [entry.path for entry in found.files if entry.run == self._run_id]
-            kept = tuple(entry for entry in found.files if entry.run != self._run_id)
-            return replace(found, files=kept, leaving=tuple(sorted({*found.leaving, *mine})))
+        def without(current: Manifest) -> Manifest:
+            mine = [entry.path for entry in current.files if entry.run == self._run_id]
+            kept = tuple(entry for entry in current.files if entry.run != self._run_id)
+            return replace(current, files=kept, leaving=tuple(sorted({*current.leaving, *mine})))
 
         manifest.change(self._storage.documents, without)

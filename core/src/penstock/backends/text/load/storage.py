@@ -13,6 +13,8 @@ from penstock.backends.text.location import check_target, parse
 
 @dataclass(frozen=True, slots=True)
 class TextStorage(Storage):
+    """The storage of a dataset of text files."""
+
     whole: str = ""
     """The path of the single file that all partitions become; empty if each becomes its own."""
 
@@ -24,7 +26,8 @@ def open_text_storage(url: str, control_schema: str) -> TextStorage:
     """Open the storage of a text target.
 
     Raises:
-        UsageError: the URL refers to several places. PermanentError: there are no credentials.
+        UsageError: the URL refers to several places.
+        PermanentError: no credentials were found.
     """
     location = parse(url, "--target")
     check_target(location, "--target")
@@ -36,7 +39,7 @@ def open_text_storage(url: str, control_schema: str) -> TextStorage:
         hidden = f"{parent.rstrip('/')}/.{name}.penstock"
         folder = replace(location.files, patterns=(quote(hidden),))
     format_ = TextFormat(location.options, whole=bool(whole))
-    found = storage_at(folder, control_schema, format_)
+    parts = storage_at(folder, control_schema, format_)
     return TextStorage(
-        found.location, found.documents, found.uploads, found.hidden, found.format, whole
+        parts.location, parts.documents, parts.uploads, parts.hidden, parts.format, whole
     )

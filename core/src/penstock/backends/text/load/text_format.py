@@ -15,7 +15,7 @@ from penstock.backends.text.location import CSV, TextOptions
 class TextFormat:
     """See `FileFormat`.
 
-    Parameters:
+    Args:
         whole: whether files become parts of one, without headers of their own.
     """
 
@@ -28,10 +28,10 @@ class TextFormat:
         self.suffixes: tuple[str, ...] = (f".{plain}", f".{plain}.gz", f".{plain}.zst")
 
     def writer(self, sink: Any, schema: pa.Schema, compression: str | None) -> TextWriter:
-        made = TextWriter(sink, self._options)
+        writer = TextWriter(sink, self._options)
         if not self._whole:
-            made.write(self.header(schema))
-        return made
+            writer.write(self.header(schema))
+        return writer
 
     def header(self, schema: pa.Schema) -> bytes:
         """Return the line before the first row, if any, uncompressed."""
@@ -40,9 +40,9 @@ class TextFormat:
     def packed(self, content: bytes) -> bytes:
         """Compress content as a separate file, which others may follow."""
         sink = io.BytesIO()
-        made = TextWriter(sink, self._options)
-        made.write(content)
-        made.close()
+        writer = TextWriter(sink, self._options)
+        writer.write(content)
+        writer.close()
         return sink.getvalue()
 
     def empty(self, schema: pa.Schema) -> bytes:
@@ -63,8 +63,8 @@ class _Into(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        written: int = self._sink.write(data)
-        return written
+        count: int = self._sink.write(data)
+        return count
 
 
 class TextWriter:

@@ -11,13 +11,14 @@ from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
 
 
 def is_nested(kind: pa.DataType) -> bool:
+    """Whether a type's values become JSON: lists, structs and maps."""
     return bool(is_list(kind) or is_.is_struct(kind) or is_.is_map(kind))
 
 
 def texts(array: pa.Array) -> pa.Array:
     """Return values as texts.
 
-    Parameters:
+    Args:
         array: values that are neither numbers nor nested.
     """
     kind = array.type
@@ -43,7 +44,7 @@ def stored_as(kind: pa.DataType) -> pa.DataType:
         ValueError: the type has no text form that can be parsed again.
     """
     if is_.is_duration(kind) or is_.is_interval(kind) or is_.is_union(kind):
-        raise ValueError(f"{kind} has no text that others read: expected a query that casts it")
+        raise ValueError(f"{kind} has no text form that other systems read; cast it with --query")
     if is_.is_dictionary(kind) or is_.is_run_end_encoded(kind):
         return stored_as(kind.value_type)
     if is_.is_null(kind) or is_text(kind):

@@ -25,7 +25,7 @@ PIECE = 8 << 20
 class WholeFile:
     """The single file of a dataset.
 
-    Parameters:
+    Args:
         name: identifies its content, by run and generation; no two are equal.
     """
 
@@ -37,10 +37,12 @@ class WholeFile:
     def draft(self, header: bytes, parts: Sequence[str]) -> str:
         """Assemble parts in order, without making the result visible.
 
-        Parameters:
+        Args:
+            header: the first line, compressed as the parts are; empty for none.
             parts: paths within the dataset.
 
-        Returns: the draft's name.
+        Returns:
+            The draft's name.
 
         Raises:
             TransientError: a part no longer exists, because another process has made the file
@@ -63,7 +65,7 @@ class WholeFile:
             source = os.open(part, os.O_RDONLY)
         except FileNotFoundError:
             raise TransientError(
-                f"target: {part} is gone: another process has put the parts together",
+                f"target: {part} no longer exists: another process has assembled the parts",
                 Diagnosis(side="target"),
             ) from None
         try:
@@ -75,9 +77,9 @@ class WholeFile:
         """Make a draft the file, or find that another with the same rows was chosen."""
         documents = self._storage.documents
         if not documents.create(self._document, json.dumps({"draft": draft}).encode()):
-            found = documents.get(self._document)
-            assert found is not None
-            mine, draft = draft, json.loads(found[0])["draft"]
+            choice = documents.get(self._document)
+            assert choice is not None
+            mine, draft = draft, json.loads(choice[0])["draft"]
             self._remove(mine)
         for other in self._drafts():
             if other != draft:
@@ -86,10 +88,10 @@ class WholeFile:
 
     def publish_again(self) -> bool:
         """Complete what a killed process began; return False if no draft was chosen."""
-        found = self._storage.documents.get(self._document)
-        if found is None:
+        choice = self._storage.documents.get(self._document)
+        if choice is None:
             return False
-        self._rename(json.loads(found[0])["draft"])
+        self._rename(json.loads(choice[0])["draft"])
         return True
 
     def _rename(self, draft: str) -> None:
