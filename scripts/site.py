@@ -48,6 +48,10 @@ SECTIONS = {
 }
 
 
+# A short name stays in one piece: browsers would break an option at its hyphens.
+NAME = re.compile(r"<code>([^<>\s]{1,32}|--[^<>]{1,30})</code>")
+
+
 class Problem(Exception):
     """The site cannot be built, or has a broken link."""
 
@@ -127,10 +131,18 @@ def sections() -> Iterator[tuple[str, list[str]]]:
 
 def reference() -> dict[str, str]:
     """Return pages of the reference, which mkdocstrings fills from docstrings."""
-    python = ["# Python", "The public names of `penstock`. Import them from there: modules move."]
+    python = [
+        "# Python",
+        "The public names of `penstock`, by kind. Import them from `penstock`: modules move.",
+    ]
+    pages = {}
     for title, names in sections():
-        python += [f"## {title}", *(f"::: penstock.{name}" for name in names)]
-    pages = {"reference/python.md": "\n\n".join(python)}
+        page = title.lower().replace(" ", "-")
+        blocks = [f"::: penstock.{name}\n    options:\n      heading_level: 2" for name in names]
+        pages[f"reference/python/{page}.md"] = "\n\n".join([f"# {title}", *blocks])
+        listed = ", ".join(f"[`{name}`](python/{page}.md#penstock.{name})" for name in names)
+        python.append(f"**[{title}](python/{page}.md):** {listed}")
+    pages["reference/python.md"] = "\n\n".join(python)
     for page, title, package, more in (
         ("airflow", "Airflow operators", "penstock_airflow", "airflow_provider"),
         ("dagster", "Dagster names", "dagster_penstock", "dagster_plugin"),
@@ -139,7 +151,7 @@ def reference() -> dict[str, str]:
         text = [f"# {title}", f"The public names of `{package}`; [how to use them](../{page}.md)."]
         if "CopySpec" in names:
             names.remove("CopySpec")
-            text.append("`CopySpec` is [the core's](python.md#what-to-copy).")
+            text.append("`CopySpec` is [the core's](python/what-to-copy.md).")
         text += [f"::: {package}.{name}\n    options:\n      heading_level: 2" for name in names]
         pages[f"reference/{page}.md"] = "\n\n".join(text)
     return pages
@@ -209,6 +221,13 @@ def build() -> None:
         raise Problem(f"zensical build ended with {done.returncode}:\n{done.stdout}")
 
 
+def keep_names_whole() -> None:
+    """Mark the short names in the pages' code, which site.css keeps on one line."""
+    for path in SITE.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(NAME.sub(r'<code class="name">\1</code>', text), encoding="utf-8")
+
+
 def summary(text: str) -> str:
     """Return the first sentence of a page, on one line."""
     body = links.FENCE.sub("", text).partition("\n")[2]
@@ -237,7 +256,7 @@ def write_llms(parts: list[tuple[str, list[str]]]) -> None:
     (SITE / "llms.txt").write_text("\n".join(index) + "\n", encoding="utf-8")
     (SITE / "llms-full.txt").write_text("\n\n".join(full) + "\n", encoding="utf-8")
     for path in PAGES.rglob("*.md"):
-        if path.parent.name != "reference":
+        if not path.relative_to(PAGES).as_posix().startswith("reference/"):
             shutil.copyfile(path, SITE / path.relative_to(PAGES))
 
 
@@ -298,6 +317,7 @@ def main() -> int:
         lay()
         parts = nav()
         build()
+        keep_names_whole()
         write_llms(parts)
         count = check_site()
     except Problem as problem:

@@ -26,7 +26,7 @@ from penstock.show.tally import Tally
 from penstock.show.text import error_lines, one_line
 
 SLOWEST = 10
-REPORT_WIDTH = 110
+REPORT_WIDTH = 100
 
 
 def narrate(

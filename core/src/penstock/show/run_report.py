@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 HOW_TO_GO_ON = (
     "no process is at work on it, and none has said how it ended: penstock resume continues it"
 )
-_WIDTH = 110
+_WIDTH = 100
 _SLOWEST_TABLES = 10
 _SPARKS = "▁▂▃▄▅▆▇█"
 _MOST_SPARKS = 60
