@@ -84,18 +84,18 @@ def choose(
             return Choice(WHOLE, (why,))
     if how.chooses:
         return _choose_automatically(cutting, table, streams, blocks)
-    asked = f"{cutting.strategy}: as requested"
+    reason = f"{cutting.strategy}: as requested"
     if how.cuts_blocks:
-        return _choose_blocks(cutting, table, streams, blocks, asked)
+        return _choose_blocks(cutting, table, streams, blocks, reason)
     if how.cuts_children:
-        return _choose_children(cutting, table, streams, asked)
+        return _choose_children(cutting, table, streams, reason)
     if how.cuts_files:
         if not table.files:
             raise PlanningError(
                 f"--strategy {how}: {cutting.source_name} does not consist of files that can be "
                 f"read separately: it is {table.storage}"
             )
-        return _with_count(cutting, table, streams, how, None, asked)
+        return _with_count(cutting, table, streams, how, None, reason)
     if how.needs_statistics:
         key = cutting.key or table.default_key
         if key is None:
@@ -109,12 +109,12 @@ def choose(
                 f"and cannot be sampled: it is {table.storage}; use --strategy ntile, which "
                 "reads the key of every row"
             )
-        return _with_count(cutting, table, streams, how, key, asked)
+        return _with_count(cutting, table, streams, how, key, reason)
     if how.hashes:
-        return _scanning(cutting, table, streams, HASH, cutting.key, asked)
+        return _scanning(cutting, table, streams, HASH, cutting.key, reason)
     if how.counts and cutting.interval is None:
-        return _with_count(cutting, table, streams, how, cutting.key, asked)
-    return Choice(how, (asked,), cutting.key)
+        return _with_count(cutting, table, streams, how, cutting.key, reason)
+    return Choice(how, (reason,), cutting.key)
 
 
 def _is_sized(cutting: Cutting) -> bool:
@@ -164,7 +164,7 @@ def _choose_automatically(
 
 
 def _choose_blocks(
-    cutting: Cutting, table: TableStatistics, streams: Streams, blocks: str, asked: str
+    cutting: Cutting, table: TableStatistics, streams: Streams, blocks: str, reason: str
 ) -> Choice:
     if table.blocks is None:
         raise PlanningError(
@@ -181,20 +181,20 @@ def _choose_blocks(
     choice = counts(
         cutting, table, streams, BLOCKS, None, f"{blocks}: {table.storage}; no key needed"
     )
-    reasons = (asked, *choice.reasons) if asked else choice.reasons
+    reasons = (reason, *choice.reasons) if reason else choice.reasons
     return replace(choice, reasons=reasons, strategy=blocks)
 
 
 def _choose_children(
-    cutting: Cutting, table: TableStatistics, streams: Streams, asked: str
+    cutting: Cutting, table: TableStatistics, streams: Streams, reason: str
 ) -> Choice:
-    if asked and not table.children:
+    if reason and not table.children:
         raise PlanningError(
             f"--strategy children: expected {cutting.source_name} to have child tables, all of "
             f"which the user may read; found {table.storage}"
         )
-    if asked:
-        return Choice(CHILDREN, (asked,), None, len(table.children))
+    if reason:
+        return Choice(CHILDREN, (reason,), None, len(table.children))
     return _with_count(cutting, table, streams, CHILDREN, None, f"children: {table.storage}")
 
 

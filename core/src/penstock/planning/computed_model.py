@@ -36,10 +36,10 @@ def with_columns(definition: TableDefinition, columns: Sequence[Column]) -> Tabl
     """
     model = definition.model
     by_name = {column.name: column for column in columns}
-    gone = {each.name for each in model.columns} - by_name.keys()
+    missing = {each.name for each in model.columns} - by_name.keys()
     computed = {column.name for column in columns if EXPRESSION in column.traits}
-    others = gone | {name for name in computed if not by_name[name].traits[DISTINCT]}
-    changed = gone | computed
+    others = missing | {name for name in computed if not by_name[name].traits[DISTINCT]}
+    changed = missing | computed
     kept_keys = [key for key in model.keys if others.isdisjoint(key.columns)]
     kept_checks = [check for check in model.checks if not mentions(check.test.text, changed)]
     kept_indexes = [

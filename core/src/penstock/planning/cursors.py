@@ -163,20 +163,20 @@ def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[s
         if cursor.unproven
         else f"proven: the server sets {cursor.name}, and no row below {cursor.text} can appear"
     )
-    said = f"nights by {cursor.name}: {proof}"
+    remark = f"nights by {cursor.name}: {proof}"
     if not merges:
         return (
             f"watermark {night.name}: set at the end, by {cursor.name}; the next run with --mode "
             f"upsert --incremental {','.join(cursor.columns)} reads only what has changed since",
-            said,
+            remark,
         )
     if night.full:
-        return (f"night: all rows are read, since {night.full}", said)
+        return (f"night: all rows are read, since {night.full}", remark)
     nulls = ", as are rows without a value" if loading.nightly.null_cursor == "include" else ""
     return (
         f"night: rows with {cursor.name} >= {night.lower} are read{nulls} "
         f"(--lookback {loading.nightly.lookback})",
-        said,
+        remark,
     )
 
 

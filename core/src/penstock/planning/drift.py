@@ -87,16 +87,16 @@ def parted(
         for each in wanted
         if (name := renamed.get(each.name, each.name)) in there
     }
-    asked = WIDEN in loading.drift.makes
+    widens = WIDEN in loading.drift.makes
     compared, loosened = {}, {}
     for each in wanted:
         if (target := in_target.get(each.name)) is None or target.generated:
             continue
         then = known.get(renamed.get(each.name, each.name))
         changed = then is not None and then.type != each.type
-        if changed or (asked and (each.type != target.type if alike else then is None)):
+        if changed or (widens and (each.type != target.type if alike else then is None)):
             compared[each.name] = target.name
-        if each.nullable and not target.nullable and (asked or (then and not then.nullable)):
+        if each.nullable and not target.nullable and (widens or (then and not then.nullable)):
             loosened[each.name] = target.name
     kept = {target.name for target in in_target.values()}
     found = Parted(
@@ -168,7 +168,7 @@ def drifted(
         omitted: the changes that are not made; see `omitted_changes`.
         said: how the columns do not fit; empty if they fit despite the changes.
     """
-    asked = ",".join(sorted(loading.drift.makes)) or FAIL
+    value = ",".join(sorted(loading.drift.makes)) or FAIL
     refused = any(each.refused for each in omitted)
     kinds = {each.kind for each in drift.changes if each.kind != GONE}
     use = ",".join(sorted(loading.drift.makes | kinds)) or ADD
@@ -176,7 +176,7 @@ def drifted(
     remedies += [f"--on-drift {IGNORE} to copy only the columns that both have"]
     begins = said or f"{route.source_name} has changed"
     return Drifted(
-        f"{begins}\n--on-drift {asked} does not change {route.target_name}; the changes "
+        f"{begins}\n--on-drift {value} does not change {route.target_name}; the changes "
         "needed are:\n"
         + "\n".join(f"  {each}{_more(each, omitted)}" for each in drift.changes)
         + f"\nuse {', or '.join(remedies)}"
@@ -190,8 +190,8 @@ def _more(change: ColumnChange, omitted: Collection[ColumnChange]) -> str:
     if change.kind == GONE:
         return f": {_STAYS}"
     cost = f" ({change.cost})" if change.cost else ""
-    asked = "" if change in omitted else ", as requested"
-    return f"{asked}: {change.statement}{cost}"
+    suffix = "" if change in omitted else ", as requested"
+    return f"{suffix}: {change.statement}{cost}"
 
 
 _STAYS = "it stays, with NULL or its default in new rows"

@@ -83,8 +83,8 @@ class DriftParts:
         if self._loading.drift.ignores:
             narrow = narrowed(self._route, self._selected, self._table.columns)
             return self._mapped(narrow, self._table.columns)
-        if left := omitted_changes(self._loading, drift):
-            raise self._drifted(drift, left)
+        if omitted := omitted_changes(self._loading, drift):
+            raise self._drifted(drift, omitted)
         every = replace(self._route, columns=self._route.columns or self._written(drift))
         return self._mapped(every, drift.columns)
 
@@ -95,7 +95,7 @@ class DriftParts:
             each.name for each in self._selected if not (each.generated and each.name in computed)
         )
 
-    def _drifted(self, drift: Drift, left: Sequence[ColumnChange]) -> PlanningError:
+    def _drifted(self, drift: Drift, omitted: Sequence[ColumnChange]) -> PlanningError:
         """Return the error for columns that may not follow the source's.
 
         If columns would not fit even after all changes, return the error of that instead.
@@ -115,7 +115,7 @@ class DriftParts:
         now, then = together(partial(tried, table.columns), partial(tried, would_be))
         if then is not None:
             return now or then
-        return drifted(self._route, self._loading, drift, left, now.message if now else "")
+        return drifted(self._route, self._loading, drift, omitted, now.message if now else "")
 
     def _mapped(self, route: Route, theirs: Sequence[Column]) -> ColumnMapping:
         relation = self._route.relation

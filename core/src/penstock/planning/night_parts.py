@@ -76,7 +76,7 @@ class NightParts(LoadParts):
         if night is None:
             return load, (night, selection, reasons)
         if self._mode.merges_at_end and night.full:
-            load, said = built(
+            load, remarks = built(
                 self._route,
                 self._loading.nightly,
                 self._load_request,
@@ -87,7 +87,7 @@ class NightParts(LoadParts):
                 may_merge=may_merge,
                 can_build=self._facts.builds_nights,
             )
-            reasons = (*reasons, *said)
+            reasons = (*reasons, *remarks)
         if load.night_step != MERGE_STEP:
             with_swap = self._request.capabilities.target.steps_with_records
             load = setting_watermark(load, night.name, with_swap=with_swap)

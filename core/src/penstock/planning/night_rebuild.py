@@ -123,8 +123,8 @@ def built(
     if plan is None:
         return merged, ()
     why = "the target has no rows" if may_merge else f"it is {above}"
-    said = f"night: built beside the target, and swapped in at the end, since {why}"
-    return plan, (said,)
+    remark = f"night: built beside the target, and swapped in at the end, since {why}"
+    return plan, (remark,)
 
 
 def _nullable_key(merged: LoadPlan, columns: Sequence[Column]) -> list[str]:

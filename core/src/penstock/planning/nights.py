@@ -179,15 +179,15 @@ def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     new_ones = "is new, reattached or altered"
     if len(new) > 1:
         new_ones = "are new, reattached or altered"
-    held = (
+    held_back = (
         f"; {night.source.oldest} holds the horizon back, so more rows than needed are read again"
         if night.source and night.source.oldest
         else ""
     )
     if night.full:
-        return (f"night: all rows are read, since {night.full}{held}",)
+        return (f"night: all rows are read, since {night.full}{held_back}",)
     anew = f", and all rows of {counted(len(new), 'child table')} that {new_ones}" if new else ""
-    return (f"night: rows that may have changed since {night.moment} are read{anew}{held}",)
+    return (f"night: rows that may have changed since {night.moment} are read{anew}{held_back}",)
 
 
 def new_leaves(source: SourceVersions, last: Watermark | None) -> tuple[int, ...]:

@@ -161,6 +161,6 @@ def _cut_windows(
     starts, origin = found.starts, found.origin
     if interval is None:
         origin = f"{origin}, each of {found.interval}"
-    made = cuts.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
+    cut = cuts.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
     windows = Windows(starts[0], found.interval) if starts else None
-    return replace(made, windows=windows), found.disorder
+    return replace(cut, windows=windows), found.disorder

@@ -24,7 +24,7 @@ def takes_pending_steps(loading: Loading, capabilities: TargetCapabilities) -> b
 
 
 def with_pending_steps(
-    loading: Loading, load: LoadPlan, left: Left
+    loading: Loading, load: LoadPlan, pending: Left
 ) -> tuple[LoadPlan, tuple[str, ...]]:
     """Add the steps that stopped runs left undone, or warnings about them.
 
@@ -33,7 +33,7 @@ def with_pending_steps(
     Args:
         loading: the options for loading.
         load: the plan without these steps.
-        left: the steps left undone.
+        pending: the steps left undone.
 
     Returns:
         the plan, and why it has more steps.
@@ -42,12 +42,12 @@ def with_pending_steps(
     in_place = not loading.load_mode.loads_new_table
     mine = [
         (run_id, step)
-        for run_id, step in left
+        for run_id, step in pending
         if in_place and (loading.allow_ddl or (loading.data_only and makes_foreign_key(step)))
     ]
     offer = "pass --allow-ddl to do it after this load, or " if in_place else ""
     warnings: dict[tuple[str, str], str] = {}
-    for run_id, step in left:
+    for run_id, step in pending:
         if (run_id, step) not in mine:
             # If several steps create one thing, the first has the statement for it.
             warnings.setdefault(

@@ -25,10 +25,12 @@ def creation_remark(
         load: the load plan.
     """
     schemas = ", ".join(step.makes_schema for step in load.before if step.makes_schema)
-    made = [f"schema {schemas}"] if schemas else []
+    created = [f"schema {schemas}"] if schemas else []
     if not table.is_there and not mode.loads_new_table:
-        made.append(f"table {route.target_name}")
-    return (f"missing in the target, and created there: {' and '.join(made)}",) if made else ()
+        created.append(f"table {route.target_name}")
+    return (
+        (f"missing in the target, and created there: {' and '.join(created)}",) if created else ()
+    )
 
 
 def created_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
@@ -75,6 +77,6 @@ def computed_columns(
     masks = {name: route.mask_of(name) for name in copied if name not in route.expressions}
     masked = [f"{name} ({mask})" for name, mask in masks.items()]
     by_expression = [f"{name} = {text}" for name, text in route.expressions.items()]
-    left = [column.name for column in columns if route.excludes(column.name)]
-    found = {"masked": masked, "set": by_expression, "excluded": left}
+    excluded = [column.name for column in columns if route.excludes(column.name)]
+    found = {"masked": masked, "set": by_expression, "excluded": excluded}
     return tuple(f"{what}: {', '.join(names)}" for what, names in found.items() if names)

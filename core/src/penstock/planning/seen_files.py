@@ -144,7 +144,7 @@ def _why_full(
         return "the source is a different folder"
     if last.selects != selects:
         return SELECTS_OTHERS
-    if gone := known - set(map(digest, now.files)):
-        have = "has" if len(gone) == 1 else "have"
-        return f"{counted(len(gone), 'file')} of earlier nights {have} been changed or removed"
+    if altered := known - set(map(digest, now.files)):
+        have = "has" if len(altered) == 1 else "have"
+        return f"{counted(len(altered), 'file')} of earlier nights {have} been changed or removed"
     return ""

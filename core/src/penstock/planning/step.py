@@ -130,10 +130,10 @@ class _Planning(NightParts):
     def _assembled(self) -> PartitionPlan:
         mapping, statistics = self._mapping, self._statistics
         load, (night, selection, night_reasons) = self._load
-        _, left = self._loaded
+        _, pending = self._loaded
         drift_reasons, drift_warnings = drift_texts(self._loading, self._drift, self._changes)
         choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
-        partitions, given = children.partitions, self._request.partitions
+        partitions, named = children.partitions, self._request.partitions
         return PartitionPlan(
             strategy=choice.strategy,
             reasons=(
@@ -144,7 +144,7 @@ class _Planning(NightParts):
                 *computed_columns(self._route, self._columns, mapping),
                 *children.reasons,
                 *created_columns(self._table.new_columns, self._request.capabilities.formats),
-                *left,
+                *pending,
                 *drift_reasons,
                 *night_reasons,
             ),
@@ -164,8 +164,8 @@ class _Planning(NightParts):
             pairs=mapping.pairs,
             format=mapping.format,
             load=load,
-            rows=None if given or selection else _selected_rows(statistics),
-            bytes=None if given or selection else round(statistics.bytes * statistics.selected),
+            rows=None if named or selection else _selected_rows(statistics),
+            bytes=None if named or selection else round(statistics.bytes * statistics.selected),
             series=self._request.series,
             night=night,
             selection=selection,

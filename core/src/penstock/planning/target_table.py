@@ -70,9 +70,9 @@ def check_existing_table(route: Route, loading: Loading) -> None:
     Raises:
         PlanningError: the user has specified how to create it.
     """
-    if asked := "--types" if loading.types else "--order-by" if loading.order_by else "":
+    if flag := "--types" if loading.types else "--order-by" if loading.order_by else "":
         raise PlanningError(
-            f"{asked}: {route.target_name} already exists, and --mode {loading.mode} does not "
+            f"{flag}: {route.target_name} already exists, and --mode {loading.mode} does not "
             "change it; use --mode recreate, or a target that does not exist"
         )
 
@@ -101,11 +101,11 @@ def without_mark(route: Route, loading: Loading, columns: Sequence[Column]) -> S
         PlanningError: the table has no such column.
     """
     mark = loading.gone.column
-    left = [column for column in columns if column.name != mark]
-    if mark and len(left) == len(columns):
+    unmarked = [column for column in columns if column.name != mark]
+    if mark and len(unmarked) == len(columns):
         raise PlanningError(
             f"--deletes {loading.deletes}: expected a nullable column {mark!r} in "
             f"{route.target_name}, for the time at which a row was found to be deleted; found "
             "none: add it, or name another with soft:COLUMN"
         )
-    return left
+    return unmarked

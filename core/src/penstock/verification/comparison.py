@@ -100,11 +100,11 @@ class Comparison:
     def _canonical(self) -> tuple[ColumnPair, ...]:
         """The pairs whose values two unlike systems can both write in one canonical form."""
         pairs = self.run.plan.pairs
-        left = [pair.target for pair in pairs if not pair.canonical]
-        if left:
+        skipped = [pair.target for pair in pairs if not pair.canonical]
+        if skipped:
             self.warnings += (
-                f"values of {', '.join(left)} are not compared by checksums, since the two systems "
-                "write them differently",
+                f"values of {', '.join(skipped)} are not compared by checksums, since the two "
+                "systems write them differently",
             )
         return compared_pairs(pairs, self.run.plan.format)
 

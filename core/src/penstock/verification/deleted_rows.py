@@ -92,11 +92,11 @@ def find_deleted(
             "loaded; to read all rows, run `penstock watermark reset`, then the night again"
         )
     _check_share(spec, mine, theirs)
-    within, left = None, theirs
+    within, rows = None, theirs
     if exact and isinstance(source, GroupsKeys) and isinstance(target, CountsRanges):
-        within, left = _ranges(spec, run, source, target, theirs)
+        within, rows = _ranges(spec, run, source, target, theirs)
     return DeletedRows(
-        _gone_keys(spec, run, source, target, left, within, exact=exact), check, within
+        _gone_keys(spec, run, source, target, rows, within, exact=exact), check, within
     )
 
 
@@ -118,10 +118,10 @@ def _ranges(
     bits, here = found
     differing = [each for each in {**here, **there} if here.get(each, 0) != there.get(each, 0)]
     within = KeyRanges(bits, differing)
-    left = sum(there.get(each, 0) for each in differing)
-    if not differing or left > rows * MOST_SHARE or len(within.spans()) > MOST_SPANS:
+    remaining = sum(there.get(each, 0) for each in differing)
+    if not differing or remaining > rows * MOST_SHARE or len(within.spans()) > MOST_SPANS:
         return None, rows
-    return within, left
+    return within, remaining
 
 
 def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
@@ -130,13 +130,13 @@ def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
     Raises:
         PermanentError: more rows would be deleted than are allowed.
     """
-    gone, most = theirs - mine, spec.most_deleted
-    if most.allows(gone, theirs) and (mine or gone == 0 or most.share == 1):
+    deleted, most = theirs - mine, spec.most_deleted
+    if most.allows(deleted, theirs) and (mine or deleted == 0 or most.share == 1):
         return
     found = "no rows at all" if mine == 0 else f"{mine:,} rows"
     raise PermanentError(
         f"--deletes {spec.deletes}: {spec.source_name} has {found}, and {spec.target_name} would "
-        f"lose {gone:,} of {theirs:,}: --max-deletes allows {spec.max_deletes}. Nothing was "
+        f"lose {deleted:,} of {theirs:,}: --max-deletes allows {spec.max_deletes}. Nothing was "
         "deleted or merged; if the rows should be deleted, raise --max-deletes"
     )
 

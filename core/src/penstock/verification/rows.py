@@ -146,14 +146,14 @@ class RowSearch:
 
     def locate(self, checks: list[Check], rows: Sequence[RowDifference]) -> list[Check]:
         """Assign rows to their partitions, and mark the checks of those as wrong."""
-        left = {row.key: row for row in rows}
+        pending = {row.key: row for row in rows}
         located = []
         for check in checks:
-            here = list(left.values())
+            here = list(pending.values())
             if check.partition_id is not None and here:
                 extent = self._comparison.run.plan.partition(check.partition_id).extent
-                keys = {key for key, _ in self._mine(extent, list(left))}
-                here = [left.pop(key) for key in keys if key in left]
+                keys = {key for key, _ in self._mine(extent, list(pending))}
+                here = [pending.pop(key) for key in keys if key in pending]
             whole = check.partition_id is None and bool(rows)
             if here or whole:
                 count = len(rows if whole else here)

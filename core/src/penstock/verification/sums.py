@@ -54,8 +54,8 @@ class SourceSums:
                     spec.relation, self._comparison.selection, Whole(), self._comparison.compared
                 )
             )
-        left = {partition.id for partition in plan.partitions}.difference(read)
-        parts = {**read, **self.parts(left)}
+        unread = {partition.id for partition in plan.partitions}.difference(read)
+        parts = {**read, **self.parts(unread)}
         return Sums(parts, _total(parts.values()))
 
     def proof(self, mine: Sums, *, at_once: bool) -> Proof | None:

@@ -155,8 +155,8 @@ class Nursery:
                 break
         self._popen.kill()
         assert self._popen.stderr is not None
-        said = self._popen.stderr.read().decode(errors="replace").strip()
-        raise PermanentError(f"workers cannot be started: {said[-2000:] or 'no answer'}")
+        output = self._popen.stderr.read().decode(errors="replace").strip()
+        raise PermanentError(f"workers cannot be started: {output[-2000:] or 'no answer'}")
 
     def wait(self, pid: int, timeout: float) -> int | None:
         deadline = time.monotonic() + timeout
@@ -184,16 +184,16 @@ class Nursery:
                 time.sleep(0.01)  # it is ending, and its socket stays readable until then
             self._received += data
         *lines, self._received = self._received.split(b"\n")
-        said = []
+        answers = []
         for line in lines:
             word, pid, *code = line.decode().split()
-            said.append((word, int(pid), int(code[0]) if code else 0))
+            answers.append((word, int(pid), int(code[0]) if code else 0))
             if word == "ended":
                 self._ended[int(pid)] = int(code[0])
             else:
                 # The kernel may reuse the id of an earlier worker.
                 self._ended.pop(int(pid), None)
-        return said
+        return answers
 
     def _discard(self) -> None:
         self._socket.close()

@@ -202,10 +202,10 @@ class Supervisor:
             )
         rate = self._steering.rate(len(busy))
         moved = {process.worker.pid: process.moved for process in busy}
-        told = self._shares.changes(now, rate, moved)
+        rates = self._shares.changes(now, rate, moved)
         for process in busy:
-            if process.worker.pid in told:
-                self._say(process, rate_line(told[process.worker.pid]))
+            if process.worker.pid in rates:
+                self._say(process, rate_line(rates[process.worker.pid]))
 
     def _may_retry(self, assignment: _Assignment, error: Mapping[str, Any]) -> bool:
         # An attempt of an older generation is refused every time.
@@ -340,13 +340,13 @@ class Supervisor:
                 **ids, rows=0, bytes=0, seconds=0, wait_source=0, wait_target=0, already=True
             )
             return
-        said = process.stderr.decode(errors="replace").strip()
+        output = process.stderr.decode(errors="replace").strip()
         ending, crashed = f"exit code {code}", False
         if code is not None and code < 0:
             ending = f"killed by {signal.Signals(-code).name}"
             crashed = -code in CRASHES
         message = f"worker {process.worker.pid} was lost ({ending})"
-        message += f": {said}" if said else ""
+        message += f": {output}" if output else ""
         error: PenstockError = WorkerLost(message)
         if crashed and assignment.crashed:
             error = PermanentError(f"{message}; the previous attempt ended the same way")

@@ -126,11 +126,11 @@ class RateShares:
         return (moved - before) / (now - since) if now - since >= DIVIDE_EVERY else math.inf
 
 
-def _differs(part: float | None, told: float | None) -> bool:
-    if part is None or told is None:
-        return part is not told
+def _differs(part: float | None, current: float | None) -> bool:
+    if part is None or current is None:
+        return part is not current
     # Reductions are sent at once: together the streams must not exceed the rate.
-    return part < told or part > (1 + SAME) * told
+    return part < current or part > (1 + SAME) * current
 
 
 def divide(rate: float, lately: Sequence[float]) -> list[float]:
@@ -141,18 +141,18 @@ def divide(rate: float, lately: Sequence[float]) -> list[float]:
         lately: bytes per second that each stream has moved; infinite if unknown.
     """
     parts = [0.0] * len(lately)
-    left, others = rate, list(range(len(lately)))
+    remaining, others = rate, list(range(len(lately)))
     while others:
-        equal = left / len(others)
+        equal = remaining / len(others)
         slow = [each for each in others if lately[each] < USED * equal]
         if not slow:
             break
         for each in slow:
             # Leave room to grow, so that a stream that had to wait does not stay slow forever.
             parts[each] = max(GROWTH * lately[each], LEAST_PART * equal)
-            left -= parts[each]
+            remaining -= parts[each]
         others = [each for each in others if each not in slow]
     sharing = others or range(len(lately))
     for each in sharing:
-        parts[each] += left / len(sharing)
+        parts[each] += remaining / len(sharing)
     return parts

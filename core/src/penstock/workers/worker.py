@@ -93,12 +93,12 @@ class Worker:
 
     def _watch(self, requests: BinaryIO) -> None:
         for line in requests:
-            asked = json.loads(line)
-            if asked.get("quit"):
+            request = json.loads(line)
+            if request.get("quit"):
                 self._requests.put(None)
                 return
-            if "rate" in asked:
-                self._pace.set(asked["rate"])
+            if "rate" in request:
+                self._pace.set(request["rate"])
             else:
                 self._requests.put(line.decode())
         # The signal interrupts the main thread wherever it waits; if it is stuck even so, the exit
@@ -135,8 +135,8 @@ class Worker:
             self._shielded = True
             self._end_attempt()  # silent from here on: cleanup is either quick or stuck
             self._abandon()
-            said = error.as_json() if isinstance(error, PenstockError) else _bug(error)
-            self._emit(Failed(**ids, error=said))
+            content = error.as_json() if isinstance(error, PenstockError) else _bug(error)
+            self._emit(Failed(**ids, error=content))
             if not isinstance(error, PenstockError) or isinstance(error, Interrupted):
                 raise
         else:

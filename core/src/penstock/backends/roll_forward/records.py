@@ -186,6 +186,8 @@ class Records:
                     return
 
         found = self.read_all(generation)
-        left = [name for name in partition_ids if name not in found or not found[name][0].is_over]
+        open_ids = [
+            name for name in partition_ids if name not in found or not found[name][0].is_over
+        ]
         with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(close, left))
+            list(pool.map(close, open_ids))

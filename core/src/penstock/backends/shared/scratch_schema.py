@@ -121,13 +121,13 @@ class ScratchSchema(ABC, Generic[C]):
     def sweep(self) -> tuple[str, ...]:
         swept = []
         with self._translated():
-            for left in filter(NAMED.fullmatch, self._found()):
-                if self._lock(left):
+            for name in filter(NAMED.fullmatch, self._found()):
+                if self._lock(name):
                     try:
-                        self._drop(self._connection, left)
-                        swept.append(left)
+                        self._drop(self._connection, name)
+                        swept.append(name)
                     finally:
-                        self._unlock(left)
+                        self._unlock(name)
         return tuple(swept)
 
     def begin(self) -> None:

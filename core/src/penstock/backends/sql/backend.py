@@ -81,8 +81,8 @@ class ModularBackend:
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
         opened = self._opened(url)
-        held: HeldSnapshot = self._module("snapshot").hold_snapshot(opened, relations)
-        return held
+        snapshot: HeldSnapshot = self._module("snapshot").hold_snapshot(opened, relations)
+        return snapshot
 
     def target(self, url: str, control_schema: str) -> TargetCatalog:
         opened = self._opened(url)
@@ -94,16 +94,16 @@ class ModularBackend:
         self._module("writer")
 
     def reader(self, spec: WorkerSpec) -> Reader:
-        made: Reader = self._module("reader").open_reader(spec)
-        return made
+        reader: Reader = self._module("reader").open_reader(spec)
+        return reader
 
     def writer(self, spec: WorkerSpec) -> Writer:
-        made: Writer = self._module("writer").open_writer(spec)
-        return made
+        writer: Writer = self._module("writer").open_writer(spec)
+        return writer
 
     def control_ddl(self, control_schema: str) -> str:
         return str(self._module("records").ddl(control_schema))
 
     def scratch(self, url: str, like: TableRef | None) -> Scratch:
-        made: Scratch = self._module("load.scratch").open_scratch(self._opened(url), like)
-        return made
+        scratch: Scratch = self._module("load.scratch").open_scratch(self._opened(url), like)
+        return scratch

@@ -200,8 +200,8 @@ class Dialect(ABC):
         if not self.generated(text):
             return ""
         name = self.ident(column)
-        made = f"{name} {type_} {self.generated(text)}"
-        return f"ALTER TABLE {self.table(table)} DROP COLUMN {name}, ADD COLUMN {made}"
+        definition = f"{name} {type_} {self.generated(text)}"
+        return f"ALTER TABLE {self.table(table)} DROP COLUMN {name}, ADD COLUMN {definition}"
 
     def key_statement(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
         """Return the statement that adds a key.

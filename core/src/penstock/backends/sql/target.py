@@ -63,8 +63,8 @@ class SqlTarget(ABC):
     @contextmanager
     def _rows_made(self, table: TableRef) -> Iterator[tuple[Session, str]]:
         """Provide that table as an item of FROM."""
-        with self._made(table) as (session, made):
-            yield session, session.table(made)
+        with self._made(table) as (session, created):
+            yield session, session.table(created)
 
     # Tables
 

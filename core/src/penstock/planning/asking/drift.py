@@ -55,10 +55,10 @@ def read_drift(
     )
     if found is None:
         return None
-    gone = dropped_columns(found.gone)
+    dropped = dropped_columns(found.gone)
     if why := _why_not(request, target):
         changes = _refused(found, columns, why)
-        return _of([*changes, *gone], table.columns, {}) if changes or gone else None
+        return _of([*changes, *dropped], table.columns, {}) if changes or dropped else None
     assert isinstance(target, AltersColumns)
     wanted = _wanted(request, target, columns, found, define)
     there = {each.name: each for each in table.columns}
@@ -71,7 +71,7 @@ def read_drift(
             [there[now] for now in found.loosened.values()],
         ),
     )
-    if not (altered or gone):
+    if not (altered or dropped):
         return None
     altered = tuple(
         replace(each, refused=f"--mask or --exclude-columns names it as {old}")
@@ -86,7 +86,7 @@ def read_drift(
             replace(each, refused=_OF_KEY) if each.kind == RENAME and each.was in key else each
             for each in altered
         )
-    return _of([*altered, *gone], table.columns, wanted)
+    return _of([*altered, *dropped], table.columns, wanted)
 
 
 def _is_same(night: NightFacts | None) -> bool:
@@ -132,22 +132,22 @@ def _wanted(
 ) -> dict[str, Column]:
     """Return the target's columns for source columns that are new or may not fit."""
     names = [*found.added, *found.compared]
-    asked = [each for each in columns if each.name in names]
-    if not asked:
+    chosen = [each for each in columns if each.name in names]
+    if not chosen:
         return {}
-    route = replace(request.route, columns=tuple(each.name for each in asked))
+    route = replace(request.route, columns=tuple(each.name for each in chosen))
 
     def defined() -> TableDefinition:
         return new_table(route, request.loading, columns, define()).definition
 
     try:
-        made = target.expected_columns(request.route.target_ref, asked, defined)
+        expected = target.expected_columns(request.route.target_ref, chosen, defined)
     except PlanningError as error:
         raise PlanningError(
             f"--on-drift: {request.route.target_name} lacks {', '.join(names)}: {error.message}",
             error.diagnosis,
         ) from error
-    return {each.name: each for each in made if each.name in names}
+    return {each.name: each for each in expected if each.name in names}
 
 
 def _of(

@@ -194,10 +194,10 @@ class TableReader:
                     raise
                 raise MissingTarget(error.message, error.diagnosis) from error
         wanted = new_table(route, loading, fact(self._selected), definition)
-        made = target.defined_columns(
+        columns = target.defined_columns(
             route.target_ref, wanted.definition, wanted.columns, wanted.types
         )
-        return TargetTable(made, wanted.definition)
+        return TargetTable(columns, wanted.definition)
 
     def _is_same(self) -> bool:
         identity = self._source.state(self._route.relation).identity
@@ -207,14 +207,14 @@ class TableReader:
 
     def _night(self) -> NightFacts | None:
         source, able = self._source, self._request.capabilities.target
-        asked = self._loading.nightly.incremental is not None
-        if not asked and not may_move_watermark(self._route, self._loading, able):
+        is_night = self._loading.nightly.incremental is not None
+        if not is_night and not may_move_watermark(self._route, self._loading, able):
             return None
         if self._loading.nightly.night_by == FILES:
             return self._by_file()
         if self._loading.nightly.cursor_columns:
             return self._by_column(self._loading.nightly.cursor_columns)
-        last = None if asked else self._nights.last(self._request)
+        last = None if is_night else self._nights.last(self._request)
         if last is not None and (last.cursor or last.files):
             try:
                 if last.cursor is None:
@@ -223,9 +223,9 @@ class TableReader:
             except PermanentError as error:
                 return NightFacts(last=last, refused=error.message)
         if not isinstance(source, VersionedSource):
-            assert not asked, "its capabilities say so"
+            assert not is_night, "its capabilities say so"
             return None
-        if asked:
+        if is_night:
             return self._versions(source)
         last = self._nights.last(self._request)
         if last is None:

@@ -66,25 +66,27 @@ def plan_tables(
         return TableReader(request, source, target, pending_steps, nights)
 
     catalogs = Catalogs(source, target)
-    left = deque(_Table(request, reader, catalogs, enter) for request in requests)
+    queue = deque(_Table(request, reader, catalogs, enter) for request in requests)
 
     def turns(turn: Callable[[_Table], object]) -> Iterator[PlannedTable]:
-        ahead = len(left)
-        while ahead := min(ahead, len(left)):
-            table = left[-ahead]
+        ahead = len(queue)
+        while ahead := min(ahead, len(queue)):
+            table = queue[-ahead]
             ahead -= 1
             if table.result is None:
                 table.take(turn)
                 between()
-            while left and left[0].result is not None:
-                yield left.popleft().planned
+            while queue and queue[0].result is not None:
+                yield queue.popleft().planned
 
     yield from turns(_Table.read_columns)
     if isinstance(target, MakesMany):
-        made = {each.request.route.target_ref: each.defined for each in left}
-        target.expect({table: definition for table, definition in made.items() if definition})
+        definitions = {each.request.route.target_ref: each.defined for each in queue}
+        target.expect(
+            {table: definition for table, definition in definitions.items() if definition}
+        )
     yield from turns(_Table.read)
-    while left:
+    while queue:
         yield from turns(_Table.go_on)
 
 

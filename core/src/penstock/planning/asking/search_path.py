@@ -54,7 +54,7 @@ def with_schemas(
         lines.append(f"target table {name}: {there}, by the target's search path")
         return replace(spec, target_table=str(there)), tuple(lines)
     if spec.table is not None and spec.table_ref.name == name:
-        meant, why = spec.table_ref, "as in the source"
+        resolved, why = spec.table_ref, "as in the source"
     else:
         first, *_ = target.schemas() or ("",)
         if not first:
@@ -62,12 +62,12 @@ def with_schemas(
                 f"--target-table {name}: the target's search path has no schema; name one, as in "
                 f"SCHEMA.{name}"
             )
-        meant, why = TableRef(first, name), "in its first schema"
+        resolved, why = TableRef(first, name), "in its first schema"
     lines.append(
-        f"target table {name}: {meant}, {why}, since the target's search path ({_listed(target)}) "
-        f"has no {name}"
+        f"target table {name}: {resolved}, {why}, since the target's search path "
+        f"({_listed(target)}) has no {name}"
     )
-    return replace(spec, target_table=str(meant)), tuple(lines)
+    return replace(spec, target_table=str(resolved)), tuple(lines)
 
 
 def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
@@ -83,8 +83,8 @@ def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
         then = stored.get(option)
         if written is None or then is None:
             continue
-        asked, known = (TableRef.parse(text, f"--{option}") for text in (written, then))
-        if not asked.schema and asked.name == known.name:
+        named, known = (TableRef.parse(text, f"--{option}") for text in (written, then))
+        if not named.schema and named.name == known.name:
             changes[option] = then
     return replace(spec, **changes)
 

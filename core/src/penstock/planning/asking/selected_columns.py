@@ -44,19 +44,19 @@ def read_selected(
     """
     if not one_of_many:
         _check_known(route, columns)
-    left = [column for column in columns if not route.excludes(column.name)]
-    if columns and not left:
+    selected = [column for column in columns if not route.excludes(column.name)]
+    if columns and not selected:
         raise PlanningError(
             f"--exclude-columns leaves no column of {route.source_name} to copy; it has "
             f"{', '.join(column.name for column in columns)}"
         )
-    masked = [column for column in left if route.mask_of(column.name)]
+    masked = [column for column in selected if route.mask_of(column.name)]
     if not (masked or route.expressions):
-        return tuple(left)
+        return tuple(selected)
     by_name = _computed(route, source, masked, in_arrow=in_arrow)
-    known = {column.name for column in left}
+    known = {column.name for column in selected}
     return (
-        *(by_name.get(column.name, column) for column in left),
+        *(by_name.get(column.name, column) for column in selected),
         *(column for name, column in by_name.items() if name not in known),
     )
 

@@ -182,8 +182,8 @@ class RecordStore(ABC):
         Changes nothing. Runs without any may be left out.
         """
         found: dict[str, tuple[int, int]] = {}
-        asked = {"run_id": tuple(run_ids)}
-        for row in self.read(Kind.COMMIT, asked, ("run_id", "rows")) if run_ids else ():
+        where = {"run_id": tuple(run_ids)}
+        for row in self.read(Kind.COMMIT, where, ("run_id", "rows")) if run_ids else ():
             partitions, rows = found.get(row["run_id"], (0, 0))
             found[row["run_id"]] = (partitions + 1, rows + row["rows"])
         return found

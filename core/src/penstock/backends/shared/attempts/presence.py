@@ -102,16 +102,16 @@ class Presence:
         Args:
             run_ids: the runs to leave; all by default.
         """
-        left = [entry for entry in self._held if run_ids is None or entry[0] in run_ids]
-        if not left:
+        entries = [entry for entry in self._held if run_ids is None or entry[0] in run_ids]
+        if not entries:
             return
         with suppress(TransientError, PermanentError), self._alone(LEAVE_SECONDS):
-            self._release(left)
+            self._release(entries)
             if not list(self._alive()):
                 os.unlink(os.path.join(self._folder, LOCK))
                 with suppress(OSError):  # it contains something else
                     os.rmdir(self._folder)
-        self._release(left)
+        self._release(entries)
 
     def _release(self, entries: Iterable[tuple[str, str]]) -> None:
         for entry in entries:

@@ -99,10 +99,10 @@ def record_missing(attempt: Attempt) -> PermanentError:
     )
 
 
-def not_replaced(attempt: Attempt, left: int) -> PermanentError:
+def not_replaced(attempt: Attempt, remaining: int) -> PermanentError:
     partition = attempt.partition
     return PermanentError(
-        f"target: {left:,} rows of {attempt.spec.target_table} that partition {partition.id} "
+        f"target: {remaining:,} rows of {attempt.spec.target_table} that partition {partition.id} "
         f"({partition.extent}) replaces are still there after the deletion; expected none "
         "(does a trigger or rule keep them?)",
         Diagnosis(side="target"),

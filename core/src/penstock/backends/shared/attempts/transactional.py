@@ -59,9 +59,9 @@ class TransactionalWriter:
             if self._spec.load_mode.loads_apart:
                 return self.hooks.merge(self._attempt, rows, wait)
             if self._spec.load_mode.deletes_by_partition:
-                left = self.hooks.leave_only(self._attempt, rows, wait)
-                if left > 0:
-                    raise not_replaced(self._attempt, left)
+                remaining = self.hooks.leave_only(self._attempt, rows, wait)
+                if remaining > 0:
+                    raise not_replaced(self._attempt, remaining)
         return Loaded(rows)
 
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:

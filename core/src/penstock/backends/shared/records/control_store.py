@@ -32,8 +32,8 @@ class RecordedRuns(StepRecords):
     # Requests to copy partitions again
 
     def recopied(self, run_id: str, request: str) -> frozenset[str]:
-        asked = {"run_id": run_id, "request": request}
-        found = self._records.read(Kind.RECOPY, asked, ("partition_id",))
+        where = {"run_id": run_id, "request": request}
+        found = self._records.read(Kind.RECOPY, where, ("partition_id",))
         return frozenset(row["partition_id"] for row in found)
 
     def forget(
@@ -45,11 +45,11 @@ class RecordedRuns(StepRecords):
         rows_of: TableRef | None,
         patience: float,
     ) -> frozenset[str]:
-        asked = sorted(set(partition_ids))
+        names = sorted(set(partition_ids))
 
         def take_back() -> frozenset[str]:
             seen = self.recopied(run_id, request)
-            new = tuple(name for name in asked if name not in seen)
+            new = tuple(name for name in names if name not in seen)
             row = {"run_id": run_id, "request": request}
             self._records.add(Kind.RECOPY, [{**row, "partition_id": name} for name in new])
             theirs = {"run_id": run_id, "partition_id": new}
@@ -63,4 +63,4 @@ class RecordedRuns(StepRecords):
             return frozenset(record.partition_id for record in found)
 
         with self._records.alone(run_id):
-            return self._records.transact(run_id, take_back, Hold.RECOPY, asked, patience)
+            return self._records.transact(run_id, take_back, Hold.RECOPY, names, patience)

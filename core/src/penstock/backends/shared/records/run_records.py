@@ -171,8 +171,12 @@ class RunRecords(WatermarkRecords):
                 if failures:
                     self._change(run_id, _ended(status, failures))
                 else:
-                    held = any(row["snapshot_released_at"] is None for row in released[run_id])
-                    alike.setdefault((status, status == "done" and held), []).append(run_id)
+                    holds_snapshot = any(
+                        row["snapshot_released_at"] is None for row in released[run_id]
+                    )
+                    alike.setdefault((status, status == "done" and holds_snapshot), []).append(
+                        run_id
+                    )
             for (status, releases), some in alike.items():
                 changes = {
                     **_ended(status, ()),
@@ -210,11 +214,11 @@ class RunRecords(WatermarkRecords):
         row = self._read(run_id, columns)
         if row is None:
             return None
-        taken = row["snapshots"]
+        snapshots = row["snapshots"]
         return Outlook(
             row["status"],
             row["generation"],
-            from_json(Snapshot, taken[-1]) if taken else None,
+            from_json(Snapshot, snapshots[-1]) if snapshots else None,
             row["partitions"] - self._records.count(Kind.COMMIT, {"run_id": run_id}),
             row["snapshot_released_at"] is not None,
         )

@@ -121,8 +121,8 @@ class SqlRecords(RecordStore):
         self, kind: Kind, run_ids: Sequence[str], columns: Sequence[str]
     ) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {run_id: [] for run_id in run_ids}
-        asked = columns if "run_id" in columns else ("run_id", *columns)
-        for row in self.read(kind, {"run_id": tuple(run_ids)}, asked) if run_ids else ():
+        fields = columns if "run_id" in columns else ("run_id", *columns)
+        for row in self.read(kind, {"run_id": tuple(run_ids)}, fields) if run_ids else ():
             found[row["run_id"]].append(row)
         return found
 

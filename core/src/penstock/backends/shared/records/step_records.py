@@ -132,26 +132,26 @@ class StepRecords(RunRecords, ABC):
     def pending_steps(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
-        left: dict[TableRef, tuple[tuple[str, Step], ...]] = dict.fromkeys(tables, ())
+        pending: dict[TableRef, tuple[tuple[str, Step], ...]] = dict.fromkeys(tables, ())
         stopped = ["running", "failed", "interrupted", "partial"]
         if not self._records.steps_with_records:
             # Its first steps may be done without a record that the run is prepared.
             stopped.append("created")
-        rows = self._runs_in_place(left, *stopped)
+        rows = self._runs_in_place(pending, *stopped)
         begun = [
             row["run_id"]
             for row in rows
             if row["prepared_at"] is not None or not self._records.steps_with_records
         ]
         if not begun:
-            return left
+            return pending
         runs, done = self.load_runs(begun), self.steps_done_of(begun)
         for run_id in begun:
             run = runs.get(run_id)
-            if run is not None and (table := run.plan.load.table) in left:
+            if run is not None and (table := run.plan.load.table) in pending:
                 undone = self._steps_left_by(run, done[run_id])
-                left[table] += tuple((run_id, step) for step in undone)
-        return left
+                pending[table] += tuple((run_id, step) for step in undone)
+        return pending
 
     def _steps_left_by(self, run: RunRow, done: Collection[str]) -> Sequence[Step]:
         load = run.plan.load
@@ -182,8 +182,8 @@ class StepRecords(RunRecords, ABC):
 
     def _runs_in_place(self, tables: Collection[TableRef], *status: str) -> list[Row]:
         """Return runs, by status, that load one of these tables directly."""
-        asked = ("run_id", "spec", "created_at", "prepared_at")
-        found = self._records.read(Kind.RUN, {"status": status}, asked)
+        fields = ("run_id", "spec", "created_at", "prepared_at")
+        found = self._records.read(Kind.RUN, {"status": status}, fields)
         return [row for row in found if _loads_in_place(row["spec"], tables)]
 
     # Before the first partition
@@ -382,14 +382,14 @@ class StepRecords(RunRecords, ABC):
         ]
         if self._records.add(Kind.STEP, rows) != len(rows):
             raise not_committed(rows[0]["run_id"])  # another execution has done one of them
-        asked = [(runs[run_id], step) for run_id in steps for step in steps[run_id]]
-        if merging := [run for run, step in asked if step.id == MERGE_STEP]:
+        pending = [(runs[run_id], step) for run_id in steps for step in steps[run_id]]
+        if merging := [run for run, step in pending if step.id == MERGE_STEP]:
             self._merge(merging)
         apart = (MERGE_STEP, WATERMARK_STEP)
         self.do_all(
-            [(run, step) for run, step in asked if step.id not in apart and not step.with_merge]
+            [(run, step) for run, step in pending if step.id not in apart and not step.with_merge]
         )
-        for run, step in asked:
+        for run, step in pending:
             if step.id == WATERMARK_STEP:
                 self._set_watermark(run)
             else:
@@ -644,8 +644,8 @@ class StepRecords(RunRecords, ABC):
         return {run_id: frozenset(row["step_id"] for row in rows) for run_id, rows in found.items()}
 
     def steps_in_effect(self, run_id: str) -> frozenset[str]:
-        left = self._left_unrecorded(run_id)
-        return self.steps_done(run_id).union(step.id for step in left)
+        unrecorded = self._left_unrecorded(run_id)
+        return self.steps_done(run_id).union(step.id for step in unrecorded)
 
     def _left_unrecorded(self, run_id: str) -> list[Step]:
         """Return the steps after the last partition that are done but not recorded."""
@@ -654,9 +654,9 @@ class StepRecords(RunRecords, ABC):
         run, done = self.load_run(run_id), self.steps_done(run_id)
         if run is None or run.prepared_at is None:
             return []
-        left = [s for s in run.plan.load.after if s.id not in done and self.is_done(run, s)]
+        unrecorded = [s for s in run.plan.load.after if s.id not in done and self.is_done(run, s)]
         # Before that, the objects a step would create may exist, and must be dropped first.
-        return left if left and self._all_committed(run) else []
+        return unrecorded if unrecorded and self._all_committed(run) else []
 
 
 def _loads_in_place(spec: Mapping[str, Any], tables: Collection[TableRef]) -> bool:

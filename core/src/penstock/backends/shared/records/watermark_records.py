@@ -75,21 +75,23 @@ class WatermarkRecords:
         """
         names = [night.name for _, night, _ in nights]
         latest = self.latest_watermarks(names)
-        taken = []
+        watermarks = []
         for run, night, records in nights:
             last = latest.get(night.name)
             check_epoch(run.run_id, night, last)
             mine = _read_as_of(run, records, night)
             if last is not None and _is_older(mine, last):
                 raise overtaken(run.run_id, night, last)
-            taken.append(mine)
-        if taken and self._records.add(Kind.WATERMARK, list(map(_row, taken))) != len(taken):
+            watermarks.append(mine)
+        if watermarks and self._records.add(Kind.WATERMARK, list(map(_row, watermarks))) != len(
+            watermarks
+        ):
             latest = self.latest_watermarks(names)
             for run, night, _ in nights:
                 last = latest.get(night.name)
                 if last is None or last.run_id != run.run_id:
                     raise overtaken(run.run_id, night, last)
-        return taken
+        return watermarks
 
     def note_night(self, watermark: Watermark) -> None:
         """Complete the watermark that `take_epochs` has added."""

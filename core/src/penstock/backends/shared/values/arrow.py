@@ -327,11 +327,11 @@ def _written(value: pa.Scalar) -> str:
     if pt.is_temporal(kind):
         return _moment(value)
     if is_text(kind):
-        held = value.as_buffer().to_pybytes()
+        content = value.as_buffer().to_pybytes()
         try:
-            return repr(held.decode())
+            return repr(content.decode())
         except UnicodeDecodeError:
-            return f"{held!r}, which is not UTF-8"
+            return f"{content!r}, which is not UTF-8"
     found = value.as_py()
     return repr(found) if isinstance(found, bytes) else str(found)
 

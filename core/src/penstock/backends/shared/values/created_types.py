@@ -49,8 +49,8 @@ class CreatedTypes:
         Raises:
             PlanningError: the database has no type for a column.
         """
-        left = [column for column in columns if column.name not in asked]
-        arrays = [column.name for column in left if is_list(arrow_type(column))]
+        remaining = [column for column in columns if column.name not in asked]
+        arrays = [column.name for column in remaining if is_list(arrow_type(column))]
         if arrays and definition.arrays != "json":
             raise PlanningError(
                 f"target: {self.database} has no arrays, but the source has in "
@@ -61,7 +61,7 @@ class CreatedTypes:
             column.name: self.json
             if column.name in arrays
             else self.of(arrow_type(column), column.name)
-            for column in left
+            for column in remaining
         }
 
     def of(self, kind: pa.DataType, name: str) -> str:

@@ -49,9 +49,9 @@ class RowGroups:
 
     def take_all(self) -> list[pa.RecordBatch]:
         """Return the waiting rows, in their order."""
-        taken = self._waiting
+        waiting = self._waiting
         self._keep([])
-        return taken
+        return waiting
 
     def _keep(self, batches: list[pa.RecordBatch]) -> None:
         self._waiting = batches

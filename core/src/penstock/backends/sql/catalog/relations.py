@@ -38,7 +38,7 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
     if table not in known:
         raise no_such(table, known, session.side)
     rows = session.about(session.dialect.column_facts, table)
-    facts = {column: said for column, *said in rows}
+    facts = {column: traits for column, *traits in rows}
     columns = []
     for column, type_ in session.described(table):
         # The catalog describes a view as of its creation.

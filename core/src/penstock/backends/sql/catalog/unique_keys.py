@@ -63,11 +63,11 @@ def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
             are copied.
     """
     copied = {pair.target for pair in request.pairs}
-    asked = request.conflict_columns
+    names = request.conflict_columns
     there = "; ".join(map(str, keys)) or "none"
-    if asked is not None:
-        flag = f"--conflict-columns {','.join(asked)}"
-        key = find_key(keys, asked)
+    if names is not None:
+        flag = f"--conflict-columns {','.join(names)}"
+        key = find_key(keys, names)
         if key is None:
             raise PlanningError(
                 f"{flag}: expected exactly the columns of a {wanted.format(request.target)}; "

@@ -97,5 +97,7 @@ class IndexChange:
                 f"{other}; {advice}",
                 Diagnosis(side="target"),
             )
-        left = {name: text for name, text in self.indexes.items() if (name in there) != self.makes}
-        return replace(self, indexes=left)
+        indexes = {
+            name: text for name, text in self.indexes.items() if (name in there) != self.makes
+        }
+        return replace(self, indexes=indexes)

@@ -27,11 +27,11 @@ def check_no_changes(request: LoadRequest) -> None:
     Raises:
         PlanningError: such an option is given.
     """
-    for flag, asked in (
+    for flag, is_set in (
         ("--unlogged", request.unlogged),
         ("--indexes defer", request.indexes == "defer"),
     ):
-        if asked:
+        if is_set:
             raise PlanningError(
                 f"{flag}: {request.target} does not exist, and --mode {request.mode} creates it "
                 f"with its indexes, since other runs may load it too; use --mode recreate {flag}, "

@@ -192,10 +192,10 @@ class Rendering:
             suffix = self._numbered(column, kind, omitted[IDENTITIES], found)
         elif column.default is not None:
             # In a literal, JSON and an enum label are text.
-            held = kind or "text" * (column.type.kind in (JSON, ENUM))
+            content = kind or "text" * (column.type.kind in (JSON, ENUM))
             default = column.default.text
             if not self.own:
-                default = self._default(column.default, held, type_)
+                default = self._default(column.default, content, type_)
             suffix = f"DEFAULT {default}" if default else ""
             if not default:
                 text = column.default.text
@@ -310,8 +310,8 @@ class Rendering:
     def _check_made(self, name: str, text: str) -> str:
         if not self.dialect.has_checks:
             return ""
-        made = self.dialect.check_statement(self.table, name, text)
-        return made or self._only_with_table(f"CHECK ({text})")
+        statement = self.dialect.check_statement(self.table, name, text)
+        return statement or self._only_with_table(f"CHECK ({text})")
 
     def _only_with_table(self, clause: str) -> str:
         """Return the reason for no statement, if only a new table accepts the clause."""
@@ -381,8 +381,8 @@ class Rendering:
             omitted = self._with(omitted, self._only_with_table(definition))
         else:
             omitted = self._with(omitted, remedy)
-        made = self.kinds.keys() >= set(foreign_key.columns) and target is not None
-        if made and remedy and foreign_key.checked and not self.at_once:
+        is_created = self.kinds.keys() >= set(foreign_key.columns) and target is not None
+        if is_created and remedy and foreign_key.checked and not self.at_once:
             found.foreign_keys.append(
                 ForeignKey(called, foreign_key.columns, target, definition, omitted, itself)
             )

@@ -95,13 +95,13 @@ class TargetTables:
             if names.issuperset(key.columns) and (alike or whole or _finds_rows(request, key))
         }
         refused = self.refused(session, columns, list(keys), alike=alike)
-        made = {clause: key for clause, key in keys.items() if clause not in refused}
+        created = {clause: key for clause, key in keys.items() if clause not in refused}
         warnings = [f"{clause} is not created: {why}" for clause, why in refused.items()]
-        found = TableExtras(tuple(made), keys=tuple(made.values()), warnings=tuple(warnings))
+        found = TableExtras(tuple(created), keys=tuple(created.values()), warnings=tuple(warnings))
         if self.is_native(session, definition):
-            omitted = omitted_of_clone(definition, request.source, request.target, made.values())
+            omitted = omitted_of_clone(definition, request.source, request.target, created.values())
             return replace(found, omitted=omitted)
-        listed = omitted_parts(dialect, definition, request.target, made.values())
+        listed = omitted_parts(dialect, definition, request.target, created.values())
         found = replace(found, omitted=tuple(listed))
         model = definition.model.only(list(names))
         kinds = self.kinds(columns)
@@ -400,12 +400,12 @@ def _swap(
         create, after = tables.like(session, ref, new)
         create = f"DROP TABLE IF EXISTS {dialect.table(new)};\n{create}"
         deferred, _ = tables.deferrable(session, ref)
-        made = IndexChange(new, deferred, makes=True)
+        change = IndexChange(new, deferred, makes=True)
         if deferred:
-            create += f";\n{replace(made, makes=False).statement(dialect)}"
+            create += f";\n{replace(change, makes=False).statement(dialect)}"
         steps.append(Step("create", f"create {new} beside {ref}", create))
         if deferred:
-            steps.append(made.step(dialect))
+            steps.append(change.step(dialect))
         statements = [*dialect.exchanged(ref, new), *after]
     exchange = ";\n".join(statements)
     steps.append(Step(SWAP, f"swap {new} for {ref}", exchange, after=True, rank=1, urgent=True))

@@ -89,12 +89,12 @@ class LoadedRuns(RecordedRuns):
         return is_made(change, {column.name: column for column in columns})
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
-        made: set[str] = set()
+        executed: set[str] = set()
         for run, step in steps:
             if step.id == SCHEMA:
-                if step.statement in made:
+                if step.statement in executed:
                     continue
-                made.add(step.statement)
+                executed.add(step.statement)
             self.do(run, step)
 
     def after_step(self, run: RunRow, step: Step) -> None:

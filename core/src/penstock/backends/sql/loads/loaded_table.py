@@ -68,19 +68,19 @@ class LoadRecords(SqlRecords):
 
     def noted_rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the row counts in `loaded_table`, by table id."""
-        asked = f"SELECT id, {self.ident('rows')} FROM {self.named('loaded_table')} AS l WHERE"
+        query = f"SELECT id, {self.ident('rows')} FROM {self.named('loaded_table')} AS l WHERE"
         return {
             id_: int(count)
             for tested, values in self._conditions({"id": tuple(ids)})
-            for id_, count in self.execute(f"{asked} {tested}", values, reading=True)
+            for id_, count in self.execute(f"{query} {tested}", values, reading=True)
         }
 
     def note_rows(self, rows: Mapping[str, int | None]) -> None:
         """Store row counts; None for a table that does not exist."""
         named, counted = self.named("loaded_table"), self.ident("rows")
         before = self.noted_rows(list(rows))
-        gone = tuple(id_ for id_, count in rows.items() if count is None and id_ in before)
-        for tested, values in self._conditions({"id": gone}) if gone else ():
+        emptied = tuple(id_ for id_, count in rows.items() if count is None and id_ in before)
+        for tested, values in self._conditions({"id": emptied}) if emptied else ():
             self.execute(f"DELETE FROM {named} WHERE {tested}", values, reading=False)
         for id_, count in rows.items():
             if count is not None and id_ in before and before[id_] != count:
@@ -306,8 +306,8 @@ class LoadedTable:
 
     def let_in(self, run_id: str) -> None:
         """Withdraw the notice, because the rows were not removed."""
-        told = {"loads": self.id, "disturbed_by": run_id}
-        self._records.change(Kind.RUN, told, {"disturbed_by": None})
+        where = {"loads": self.id, "disturbed_by": run_id}
+        self._records.change(Kind.RUN, where, {"disturbed_by": None})
 
     # What the transaction does
 
@@ -354,9 +354,9 @@ class LoadedTable:
         where, extents = self._selection(run_id, self._committed(run_id))
         if where is None and extents is None:
             return self.count(tested) > 0
-        told = [Whole()] if extents is None else extents.values()
+        covered = [Whole()] if extents is None else extents.values()
         try:
-            parts = [condition(self._dialect, where, extent) for extent in told]
+            parts = [condition(self._dialect, where, extent) for extent in covered]
             theirs = " OR ".join(f"({part})" for part in parts)
             # An error would abort the transaction; another session sees the table as well.
             ((count,),) = self._session.stream(

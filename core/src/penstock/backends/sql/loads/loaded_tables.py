@@ -57,8 +57,8 @@ class LoadedTables:
         ids = {self._tables[run_id].id: run_id for run_id in run_ids}
         if not ids:
             return
-        asked = {"loads": tuple(ids)}
-        rows = self._records.read(Kind.RUN, asked, ("run_id", "loads", "status"))
+        where = {"loads": tuple(ids)}
+        rows = self._records.read(Kind.RUN, where, ("run_id", "loads", "status"))
         for run_id in {
             ids[row["loads"]]
             for row in rows
@@ -77,12 +77,12 @@ class LoadedTables:
         Args:
             modes: the mode of each run.
         """
-        told = self._records.read_all(Kind.RUN, list(self._tables), ("disturbed_by",))
+        runs = self._records.read_all(Kind.RUN, list(self._tables), ("disturbed_by",))
         expected, found = self._expected(), self._rows()
 
         def is_doubtful(run_id: str) -> bool:
             rows, noted, mode = found[run_id], expected[run_id], modes[run_id]
-            if any(row["disturbed_by"] is not None for row in told[run_id]):
+            if any(row["disturbed_by"] is not None for row in runs[run_id]):
                 return True
             if noted is None:
                 return False

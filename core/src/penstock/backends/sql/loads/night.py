@@ -50,10 +50,10 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     ref = plan.table
     stage = beside(request.run_id, ref)
     now = map(original_names(request.changes), [pair.target for pair in request.pairs])
-    made = _made(dialect, stage, ref, [each for each in now if each is not None])
+    script = _made(dialect, stage, ref, [each for each in now if each is not None])
     altered = stage_script(dialect, stage, request.changes)
     what = f"create {stage}, the stage"
-    before = [Step("stage", what, ";\n".join([made, *altered]))]
+    before = [Step("stage", what, ";\n".join([script, *altered]))]
     merged = f"merge all rows into {ref}, in one transaction"
     changing, with_merge = _changing(dialect, ref, request.changes)
     if with_merge:
@@ -61,9 +61,9 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     merging = Step(MERGE_STEP, merged, "", after=True, rank=FIRST, urgent=bool(with_merge))
     after = [*changing, merging, *with_merge]
     if request.deletes.found:
-        gone = deleted_keys_table(stage)
-        made = _made(dialect, gone, ref, plan.conflict_columns)
-        before.append(Step("gone keys", f"create {gone}, for the keys of deleted rows", made))
+        deleted = deleted_keys_table(stage)
+        script = _made(dialect, deleted, ref, plan.conflict_columns)
+        before.append(Step("gone keys", f"create {deleted}, for the keys of deleted rows", script))
         found = f"find rows of {ref} that the source no longer has"
         rank = FIRST - 1 - len(changing)
         after.insert(0, Step(GONE_STEP, found, "", after=True, rank=rank))
@@ -108,8 +108,8 @@ def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
     check_followed(session, ref, load.table, run.plan.pairs)
 
 
-def _made(dialect: CatalogDialect, made: TableRef, like: TableRef, columns: Sequence[str]) -> str:
-    return f"{dialect.dropped(made)};\n{dialect.empty_copy(made, like, columns)}"
+def _made(dialect: CatalogDialect, new: TableRef, like: TableRef, columns: Sequence[str]) -> str:
+    return f"{dialect.dropped(new)};\n{dialect.empty_copy(new, like, columns)}"
 
 
 def deleted_keys_table(stage: TableRef) -> TableRef:

@@ -36,9 +36,9 @@ class FileBackend(ModularBackend):
         return self._urls.path(url)
 
     def reader(self, spec: WorkerSpec) -> Reader:
-        made: Reader = self._module("reader").open_reader(self._opened(spec.source), spec)
-        return made
+        reader: Reader = self._module("reader").open_reader(self._opened(spec.source), spec)
+        return reader
 
     def writer(self, spec: WorkerSpec) -> Writer:
-        made: Writer = self._module("writer").open_writer(self._opened(spec.target), spec)
-        return made
+        writer: Writer = self._module("writer").open_writer(self._opened(spec.target), spec)
+        return writer

@@ -218,21 +218,21 @@ def tag_of_cursor(tags: Mapping[str, str], columns: Sequence[str], name: str) ->
     Raises:
         PlanningError: a column does not exist, or its type has no exact order.
     """
-    asked = ", ".join(columns)
+    listed = ", ".join(columns)
     for column in columns:
         if column not in tags:
             raise PlanningError(
-                f"{FLAG} {asked}: no such column in {name}: {column!r}; it has "
+                f"{FLAG} {listed}: no such column in {name}: {column!r}; it has "
                 f"{', '.join(sorted(tags))}"
             )
         if tags[column] not in CURSORS:
             raise PlanningError(
-                f"{FLAG} {asked}: expected {column} to be of type {', '.join(CURSORS)}; found "
+                f"{FLAG} {listed}: expected {column} to be of type {', '.join(CURSORS)}; found "
                 f"{tags[column]}"
             )
     found = {tags[column] for column in columns}
     if len(found) > 1:
         raise PlanningError(
-            f"{FLAG} {asked}: expected columns of one type; found {', '.join(sorted(found))}"
+            f"{FLAG} {listed}: expected columns of one type; found {', '.join(sorted(found))}"
         )
     return found.pop()

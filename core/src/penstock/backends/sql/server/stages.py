@@ -122,8 +122,8 @@ class StageRecords(ServerRecords, Generic[S]):
                 continue
             found = self.made_at(table)
             if found != row["made"]:
-                made = f"one created at {self.creation_time(found)}" if found else ""
-                there = made or "no table of that name"
+                replacement = f"one created at {self.creation_time(found)}" if found else ""
+                there = replacement or "no table of that name"
                 expected = f"the table created at {self.creation_time(row['made'])}"
                 raise table_changed(run_id, table, expected, there)
             self.check_alone(run_id, table, MODES[mode], mine)

@@ -97,11 +97,11 @@ class ServerTarget(SqlTarget, Generic[S]):
             definition: the definition of the source's table.
             types: the types that the user specified, by column.
         """
-        made = self.types.created.of_all(columns, definition, types)
+        created = self.types.created.of_all(columns, definition, types)
         return {
-            column.name: self.translated_type(column, definition, made[column.name])
+            column.name: self.translated_type(column, definition, created[column.name])
             for column in columns
-            if column.name in made
+            if column.name in created
         }
 
     def written_type(self, column: Column) -> str:
@@ -139,18 +139,22 @@ class ServerTarget(SqlTarget, Generic[S]):
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         whole: Mapping[str, Column] = {}
-        made: Mapping[str, str] = {}
+        translated: Mapping[str, str] = {}
         if definition.dialect == self.tables.definitions:
             whole = self.cloned_columns(table, definition, columns)
         else:
-            made = self.translated_types(columns, definition, types)
+            translated = self.translated_types(columns, definition, types)
         written, plain = [], []
         for column in columns:
-            name, asked = column.name, types.get(column.name, "")
-            type_ = self.types.asked(name, asked) if asked else made.get(name, column.type)
+            name, requested = column.name, types.get(column.name, "")
+            type_ = (
+                self.types.asked(name, requested)
+                if requested
+                else translated.get(name, column.type)
+            )
             mine = replace(column, type=type_, generated=False)
             mine = replace(mine, type=self.written_type(mine))
-            written.append(whole[name] if name in whole and not asked else mine)
+            written.append(whole[name] if name in whole and not requested else mine)
             plain.append(type_)
         described = self.created_types(table, written, plain)
         self._defined[table] = tuple(
