@@ -228,7 +228,7 @@ def test_downstream_waits_and_each_partition_is_told_once(warehouse: Warehouse) 
 
 def test_a_dagster_without_the_mark(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Downstream assets need a run of their own, and nothing is reported twice."""
-    monkeypatch.setattr("dagster_penstock.partitioned_copy._REPORTS_ITSELF", "")
+    monkeypatch.setattr("dagster_penstock.copies.partitioned_copy._REPORTS_ITSELF", "")
     orders = copying([warehouse.spec(key="day", verify="counts")], partitions_def=days())
 
     @dg.asset(deps=[orders], partitions_def=days(), backfill_policy=dg.BackfillPolicy.single_run())

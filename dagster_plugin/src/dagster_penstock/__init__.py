@@ -26,8 +26,8 @@ from importlib.metadata import version
 
 from dagster_shared.libraries import DagsterLibraryRegistry
 
-from dagster_penstock.component import CopyFileComponent, CopyTablesComponent
-from dagster_penstock.decorator import penstock_assets, source_assets
+from dagster_penstock.asset_decorator import penstock_assets, source_assets
+from dagster_penstock.components.component import CopyFileComponent, CopyTablesComponent
 from dagster_penstock.partitions import Ranges, ranges
 from dagster_penstock.resource import PenstockResource
 from dagster_penstock.tables_file import specs_of_file

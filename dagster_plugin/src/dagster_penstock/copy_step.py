@@ -7,13 +7,13 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_penstock.copies.batch import copy_tables
+from dagster_penstock.copies.partitioned_copy import PartitionedCopy
+from dagster_penstock.copies.table_copy import Copied, Copy
+from dagster_penstock.copies.whole_copy import WholeCopy
 from dagster_penstock.definition import definitions_of
 from dagster_penstock.parent_watch import interrupt_with_parent
-from dagster_penstock.partitioned_copy import PartitionedCopy
-from dagster_penstock.several import copy_tables
 from dagster_penstock.step_failure import failure_of
-from dagster_penstock.table_copy import Copied, Copy
-from dagster_penstock.whole_copy import WholeCopy
 
 
 def copy_assets(

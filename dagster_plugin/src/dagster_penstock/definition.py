@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import dagster as dg
 
-from dagster_penstock.naming import located
+from dagster_penstock.connections import located
 from dagster_penstock.partitions import check_partitions
 from dagster_penstock.sources import without_waiting_for
 from dagster_penstock.translator import CopiedTable, PenstockTranslator

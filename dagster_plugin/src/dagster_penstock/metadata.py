@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_penstock.naming import source_name
+from dagster_penstock.connections import source_name
 from penstock import (
     CommitRecord,
     Committed,

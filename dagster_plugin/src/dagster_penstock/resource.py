@@ -8,8 +8,8 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from dagster_penstock.copies.table_copy import Copied
 from dagster_penstock.copy_step import copy_assets
-from dagster_penstock.table_copy import Copied
 
 
 class PenstockResource(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -7,7 +7,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_penstock.naming import known_place, source_name, source_path
+from dagster_penstock.connections import known_place, source_name, source_path
 from penstock import CopySpec, UsageError, place_of
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from dagster_penstock.report import cell
+from dagster_penstock.reports import cell
 from dagster_penstock.wording import in_dagster
 from penstock import Finished, PenstockError, failure_text
 

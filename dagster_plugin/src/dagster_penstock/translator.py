@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from dagster_penstock.naming import key_of, known_place, source_name, target_name
+from dagster_penstock.connections import key_of, known_place, source_name, target_name
 from dagster_penstock.sources import kinds_of, source_asset
 from penstock import CopySpec
 

@@ -8,9 +8,9 @@ from contextlib import closing
 import dagster as dg
 
 import penstock
-from dagster_penstock.partition_keys import with_partition_keys
+from dagster_penstock.copies.table_copy import Copied, Copy
+from dagster_penstock.events import with_partition_keys
 from dagster_penstock.step_failure import Trouble
-from dagster_penstock.table_copy import Copied, Copy
 from dagster_penstock.wording import in_dagster
 from penstock import (
     BatchFinished,

@@ -11,7 +11,8 @@ import pydantic
 from dagster.components.resolved.core_models import OpSpec
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 
-from dagster_penstock.component_options import (
+from dagster_penstock.asset_decorator import penstock_assets
+from dagster_penstock.components.options import (
     CopyOptions,
     OrTemplate,
     TableCopy,
@@ -20,13 +21,12 @@ from dagster_penstock.component_options import (
     resolve_options,
     resolve_tables,
 )
-from dagster_penstock.component_partitions import Partitions, resolve_partitions
-from dagster_penstock.decorator import penstock_assets
+from dagster_penstock.components.partitions import Partitions, resolve_partitions
+from dagster_penstock.components.scaffolder import CopyTablesScaffolder
+from dagster_penstock.connections import source_ref, target_ref
+from dagster_penstock.copies.table_copy import Copied
 from dagster_penstock.definition import reference
-from dagster_penstock.naming import source_ref, target_ref
 from dagster_penstock.resource import PenstockResource
-from dagster_penstock.scaffolding import CopyTablesScaffolder
-from dagster_penstock.table_copy import Copied
 from dagster_penstock.tables_file import specs_of_file
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
 from penstock import CopySpec

@@ -16,7 +16,7 @@ from dagster.components.resolved.core_models import (
 )
 from pydantic_core import core_schema
 
-from dagster_penstock.component_options import resolve
+from dagster_penstock.components.options import resolve
 from dagster_penstock.partitions import ranges
 
 

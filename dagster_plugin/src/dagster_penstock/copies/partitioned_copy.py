@@ -10,6 +10,8 @@ import dagster as dg
 
 import penstock
 from dagster_penstock.checks import partition_results
+from dagster_penstock.connections import target_name
+from dagster_penstock.copies.table_copy import Copied, Copy
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import (
     Loaded,
@@ -17,10 +19,8 @@ from dagster_penstock.metadata import (
     partition_metadata,
     version_tags,
 )
-from dagster_penstock.naming import target_name
 from dagster_penstock.partitions import Ranges, copy_partitions, partition_id
 from dagster_penstock.stored_plan import stored_ranges
-from dagster_penstock.table_copy import Copied, Copy
 from penstock import (
     CommitRecord,
     Committed,

@@ -9,10 +9,10 @@ import dagster as dg
 
 import penstock
 from dagster_penstock.checks import whole_result
+from dagster_penstock.connections import target_name
+from dagster_penstock.copies.table_copy import Copied, Copy
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import covered_metadata, table_metadata
-from dagster_penstock.naming import target_name
-from dagster_penstock.table_copy import Copied, Copy
 from penstock import Committed, RunStatus, TableRequest, UsageError
 
 

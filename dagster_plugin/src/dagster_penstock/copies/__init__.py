@@ -1,0 +1,1 @@
+"""The copies of a step: of one table, by asset partitions or whole, and of several together."""
