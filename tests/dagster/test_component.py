@@ -26,7 +26,7 @@ from dagster_penstock import (
     Ranges,
     ranges,
 )
-from dagster_penstock.definition import definitions_of
+from dagster_penstock.asset_decorator import definitions_of
 
 # Dagster's own function that reads YAML.
 pytestmark = [

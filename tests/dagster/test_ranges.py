@@ -12,7 +12,7 @@ import pytest
 import penstock
 from dagster_penstock import ranges
 from dagster_penstock.identity import plan_id_of, series_of
-from dagster_penstock.stored_plan import stored_ranges
+from dagster_penstock.partitions import stored_ranges
 from penstock import Extent
 
 from .warehouse import TABLE, copying

@@ -1,19 +1,28 @@
-"""Names of source and target before a run, as far as their URLs are known."""
+"""Source and target of a copy before it runs: their places, names and S3 keys."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from keyword import kwlist
 from typing import Any
 
 import dagster as dg
 
+from penstock import (
+    CopySpec,
+    Place,
+    TableRef,
+    UsageError,
+    check_request,
+    place_of,
+    with_parameters,
+)
+
 try:
     from dagster._core.definitions.utils import DISALLOWED_NAMES
 except ImportError:
     DISALLOWED_NAMES = {*kwlist}  # not part of Dagster's public API
-
-from penstock import CopySpec, Place, TableRef, place_of
 
 _NOT_FOR_KEYS = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -103,3 +112,58 @@ def _path(connection: str) -> list[str]:
 
 def _folder(path: list[str]) -> TableRef:
     return TableRef("/".join(path[:-1]), path[-1])
+
+
+_S3 = "s3"
+# Parameters of a URL by the fields of `dagster_aws.s3.S3Resource`.
+FIELDS = {
+    "access_key_id": "aws_access_key_id",
+    "secret_access_key": "aws_secret_access_key",
+    "session_token": "aws_session_token",
+    "endpoint": "endpoint_url",
+    "region": "region_name",
+    "profile": "profile_name",
+}
+
+
+def with_keys(spec: CopySpec, s3: Any) -> CopySpec:
+    """Return the copy with keys added to its ends on S3. The result holds secrets.
+
+    Parameters:
+        s3: an object with the fields of `dagster_aws.s3.S3Resource`; None if the machine that runs
+            the step finds the keys.
+
+    Raises:
+        UsageError: the resource does not sign its requests.
+    """
+    if s3 is None:
+        return spec
+    if getattr(s3, "use_unsigned_session", False):
+        raise UsageError(
+            "s3: expected a resource with keys, or with a profile; found "
+            "use_unsigned_session, which Penstock does not support"
+        )
+    parameters = {name: getattr(s3, field, None) for name, field in FIELDS.items()}
+
+    def add_keys(url: str) -> str:
+        return with_parameters(url, parameters) if place_of(url).scheme == _S3 else url
+
+    return replace(spec, source=add_keys(spec.source), target=add_keys(spec.target))
+
+
+def check_ends(spec: CopySpec) -> None:
+    """Find mistakes in ends that are URLs; environment variables are resolved when a copy begins.
+
+    Raises:
+        PlanningError: an end does not support the option in the message.
+        UsageError: the option in the message, named as on the command line, is wrong.
+    """
+    spec.check_table_names(source=located(spec.source), target=located(spec.target))
+    check_request(spec)
+
+
+def reference(connection: str) -> str:
+    """Return a connection for the core; environment variables are resolved when a copy begins."""
+    if isinstance(connection, dg.EnvVar):
+        return f"env:{connection.env_var_name}"
+    return connection

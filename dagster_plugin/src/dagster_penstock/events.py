@@ -1,4 +1,4 @@
-"""The core's events with the asset's partition keys in place of the core's ids."""
+"""The core's events and messages in the terms of Dagster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock import Event, Finished, RunReport, Verified
+from penstock import CHOSEN, Event, Finished, RunReport, Verified, as_arguments
 
 
 def with_partition_keys(event: Event, keys: Mapping[str, str]) -> Event:
@@ -51,3 +51,8 @@ def _renamed(items: tuple[Any, ...], keys: Mapping[str, str]) -> tuple[Any, ...]
     return tuple(
         replace(item, partition_id=keys.get(item.partition_id, item.partition_id)) for item in items
     )
+
+
+def in_dagster(message: str) -> str:
+    """Return a message with options named as in Python and partitions named as in Dagster."""
+    return as_arguments(message).replace(CHOSEN, "chosen in Dagster")

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_penstock.definition import reference
+from dagster_penstock.connections import reference
 from penstock import CopySpec, UsageError, as_arguments, batch_of_file, holds_secret
 
 

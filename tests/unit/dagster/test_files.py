@@ -11,8 +11,7 @@ import dagster as dg
 import pytest
 
 from dagster_penstock import CopiedTable, CopySpec, PenstockTranslator, penstock_assets
-from dagster_penstock.connections import source_ref, target_ref
-from dagster_penstock.object_store import FIELDS, with_keys
+from dagster_penstock.connections import FIELDS, source_ref, target_ref, with_keys
 from penstock import UsageError
 from penstock.backends.parquet.location import parse
 

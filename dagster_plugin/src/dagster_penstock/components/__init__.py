@@ -1,1 +1,8 @@
-"""Components that copy tables, defined in `defs.yaml` or by a file of many tables next to it."""
+"""Components that copy tables: those listed in `defs.yaml`, or those of a file next to it."""
+
+from __future__ import annotations
+
+from dagster_penstock.components.copy_file import CopyFileComponent
+from dagster_penstock.components.copy_tables import CopyTablesComponent
+
+__all__ = ["CopyFileComponent", "CopyTablesComponent"]

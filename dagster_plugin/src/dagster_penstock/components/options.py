@@ -11,7 +11,7 @@ import dagster as dg
 import pydantic
 from pydantic_core import core_schema
 
-from dagster_penstock.definition import check_ends, reference
+from dagster_penstock.connections import check_ends, reference
 from penstock import CopySpec, PlanningError, UsageError, as_arguments
 
 # The component sets the connections and the run id.

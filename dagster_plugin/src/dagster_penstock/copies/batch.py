@@ -9,9 +9,8 @@ import dagster as dg
 
 import penstock
 from dagster_penstock.copies.table_copy import Copied, Copy
-from dagster_penstock.events import with_partition_keys
-from dagster_penstock.step_failure import Trouble
-from dagster_penstock.wording import in_dagster
+from dagster_penstock.events import in_dagster, with_partition_keys
+from dagster_penstock.reports import Trouble
 from penstock import (
     BatchFinished,
     BatchTable,

@@ -19,8 +19,7 @@ from dagster_penstock.metadata import (
     partition_metadata,
     version_tags,
 )
-from dagster_penstock.partitions import Ranges, copy_partitions, partition_id
-from dagster_penstock.stored_plan import stored_ranges
+from dagster_penstock.partitions import Ranges, copy_partitions, partition_id, stored_ranges
 from penstock import (
     CommitRecord,
     Committed,

@@ -13,13 +13,11 @@ import dagster as dg
 
 import penstock
 from dagster_penstock.checks import NAMES
-from dagster_penstock.events import report_with_keys, with_partition_keys
+from dagster_penstock.connections import with_keys
+from dagster_penstock.events import in_dagster, report_with_keys, with_partition_keys
 from dagster_penstock.identity import batch_id_of, next_id, reexecuted_by_hand, request_of
-from dagster_penstock.materialization_history import MaterializationHistory
-from dagster_penstock.object_store import with_keys
-from dagster_penstock.reports import markdown
-from dagster_penstock.step_failure import Trouble
-from dagster_penstock.wording import in_dagster
+from dagster_penstock.metadata import MaterializationHistory
+from dagster_penstock.reports import Trouble, markdown
 from penstock import (
     Committed,
     CopySpec,
