@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 
 class TextBackend:
-    """
+    """The backend of text files.
+
     Parameters:
-        remote: on S3.
+        kind: the name of the files' format in catalogs of data assets.
+        remote: whether the files are on S3.
     """
 
-    def __init__(self, *, remote: bool) -> None:
+    def __init__(self, kind: str, *, remote: bool) -> None:
         self._files = ParquetBackend(remote=remote)
-        self.kinds: tuple[str, ...] = ("file", "s3") if remote else ("file",)
+        self.kinds: tuple[str, ...] = (kind, "s3") if remote else (kind,)
 
     source_capabilities = SOURCE
     target_capabilities = TARGET
