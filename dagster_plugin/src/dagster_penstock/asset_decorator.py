@@ -1,4 +1,4 @@
-"""The `penstock_assets` decorator, which turns copies into assets, and the copy of each asset."""
+"""The `penstock_assets` decorator, and the copies behind the assets that it creates."""
 
 from __future__ import annotations
 
@@ -17,6 +17,23 @@ from dagster_penstock.partitions import check_partitions
 from dagster_penstock.translator import CopiedTable, PenstockTranslator, without_waiting_for
 from penstock import CopySpec, PlanningError, UsageError, as_arguments
 
+METADATA_KEY = "penstock/options"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A copy and its asset."""
+
+    spec: CopySpec
+    asset: dg.AssetSpec
+    source: dg.AssetSpec | None
+    """The asset that the copy reads; None if the translator returns none, or another upstream."""
+
+
+# The copies by step and, within a step, by output. Neither changes when an asset is renamed, and
+# metadata can hold only values that Dagster can show.
+_DEFINITIONS: WeakKeyDictionary[dg.OpDefinition, Mapping[str, Definition]] = WeakKeyDictionary()
+
 
 def penstock_assets(
     *,
@@ -32,37 +49,46 @@ def penstock_assets(
     op_tags: Mapping[str, Any] | None = None,
     description: str | None = None,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Create an asset for each copy. The decorated function is a step that copies selected assets:
+    """Create an asset for each copy; the decorated function is a step that copies selected assets.
 
-    @penstock_assets(specs=[CopySpec(source=dg.EnvVar("PG_SRC"), ...)])
-    def orders(context: dg.AssetExecutionContext, penstock: PenstockResource):
-        yield from penstock.copy(context)
+        @penstock_assets(specs=[CopySpec(source=dg.EnvVar("PG_SRC"), ...)])
+        def orders(context: dg.AssetExecutionContext, penstock: PenstockResource):
+            yield from penstock.copy(context)
 
     A `CopySpec` with `verify="counts"` or `"checksums"` gives its asset a check: once a step has
-    copied all its partitions, it compares source and target, as of the same moment.
+    copied all its partitions, it compares source and target as of the same moment.
 
-    Parameters:
+    Args:
         specs: the copies; connections as `dg.EnvVar`, or as URLs without a password.
-        partitions_def: time windows, `ranges`, or values of the key; None: whole tables.
+        partitions_def: time windows, `ranges`, or values of the key; None for whole tables.
         backfill_policy: by default a backfill is one run that copies its partitions in parallel;
             `dg.BackfillPolicy.multi_run()` starts one run for each.
-        translator: sets the names and other attributes of the assets.
-        blocking: a failed check keeps downstream assets from running.
-        pool: the pool that limits how many such steps run at once, over all runs.
+        name: the name of the step; by default that of the function.
+        group_name: the group of the assets for which the translator sets none.
+        translator: sets the keys and other attributes of the assets.
+        blocking: whether a failed check keeps downstream assets from running.
+        pool: the pool that limits the number of such steps that run at once, over all runs.
+        retry_policy: when Dagster retries the step. A retry copies only what is not committed.
+        op_tags: the tags of the step.
+        description: the description of the step.
+
+    Returns:
+        The decorator.
 
     Raises:
-        DagsterInvalidDefinitionError: a copy does not work with these partitions.
+        DagsterInvalidDefinitionError: the options of a copy are wrong, or do not work with these
+            partitions.
     """
     if not specs:
         raise dg.DagsterInvalidDefinitionError("penstock_assets: expected specs, found none")
     translator = translator or PenstockTranslator()
-    defined = [define(spec, partitions_def, translator) for spec in specs]
+    definitions = [define(spec, partitions_def, translator) for spec in specs]
     checks = [
         check_spec(each.asset.key, each.spec.verify, partitions_def, blocking=blocking)
-        for each in defined
+        for each in definitions
         if each.spec.verify != "none"
     ]
-    assets = [each.asset for each in defined]
+    assets = [each.asset for each in definitions]
     if group_name is not None:
         assets = [
             asset if asset.group_name else asset.replace_attributes(group_name=group_name)
@@ -71,9 +97,9 @@ def penstock_assets(
     if backfill_policy is None and partitions_def is not None:
         backfill_policy = dg.BackfillPolicy.single_run()
     with warnings.catch_warnings():
-        # It is about backfill policies, new in Dagster 1.3; the user may not have passed any.
+        # Backfill policies are in beta, and the user may not have passed one.
         warnings.simplefilter("ignore", dg.BetaWarning)
-        make = dg.multi_asset(
+        multi_asset = dg.multi_asset(
             name=name,
             specs=assets,
             check_specs=checks or None,
@@ -88,8 +114,8 @@ def penstock_assets(
         )
 
     def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
-        assets_def = make(_as_step(function))
-        register(assets_def, defined)
+        assets_def = multi_asset(_as_step(function))
+        register(assets_def, definitions)
         return assets_def
 
     return decorate
@@ -100,45 +126,14 @@ def source_assets(*copies: dg.AssetsDefinition) -> list[dg.AssetSpec]:
 
     Without them, Dagster has only the keys of the upstream assets.
 
-    Parameters:
-        copies: results of `penstock_assets`.
+    Args:
+        *copies: results of `penstock_assets`.
 
     Raises:
-        DagsterInvariantViolationError: an argument is something else.
+        DagsterInvariantViolationError: an argument is not a result of `penstock_assets`.
     """
     found = [each.source for copy in copies for each in definitions_of(copy).values()]
     return [*{source.key: source for source in found if source is not None}.values()]
-
-
-def _as_step(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the step, which fails if the function discards the events and so copies nothing."""
-
-    @wraps(function)
-    def step(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        yielded = function(*args, **kwargs)
-        if not isinstance(yielded, Iterable):
-            raise dg.DagsterInvariantViolationError(
-                f"{function.__name__}: expected a function that yields what is copied (yield from "
-                f"penstock.copy(context)), found one that returns {type(yielded).__name__}; "
-                "nothing was copied"
-            )
-        yield from yielded
-
-    return step
-
-
-METADATA_KEY = "penstock/copy"
-# The copies by step and, within a step, by output. Neither changes when an asset is renamed, and
-# metadata can hold only values that Dagster can show.
-_DEFINED: WeakKeyDictionary[dg.OpDefinition, Mapping[str, Definition]] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    spec: CopySpec
-    asset: dg.AssetSpec
-    source: dg.AssetSpec | None
-    """The asset's default upstream asset."""
 
 
 def define(
@@ -148,15 +143,21 @@ def define(
 ) -> Definition:
     """Define a copy as an asset.
 
+    Args:
+        spec: the copy.
+        partitions_def: the asset's partitions; None for a whole table.
+        translator: returns the asset's attributes.
+
     Raises:
-        DagsterInvalidDefinitionError: the copy does not work with these partitions.
+        DagsterInvalidDefinitionError: the options of the copy are wrong, or do not work with these
+            partitions.
     """
     spec = replace(spec, source=reference(spec.source), target=reference(spec.target))
     table = CopiedTable(spec, partitions_def)
     try:
         if spec.run_id is not None:
             raise UsageError(
-                "run_id: Penstock derives it from the Dagster run: leave it out; found "
+                "run_id: leave it out, since Penstock derives it from the Dagster run; found "
                 f"{spec.run_id!r}"
             )
         check_ends(spec)
@@ -170,13 +171,13 @@ def define(
         ) from None
     if asset.partitions_def not in (None, partitions_def):
         raise dg.DagsterInvalidDefinitionError(
-            f"asset {asset.key.to_user_string()}: the translator returned other partitions than"
-            " those of the copy"
+            f"asset {asset.key.to_user_string()}: partitions_def: expected the same as "
+            "penstock_assets has, or None, found another from the translator"
         )
     if source is not None and source.key not in {dep.asset_key for dep in asset.deps}:
         source = None
     asset = asset.replace_attributes(
-        metadata={**asset.metadata, METADATA_KEY: shown_options(spec)},
+        metadata={**asset.metadata, METADATA_KEY: options_metadata(spec)},
         partitions_def=partitions_def,
         automation_condition=without_waiting_for(source, asset.automation_condition),
         # A run copies some partitions and reports each on its own, so there is no common output.
@@ -185,25 +186,25 @@ def define(
     return Definition(spec, asset, source)
 
 
-def shown_options(spec: CopySpec) -> dg.JsonMetadataValue:
+def options_metadata(spec: CopySpec) -> dg.JsonMetadataValue:
     """Return the options that differ from their defaults, without secrets."""
     default = replace(
         CopySpec(source=spec.source, target=spec.target, table="t"), control_schema="penstock"
     ).stored()
-    named = {"source", "target", "mode", "table", "target_table"}
+    always = {"source", "target", "mode", "table", "target_table"}
     return dg.JsonMetadataValue(
         {
             name: value
             for name, value in spec.stored().items()
-            if value is not None and (name in named or value != default[name])
+            if value is not None and (name in always or value != default[name])
         }
     )
 
 
-def register(assets_def: dg.AssetsDefinition, defined: Sequence[Definition]) -> None:
-    """Store the copies of a step."""
-    _DEFINED[_step_of(assets_def)] = {
-        assets_def.get_output_name_for_asset_key(each.asset.key): each for each in defined
+def register(assets_def: dg.AssetsDefinition, definitions: Sequence[Definition]) -> None:
+    """Store the copies of a step, for `definitions_of`."""
+    _DEFINITIONS[_step_of(assets_def)] = {
+        assets_def.get_output_name_for_asset_key(each.asset.key): each for each in definitions
     }
 
 
@@ -211,16 +212,33 @@ def definitions_of(assets_def: dg.AssetsDefinition) -> dict[dg.AssetKey, Definit
     """Return the copies of a step, by asset.
 
     Raises:
-        DagsterInvariantViolationError: the step does not come from `penstock_assets`.
+        DagsterInvariantViolationError: `penstock_assets` did not create the step.
     """
-    found = _DEFINED.get(_step_of(assets_def))
+    found = _DEFINITIONS.get(_step_of(assets_def))
     if found is None:
         raise dg.DagsterInvariantViolationError(
-            f"{', '.join(key.to_user_string() for key in assets_def.keys)}: expected assets made "
-            "by penstock_assets, found others"
+            f"{', '.join(key.to_user_string() for key in assets_def.keys)}: expected assets of "
+            "penstock_assets, found others"
         )
     return {key: found[name] for name, key in assets_def.keys_by_output_name.items()}
 
 
 def _step_of(assets_def: dg.AssetsDefinition) -> Any:
     return assets_def.node_def
+
+
+def _as_step(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a step that fails if the function discards the events, and so copies nothing."""
+
+    @wraps(function)
+    def step(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        events = function(*args, **kwargs)
+        if not isinstance(events, Iterable):
+            raise dg.DagsterInvariantViolationError(
+                f"{function.__name__}: expected a function that yields the events of its copies "
+                "(yield from penstock.copy(context)), found one that returns "
+                f"{type(events).__name__}; nothing was copied"
+            )
+        yield from events
+
+    return step

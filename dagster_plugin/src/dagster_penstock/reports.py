@@ -1,4 +1,4 @@
-"""Reports in Markdown for the pages of Dagster: a finished copy, and a failed step."""
+"""Reports in Markdown for Dagster's pages: a finished copy, and a failed step."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from penstock import (
     run_report_markdown,
 )
 
+_MAX_FAILURES = 100
 
-def markdown(finished: Finished, report: RunReport | None) -> str:
+
+def copy_report(finished: Finished, report: RunReport | None) -> str:
     """Return a summary of an execution, with its slowest partitions.
 
-    Parameters:
-        report: where the time of the whole run went; None if it cannot be read.
+    Args:
+        finished: the end of the execution, with partition keys.
+        report: the report of the whole run; None if it cannot be read.
     """
     seconds = max(finished.seconds, 0.001)
     lines = [
@@ -32,8 +35,8 @@ def markdown(finished: Finished, report: RunReport | None) -> str:
         f"rows/s, {finished.bytes / 1e6 / seconds:,.1f} MB/s; {finished.attempts:,} attempts",
     ]
     for later in finished.later:
-        which = ", ".join(map(cell, later.partition_ids))
-        lines += ["", f"Read later than the rest, as of {later.taken_at}: {which}"]
+        partitions = ", ".join(map(cell, later.partition_ids))
+        lines += ["", f"Read later than the rest, as of {later.taken_at}: {partitions}"]
     if finished.timings:
         lines += [
             "",
@@ -41,19 +44,19 @@ def markdown(finished: Finished, report: RunReport | None) -> str:
             "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         ]
     for timing in finished.timings:
-        took = max(timing.seconds, 0.001)
+        duration = max(timing.seconds, 0.001)
         lines.append(
             f"| {cell(timing.partition_id)} ({cell(timing.label)}) | {timing.rows:,} "
-            f"| {timing.bytes / 1e6:,.1f} | {timing.seconds:,.2f} | {timing.rows / took:,.0f} "
+            f"| {timing.bytes / 1e6:,.1f} | {timing.seconds:,.2f} | {timing.rows / duration:,.0f} "
             f"| {timing.wait_source:,.2f} s | {timing.wait_target:,.2f} s |"
         )
     summary = in_dagster(run_report_markdown(report)) if report is not None else ""
     if summary:
         command = f"penstock report {finished.run_id} --target URL --html FILE"
         lines += ["", summary, "", f"With charts: `{command}`"]
-    left = not_copied_lines(finished.not_copied)
-    if left:
-        lines += ["", "```sql", *left, "```"]
+    not_copied = not_copied_lines(finished.not_copied)
+    if not_copied:
+        lines += ["", "```sql", *not_copied, "```"]
     return "\n".join(lines)
 
 
@@ -62,61 +65,61 @@ def cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-_MOST = 100
-
-
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """The reason why a table, or some of its partitions, could not be copied."""
+class CopyFailure:
+    """The failure to copy a table, or some of its partitions."""
 
     asset: dg.AssetKey
     error: PenstockError
     finished: Finished | None = None
+    """The end of the execution; None if it did not start."""
     by_key: bool = False
     """Whether the partitions are those of the asset, and not parts of a whole table."""
 
     @property
     def failed_keys(self) -> list[str]:
+        """The keys of the asset partitions that were not copied."""
         if not self.by_key or self.finished is None:
             return []
         return [failure.partition_id for failure in self.finished.failures]
 
     @property
     def text(self) -> str:
-        """The core's message, with options named as in Python."""
+        """The core's message in the terms of Dagster."""
         text = failure_text(self.finished) if self.finished else ""
         return in_dagster(text or self.error.message)
 
 
-def failure_of(troubles: Sequence[Trouble]) -> dg.Failure:
-    """Combine all troubles into one failure; a retry policy applies only if a retry may help."""
-    failed = [
-        f"{trouble.asset.to_user_string()} {key}"
-        for trouble in troubles
-        for key in trouble.failed_keys or [""]
+def step_failure(failures: Sequence[CopyFailure]) -> dg.Failure:
+    """Combine failures into that of a step; a retry policy applies only if a retry may help."""
+    names = [
+        f"{failure.asset.to_user_string()} {key}"
+        for failure in failures
+        for key in failure.failed_keys or [""]
     ]
     metadata: dict[str, dg.MetadataValue] = {
-        "penstock/failed": dg.MetadataValue.json([name.strip() for name in failed])
+        "penstock/failed": dg.MetadataValue.json([name.strip() for name in names])
     }
-    rows = [row for trouble in troubles for row in _rows(trouble)]
+    rows = [row for failure in failures for row in _rows(failure)]
     if rows:
         heading = ["| asset | partition | attempts | error |", "| --- | --- | --- | --- |"]
         metadata["penstock/errors"] = dg.MetadataValue.md("\n".join([*heading, *rows]))
     return dg.Failure(
         description="\n\n".join(
-            f"{trouble.asset.to_user_string()}: {trouble.text}" for trouble in troubles
+            f"{failure.asset.to_user_string()}: {failure.text}" for failure in failures
         ),
         metadata=metadata,
-        allow_retries=all(trouble.error.transient for trouble in troubles),
+        allow_retries=all(failure.error.transient for failure in failures),
     )
 
 
-def _rows(trouble: Trouble) -> list[str]:
-    if trouble.finished is None:
+def _rows(failure: CopyFailure) -> list[str]:
+    """Return a table row for each failed partition."""
+    if failure.finished is None:
         return []
-    asset = cell(trouble.asset.to_user_string())
+    asset = cell(failure.asset.to_user_string())
     return [
         f"| {asset} | {cell(item.partition_id)} | {item.attempts} "
         f"| {cell(in_dagster(str(item.error.get('message', ''))))} |"
-        for item in trouble.finished.failures[:_MOST]
+        for item in failure.finished.failures[:_MAX_FAILURES]
     ]

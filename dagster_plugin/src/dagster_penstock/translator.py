@@ -1,4 +1,4 @@
-"""The translation of a copied table to an asset, and of the table it reads to an upstream asset."""
+"""The translation of a copied table to an asset, and of its source to an upstream asset."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_penstock.connections import key_of, known_place, source_name, source_path, target_name
+from dagster_penstock.connections import (
+    asset_path,
+    known_place,
+    source_name,
+    source_path,
+    target_name,
+)
 from penstock import CopySpec, UsageError, place_of
+
+# Marks the assets that are created here.
+READ_BY_PENSTOCK = "penstock/source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +34,7 @@ class PenstockTranslator:
 
     Override `get_asset_spec` to change the names, groups or owners of assets:
 
-    class Mine(PenstockTranslator):
+    class WarehouseTranslator(PenstockTranslator):
         def get_asset_spec(self, table):
             return super().get_asset_spec(table).replace_attributes(group_name="warehouse")
     """
@@ -37,10 +46,9 @@ class PenstockTranslator:
         It depends on the asset from `get_source_asset_spec`.
         """
         spec = table.spec
+        name = str(spec.target_ref) if spec.target_ref.schema else ""
         by = f" by {spec.key}" if spec.key else ""
-        where = known_place(spec.target)
-        named = spec.target_ref.schema and not (where and where.located)
-        key = dg.AssetKey(key_of(spec))
+        key = dg.AssetKey(asset_path(spec))
         source = self.get_source_asset_spec(table)
         return dg.AssetSpec(
             key=key,
@@ -48,7 +56,7 @@ class PenstockTranslator:
             description=f"{source_name(spec)}, copied to {target_name(spec)} in mode "
             f"{spec.mode}{by}.",
             kinds={"penstock", *kinds_of(spec.target)},
-            metadata={"dagster/table_name": str(spec.target_ref)} if named else {},
+            metadata=_table_name(spec.target, name),
         )
 
     def get_source_asset_spec(self, table: CopiedTable) -> dg.AssetSpec | None:
@@ -57,7 +65,16 @@ class PenstockTranslator:
         By default, its key is the source's environment variable in lower case, or the database of
         its URL, followed by schema and table; for files, the path of their folder.
         """
-        return source_asset(table.spec)
+        spec = table.spec
+        return dg.AssetSpec(
+            key=dg.AssetKey(source_path(spec)),
+            description=f"{source_name(spec)}, from which Penstock copies.",
+            kinds=kinds_of(spec.source),
+            metadata={
+                READ_BY_PENSTOCK: True,
+                **_table_name(spec.source, source_name(spec) if spec.table else ""),
+            },
+        )
 
 
 def kinds_of(connection: str) -> set[str]:
@@ -74,23 +91,6 @@ def kinds_of(connection: str) -> set[str]:
         return set()  # the step will report the mistake
 
 
-# Marks the assets that are created here.
-READ_BY_PENSTOCK = "penstock/source"
-
-
-def source_asset(spec: CopySpec) -> dg.AssetSpec:
-    """Return the asset for a copy's source, which nothing in Dagster materializes."""
-    where = known_place(spec.source)
-    named = spec.table is not None and not (where and where.located)
-    return dg.AssetSpec(
-        key=dg.AssetKey(source_path(spec)),
-        description=f"{source_name(spec)}, from which Penstock copies.",
-        kinds=kinds_of(spec.source),
-        metadata={READ_BY_PENSTOCK: True}
-        | ({"dagster/table_name": source_name(spec)} if named else {}),
-    )
-
-
 def without_waiting_for(
     source: dg.AssetSpec | None, condition: dg.AutomationCondition[Any] | None
 ) -> dg.AutomationCondition[Any] | None:
@@ -102,5 +102,11 @@ def without_waiting_for(
     ignore = getattr(condition, "ignore", None)
     if source is None or ignore is None or READ_BY_PENSTOCK not in source.metadata:
         return condition
-    found: dg.AutomationCondition[Any] = ignore(dg.AssetSelection.assets(source.key))
-    return found
+    changed: dg.AutomationCondition[Any] = ignore(dg.AssetSelection.assets(source.key))
+    return changed
+
+
+def _table_name(connection: str, table: str) -> dict[str, str]:
+    """Return the metadata that names a table; empty if there is none, or the rows are in files."""
+    place = known_place(connection)
+    return {} if not table or (place and place.located) else {"dagster/table_name": table}

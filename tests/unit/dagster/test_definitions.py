@@ -73,8 +73,16 @@ def made(
             "rows_per_partition: leave it out, since the asset",
         ),
         ({"interval": "1 day"}, DAYS, "interval: leave it out, since the asset"),
-        ({"run_id": "mine"}, None, "run_id: Penstock derives it from the Dagster run"),
-        ({"on_snapshot_lost": "restart"}, DAYS, "on_snapshot_lost: restart copies every"),
+        (
+            {"run_id": "mine"},
+            None,
+            "run_id: leave it out, since Penstock derives it from the Dagster run",
+        ),
+        (
+            {"on_snapshot_lost": "restart"},
+            DAYS,
+            "on_snapshot_lost: expected fail or accept, found restart",
+        ),
         ({"mode": "append"}, ranges(4, "2"), "ranges: version: mode append cannot remove"),
         (
             {},
@@ -239,7 +247,7 @@ def test_dagster_has_an_icon_for_every_kind() -> None:
 
 def test_the_options_that_were_chosen_are_shown() -> None:
     (asset,) = made(spec(verify="counts", where="day > '2024-01-01'")).specs
-    shown = asset.metadata["penstock/copy"]
+    shown = asset.metadata["penstock/options"]
     assert isinstance(shown, dg.JsonMetadataValue)
     assert shown.value == {
         "source": "env:PG_SRC",
@@ -307,7 +315,7 @@ def test_only_copies_have_sources() -> None:
     @dg.asset
     def other() -> None: ...
 
-    with pytest.raises(dg.DagsterInvariantViolationError, match="other: expected assets made by"):
+    with pytest.raises(dg.DagsterInvariantViolationError, match="other: expected assets of"):
         source_assets(other)
 
 
@@ -355,4 +363,4 @@ def test_a_function_that_throws_the_copy_away_fails() -> None:
     (failure,) = [event for event in run.all_events if event.is_step_failure]
     error = failure.step_failure_data.error
     assert error is not None
-    assert "forgotten: expected a function that yields what is copied" in str(error)
+    assert "forgotten: expected a function that yields the events of its copies" in str(error)

@@ -15,21 +15,21 @@ from penstock import CopySpec
 class CopyFileComponent(CopiesComponent):
     """Copies the tables of a file, `penstock.toml`, with the options of its sections.
 
-    Each table that a section names is an asset, with a check if `verify` asks for one. One step
-    copies all of them from one snapshot.
+    Each table that a section names is an asset, with a check if `verify` is set. One step copies
+    all of them from one snapshot.
     """
 
     file: Annotated[
         str,
         dg.Resolver.default(
-            description="The file: its path from the folder of this one.",
+            description="The path of the file, relative to the folder of `defs.yaml`.",
             examples=["penstock.toml"],
         ),
     ] = "penstock.toml"
     tables: Annotated[
         Sequence[str],
         dg.Resolver.default(
-            description="Names of more tables, which sections of the file match by patterns.",
+            description="Names of further tables, which match patterns of the file's sections.",
             examples=[["public.log_visits"]],
         ),
     ] = ()
@@ -39,7 +39,7 @@ class CopyFileComponent(CopiesComponent):
             resolve_connection,
             model_field_type=str | None,
             inject_before_resolve=False,
-            description="Where rows come from, instead of what the file says.",
+            description="The source, in place of the file's.",
             examples=["{{ env.PG_SRC }}", "env:PG_SRC"],
         ),
     ] = pydantic.Field(default=None, repr=False)
@@ -49,7 +49,7 @@ class CopyFileComponent(CopiesComponent):
             resolve_connection,
             model_field_type=str | None,
             inject_before_resolve=False,
-            description="Where rows go, instead of what the file says.",
+            description="The target, in place of the file's.",
             examples=["{{ env.PG_DST }}", "env:PG_DST"],
         ),
     ] = pydantic.Field(default=None, repr=False)

@@ -26,8 +26,8 @@ from penstock import CopySpec
 class CopyTablesComponent(CopiesComponent):
     """Copies big tables between databases in parallel, each partition exactly once.
 
-    Every table is an asset, with a check if `verify` asks for one. One step copies the tables of a
-    component; those between the same two databases at the same time, in `degree` streams.
+    Every table is an asset, with a check if `verify` is set. One step copies all tables of the
+    component; those between the same two databases share `degree` streams and a snapshot.
 
     To get started: `dg scaffold defs dagster_penstock.CopyTablesComponent copies`
     """
@@ -38,7 +38,7 @@ class CopyTablesComponent(CopiesComponent):
             resolve_connection,
             model_field_type=str,
             inject_before_resolve=False,
-            description="Where rows come from: a URL, or the environment variable that holds it,"
+            description="The source: a URL, or the environment variable that holds it, which is"
             " read when a copy begins.",
             examples=["{{ env.PG_SRC }}", "env:PG_SRC"],
         ),
@@ -49,7 +49,7 @@ class CopyTablesComponent(CopiesComponent):
             resolve_connection,
             model_field_type=str,
             inject_before_resolve=False,
-            description="Where rows go: a URL, or the environment variable that holds it,"
+            description="The target: a URL, or the environment variable that holds it, which is"
             " read when a copy begins.",
             examples=["{{ env.PG_DST }}", "env:PG_DST"],
         ),
@@ -59,8 +59,8 @@ class CopyTablesComponent(CopiesComponent):
         dg.Resolver(
             resolve_tables,
             model_field_type=list[TableCopy],
-            description="The copies: each with a table or a query, unless its source is files, and"
-            " with options of its own, source and target included.",
+            description="The copies, each with a table or a query unless its source is files. Their"
+            " options override `options`, `source` and `target`.",
             examples=[
                 [{"table": "public.orders", "target_table": "dw.orders", "key": "o_orderdate"}]
             ],
@@ -71,7 +71,7 @@ class CopyTablesComponent(CopiesComponent):
         dg.Resolver(
             resolve_options,
             model_field_type=CopyOptions,
-            description="Options of a copy, for all tables.",
+            description="Options for all tables.",
             examples=[{"mode": "replace", "degree": 4, "verify": "checksums"}],
         ),
     ] = {}
@@ -80,8 +80,8 @@ class CopyTablesComponent(CopiesComponent):
         dg.Resolver(
             resolve_partitions,
             model_field_type=Partitions,
-            description="Partitions of every asset, and so of its copy: time windows, or values or"
-            " ranges of `key`. None: whole tables.",
+            description="Partitions of every asset: windows, values or ranges of `key`. Without"
+            " them, whole tables are copied.",
             examples=[{"type": "daily", "start_date": "1992-01-01", "timezone": "Europe/Berlin"}],
         ),
     ] = None
