@@ -18,7 +18,7 @@ def test_what_is_loaded_is_refused_and_what_is_missing_is_not(warehouse: Warehou
     again = warehouse.run(orders, keys=("2024-01-02", "2024-01-04"))
     assert again.told() == []
     assert again.failure.description.startswith(
-        "dw/t: mode append: dw.t has these partitions already: 2024-01-02 (100 rows at "
+        "dw/t: mode append: dw.t already has these partitions: 2024-01-02 (100 rows at "
     )
     assert ", 2024-01-03 (100 rows at " in again.failure.description
     assert "select only missing partitions, or use mode replace" in again.failure.description
@@ -50,7 +50,7 @@ def test_what_nobody_was_told_of_is_taken_over(warehouse: Warehouse) -> None:
 def test_ranges_are_loaded_once(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(mode="append", key="id")], partitions_def=ranges(4))
     assert warehouse.run(orders, keys=("000", "001")).ok
-    assert "dw.t has these partitions already: 001 " in (
+    assert "dw.t already has these partitions: 001 " in (
         warehouse.run(orders, keys=("001", "002")).failure.description
     )
     assert warehouse.run(orders, keys=("002", "003")).ok

@@ -61,23 +61,23 @@ def test_a_partition_that_differs(
     assert wrong.asset_check_key == dg.AssetCheckKey(TABLE, name)
     assert wrong.severity == dg.AssetCheckSeverity.ERROR
     metadata = {key: value.value for key, value in wrong.metadata.items()}
-    assert metadata["penstock/compared"] == verify
+    assert metadata["penstock/verify"] == verify
     assert metadata["penstock/difference"]
-    assert metadata["penstock/rows_in_source"] == 100
+    assert metadata["penstock/source_rows"] == 100
     if verify == "counts":
-        assert metadata["penstock/rows_in_target"] == 99
+        assert metadata["penstock/target_rows"] == 99
     right = next(each for each in run.evaluations if each.passed)
     metadata = {key: value.value for key, value in right.metadata.items()}
-    assert metadata.pop("penstock/compared") == verify
+    assert metadata.pop("penstock/verify") == verify
     # An upsert's target has other rows, too: only the checksum of all rows is known.
-    assert metadata.pop("penstock/rows_in_source") == 100
+    assert metadata.pop("penstock/source_rows") == 100
     if mode != "upsert":
-        assert metadata.pop("penstock/rows_in_target") == 100
+        assert metadata.pop("penstock/target_rows") == 100
     if verify == "checksums":
-        source_digest = metadata.pop("penstock/checksum_of_source")
+        source_digest = metadata.pop("penstock/source_checksum")
         assert source_digest
         if mode != "upsert":
-            assert metadata.pop("penstock/checksum_of_target") == source_digest
+            assert metadata.pop("penstock/target_checksum") == source_digest
     assert metadata == {}
 
 
@@ -133,7 +133,7 @@ def test_a_check_alone_says_what_it_needs(warehouse: Warehouse) -> None:
     check = dg.AssetSelection.checks(dg.AssetCheckKey(TABLE, "same_row_count"))
     run = warehouse.run(orders, keys=THREE, selection=check)
     assert run.failure.description == (
-        "dw/t:same_row_count: the check runs as part of the copy, while both sides can be "
+        "dw/t:same_row_count: a check runs as part of its asset's copy, while both sides can be "
         "compared: select the asset as well"
     )
 
@@ -146,8 +146,8 @@ def test_a_whole_table_that_differs(warehouse: Warehouse) -> None:
     assert len(run.told()) == 1
     (evaluation,) = run.evaluations
     assert not evaluation.passed
-    assert evaluation.metadata["penstock/compared"].value == "checksums"
+    assert evaluation.metadata["penstock/verify"].value == "checksums"
     assert evaluation.metadata["penstock/partitions"].value == 2
-    assert evaluation.metadata["penstock/rows_in_source"].value == 1000
+    assert evaluation.metadata["penstock/source_rows"].value == 1000
     assert str(evaluation.metadata["penstock/differences"].value).startswith("- p000")
     assert not warehouse.run(copying([spec], blocking=True)).ok

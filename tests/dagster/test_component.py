@@ -26,7 +26,7 @@ from dagster_penstock import (
     Ranges,
     ranges,
 )
-from dagster_penstock.definition import definitions_of
+from dagster_penstock.asset_decorator import definitions_of
 
 # Dagster's own function that reads YAML.
 pytestmark = [
@@ -315,7 +315,7 @@ def test_translation(written: str, value: Any, expected: Any) -> None:
         case "metadata":
             assert found["wiki"] == expected
             assert found["dagster/table_name"] == "dw.orders"
-            assert found["penstock/copy"].value["key"] == "o_orderdate"
+            assert found["penstock/options"].value["key"] == "o_orderdate"
         case "description":
             assert expected in found
             assert found.endswith(" Daily.")
@@ -405,7 +405,7 @@ def test_checks() -> None:
             {"options": {"mode": "{{ 'replce' }}"}},
             "table public.orders: mode: expected one of append, truncate, replace",
         ),
-        ({"blocking": True}, "copies[0]: blocking needs a check: set verify to counts"),
+        ({"blocking": True}, "copies[0]: blocking: expected a table with verify counts or"),
         (
             {"options": {"mode": "swap"}, "partitions": DAYS},
             "mode: expected append, replace, upsert",
@@ -417,12 +417,12 @@ def test_checks() -> None:
         ({"partitions": {"type": "ranges", "count": 1}}, "expected a count from 2 to 1,000"),
         (
             {"translation": {"partitions_def": DAYS}},
-            "asset dw/orders: the translator returned other partitions than those of the copy",
+            "asset dw/orders: partitions_def: expected the same as penstock_assets has, or None",
         ),
         ({"translation": {"key": "{{ nothing.name }}"}}, "'nothing' is undefined"),
         (
             {"partitions": {"type": "multi", "dimensions": {"a": DAYS, "b": DAYS}}},
-            "expected a dimension of time windows, by key, and one of static or dynamic",
+            "expected a dimension of time windows of the key, and one of static or dynamic",
         ),
     ],
 )

@@ -217,7 +217,7 @@ def test_nightly_file(shop: str, warehouse: str, instance: dg.DagsterInstance) -
         assert_same(shop, warehouse, table)
     assert [check.passed for check in first.get_asset_check_evaluations()] == [True, True]
     moments = {
-        event.step_materialization_data.materialization.metadata["penstock/moment"].value
+        event.step_materialization_data.materialization.metadata["penstock/as_of"].value
         for event in first.get_asset_materialization_events()
     }
     assert len(moments) == 1

@@ -172,7 +172,7 @@ def test_files_that_were_appended_are_not_appended_again(
     assets = copying([spec], partitions_def=days())
     assert warehouse.run(assets, keys=THREE).ok
     again = warehouse.run(assets, keys=("2024-01-04", "2024-01-05"))
-    assert f"mode append: file://{tmp_path}/t has these partitions" in again.failure.description
+    assert f"file://{tmp_path}/t already has these partitions" in again.failure.description
     assert warehouse.run(assets, key="2024-01-05").ok
     assert rows(tmp_path / "t").num_rows == 400
 

@@ -29,7 +29,7 @@ def change(warehouse: Warehouse) -> None:
 def test_what_a_night_has_brought(warehouse: Warehouse) -> None:
     table = copying([warehouse.spec(**NIGHT)])
     first = warehouse.run(table).metadata()
-    assert first["penstock/full"] == "this is the first night"
+    assert first["penstock/full_read_reason"] == "this is the first night"
     warehouse.check_same()
     change(warehouse)
     second = warehouse.run(table).metadata()
@@ -38,9 +38,9 @@ def test_what_a_night_has_brought(warehouse: Warehouse) -> None:
     assert second["penstock/rows_deleted"] == 1
     assert second["penstock/rows_inserted"] == 0
     assert second["dagster/row_count"] == warehouse.count() == 999
-    assert second["penstock/since"] == first["penstock/moment"]
+    assert second["penstock/since"] == first["penstock/as_of"]
     assert (first["penstock/epoch"], second["penstock/epoch"]) == (1, 2)
-    assert "penstock/full" not in second
+    assert "penstock/full_read_reason" not in second
 
 
 def test_an_asset_with_partitions_is_no_night(warehouse: Warehouse) -> None:
@@ -87,10 +87,10 @@ def test_a_night_that_was_overtaken(
     warehouse.check_same()
     if snapshot:
         by = again.metadata()["penstock/covered_by"]
-        assert f"covered by run {by}" in again.log
+        assert f"is covered by run {by}, which read" in again.log
     else:
         assert again.metadata()["penstock/epoch"] == 2
-        assert "begins from there" in again.log
+        assert "starts from the new watermark" in again.log
     change(warehouse)
     assert warehouse.run(table).ok
     warehouse.check_same()

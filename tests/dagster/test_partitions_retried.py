@@ -40,7 +40,7 @@ def test_some_partitions_and_no_others(warehouse: Warehouse) -> None:
     assert warehouse.instance.get_materialized_partitions(TABLE) == set(FOUR_DAYS)
     # A line every few seconds and a report, rather than a line for each partition.
     assert "dw/t: planned: 4 partitions" in run.log
-    assert "dw/t: the run's report" in run.log
+    assert "dw/t: report of the run" in run.log
     assert "committed: 2024-01-02" not in run.log
 
 
@@ -228,7 +228,7 @@ def test_downstream_waits_and_each_partition_is_told_once(warehouse: Warehouse) 
 
 def test_a_dagster_without_the_mark(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Downstream assets need a run of their own, and nothing is reported twice."""
-    monkeypatch.setattr("dagster_penstock.partitioned_copy._REPORTS_ITSELF", "")
+    monkeypatch.setattr("dagster_penstock.copies.partitioned_copy._SELF_REPORTED", "")
     orders = copying([warehouse.spec(key="day", verify="counts")], partitions_def=days())
 
     @dg.asset(deps=[orders], partitions_def=days(), backfill_policy=dg.BackfillPolicy.single_run())
@@ -247,4 +247,4 @@ def test_a_run_of_no_partition(warehouse: Warehouse) -> None:
         yield dg.MaterializeResult()
 
     run = warehouse.run(copying([warehouse.spec(key="day")], partitions_def=days()))
-    assert "expected a run of one or more partitions" in run.failure.description
+    assert "expected a run with one or more partitions" in run.failure.description

@@ -12,7 +12,7 @@ import pytest
 import penstock
 from dagster_penstock import ranges
 from dagster_penstock.identity import plan_id_of, series_of
-from dagster_penstock.stored_plan import stored_ranges
+from dagster_penstock.partitions import stored_ranges
 from penstock import Extent
 
 from .warehouse import TABLE, copying
@@ -68,7 +68,7 @@ def test_another_version_is_another_plan(warehouse: Warehouse) -> None:
         assert not run.told()
         assert run.failure.description == (
             "dw/t: ranges: the plan stored as version '1' has 4 ranges of id by strategy "
-            f"range, not {found}: pass another version, and then copy every partition again"
+            f"range, not {found}: pass another version, then copy every partition again"
         )
     new = warehouse.run(made(version="2"), keys=ALL)
     assert all(200 < rows < 300 for rows in new.rows().values())
@@ -113,7 +113,7 @@ def test_too_few_values(warehouse: Warehouse) -> None:
     assert run.told() == ["000", "001", "002", "003"]
     assert run.rows()["003"] == run.rows()["002"] == 0
     assert sum(run.rows().values()) == 1000
-    assert bounds(run)["003"] == "empty: the source has too few distinct values for so many ranges"
+    assert bounds(run)["003"] == "empty: the source had fewer distinct values than there are ranges"
     assert [each.passed for each in run.evaluations] == [True] * 4
     warehouse.check_same()
     alone = warehouse.run(orders, key="003")
@@ -147,4 +147,4 @@ def test_a_key_that_may_be_null_since(warehouse: Warehouse) -> None:
     warehouse.source.execute("ALTER TABLE public.t ALTER id DROP NOT NULL")
     run = warehouse.run(orders, keys=ALL)
     assert run.told() == []
-    assert "id has become nullable" in run.failure.description
+    assert "id can be NULL now" in run.failure.description

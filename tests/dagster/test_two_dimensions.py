@@ -53,7 +53,7 @@ def test_one_has_the_rows_that_both_select(warehouse: Warehouse, mode: str) -> N
     assert again.ok is (mode != "append")
     assert warehouse.count() == 33
     if mode == "append":
-        assert "has these partitions already: 2024-01-03|r1 (33 rows" in again.failure.description
+        assert "already has these partitions: 2024-01-03|r1 (33 rows" in again.failure.description
 
 
 def test_a_range_is_a_rectangle(warehouse: Warehouse) -> None:
@@ -138,7 +138,7 @@ def test_neither_key_has_an_index(warehouse: Warehouse) -> None:
             "found a: StaticPartitionsDefinition, b: StaticPartitionsDefinition",
         ),
         ({}, {"key": "region"}, "key: expected the column of the time windows (date); found"),
-        ({}, {"mode": "attach"}, "since what is attached is a partition by one key"),
+        ({}, {"mode": "attach"}, "since the target's child tables are bounded by one key"),
         ({}, {"strategy": "time"}, "strategy: expected auto with MultiPartitionsDefinition"),
     ],
 )

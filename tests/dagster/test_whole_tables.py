@@ -68,7 +68,8 @@ def test_append_loads_once(warehouse: Warehouse) -> None:
     second = warehouse.run(orders)
     assert not second.ok
     assert second.failure.description.startswith(
-        "dw/t: mode append: this asset has loaded dw.t before, 1,000 rows, the last at "
+        "dw/t: mode append: an earlier materialization has loaded 1,000 rows into dw.t, the "
+        "last at "
     )
     assert "would double them" in second.failure.description
     warehouse.check_same()

@@ -13,10 +13,10 @@ import pytest
 from penstock import CopySpec
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("airflow_provider/src/penstock_airflow",)
+PACKAGES = ("airflow_provider/src/penstock_airflow", "dagster_plugin/src/dagster_penstock")
 OPTIONS = {item.name for item in fields(CopySpec)}
 # One or more names, then a colon: "source, target: URLs with their secrets."
-ENTRY = re.compile(r"^(\w+(?:, \w+)*(?: \.\.\.)?):", re.MULTILINE)
+ENTRY = re.compile(r"^\*{0,2}(\w+(?:, \w+)*(?: \.\.\.)?):", re.MULTILINE)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -65,7 +65,7 @@ def test_every_parameter_of_a_public_function_is_documented(package: str) -> Non
             seen += 1
             if undocumented := names - documented(docstring):
                 missing[name] = sorted(undocumented)
-    assert seen > 20
+    assert seen > 10
     assert missing == {}
 
 

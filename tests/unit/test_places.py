@@ -85,7 +85,7 @@ def test_a_place_knows_whether_it_is_one_of_rows(monkeypatch: pytest.MonkeyPatch
     kinds = ("parquet", "s3")
     assert place_of("env:LAKE") == Place("s3", "lake", None, "orders", located=True, kinds=kinds)
     assert place_of("postgresql://me@h/db") == Place(
-        "postgres", "h", 5432, "db", kinds=("postgres",)
+        "postgres", "h", 5432, "db", kinds=("postgresql",)
     )
 
 

@@ -22,16 +22,15 @@ def orders(context, penstock: PenstockResource):
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from dagster_shared.libraries import DagsterLibraryRegistry
 
-from dagster_penstock.component import CopyFileComponent, CopyTablesComponent
-from dagster_penstock.decorator import penstock_assets, source_assets
+from dagster_penstock.asset_decorator import penstock_assets, source_assets
+from dagster_penstock.components import CopyFileComponent, CopyTablesComponent
 from dagster_penstock.partitions import Ranges, ranges
 from dagster_penstock.resource import PenstockResource
 from dagster_penstock.tables_file import specs_of_file
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
+from dagster_penstock.version import __version__
 from penstock import CopySpec
 
 __all__ = [
@@ -48,6 +47,4 @@ __all__ = [
     "specs_of_file",
 ]
 
-DagsterLibraryRegistry.register(
-    "dagster-penstock", version("dagster-penstock"), is_dagster_package=False
-)
+DagsterLibraryRegistry.register("dagster-penstock", __version__, is_dagster_package=False)

@@ -1,4 +1,4 @@
-"""Asset checks by counts or checksums, as of the copy's own snapshot."""
+"""Asset checks by counts or checksums, as of the snapshot of the copy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import dagster as dg
 from penstock import PartitionComparison, PartitionDifference, Verified
 
 # Dagster supports partitioned checks from 1.13 on; before, a check covers the whole asset.
-OF_PARTITIONS = "partitions_def" in inspect.signature(dg.AssetCheckSpec.__new__).parameters
-_MOST = 100
+PARTITIONED = "partitions_def" in inspect.signature(dg.AssetCheckSpec.__new__).parameters
+_MAX_DIFFERENCES = 100
 NAMES = {"counts": "same_row_count", "checksums": "same_rows"}
 _DESCRIPTIONS = {
-    "counts": "The target has as many rows as the source, and as many as were committed.",
-    "checksums": "The target has the same rows as the source, by a checksum of their values.",
+    "counts": "Source, target and commit records agree on the number of rows.",
+    "checksums": "The target has the same rows as the source, by checksums of their values.",
 }
 
 
@@ -28,8 +28,16 @@ def check_spec(
     *,
     blocking: bool,
 ) -> dg.AssetCheckSpec:
+    """Return the check of a copied asset.
+
+    Args:
+        asset: the key of the asset.
+        verify: `counts` or `checksums`.
+        partitions_def: the asset's partitions; None for a whole table.
+        blocking: whether a failed check keeps downstream assets from running.
+    """
     options: dict[str, Any] = {}
-    if partitions_def is not None and OF_PARTITIONS:
+    if partitions_def is not None and PARTITIONED:
         options["partitions_def"] = partitions_def
     with warnings.catch_warnings():
         # A preview feature that warns on every use.
@@ -44,9 +52,9 @@ def check_spec(
 
 
 def whole_result(asset: dg.AssetKey, verified: Verified) -> dg.AssetCheckResult:
-    """Return the result of comparing a whole table."""
+    """Return the result of the check of a whole table."""
     return dg.AssetCheckResult(
-        asset_key=asset, check_name=NAMES[verified.method], **_whole(verified)
+        asset_key=asset, check_name=NAMES[verified.method], **_outcome(verified)
     )
 
 
@@ -58,10 +66,14 @@ def partition_results(
     *,
     blocking: bool,
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Return the results of comparing partitions: one for each, if Dagster supports that.
+    """Yield the results of the check of partitions: one for each, if Dagster supports that.
 
-    Parameters:
-        verified: None if the partitions are empty.
+    Args:
+        asset: the key of the asset.
+        keys: the keys of the partitions.
+        verify: `counts` or `checksums`.
+        verified: the comparison, by partition keys; None if the partitions are empty.
+        blocking: whether a failed check keeps downstream assets from running.
     """
     common: dict[str, Any] = {
         "asset_key": asset,
@@ -69,32 +81,32 @@ def partition_results(
         "severity": dg.AssetCheckSeverity.ERROR,
         "blocking": blocking,
     }
-    if not OF_PARTITIONS:
+    if not PARTITIONED:
         if keys:
-            yield dg.AssetCheckEvaluation(**_whole(verified), **common)
+            yield dg.AssetCheckEvaluation(**_outcome(verified), **common)
         return
-    wrong = {item.partition_id: item for item in verified.differences} if verified else {}
+    differences = {item.partition_id: item for item in verified.differences} if verified else {}
     sides = {item.partition_id: item for item in verified.compared} if verified else {}
     for key in keys:
         # A difference in the run as a whole applies to every partition.
-        found = wrong.get(key) or wrong.get(None)
+        difference = differences.get(key) or differences.get(None)
         yield dg.AssetCheckEvaluation(
-            passed=found is None,
+            passed=difference is None,
             metadata={
-                "penstock/compared": verify,
+                "penstock/verify": verify,
                 **_sides(sides.get(key)),
-                **(_difference(found) if found else {}),
+                **(_difference(difference) if difference else {}),
             },
             partition=key,
             **common,
         )
 
 
-def _whole(verified: Verified | None) -> dict[str, Any]:
+def _outcome(verified: Verified | None) -> dict[str, Any]:
     """Return whether the check has passed, and its metadata."""
     metadata: dict[str, Any] = {}
     if verified is not None:
-        metadata["penstock/compared"] = verified.method
+        metadata["penstock/verify"] = verified.method
         metadata["penstock/partitions"] = verified.partitions
         metadata.update(_sides(verified.compared[-1] if verified.compared else None))
         if not verified.ok:
@@ -102,26 +114,26 @@ def _whole(verified: Verified | None) -> dict[str, Any]:
     return {"passed": verified is None or verified.ok, "metadata": metadata}
 
 
-def _sides(found: PartitionComparison | None) -> dict[str, Any]:
+def _sides(comparison: PartitionComparison | None) -> dict[str, Any]:
     """Return the known figures of both sides; an upsert's target has other rows, too."""
-    if found is None:
+    if comparison is None:
         return {}
-    known = {
-        "penstock/rows_in_source": found.source,
-        "penstock/rows_in_target": found.target,
-        "penstock/checksum_of_source": found.source_digest,
-        "penstock/checksum_of_target": found.target_digest,
+    figures = {
+        "penstock/source_rows": comparison.source,
+        "penstock/target_rows": comparison.target,
+        "penstock/source_checksum": comparison.source_digest,
+        "penstock/target_checksum": comparison.target_digest,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
-def _difference(found: PartitionDifference) -> dict[str, Any]:
-    return {"penstock/difference": found.note, "penstock/rows_committed": found.committed}
+def _difference(difference: PartitionDifference) -> dict[str, Any]:
+    return {"penstock/difference": difference.note, "penstock/rows_committed": difference.committed}
 
 
 def _differences(verified: Verified) -> dg.MetadataValue:
     lines = [
         f"- {item.partition_id or 'whole run'} ({item.label}): {item.note}"
-        for item in verified.differences[:_MOST]
+        for item in verified.differences[:_MAX_DIFFERENCES]
     ]
     return dg.MetadataValue.md("\n".join(lines))

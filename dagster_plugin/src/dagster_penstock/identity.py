@@ -1,4 +1,4 @@
-"""The id of a run in the target: the same for every retry, and a new one for every new request."""
+"""The id of a run in the target: the same for every retry, a new one for every new request."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _PARENT = "dagster/parent_run_id"
 
 
 def request_of(context: dg.AssetExecutionContext) -> str:
-    """Return the id of the Dagster run that this one repeats, or its own id.
+    """Return the id of the Dagster run that this one continues, or its own id.
 
-    A retry of a run, and a re-execution from failure, continue the work of the first run. A
-    re-execution of all steps is a new request.
+    A retry of a run, and a re-execution from failure, continue the first run. A re-execution of all
+    steps is a new request.
     """
-    *_, first = _repeated(context)
+    *_, first = _continued_runs(context)
     # The earlier run may have been deleted.
     return first.tags[_PARENT] if _continues(first) else first.run_id
 
 
-def reexecuted_by_hand(context: dg.AssetExecutionContext) -> bool:
+def reexecuted_by_user(context: dg.AssetExecutionContext) -> bool:
     """Whether a user has re-executed the request from failure, apart from automatic retries.
 
     The user has seen the error, and may have fixed its cause in the source.
     """
-    return any(_continues(run) and _RETRIED not in run.tags for run in _repeated(context))
+    return any(_continues(run) and _RETRIED not in run.tags for run in _continued_runs(context))
 
 
-def _repeated(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
-    """Return this run, the one it continues, and so on."""
+def _continued_runs(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
+    """Yield this run, the one it continues, and so on."""
     run: dg.DagsterRun | None = context.run
     while run is not None:
         yield run
@@ -45,13 +45,19 @@ def _continues(run: dg.DagsterRun) -> bool:
 
 
 def batch_id_of(context: dg.AssetExecutionContext, request: str) -> str:
-    """Return the id of the batch in which a step copies its assets, whichever are selected."""
-    # The op's name is part of it: other ops of the same Dagster run are at work at the same time.
+    """Return the id of a step's batch, which does not depend on the selected assets."""
+    # Other ops of the same Dagster run may be running at the same time.
     return f"dagster-{_digest(request, context.assets_def.op.name)[:16]}"
 
 
 def run_id_of(asset: dg.AssetKey, batch_id: str, keys: Iterable[str]) -> str:
-    """Return the run id of a table in a batch; see `penstock.spec.batch_spec.run_id_of`."""
+    """Return the run id of a table in a batch; see `penstock.spec.batch_spec.run_id_of`.
+
+    Args:
+        asset: the key of the table's asset.
+        batch_id: the id of the step's batch.
+        keys: the partition keys of the Dagster run; empty for a whole table.
+    """
     return f"{batch_id}-{_digest(asset.to_user_string(), *keys)[:8]}"
 
 
@@ -61,13 +67,19 @@ def plan_id_of(series: str) -> str:
 
 
 def series_of(asset: dg.AssetKey, target_table: str, version: str = "") -> str:
-    """Return the name of the series of all copies of an asset into a table."""
+    """Return the name of the series of all copies of an asset into a table.
+
+    Args:
+        asset: the key of the asset.
+        target_table: the target table.
+        version: the version of the stored plan of `ranges`; empty for other partitions.
+    """
     name = f"dagster: {asset.to_user_string()} in {target_table}"
     return f"{name}, version {version}" if version else name
 
 
 def next_id(run_id: str) -> str:
-    """Return the id of the run that follows an overtaken one, the same for each retry."""
+    """Return the id of the run that follows an overtaken one; it is the same for each retry."""
     return f"dagster-{_digest(run_id)[:20]}"
 
 

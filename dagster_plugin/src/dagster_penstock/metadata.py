@@ -1,4 +1,4 @@
-"""The metadata of a materialization: rows, bytes, time, bounds, source, target, columns."""
+"""The metadata of materializations: of new ones, and of those that earlier tries reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_penstock.naming import source_name
+from dagster_penstock.connections import source_name
 from penstock import (
     CommitRecord,
     Committed,
@@ -23,6 +23,7 @@ from penstock import (
 RUN_ID = "penstock/run_id"
 REQUEST = "penstock/request"
 DATA_VERSION = "dagster/data_version"
+_MAX_MATERIALIZATIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,19 @@ class Loaded:
     rows: int
     bytes: int
     seconds: float
+    """The duration of the attempt that committed it."""
     inserted: int | None
+    """Rows inserted in mode upsert; None in other modes."""
     updated: int | None
+    """Rows updated in mode upsert; None in other modes."""
 
     @classmethod
-    def of(cls, found: CommitRecord | Committed) -> Loaded:
-        seconds = found.seconds if isinstance(found, Committed) else _seconds(found)
-        return cls(found.attempt, found.rows, found.bytes, seconds, found.inserted, found.updated)
+    def of(cls, commit: CommitRecord | Committed) -> Loaded:
+        """Return the partition of a commit record, or of the event of a commit."""
+        seconds = commit.seconds if isinstance(commit, Committed) else _seconds(commit)
+        return cls(
+            commit.attempt, commit.rows, commit.bytes, seconds, commit.inserted, commit.updated
+        )
 
 
 def partition_metadata(
@@ -52,8 +59,13 @@ def partition_metadata(
 ) -> dict[str, Any]:
     """Return the metadata of one partition.
 
-    Parameters:
-        request: the Dagster run that a retry repeats.
+    Args:
+        spec: the copy.
+        run_id: the id of the run in the target.
+        request: the id of the Dagster run that retries continue.
+        plan: the plan of the run.
+        partition_id: the core's id of the partition.
+        loaded: the committed partition.
     """
     return {
         "dagster/partition_row_count": loaded.rows,
@@ -67,10 +79,16 @@ def partition_metadata(
 
 
 def empty_metadata(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:
-    """Return the metadata of a partition that is empty in the stored plan."""
+    """Return the metadata of a partition that is empty in the stored plan of `ranges`.
+
+    Args:
+        spec: the copy.
+        run_id: the id of the run in the target.
+        request: the id of the Dagster run that retries continue.
+    """
     return {
         "dagster/partition_row_count": 0,
-        "penstock/bounds": "empty: the source has too few distinct values for so many ranges",
+        "penstock/bounds": "empty: the source had fewer distinct values than there are ranges",
         **_common(spec, run_id, request),
     }
 
@@ -83,18 +101,27 @@ def table_metadata(
     records: tuple[CommitRecord, ...],
     night: NightStatus | None = None,
 ) -> dict[str, Any]:
-    """Return the metadata of a whole table from the commit records of its run."""
+    """Return the metadata of a whole table.
+
+    Args:
+        spec: the copy.
+        run_id: the id of the run in the target.
+        request: the id of the Dagster run that retries continue.
+        plan: the plan of the run.
+        records: the commit records of the run.
+        night: the status of the night; None if the run is not a night.
+    """
     seconds = 0.0
     if records:
-        begun = min(datetime.fromisoformat(record.started_at) for record in records)
-        ended = max(datetime.fromisoformat(record.committed_at) for record in records)
-        seconds = (ended - begun).total_seconds()
+        start = min(datetime.fromisoformat(record.started_at) for record in records)
+        end = max(datetime.fromisoformat(record.committed_at) for record in records)
+        seconds = (end - start).total_seconds()
     rows = sum(record.rows for record in records)
-    left = None if night is None else night.merged
+    merged = None if night is None else night.merged
     return {
         # For a night, the rows of the table, since the night may read only a few.
-        "dagster/row_count": rows if left is None or left.rows is None else left.rows,
-        **(_night(night, left) if night and left else {}),
+        "dagster/row_count": rows if merged is None or merged.rows is None else merged.rows,
+        **(_night(night, merged) if night and merged else {}),
         **_amounts(rows, sum(record.bytes for record in records), seconds),
         **_changes(
             rows,
@@ -111,37 +138,44 @@ def table_metadata(
 def covered_metadata(
     spec: CopySpec, run_id: str, request: str, night: NightStatus, by: Watermark
 ) -> dict[str, Any]:
-    """Return the metadata of a night that was overtaken.
+    """Return the metadata of a night whose changes another night has merged.
 
-    Parameters:
-        by: the result of the night that merged the same changes.
+    Args:
+        spec: the copy.
+        run_id: the id of the run in the target.
+        request: the id of the Dagster run that retries continue.
+        night: the status of the night.
+        by: the watermark of the other night.
     """
     return {
         "penstock/covered_by": by.run_id,
         "penstock/watermark": night.watermark,
-        "penstock/moment": by.moment,
+        "penstock/as_of": by.moment,
         **_common(spec, run_id, request),
     }
 
 
-def _night(night: NightStatus, left: Watermark) -> dict[str, Any]:
-    """Return a night's figures, which Dagster plots, and the range of time that it read."""
+def _night(night: NightStatus, merged: Watermark) -> dict[str, Any]:
+    """Return a night's figures, which Dagster plots, and what it read."""
+    texts = {
+        "penstock/since": night.since,
+        "penstock/full_read_reason": night.full,
+        "penstock/selection": night.lower,
+        "penstock/not_proven": night.unproven,
+    }
     return {
-        "penstock/rows_read": left.read,
-        "penstock/rows_deleted": left.deleted,
+        "penstock/rows_read": merged.read,
+        "penstock/rows_deleted": merged.deleted,
         "penstock/watermark": night.watermark,
-        "penstock/epoch": left.epoch,
-        "penstock/moment": left.moment,
-        **({"penstock/since": night.since} if night.since else {}),
-        **({"penstock/full": night.full} if night.full else {}),
-        **({"penstock/read": night.lower} if night.lower else {}),
-        **({"penstock/not_proven": night.unproven} if night.unproven else {}),
+        "penstock/epoch": merged.epoch,
+        "penstock/as_of": merged.moment,
+        **{name: text for name, text in texts.items() if text},
     }
 
 
 def _seconds(record: CommitRecord) -> float:
-    begun, ended = (datetime.fromisoformat(at) for at in (record.started_at, record.committed_at))
-    return (ended - begun).total_seconds()
+    start, end = (datetime.fromisoformat(at) for at in (record.started_at, record.committed_at))
+    return (end - start).total_seconds()
 
 
 def _amounts(rows: int, size: int, seconds: float) -> dict[str, Any]:
@@ -155,7 +189,7 @@ def _amounts(rows: int, size: int, seconds: float) -> dict[str, Any]:
 
 
 def _changes(rows: int, inserted: int | None, updated: int | None) -> dict[str, int]:
-    """Return how many rows an upsert inserted, updated and left; empty for other modes."""
+    """Return the rows that an upsert inserted, updated and left unchanged; empty in other modes."""
     if inserted is None or updated is None:
         return {}
     return {
@@ -167,8 +201,8 @@ def _changes(rows: int, inserted: int | None, updated: int | None) -> dict[str, 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
     """Return the sum; None if a number is unknown, or there are none."""
-    found = [*numbers]
-    return sum(number or 0 for number in found) if found and None not in found else None
+    known = [*numbers]
+    return sum(number or 0 for number in known) if known and None not in known else None
 
 
 def _common(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:
@@ -199,9 +233,48 @@ def _schema(plan: PartitionPlan) -> dg.TableSchema:
 
 
 def version_tags(version: str) -> dict[str, str]:
-    """Return the tags that show Dagster which downstream assets are older than this copy.
+    """Return the tags by which Dagster finds downstream assets that are older than this copy.
 
-    Parameters:
-        version: a new value whenever something was copied.
+    Args:
+        version: a value that changes with every copy.
     """
     return {DATA_VERSION: version}
+
+
+class MaterializationHistory:
+    """Materializations of an asset, looked up on demand."""
+
+    def __init__(self, context: dg.AssetExecutionContext, asset: dg.AssetKey) -> None:
+        self._instance = context.instance
+        self._asset = asset
+
+    def has_run(self, key: str | None, run_id: str) -> bool:
+        """Whether a materialization reports a commit of a run in the target.
+
+        Other runs may have copied the partition since, so this checks several materializations.
+
+        Args:
+            key: the partition key; None for a whole table.
+            run_id: the id of the run.
+        """
+        return run_id in self._newest(key, RUN_ID, _MAX_MATERIALIZATIONS)
+
+    def newest_request(self, key: str | None) -> str | None:
+        """Return the request of the newest materialization; None if there is no materialization.
+
+        Args:
+            key: the partition key; None for a whole table.
+        """
+        return next(iter(self._newest(key, REQUEST, 1)), None)
+
+    def _newest(self, key: str | None, name: str, limit: int) -> list[str]:
+        """Return the newest metadata values of a name; a missing value is an empty text."""
+        records_filter = dg.AssetRecordsFilter(
+            asset_key=self._asset, asset_partitions=None if key is None else [key]
+        )
+        values = []
+        for record in self._instance.fetch_materializations(records_filter, limit=limit).records:
+            materialization = record.asset_materialization
+            value = materialization.metadata.get(name) if materialization else None
+            values.append("" if value is None else str(value.value))
+        return values

@@ -6,65 +6,83 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 import dagster as dg
 
+import penstock
+from dagster_penstock.identity import plan_id_of
 from penstock import (
     MODES,
     STRATEGIES,
     Bound,
     CopySpec,
     Crossing,
+    Extent,
     Key,
+    KeyIsNull,
     KeyRange,
     KeyValues,
     Partition,
+    PartitionPlan,
+    RunStatus,
+    SpecMismatch,
     UsageError,
 )
 
-_BY_VALUE = (dg.StaticPartitionsDefinition, dg.DynamicPartitionsDefinition)
-# The core's limit: ids are part of session names.
+_VALUES = (dg.StaticPartitionsDefinition, dg.DynamicPartitionsDefinition)
+# The core's limit, because ids are part of session names.
 _ID_LENGTH = 10
-_MINUTE = timedelta(minutes=1)
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{_ID_LENGTH}}}")
-MOST_RANGES = 1000
-FIRST = "1"
+_MINUTE = timedelta(minutes=1)
+MAX_RANGES = 1000
+FIRST_VERSION = "1"
 # The options by which the core cuts a table.
-_CUTS = ("partitions", "rows_per_partition", "bytes_per_partition", "interval", "values_query")
+_CUT_OPTIONS = (
+    "partitions",
+    "rows_per_partition",
+    "bytes_per_partition",
+    "interval",
+    "values_query",
+)
 
 
 class Ranges(dg.StaticPartitionsDefinition):
-    """Ranges of about equally many rows, named ``000`` and so on, with the bounds of a stored plan.
+    """Ranges with about the same number of rows, named ``000`` and so on, bounded by a stored plan.
 
-    Planning happens when the first range is copied, and the target keeps the plan: a range holds
-    the same keys as long as `version` stays the same.
+    The first copy of a range creates the plan, and the target keeps it: a range holds the same keys
+    as long as `version` stays the same. See `ranges`.
+
+    Args:
+        count: the number of ranges.
+        version: the name of the stored plan.
     """
 
-    def __init__(self, count: int, version: str = FIRST) -> None:
+    def __init__(self, count: int, version: str = FIRST_VERSION) -> None:
         self.count = count
         self.version = version
         super().__init__([f"{number:03}" for number in range(count)])
 
 
-def ranges(count: int, version: str = FIRST) -> Ranges:
+def ranges(count: int, version: str = FIRST_VERSION) -> Ranges:
     """Create asset partitions that are ranges of `CopySpec.key`.
 
-    If the key can be NULL, the last one holds those rows. If the source has too few distinct values
-    for that many ranges, the last ones are empty.
+    If the key can be NULL, the last range holds those rows. If the source has fewer distinct values
+    than there are ranges, the last ones are empty.
 
-    Parameters:
+    Args:
         count: the number of ranges, 2 to 1,000.
         version: the name of the stored plan. A new version creates a new plan, after which every
-            partition must be copied again; mode append would then double the rows, so do not change
-            it there.
+            partition must be copied again. Mode append rejects it, since rows would double.
 
     Raises:
         DagsterInvalidDefinitionError: the count or the version is invalid.
     """
-    if not 2 <= count <= MOST_RANGES:
+    if not 2 <= count <= MAX_RANGES:
         raise dg.DagsterInvalidDefinitionError(
-            f"ranges: expected a count from 2 to {MOST_RANGES:,}, found {count:,}"
+            f"ranges: expected a count from 2 to {MAX_RANGES:,}, found {count:,}"
         )
     if not version.strip():
         raise dg.DagsterInvalidDefinitionError("ranges: expected a version, found an empty string")
@@ -72,61 +90,61 @@ def ranges(count: int, version: str = FIRST) -> Ranges:
 
 
 def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) -> None:
-    """Check that a copy can have asset partitions.
+    """Check that a copy works with asset partitions.
 
     Raises:
-        UsageError: the copy cannot have these asset partitions.
+        UsageError: an option of the copy does not work with these partitions.
     """
     if isinstance(partitions_def, Ranges):
-        strategies = [name for name, how in STRATEGIES.items() if how.chooses or how.cuts_evenly]
+        strategies = [name for name, each in STRATEGIES.items() if each.chooses or each.cuts_evenly]
     elif isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
-        strategies = [name for name, how in STRATEGIES.items() if how.takes_interval]
-    elif isinstance(partitions_def, _BY_VALUE):
-        strategies = [name for name, how in STRATEGIES.items() if how.takes_values_query]
+        strategies = [name for name, each in STRATEGIES.items() if each.takes_interval]
+    elif isinstance(partitions_def, _VALUES):
+        strategies = [name for name, each in STRATEGIES.items() if each.takes_values_query]
     elif isinstance(partitions_def, dg.MultiPartitionsDefinition):
-        strategies = [name for name, how in STRATEGIES.items() if how.chooses]
+        strategies = [name for name, each in STRATEGIES.items() if each.chooses]
         _check_dimensions(spec, partitions_def)
     else:
         raise UsageError(
-            "partitions_def: expected time windows, ranges(), static or dynamic partitions, one "
-            "for each value of the key, or time windows crossed with those; found "
+            "partitions_def: expected time windows, ranges(), static or dynamic partitions (one "
+            "for each value of the key), or time windows crossed with those; found "
             f"{type(partitions_def).__name__}"
         )
     if spec.key is None:
-        raise UsageError("key: expected the column that the asset is partitioned by; found none")
+        raise UsageError("key: expected the column by which the asset is partitioned, found none")
     if spec.load_mode.merges_at_end:
         flag = "incremental" if spec.incremental else "atomic"
         raise UsageError(
-            f"{flag}: all rows come in one transaction, so it goes without partitions; leave "
-            "partitions_def out"
+            f"{flag}: loads all rows in one transaction, so the asset cannot have partitions; "
+            "leave partitions_def out"
         )
     if spec.load_mode.starts_empty:
         modes = ", ".join(name for name, mode in MODES.items() if not mode.starts_empty)
         raise UsageError(
-            f"mode: expected {modes}, which leave the asset's other partitions alone; found "
-            f"{spec.mode}"
+            f"mode: expected {modes}, which keep the asset's other partitions; found {spec.mode}"
         )
-    replanned = isinstance(partitions_def, Ranges) and partitions_def.version != FIRST
-    if replanned and spec.load_mode.only_adds:
+    version = partitions_def.version if isinstance(partitions_def, Ranges) else FIRST_VERSION
+    if version != FIRST_VERSION and spec.load_mode.only_adds:
         raise UsageError(
-            "ranges: version: mode append cannot remove what an older plan has loaded, so a new "
-            f"plan would double the rows; expected {FIRST!r}, found another"
+            "ranges: version: mode append cannot remove the rows that an older plan has loaded, so "
+            f"a new plan would double them; expected {FIRST_VERSION!r}, found "
+            f"{version!r}"
         )
     if spec.strategy not in strategies:
         raise UsageError(
             f"strategy: expected {', '.join(strategies)} with {type(partitions_def).__name__}; "
             f"found {spec.strategy}"
         )
-    for name in _CUTS:
+    for name in _CUT_OPTIONS:
         if getattr(spec, name) is not None:
             raise UsageError(
-                f"{name}: leave it out, since the asset's partitions cut the copy; found "
+                f"{name}: leave it out, since the asset's partitions are those of the copy; found "
                 f"{getattr(spec, name)!r}"
             )
     if spec.on_snapshot_lost == "restart":
         raise UsageError(
-            "on_snapshot_lost: restart copies every partition of a run again, even those already "
-            "materialized; expected fail or accept"
+            "on_snapshot_lost: expected fail or accept, found restart, which would copy partitions "
+            "again that are already materialized"
         )
 
 
@@ -140,29 +158,35 @@ def _check_dimensions(spec: CopySpec, partitions_def: dg.MultiPartitionsDefiniti
     windows = [
         n for n, each in found.items() if isinstance(each, dg.TimeWindowPartitionsDefinition)
     ]
-    values = [n for n, each in found.items() if isinstance(each, _BY_VALUE)]
+    values = [n for n, each in found.items() if isinstance(each, _VALUES)]
     if not (windows and values) or any(isinstance(each, Ranges) for each in found.values()):
         raise UsageError(
-            "partitions_def: expected a dimension of time windows, by key, and one of static or "
-            "dynamic partitions, named as the column whose values they are; found "
+            "partitions_def: expected a dimension of time windows of the key, and one of static or "
+            "dynamic partitions, with the name of the column whose values they are; found "
             + ", ".join(f"{name}: {type(each).__name__}" for name, each in found.items())
         )
     if spec.key in values:
         raise UsageError(
             f"key: expected the column of the time windows ({windows[0]}); found {spec.key}, the "
-            "name of the other dimension"
+            "name of the dimension of values"
         )
     if spec.load_mode.attaches:
         raise UsageError(
-            "mode: expected append, replace or upsert with two dimensions, since what is attached "
-            f"is a partition by one key; found {spec.mode}"
+            "mode: expected append, replace or upsert with two dimensions, since the target's "
+            f"child tables are bounded by one key; found {spec.mode}"
         )
 
 
 def copy_partitions(
     spec: CopySpec, partitions_def: dg.PartitionsDefinition, keys: Sequence[str]
 ) -> dict[str, Partition]:
-    """Return the copy's partitions by key, for time windows or values; not for `Ranges`."""
+    """Return the partitions of a copy, by the keys of asset partitions other than `Ranges`.
+
+    Args:
+        spec: the copy.
+        partitions_def: the asset's partitions.
+        keys: the keys of the partitions to copy.
+    """
     assert spec.key is not None
     if not isinstance(partitions_def, dg.MultiPartitionsDefinition):
         return {
@@ -170,10 +194,10 @@ def copy_partitions(
             for name in keys
         }
     dimensions = {each.name: each.partitions_def for each in partitions_def.partitions_defs}
-    found = {}
+    partitions = {}
     for name in keys:
         parts = partitions_def.get_partition_key_from_str(name).keys_by_dimension
-        # The dimension of time windows comes first, because it is by the copy's key.
+        # Time windows come first, because they are ranges of the copy's key.
         windows, values = sorted(
             (
                 _extent(Key(spec.key if _is_time(each) else dimension), each, parts[dimension])
@@ -181,8 +205,8 @@ def copy_partitions(
             ),
             key=lambda extent: isinstance(extent, KeyValues),
         )
-        found[name] = Partition(partition_id(name), Crossing(windows, values))
-    return found
+        partitions[name] = Partition(partition_id(name), Crossing(windows, values))
+    return partitions
 
 
 def _is_time(partitions_def: dg.PartitionsDefinition) -> bool:
@@ -197,24 +221,25 @@ def _extent(key: Key, partitions_def: dg.PartitionsDefinition, name: str) -> Key
 
 
 def bound_text(moment: datetime) -> str:
-    """Return the start or the end of a window as text.
+    """Return the start or the end of a window as text: local time, and its offset from UTC.
 
-    A column with a time zone gets the moment, one without gets the time of day.
+    A column with a time zone is compared with the moment, one without with the local time.
 
-    When clocks are put back, an hour of local times repeats, and rows of a column without a time
-    zone are ambiguous in it. They belong to the later windows, which begin after all of them have
-    been written, and the earlier ones are empty. So windows never overlap, and leave nothing out.
+    When clocks are put back, an hour of local times repeats, and rows in it are ambiguous if their
+    column has no time zone. They belong to the later windows, which begin after all of them have
+    been written, and the earlier ones are empty. So windows neither overlap nor leave gaps.
     """
     utc = moment.astimezone(UTC)
     local = moment.replace(tzinfo=None)
     zone = moment.tzinfo
     if moment.fold == 0:
-        while _comes_twice(local, zone) and _comes_twice(local - _MINUTE, zone):
+        while _repeats(local, zone) and _repeats(local - _MINUTE, zone):
             local -= _MINUTE
     return local.replace(tzinfo=timezone(local - utc.replace(tzinfo=None))).isoformat()
 
 
-def _comes_twice(local: datetime, zone: tzinfo | None) -> bool:
+def _repeats(local: datetime, zone: tzinfo | None) -> bool:
+    """Whether a local time occurs twice, because clocks are put back."""
     first, second = (local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
     return first is not None and second is not None and first > second
 
@@ -225,3 +250,73 @@ def partition_id(name: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).digest()
     return base64.b32encode(digest).decode()[:_ID_LENGTH].lower()
+
+
+def stored_ranges(spec: CopySpec, partitions_def: Ranges, series: str) -> dict[str, Extent]:
+    """Return the extents of ranges by their keys, without the empty ones.
+
+    They are those of a plan in the target, which the first call creates.
+
+    Args:
+        spec: the copy.
+        partitions_def: the ranges.
+        series: the name of the series of the asset's copies, which identifies the plan.
+
+    Raises:
+        UsageError: a different plan is stored under this version.
+        PenstockError: planning failed.
+    """
+    run = _stored_plan(spec, partitions_def, series).run
+    key, strategy = run.spec["key"], run.spec["strategy"]
+    count = int(run.spec["partitions"]) + _has_null(run.plan)
+    if (key, count) != (spec.key, partitions_def.count) or not _allows(spec, strategy):
+        raise UsageError(
+            f"ranges: the plan stored as version {partitions_def.version!r} has {count} ranges of "
+            f"{key} by strategy {strategy}, not {partitions_def.count} of {spec.key} by "
+            f"{spec.strategy}: "
+            + (
+                "keep those, since mode append cannot reload rows"
+                if spec.load_mode.only_adds
+                else "pass another version, then copy every partition again"
+            )
+        )
+    names = partitions_def.get_partition_keys()
+    extents = [partition.extent for partition in run.plan.partitions]
+    bounded: list[Extent] = [extent for extent in extents if not isinstance(extent, KeyIsNull)]
+    ranges_by_name = dict(zip(names, bounded, strict=False))
+    if _has_null(run.plan):
+        ranges_by_name[names[-1]] = extents[-1]
+    return ranges_by_name
+
+
+def _stored_plan(spec: CopySpec, partitions_def: Ranges, series: str) -> RunStatus:
+    """Return the run whose plan has the ranges, after creating it if there is none."""
+    run_id = plan_id_of(series)
+    # If this fails for another reason than a missing plan, the same error is raised below.
+    with suppress(UsageError):
+        return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
+    request = replace(spec, partitions=partitions_def.count, run_id=run_id, verify="none")
+    if not spec.cut_strategy.hashes:
+        draft = penstock.plan(replace(request, strategy="range"))
+        if _has_null(draft):
+            request = replace(request, partitions=partitions_def.count - 1)
+        if spec.cut_strategy.chooses:
+            # Statistics have bounds for about a hundred ranges. For more, planning reads every key.
+            enough = len(draft.partitions) >= partitions_def.count
+            request = replace(request, strategy="range" if enough else "ntile")
+    try:
+        return penstock.create(request)
+    except SpecMismatch:
+        # Another run has just stored a plan, from an earlier state of the source.
+        return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
+
+
+def _allows(spec: CopySpec, strategy: str) -> bool:
+    """Whether a copy may use ranges that were cut by a strategy."""
+    stored, wanted = STRATEGIES[strategy], spec.cut_strategy
+    return stored.cuts_evenly and not stored.hashes if wanted.chooses else stored is wanted
+
+
+def _has_null(plan: PartitionPlan) -> bool:
+    """Whether a plan has a partition of the rows whose key is NULL."""
+    return any(isinstance(partition.extent, KeyIsNull) for partition in plan.partitions)

@@ -1,4 +1,4 @@
-"""`specs_of_file`: the copies that a file of many tables describes."""
+"""The copies in a file of many tables, `penstock.toml`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_penstock.definition import reference
+from dagster_penstock.connections import reference
 from penstock import CopySpec, UsageError, as_arguments, batch_of_file, holds_secret
 
 
@@ -21,35 +21,37 @@ def specs_of_file(
     target: str | None = None,
     **options: Any,
 ) -> list[CopySpec]:
-    """Return the copies in a file of many tables, `penstock.toml`, for `penstock_assets`:
+    """Return the copies in a file of many tables, `penstock.toml`, for `penstock_assets`.
 
-    @penstock_assets(specs=specs_of_file("penstock.toml"))
-    def shop(context: dg.AssetExecutionContext, penstock: PenstockResource):
-        yield from penstock.copy(context)
+        @penstock_assets(specs=specs_of_file("penstock.toml"))
+        def shop(context: dg.AssetExecutionContext, penstock: PenstockResource):
+            yield from penstock.copy(context)
 
-    This connects to nothing. A table is an asset if a section or `tables` names it, because only
-    the source knows which tables a pattern matches.
+    This opens no connection. A table is an asset if a section or `tables` names it, because only
+    the source knows the tables that match a pattern.
 
-    Parameters:
+    Args:
+        file: the path of the file.
         tables: names of further tables, which match the patterns of sections.
-        source, target: connections that replace the file's: `dg.EnvVar`, or URLs without a
+        source: the connection that replaces the file's source: a `dg.EnvVar`, or a URL without a
             password.
-        options: options that override the file's for all tables, but not those of its sections.
+        target: the connection that replaces the file's target.
+        **options: options that override the file's for all tables, but not those of its sections.
 
     Raises:
         DagsterInvalidDefinitionError: the file cannot be read or is wrong, or one of its patterns
             matches none of the named tables.
     """
     ends = {"source": source, "target": target}
-    given = {end: reference(url) for end, url in ends.items() if url is not None}
+    overrides = {end: reference(url) for end, url in ends.items() if url is not None}
     path = os.fspath(file)
     try:
-        batch = batch_of_file(path, {**options, **given})
-        for end in ("source", "target"):
-            if end not in given and holds_secret(getattr(batch, end)):
+        batch = batch_of_file(path, {**options, **overrides})
+        for end in ends:
+            if end not in overrides and holds_secret(getattr(batch, end)):
                 raise UsageError(
-                    f"{path}: {end}: expected env:NAME, a variable that holds the whole URL: it is "
-                    "read where a step runs, and a definition must not hold a secret"
+                    f"{path}: {end}: expected env:NAME, an environment variable that holds the "
+                    "whole URL, because a definition must not hold a secret; found a URL with one"
                 )
         specs = batch.named_tables(tables)
         names = [spec.source_name for spec in specs]
@@ -59,8 +61,8 @@ def specs_of_file(
                 continue
             if not any(fnmatchcase(name, section.pattern) for name in names):
                 raise UsageError(
-                    f"{section.place}: an asset needs the name of its table: give each its own "
-                    "section, or name those that the pattern matches in `tables`"
+                    f"{section.place}: an asset needs the name of its table: give each table a "
+                    "section of its own, or list the tables that match the pattern in `tables`"
                 )
     except UsageError as error:
         raise dg.DagsterInvalidDefinitionError(as_arguments(error.message)) from None

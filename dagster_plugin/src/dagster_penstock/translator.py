@@ -1,14 +1,24 @@
-"""The translation of a copied table to an asset: key, group, owners, kinds and other attributes."""
+"""The translation of a copied table to an asset, and of its source to an upstream asset."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 
-from dagster_penstock.naming import key_of, known_place, source_name, target_name
-from dagster_penstock.sources import kinds_of, source_asset
-from penstock import CopySpec
+from dagster_penstock.connections import (
+    asset_path,
+    known_place,
+    source_name,
+    source_path,
+    target_name,
+)
+from penstock import CopySpec, UsageError, place_of
+
+# Marks the assets that are created here.
+READ_BY_PENSTOCK = "penstock/source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +34,7 @@ class PenstockTranslator:
 
     Override `get_asset_spec` to change the names, groups or owners of assets:
 
-    class Mine(PenstockTranslator):
+    class WarehouseTranslator(PenstockTranslator):
         def get_asset_spec(self, table):
             return super().get_asset_spec(table).replace_attributes(group_name="warehouse")
     """
@@ -36,10 +46,9 @@ class PenstockTranslator:
         It depends on the asset from `get_source_asset_spec`.
         """
         spec = table.spec
+        name = str(spec.target_ref) if spec.target_ref.schema else ""
         by = f" by {spec.key}" if spec.key else ""
-        where = known_place(spec.target)
-        named = spec.target_ref.schema and not (where and where.located)
-        key = dg.AssetKey(key_of(spec))
+        key = dg.AssetKey(asset_path(spec))
         source = self.get_source_asset_spec(table)
         return dg.AssetSpec(
             key=key,
@@ -47,7 +56,7 @@ class PenstockTranslator:
             description=f"{source_name(spec)}, copied to {target_name(spec)} in mode "
             f"{spec.mode}{by}.",
             kinds={"penstock", *kinds_of(spec.target)},
-            metadata={"dagster/table_name": str(spec.target_ref)} if named else {},
+            metadata=_table_name(spec.target, name),
         )
 
     def get_source_asset_spec(self, table: CopiedTable) -> dg.AssetSpec | None:
@@ -56,4 +65,48 @@ class PenstockTranslator:
         By default, its key is the source's environment variable in lower case, or the database of
         its URL, followed by schema and table; for files, the path of their folder.
         """
-        return source_asset(table.spec)
+        spec = table.spec
+        return dg.AssetSpec(
+            key=dg.AssetKey(source_path(spec)),
+            description=f"{source_name(spec)}, from which Penstock copies.",
+            kinds=kinds_of(spec.source),
+            metadata={
+                READ_BY_PENSTOCK: True,
+                **_table_name(spec.source, source_name(spec) if spec.table else ""),
+            },
+        )
+
+
+def kinds_of(connection: str) -> set[str]:
+    """Return the kinds of a connection's system; empty if its environment variable is not set here.
+
+    Only the kinds depend on the environment, never a key.
+    """
+    name = connection.removeprefix("env:")
+    if name != connection and name not in os.environ:
+        return set()
+    try:
+        return {*place_of(connection).kinds}
+    except UsageError:
+        return set()  # the step will report the mistake
+
+
+def without_waiting_for(
+    source: dg.AssetSpec | None, condition: dg.AutomationCondition[Any] | None
+) -> dg.AutomationCondition[Any] | None:
+    """Return an automation condition that ignores the copy's source.
+
+    Nothing reports that asset, so `AutomationCondition.eager` and `on_cron` would always treat it
+    as missing.
+    """
+    ignore = getattr(condition, "ignore", None)
+    if source is None or ignore is None or READ_BY_PENSTOCK not in source.metadata:
+        return condition
+    changed: dg.AutomationCondition[Any] = ignore(dg.AssetSelection.assets(source.key))
+    return changed
+
+
+def _table_name(connection: str, table: str) -> dict[str, str]:
+    """Return the metadata that names a table; empty if there is none, or the rows are in files."""
+    place = known_place(connection)
+    return {} if not table or (place and place.located) else {"dagster/table_name": table}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,6 +23,8 @@ from dagster_penstock import (
     source_assets,
 )
 from dagster_penstock.partitions import bound_text
+from penstock import place_of
+from penstock.backends.api.registry import find_backend
 
 DAYS = dg.DailyPartitionsDefinition("2024-01-01")
 EAGER = dg.AutomationCondition.eager()
@@ -67,8 +73,16 @@ def made(
             "rows_per_partition: leave it out, since the asset",
         ),
         ({"interval": "1 day"}, DAYS, "interval: leave it out, since the asset"),
-        ({"run_id": "mine"}, None, "run_id: Penstock derives it from the Dagster run"),
-        ({"on_snapshot_lost": "restart"}, DAYS, "on_snapshot_lost: restart copies every"),
+        (
+            {"run_id": "mine"},
+            None,
+            "run_id: leave it out, since Penstock derives it from the Dagster run",
+        ),
+        (
+            {"on_snapshot_lost": "restart"},
+            DAYS,
+            "on_snapshot_lost: expected fail or accept, found restart",
+        ),
         ({"mode": "append"}, ranges(4, "2"), "ranges: version: mode append cannot remove"),
         (
             {},
@@ -119,7 +133,7 @@ OTHERS: dict[str, Any] = {
     "automation_condition": dg.AutomationCondition.eager(),
     "owners": ["team:data"],
     "tags": {"tier": "gold"},
-    "kinds": {"postgres"},
+    "kinds": {"postgresql"},
     "is_virtual": True,
     "freshness_policy": dg.FreshnessPolicy.time_window(fail_window=timedelta(days=1)),
 }
@@ -171,30 +185,69 @@ def test_an_asset_by_default() -> None:
     assert made().backfill_policy == dg.BackfillPolicy.single_run()
 
 
-@pytest.mark.parametrize(
-    ("url", "kind"),
-    [
-        ("postgresql://h/db", "postgres"),
-        ("mysql://h/db", "mysql"),
-        ("mariadb://h/db", "mysql"),
-        ("mssql://h/db", "sqlserver"),
-        ("snowflake://me@account/db", "snowflake"),
-        ("clickhouse://h/db", "clickhouse"),
-        ("duckdb:////data/w.duckdb", "duckdb"),
-    ],
-)
-def test_kinds_of_source_and_target(url: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+KINDS: dict[str, set[str]] = {
+    "postgresql://h/db": {"postgresql"},
+    "postgres://h/db": {"postgresql"},
+    "mysql://h/db": {"mysql"},
+    "mariadb://h/db": {"mariadb"},
+    "mssql://h/db": {"sqlserver"},
+    "mssql+pyodbc://h/db": {"sqlserver"},
+    "snowflake://me@account/db": {"snowflake"},
+    "clickhouse://h/db": {"clickhouse"},
+    "duckdb:////data/w.duckdb": {"duckdb"},
+    "file:///lake/orders/": {"parquet"},
+    "file:///lake/orders.csv": {"csv"},
+    "file:///lake/orders.tsv": {"csv"},
+    "file:///lake/orders.jsonl": {"json"},
+    "file:///lake/orders.ndjson.gz": {"json"},
+    "s3://lake/orders/": {"parquet", "s3"},
+    "s3://lake/orders/?format=csv": {"csv", "s3"},
+    "s3://lake/orders.tsv": {"csv", "s3"},
+    "s3://lake/orders.jsonl": {"json", "s3"},
+    "s3://lake/orders.ndjson": {"json", "s3"},
+}
+
+
+@pytest.mark.parametrize("url", KINDS)
+def test_an_asset_has_the_kinds_of_its_system(url: str) -> None:
+    table = None if place_of(url).located else "dw.orders"
+    (asset,) = made(spec(target=url, target_table=table, mode="append"), partitions_def=None).specs
+    assert asset.kinds == {"penstock", *KINDS[url]}
+
+
+@pytest.mark.parametrize("url", KINDS)
+def test_kinds_behind_a_variable_are_those_of_its_url(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PG_SRC", url)
-    written = made(spec(target=url, mode="append"))
+    monkeypatch.setenv("PG_DST", url)
+    written = made(spec(mode="append"))
     (asset,) = written.specs
-    assert asset.kinds == {"penstock", kind}
+    assert asset.kinds == {"penstock", *KINDS[url]}
     (upstream,) = source_assets(written)
-    assert upstream.kinds == {kind}
+    assert upstream.kinds == KINDS[url]
+
+
+def test_every_backend_is_in_the_table_of_kinds() -> None:
+    entries = importlib.metadata.distribution("penstock").entry_points
+    backends = {entry.value for entry in entries if entry.group == "penstock.backends"}
+    assert {find_backend(url, "--target")[1] for url in KINDS} == backends
+
+
+def test_dagster_has_an_icon_for_every_kind() -> None:
+    found = importlib.util.find_spec("dagster_webserver")
+    assert found is not None
+    assert found.origin is not None
+    chunks = Path(found.origin).parent.glob("webapp/build/_next/static/chunks/*.js")
+    scripts = [text for path in chunks if '"Microsoft SQL Server"' in (text := path.read_text())]
+    icons = {kind for text in scripts for kind in re.findall(r"[{,](\w+):\{icon:", text)}
+    assert len(icons) > 100
+    assert set().union(*KINDS.values()) <= icons
 
 
 def test_the_options_that_were_chosen_are_shown() -> None:
     (asset,) = made(spec(verify="counts", where="day > '2024-01-01'")).specs
-    shown = asset.metadata["penstock/copy"]
+    shown = asset.metadata["penstock/options"]
     assert isinstance(shown, dg.JsonMetadataValue)
     assert shown.value == {
         "source": "env:PG_SRC",
@@ -262,7 +315,7 @@ def test_only_copies_have_sources() -> None:
     @dg.asset
     def other() -> None: ...
 
-    with pytest.raises(dg.DagsterInvariantViolationError, match="other: expected assets made by"):
+    with pytest.raises(dg.DagsterInvariantViolationError, match="other: expected assets of"):
         source_assets(other)
 
 
@@ -310,4 +363,4 @@ def test_a_function_that_throws_the_copy_away_fails() -> None:
     (failure,) = [event for event in run.all_events if event.is_step_failure]
     error = failure.step_failure_data.error
     assert error is not None
-    assert "forgotten: expected a function that yields what is copied" in str(error)
+    assert "forgotten: expected a function that yields the events of its copies" in str(error)

@@ -11,8 +11,7 @@ import dagster as dg
 import pytest
 
 from dagster_penstock import CopiedTable, CopySpec, PenstockTranslator, penstock_assets
-from dagster_penstock.naming import source_ref, target_ref
-from dagster_penstock.object_store import FIELDS, with_keys
+from dagster_penstock.connections import S3_FIELDS, source_ref, target_ref, with_s3_keys
 from penstock import UsageError
 from penstock.backends.parquet.location import parse
 
@@ -141,19 +140,19 @@ def test_two_copies_into_one_folder_are_refused() -> None:
 
 def resource(**fields: Any) -> Any:
     """With all fields that are looked at."""
-    empty = dict.fromkeys(FIELDS.values())
+    empty = dict.fromkeys(S3_FIELDS.values())
     return SimpleNamespace(**{**empty, "use_unsigned_session": False, **fields})
 
 
 def test_fields_are_those_of_dagsters_own_resource(monkeypatch: pytest.MonkeyPatch) -> None:
     module = pytest.importorskip("dagster_aws.s3", reason="dagster-aws is not installed")
     fields = module.S3Resource.model_fields
-    assert {*FIELDS.values(), "use_unsigned_session"} <= set(fields)
+    assert {*S3_FIELDS.values(), "use_unsigned_session"} <= set(fields)
     made = module.S3Resource(aws_access_key_id=KEY, aws_secret_access_key=SECRET)
     monkeypatch.setenv("PG_DST", "postgresql://me@h/dw")
     spec = CopySpec(source="s3://lake/o/", target="env:PG_DST", target_table="dw.orders")
-    assert with_keys(spec, None) == spec
-    found = with_keys(spec, made)
+    assert with_s3_keys(spec, None) == spec
+    found = with_s3_keys(spec, made)
     assert found.target == "env:PG_DST"
     assert parse(found.source, "source").secret_access_key == SECRET
 
@@ -169,7 +168,7 @@ def test_a_resource_is_the_keys_of_ends_on_s3_alone(
         endpoint_url="http://minio:9000",
         region_name="eu-central-1",
     )
-    found = with_keys(spec, s3)
+    found = with_s3_keys(spec, s3)
     assert found.source == str(tmp_path)
     where = parse(found.target, "target")
     assert (where.access_key_id, where.secret_access_key) == (KEY, SECRET)
@@ -182,4 +181,4 @@ def test_a_resource_is_the_keys_of_ends_on_s3_alone(
 def test_a_resource_that_signs_nothing_is_refused() -> None:
     spec = CopySpec(source="s3://lake/o/", target="s3://lake/p/")
     with pytest.raises(UsageError, match="use_unsigned_session"):
-        with_keys(spec, resource(use_unsigned_session=True))
+        with_s3_keys(spec, resource(use_unsigned_session=True))

@@ -9,13 +9,19 @@ from penstock.backends.sql.backend import ModularBackend
 
 check_installed("pymysql", "pyarrow")
 
-backend = ModularBackend(
-    __name__,
-    URLS,
-    SOURCE,
-    TARGET,
-    kinds=("mysql",),
-    rewrites="ALTER TABLE or TRUNCATE",
-    snapshot_burden="kept old versions of rows on the source",
-)
-"""The object that the entry points refer to."""
+
+def _backend(kind: str) -> ModularBackend:
+    return ModularBackend(
+        __name__,
+        URLS,
+        SOURCE,
+        TARGET,
+        kinds=(kind,),
+        rewrites="ALTER TABLE or TRUNCATE",
+        snapshot_burden="kept old versions of rows on the source",
+    )
+
+
+backend = _backend("mysql")
+mariadb = _backend("mariadb")
+"""The objects that the entry points refer to."""

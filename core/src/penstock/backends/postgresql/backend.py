@@ -32,7 +32,7 @@ class PostgresBackend:
     source_capabilities = SOURCE
     target_capabilities = TARGET
     located = False
-    kinds: tuple[str, ...] = ("postgres",)
+    kinds: tuple[str, ...] = ("postgresql",)
     rewrites = "VACUUM FULL, CLUSTER or TRUNCATE"
     snapshot_burden = "held back vacuum on the source"
     # https://www.postgresql.org/docs/current/libpq-envars.html, without PGPASSWORD.

@@ -7,6 +7,8 @@ from penstock.backends.text.backend import TextBackend
 
 check_installed("boto3", "duckdb", "pyarrow")
 
-local = TextBackend(remote=False)
-s3 = TextBackend(remote=True)
+local = TextBackend("csv", remote=False)
+s3 = TextBackend("csv", remote=True)
+local_json = TextBackend("json", remote=False)
+s3_json = TextBackend("json", remote=True)
 """The backend objects that the entry points refer to."""

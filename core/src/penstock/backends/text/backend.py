@@ -22,12 +22,13 @@ class TextBackend:
     """The backend of CSV and JSON lines.
 
     Args:
+        kind: the name of the files' format in catalogs of data assets.
         remote: whether the files are on S3.
     """
 
-    def __init__(self, *, remote: bool) -> None:
+    def __init__(self, kind: str, *, remote: bool) -> None:
         self._files = ParquetBackend(remote=remote)
-        self.kinds: tuple[str, ...] = ("file", "s3") if remote else ("file",)
+        self.kinds: tuple[str, ...] = (kind, "s3") if remote else (kind,)
 
     source_capabilities = SOURCE
     target_capabilities = TARGET

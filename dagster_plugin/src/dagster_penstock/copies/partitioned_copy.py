@@ -10,6 +10,8 @@ import dagster as dg
 
 import penstock
 from dagster_penstock.checks import partition_results
+from dagster_penstock.connections import target_name
+from dagster_penstock.copies.table_copy import Copy, CopyEvent
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import (
     Loaded,
@@ -17,10 +19,7 @@ from dagster_penstock.metadata import (
     partition_metadata,
     version_tags,
 )
-from dagster_penstock.naming import target_name
-from dagster_penstock.partitions import Ranges, copy_partitions, partition_id
-from dagster_penstock.stored_plan import stored_ranges
-from dagster_penstock.table_copy import Copied, Copy
+from dagster_penstock.partitions import Ranges, copy_partitions, partition_id, stored_ranges
 from penstock import (
     CommitRecord,
     Committed,
@@ -36,36 +35,52 @@ from penstock import (
 
 try:
     from dagster._core.definitions.source_asset import (
-        SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION as _REPORTS_ITSELF,
+        SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION as _SELF_REPORTED,
     )
 except ImportError:
-    _REPORTS_ITSELF = ""  # not part of Dagster's public API
+    _SELF_REPORTED = ""  # not part of Dagster's public API
 
-_MOST_NAMED = 20
+_MAX_NAMES = 20
 
 
 class PartitionedCopy(Copy):
+    """A copy of asset partitions.
+
+    Args:
+        context: the context of the step.
+        asset: the key of the table's asset.
+        spec: the copy as it was defined, without secrets.
+        max_degree: see `Copy`.
+        s3: see `Copy`.
+        partitions_def: the asset's partitions.
+    """
+
     def __init__(
         self,
         context: dg.AssetExecutionContext,
         asset: dg.AssetKey,
         spec: CopySpec,
-        most: int | None,
+        max_degree: int | None,
         s3: Any,
         partitions_def: dg.PartitionsDefinition,
     ) -> None:
         # Partitions are independent: a failed one does not stop the others, and a retry reads the
         # current rows of the rest.
         spec = replace(spec, on_error="continue", on_snapshot_lost="accept")
-        super().__init__(context, asset, spec, most, s3)
+        super().__init__(context, asset, spec, max_degree, s3)
         self._partitions_def = partitions_def
-        self._without_null = False
-        self._compared: Sequence[str] = ()
+        self._null_excluded = False
+        self._compared_keys: Sequence[str] = ()
         self._plan: PartitionPlan
 
-    def start(self) -> Generator[Copied, None, TableRequest | None]:
+    def start(self) -> Generator[CopyEvent, None, TableRequest | None]:
+        """Yield events of partitions that need no copy, and return the request for the others.
+
+        Raises:
+            PenstockError: the partitions cannot be copied.
+        """
         spec = self._spec
-        keys = self._asked()
+        keys = self._requested_keys()
         self.keys = _ids(keys)
         version = self._partitions_def.version if isinstance(self._partitions_def, Ranges) else ""
         series = series_of(self.asset, str(spec.target_ref), version)
@@ -79,7 +94,7 @@ class PartitionedCopy(Copy):
                 )
         if spec.load_mode.only_adds:
             yield from self._take_over(partitions, series, run_id)
-        self._compared = [*partitions, *empty]
+        self._compared_keys = [*partitions, *empty]
         if not partitions:
             return None
         return replace(
@@ -89,7 +104,7 @@ class PartitionedCopy(Copy):
             check=self._check_null,
         )
 
-    def _asked(self) -> list[str]:
+    def _requested_keys(self) -> list[str]:
         """Return the partition keys of the Dagster run.
 
         Raises:
@@ -97,43 +112,45 @@ class PartitionedCopy(Copy):
         """
         context = self._context
         if context.has_partition_key:
-            # When clocks are put back, two hours have the same name, and `partition_keys` confuses
-            # them.
+            # When clocks are put back, two hours have the same key, and `partition_keys` cannot
+            # distinguish them.
             return [context.partition_key]
         if context.has_partition_key_range:
             return list(context.partition_keys)
-        raise UsageError("expected a run of one or more partitions, found one without any")
+        raise UsageError("expected a run with one or more partitions, found none: select some")
 
     def _partitions(self, keys: list[str], series: str) -> dict[str, Partition]:
-        """Return the partitions by key, without the empty ones of `ranges`."""
+        """Return the core's partitions by key, without the empty ones of `ranges`."""
         if not isinstance(self._partitions_def, Ranges):
             return copy_partitions(self._spec, self._partitions_def, keys)
         extents = stored_ranges(self._spec, self._partitions_def, series)
-        self._without_null = not any(
+        self._null_excluded = not any(
             isinstance(extent, KeyIsNull | HashBucket) for extent in extents.values()
         )
         return {key: Partition(partition_id(key), extents[key]) for key in keys if key in extents}
 
     def _check_null(self, plan: PartitionPlan) -> None:
-        """Check that some partition has the rows whose key is NULL.
+        """Check that the stored plan has a partition for rows whose key is NULL, if any.
 
         Raises:
-            UsageError: the key can be NULL, and no partition has those rows.
+            UsageError: the key can be NULL, and the stored plan has no partition for such rows.
         """
         key = self._spec.key
-        if self._without_null and any(c.nullable for c in plan.columns if c.name == key):
+        if self._null_excluded and any(c.nullable for c in plan.columns if c.name == key):
             raise UsageError(
-                f"ranges: {key} has become nullable, and no range of the stored plan has rows "
-                "with NULL: set it NOT NULL, or pass another version"
+                f"ranges: {key} can be NULL now, and no range of the stored plan holds such rows: "
+                "set the column NOT NULL, or pass another version"
             )
 
-    def planned(self, status: RunStatus) -> Iterator[Copied]:
+    def planned(self, status: RunStatus) -> Iterator[CopyEvent]:
+        """Report partitions that an earlier try has committed but not reported."""
         self.use_names_of(status)
         self._plan = status.run.plan
-        # An earlier try committed these, and may have been killed before it could report them.
+        # The earlier try may have been killed in between.
         yield from self._unreported(status.committed, status.run.run_id)
 
-    def committed(self, event: Committed) -> Iterator[Copied]:
+    def committed(self, event: Committed) -> Iterator[CopyEvent]:
+        """Report a partition, unless it has been reported."""
         if event.already:  # by another process of the same run
             id_ = partition_id(event.partition_id)
             records = self.status(event.run_id).committed
@@ -143,21 +160,23 @@ class PartitionedCopy(Copy):
         else:
             yield self._committed(event.partition_id, Loaded.of(event), event.run_id, self._plan)
 
-    def done(self, status: RunStatus | None) -> Iterator[Copied]:
+    def done(self, status: RunStatus | None) -> Iterator[CopyEvent]:
+        """Report the checks of the partitions, and yield the outputs of the step."""
         if self._checked:
             yield from partition_results(
                 self.asset,
-                self._compared,
+                self._compared_keys,
                 self._spec.verify,
                 self._verified,
                 blocking=self._blocking,
             )
         yield from self._outputs()
 
-    def failed(self) -> Iterator[Copied]:
+    def failed(self) -> Iterator[CopyEvent]:
+        """Report nothing more: committed partitions have been reported."""
         return iter(())
 
-    def _unreported(self, records: Iterable[CommitRecord], run_id: str) -> Iterator[Copied]:
+    def _unreported(self, records: Iterable[CommitRecord], run_id: str) -> Iterator[CopyEvent]:
         for record in records:
             key = self.keys[record.partition_id]
             if not self._history.has_run(key, run_id):
@@ -165,30 +184,35 @@ class PartitionedCopy(Copy):
 
     def _take_over(
         self, partitions: dict[str, Partition], series: str, run_id: str
-    ) -> Iterator[Copied]:
-        """Leave out partitions that an earlier run appended, and report those it could not report.
+    ) -> Iterator[CopyEvent]:
+        """Remove partitions that an earlier run appended, and report those that it did not report.
+
+        Args:
+            partitions: the partitions by key, changed in place.
+            series: the name of the series of the asset's copies.
+            run_id: the id of this run.
 
         Raises:
             UsageError: a partition is already materialized; copying it again would double its rows.
         """
         spec = self._spec
-        found = penstock.committed_in_series(
+        committed = penstock.committed_in_series(
             series, target=spec.target, control_schema=spec.control_schema
         )
-        again: dict[str, CommitRecord] = {}
+        materialized: dict[str, CommitRecord] = {}
         for key, partition in list(partitions.items()):
-            run, record = found.get(partition.id, (run_id, None))
+            run, record = committed.get(partition.id, (run_id, None))
             if run == run_id or record is None:
                 continue
             request = self._history.newest_request(key)
             if request is not None and request != self._request:
-                again[key] = record
+                materialized[key] = record
                 continue
             if request is None:
                 yield self._committed(key, Loaded.of(record), run, self.status(run).run.plan)
             del partitions[key]
-        if again:
-            raise UsageError(_refusal(spec, again))
+        if materialized:
+            raise UsageError(_append_error(spec, materialized))
 
     def _committed(
         self, key: str, loaded: Loaded, run_id: str, plan: PartitionPlan
@@ -209,20 +233,20 @@ class PartitionedCopy(Copy):
         )
 
     def _outputs(self) -> Iterator[dg.Output[None]]:
-        """Return the outputs that downstream assets and checks in the same run wait for.
+        """Yield the outputs that downstream assets and checks in the same run wait for.
 
-        Without the mark, Dagster would materialize every partition of the run again here, all with
-        the same metadata. The mark is for assets that report themselves, as these do. A Dagster
-        without it skips downstream assets, which then need a run of their own.
+        They carry the mark of assets that report their own events. Without it, Dagster would
+        materialize every partition of the run again, all with the same metadata. A Dagster that
+        does not know the mark skips downstream assets, which then need a run of their own.
         """
         assets_def = self._context.assets_def
         selected = self._context.op_execution_context.selected_output_names
         for name, check in assets_def.check_specs_by_output_name.items():
             if check.asset_key == self.asset and name in selected:
                 yield dg.Output(None, output_name=name)
-        if not _REPORTS_ITSELF:
+        if not _SELF_REPORTED:
             return
-        metadata: dict[str, Any] = {_REPORTS_ITSELF: True}
+        metadata: dict[str, Any] = {_SELF_REPORTED: True}
         if self._finished is not None:
             metadata["penstock/report"] = dg.MetadataValue.md(self._report())
         yield dg.Output(
@@ -233,7 +257,7 @@ class PartitionedCopy(Copy):
 
 
 def _ids(keys: list[str]) -> dict[str, str]:
-    """Return the partition keys by id.
+    """Return the partition keys by the core's ids.
 
     Raises:
         UsageError: two keys have the same id.
@@ -242,19 +266,21 @@ def _ids(keys: list[str]) -> dict[str, str]:
     for key in keys:
         other = ids.setdefault(partition_id(key), key)
         if other != key:
-            raise UsageError(f"partitions {other!r} and {key!r} share an id: rename one of them")
+            raise UsageError(
+                f"partitions {other!r} and {key!r} have the same id: rename one of them"
+            )
     return ids
 
 
-def _refusal(spec: CopySpec, again: Mapping[str, CommitRecord]) -> str:
-    shown = [
+def _append_error(spec: CopySpec, materialized: Mapping[str, CommitRecord]) -> str:
+    names = [
         f"{key} ({record.rows:,} rows at {record.committed_at})"
-        for key, record in list(again.items())[:_MOST_NAMED]
+        for key, record in list(materialized.items())[:_MAX_NAMES]
     ]
-    more = len(again) - len(shown)
+    more = len(materialized) - len(names)
     return (
-        f"mode append: {target_name(spec)} has these partitions already: {', '.join(shown)}"
+        f"mode append: {target_name(spec)} already has these partitions: {', '.join(names)}"
         + (f" and {more:,} more" if more else "")
         + ". Copying them again would double their rows: select only missing partitions, or use "
-        "mode replace, which deletes what was loaded before"
+        "mode replace, which deletes the rows of a partition before it loads them"
     )

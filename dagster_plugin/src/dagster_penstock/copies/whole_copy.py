@@ -9,15 +9,22 @@ import dagster as dg
 
 import penstock
 from dagster_penstock.checks import whole_result
+from dagster_penstock.connections import target_name
+from dagster_penstock.copies.table_copy import Copy, CopyEvent
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import covered_metadata, table_metadata
-from dagster_penstock.naming import target_name
-from dagster_penstock.table_copy import Copied, Copy
 from penstock import Committed, RunStatus, TableRequest, UsageError
 
 
 class WholeCopy(Copy):
-    def start(self) -> Generator[Copied, None, TableRequest]:
+    """A copy of an asset without partitions."""
+
+    def start(self) -> Generator[CopyEvent, None, TableRequest]:
+        """Return the request; a table that is appended must not have been loaded before.
+
+        Raises:
+            UsageError: an earlier materialization has appended rows.
+        """
         yield from ()
         spec = self._spec
         request = self.request(run_id_of(self.asset, self.batch_id, ()))
@@ -27,14 +34,17 @@ class WholeCopy(Copy):
         self._check_not_loaded(series, request.run_id)
         return replace(request, series=series)
 
-    def planned(self, status: RunStatus) -> Iterator[Copied]:
+    def planned(self, status: RunStatus) -> Iterator[CopyEvent]:
+        """Use the planned names of the tables."""
         self.use_names_of(status)
         return iter(())
 
-    def committed(self, event: Committed) -> Iterator[Copied]:
+    def committed(self, event: Committed) -> Iterator[CopyEvent]:
+        """Report nothing: a partition of the core is no partition of the asset."""
         return iter(())
 
-    def done(self, status: RunStatus | None) -> Iterator[Copied]:
+    def done(self, status: RunStatus | None) -> Iterator[CopyEvent]:
+        """Report the materialization of the table, and its check."""
         assert status is not None
         run_id = status.run.run_id
         metadata = table_metadata(
@@ -51,15 +61,15 @@ class WholeCopy(Copy):
         if self._verified is not None:
             yield whole_result(self.asset, self._verified)
 
-    def covered(self, status: RunStatus) -> Iterator[Copied]:
+    def covered(self, status: RunStatus) -> Iterator[CopyEvent]:
+        """Report the materialization, by the night that merged the same changes."""
         night, run_id = status.night, status.run.run_id
         assert night is not None
         by = night.overtaken_by
         assert by is not None
         self._context.log.info(
-            f"{self.asset.to_user_string()}: run {run_id}: covered by run {by.run_id}, which has "
-            f"read the source as of {by.moment}, as late as this one or later. Nothing is left to "
-            "do"
+            f"{self.asset.to_user_string()}: run {run_id} is covered by run {by.run_id}, which "
+            f"read the source as of {by.moment}, no earlier than this run; nothing is left to do"
         )
         yield dg.MaterializeResult(
             asset_key=self.asset,
@@ -67,8 +77,8 @@ class WholeCopy(Copy):
             data_version=dg.DataVersion(by.run_id),
         )
 
-    def failed(self) -> Iterator[Copied]:
-        # For instance, a difference between both sides that kept the old table in place.
+    def failed(self) -> Iterator[CopyEvent]:
+        """Report the check, which may be why the copy failed: a swap needs equal sides."""
         if self._verified is not None:
             yield whole_result(self.asset, self._verified)
 
@@ -76,7 +86,7 @@ class WholeCopy(Copy):
         """Check that no earlier run has appended the table's rows.
 
         Raises:
-            UsageError: an earlier materialization has appended the table, or a part of it.
+            UsageError: an earlier materialization has appended rows.
         """
         spec = self._spec
         loaded = penstock.committed_in_series(
@@ -86,8 +96,9 @@ class WholeCopy(Copy):
         if others:
             rows = sum(record.rows for record in others)
             raise UsageError(
-                f"mode append: this asset has loaded {target_name(spec)} before, {rows:,} rows, "
-                f"the last at {max(record.committed_at for record in others)}. Copying it again "
-                "would double them: use mode truncate, swap, upsert or replace, which can be "
-                "repeated. If that run was interrupted, re-execute it from failure"
+                f"mode append: an earlier materialization has loaded {rows:,} rows into "
+                f"{target_name(spec)}, the last at "
+                f"{max(record.committed_at for record in others)}. Copying them again would double "
+                "them: use mode truncate, swap, upsert or replace. If that run was interrupted, "
+                "re-execute it from failure"
             )

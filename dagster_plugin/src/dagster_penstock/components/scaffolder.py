@@ -15,27 +15,27 @@ _TEXT = """\
 type: {type}
 
 attributes:
-  # Environment variables that hold URLs, read when a copy begins.
+  # Environment variables that hold URLs. They are read when a copy begins.
   source: {source}
   target: {target}
 
-  # Options of a copy, for all tables. The schema lists them: dg utils inspect-component \
+  # Options for all tables. List them with: dg utils inspect-component \
 {type}
   options:
-    # truncate, swap and recreate reload the whole table; replace deletes what a partition selects
-    # and loads it, in one transaction (needs a key); upsert inserts and updates by primary key;
+    # truncate, swap and recreate reload the whole table; replace deletes and loads the rows of a
+    # partition, in one transaction (needs a key); upsert inserts and updates by primary key;
     # append adds rows, so each partition can be materialized only once.
     mode: {mode}
-    # Compare source and target after the copy, as an asset check: counts, checksums or none.
+    # An asset check that compares source and target after the copy: counts, checksums or none.
     verify: counts
 
-  # Each is an asset, named by its target's schema and table. Options here override those above.
+  # Each is an asset, named after its target's schema and table. Options here override those above.
   tables:
     - table: {table}
       target_table: {target_table}
 {key}
-  # Partitions of the assets; without them, a materialization copies whole tables. Also: hourly,
-  # weekly, monthly, time_window, static, dynamic, and ranges {{count, version}}.
+  # Partitions of the assets; without them, a materialization copies whole tables. Other types:
+  # hourly, weekly, monthly, time_window, static, dynamic, ranges (count, version), multi.
   # partitions:
   #   type: daily
   #   start_date: "2026-01-01"
@@ -44,12 +44,12 @@ attributes:
   # A failed check keeps downstream assets from running.
   # blocking: true
 
-  # The step, which copies the tables side by side.
+  # The step, which copies the tables in parallel.
   # op:
   #   pool: warehouse
   #   backfill_policy: {{type: multi_run}}
 
-  # Attributes of the assets; templates may use `source`, `target` and `table`.
+  # Attributes of the assets. Templates can use `source`, `target`, `table` and `spec`.
   # translation:
   #   key: "warehouse/{{{{ target.name }}}}"
   #   group_name: warehouse
@@ -64,38 +64,48 @@ requirements:
 
 
 class CopyTablesParams(pydantic.BaseModel):
+    """The options of `dg scaffold defs`."""
+
     source: str = pydantic.Field(
-        default="env:PG_SRC", description="where rows come from: env:NAME, an environment variable"
+        default="env:PG_SRC",
+        description="the source: env:NAME, a variable that holds a URL",
     )
     target: str = pydantic.Field(
-        default="env:PG_DST", description="where rows go: env:NAME, an environment variable"
+        default="env:PG_DST",
+        description="the target: env:NAME, a variable that holds a URL",
     )
-    table: str = pydantic.Field(default="public.orders", description="SCHEMA.NAME in the source")
+    table: str = pydantic.Field(
+        default="public.orders", description="the source table: SCHEMA.NAME"
+    )
     target_table: str | None = pydantic.Field(
-        default=None, description="SCHEMA.NAME in the target; by default as in the source"
+        default=None, description="the target table: SCHEMA.NAME; by default that of the source"
     )
     mode: str | None = pydantic.Field(
         default=None,
-        description="how to load it; by default replace with a key, truncate without one",
+        description="the mode; by default replace with a key, truncate without one",
     )
-    key: str | None = pydantic.Field(default=None, description="the column to cut the table by")
+    key: str | None = pydantic.Field(default=None, description="the column to partition by")
 
     @pydantic.field_validator("source", "target")
     @classmethod
     def _is_variable(cls, value: str) -> str:
         # A URL may hold a password, and the file will be committed.
-        found = _VARIABLE.fullmatch(value)
-        if found is None:
+        variable = _VARIABLE.fullmatch(value)
+        if variable is None:
             raise ValueError("expected env:NAME, an environment variable that holds a URL")
-        return found[1]
+        return variable[1]
 
 
 class CopyTablesScaffolder(dg.Scaffolder[CopyTablesParams]):
+    """The scaffolder of `CopyTablesComponent`."""
+
     @classmethod
     def get_scaffold_params(cls) -> type[CopyTablesParams]:
+        """Return the model of the options."""
         return CopyTablesParams
 
     def scaffold(self, request: dg.ScaffoldRequest[CopyTablesParams]) -> None:
+        """Write `defs.yaml`, or append to it; in Python, write what Dagster's default does."""
         if request.scaffold_format == "python":
             scaffold_component(request)
         elif request.append:

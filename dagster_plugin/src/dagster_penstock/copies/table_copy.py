@@ -1,4 +1,4 @@
-"""One table of a step: its request to the core, and its events as reports to Dagster."""
+"""One table of a step: its request to the core, and its events as Dagster records them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ import dagster as dg
 
 import penstock
 from dagster_penstock.checks import NAMES
-from dagster_penstock.identity import batch_id_of, next_id, reexecuted_by_hand, request_of
-from dagster_penstock.materialization_history import MaterializationHistory
-from dagster_penstock.object_store import with_keys
-from dagster_penstock.partition_keys import report_with_keys, with_partition_keys
-from dagster_penstock.report import markdown
-from dagster_penstock.step_failure import Trouble
-from dagster_penstock.wording import in_dagster
+from dagster_penstock.connections import with_s3_keys
+from dagster_penstock.events import in_dagster, report_with_partition_keys, with_partition_keys
+from dagster_penstock.identity import batch_id_of, next_id, reexecuted_by_user, request_of
+from dagster_penstock.metadata import MaterializationHistory
+from dagster_penstock.reports import CopyFailure, copy_report
 from penstock import (
     Committed,
     CopySpec,
@@ -36,15 +34,16 @@ from penstock import (
     stream_count,
 )
 
-Copied = (
+# Events that a step yields, for Dagster to record.
+CopyEvent = (
     dg.AssetMaterialization
     | dg.MaterializeResult[Any]
     | dg.AssetCheckEvaluation
     | dg.AssetCheckResult
     | dg.Output[Any]
 )
-# Options that a retry takes from the current definition; the others stay the run's own.
-_EXECUTION = (
+# Options that a retry takes from the current definition; the others are those of the run's plan.
+_EXECUTION_OPTIONS = (
     "attempts",
     "on_error",
     "on_snapshot_lost",
@@ -55,7 +54,7 @@ _EXECUTION = (
     "max_rate",
     "max_lag",
 )
-GO_ON = "re-execute the Dagster run from failure; committed partitions are left alone"
+CONTINUE = "re-execute the Dagster run from failure; committed partitions are not copied again"
 REPAIR = "find out what changes the rows, then materialize the asset again"
 
 
@@ -63,11 +62,15 @@ class Copy(ABC):
     """A copy of one table in a step.
 
     The caller uses `start`, `planned`, `take` for each event, and `done` or `failed`. `run` does
-    that for a table on its own; a batch does it for several.
+    that for a single table; a batch does it for several.
 
-    Parameters:
-        most: the maximum number of concurrent streams, whatever the spec says.
-        s3: see `with_keys`.
+    Args:
+        context: the context of the step.
+        asset: the key of the table's asset.
+        spec: the copy as it was defined, without secrets.
+        max_degree: the maximum number of concurrent streams; None for the copy's own `degree`.
+        s3: an object with the fields of a `dagster_aws.s3.S3Resource`; None if the machine finds
+            the keys of S3 URLs.
     """
 
     keys: Mapping[str, str]
@@ -78,62 +81,62 @@ class Copy(ABC):
         context: dg.AssetExecutionContext,
         asset: dg.AssetKey,
         spec: CopySpec,
-        most: int | None,
+        max_degree: int | None,
         s3: Any,
     ) -> None:
         self._context = context
         self.asset = asset
-        self._written = spec
+        self._spec_without_keys = spec
         self._s3 = s3
         self.degree = spec.degree
-        if most is not None:
-            self.degree = min(stream_count(spec.degree), stream_count(most))
+        if max_degree is not None:
+            self.degree = min(stream_count(spec.degree), stream_count(max_degree))
         self._history = MaterializationHistory(context, asset)
         self._finished: Finished | None = None
         self._verified: Verified | None = None
         self.keys = {}
 
-    # The methods that differ between a copy by asset partitions and that of a whole table
+    # Methods that differ between a copy by asset partitions and that of a whole table
 
     @abstractmethod
-    def start(self) -> Generator[Copied, None, TableRequest | None]:
-        """Report what can be reported at once, and return the request; None if nothing is left.
+    def start(self) -> Generator[CopyEvent, None, TableRequest | None]:
+        """Yield events that need no copy, and return the request; None if nothing is left to copy.
 
         Raises:
             PenstockError: the table cannot be copied.
         """
 
     @abstractmethod
-    def planned(self, status: RunStatus) -> Iterator[Copied]:
-        """Continue after planning; an earlier try may have copied some partitions."""
+    def planned(self, status: RunStatus) -> Iterator[CopyEvent]:
+        """Yield events for partitions that an earlier try has committed, after planning."""
 
     @abstractmethod
-    def committed(self, event: Committed) -> Iterator[Copied]:
-        """Report a committed partition."""
+    def committed(self, event: Committed) -> Iterator[CopyEvent]:
+        """Yield the events of a committed partition."""
 
     @abstractmethod
-    def done(self, status: RunStatus | None) -> Iterator[Copied]:
-        """Report that the copy is done.
+    def done(self, status: RunStatus | None) -> Iterator[CopyEvent]:
+        """Yield the last events of a complete copy.
 
-        Parameters:
-            status: None if there was nothing to copy.
+        Args:
+            status: the status of the run; None if there was nothing to copy.
         """
 
-    def covered(self, status: RunStatus) -> Iterator[Copied]:
-        """Report that another night has merged the same changes."""
+    def covered(self, status: RunStatus) -> Iterator[CopyEvent]:
+        """Yield the events of a night whose changes another night has merged."""
         raise NotImplementedError  # copies by partitions have no nights
 
     @abstractmethod
-    def failed(self) -> Iterator[Copied]:
-        """Report what is known after a failure."""
+    def failed(self) -> Iterator[CopyEvent]:
+        """Yield the last events of a failed copy."""
 
-    # A table on its own
+    # A single table
 
-    def run(self, request: TableRequest) -> Iterator[Copied]:
-        """Copy the table on its own, after `start`.
+    def run(self, request: TableRequest) -> Iterator[CopyEvent]:
+        """Copy the table as a run without a batch, after `start`.
 
         Raises:
-            PenstockError: something could not be copied; see `trouble`.
+            PenstockError: some partitions could not be copied; see `failure`.
         """
         status = penstock.create(
             request.spec, partitions=request.partitions, series=request.series or None
@@ -146,8 +149,8 @@ class Copy(ABC):
                 yield from self.take(event)
             yield from self.finish(self.status(request.run_id))
         except PenstockError:
-            if left := self.overtaken(request):
-                yield from self.after(left, request)
+            if overtaken := self.overtaken(request):
+                yield from self.after(overtaken, request)
                 return
             yield from self.failed()
             raise
@@ -162,26 +165,28 @@ class Copy(ABC):
             return None  # the failure itself is raised instead
         return status if status.night and status.night.overtaken_by else None
 
-    def after(self, left: RunStatus, request: TableRequest) -> Iterator[Copied]:
-        """Continue after a run that was overtaken.
+    def after(self, overtaken: RunStatus, request: TableRequest) -> Iterator[CopyEvent]:
+        """Continue after a run that another night has overtaken.
 
         If the other night has merged the same changes, nothing is left to do; otherwise a new run
         begins.
 
-        Parameters:
-            left: the status of the overtaken run.
+        Args:
+            overtaken: the status of the overtaken run.
+            request: its request.
 
         Raises:
             PenstockError: the new run failed.
         """
-        assert left.night is not None
-        if left.night.covered:
-            yield from self.covered(left)
+        assert overtaken.night is not None
+        if overtaken.night.covered:
+            yield from self.covered(overtaken)
             return
         run_id = next_id(request.run_id)
         self._context.log.warning(
-            f"{self.asset.to_user_string()}: run {request.run_id} was planned before the watermark "
-            f"was moved, so it cannot merge its rows; run {run_id} begins from there"
+            f"{self.asset.to_user_string()}: another night moved the watermark after run "
+            f"{request.run_id} was planned, so that run cannot merge its rows; run {run_id} starts "
+            "from the new watermark"
         )
         self._finished = self._verified = None
         spec = replace(request.spec, run_id=run_id)
@@ -194,7 +199,7 @@ class Copy(ABC):
         iterator, as Dagster does when it interrupts a step, ends the copy at once.
 
         Raises:
-            PenstockError: something was not copied, or a final step failed.
+            PenstockError: some partitions were not copied, or a final step failed.
         """
         spec = request.spec
         events = penstock.resume(
@@ -205,7 +210,7 @@ class Copy(ABC):
             degree=self.degree,
             as_of_now=request.as_of_now,
             verify=spec.verify,
-            **{option: getattr(spec, option) for option in _EXECUTION},
+            **{option: getattr(spec, option) for option in _EXECUTION_OPTIONS},
         )
         name, log = self.asset.to_user_string(), self._context.log
         try:
@@ -222,35 +227,39 @@ class Copy(ABC):
         finally:
             if self._finished is not None:
                 differs = self._verified is not None and not self._verified.ok
-                report = report_text(self._finished, REPAIR if differs else GO_ON)
-                log.info(f"{name}: the run's report\n{in_dagster(report)}")
+                report = report_text(self._finished, REPAIR if differs else CONTINUE)
+                log.info(f"{name}: report of the run\n{in_dagster(report)}")
 
-    # A table on its own or in a batch
+    # A single table or one of a batch
 
     def request(self, run_id: str) -> TableRequest:
-        """Return the request to copy the table; see `with_keys` for its errors."""
+        """Return the request to copy the table.
+
+        Raises:
+            UsageError: the S3 resource cannot be used.
+        """
         spec = self._spec
         return TableRequest(
             spec=replace(
                 spec,
                 run_id=run_id,
                 degree=self.degree,
-                # Compare nothing without a check that can report it.
+                # Compare nothing if no check can report it.
                 verify=spec.verify if self._checked else "none",
             ),
-            # With "restart", the new start reads current rows anyway, all as of one moment.
-            as_of_now=spec.loss_policy != "restart" and reexecuted_by_hand(self._context),
+            # A restarted run reads current rows anyway, all as of one moment.
+            as_of_now=spec.loss_policy != "restart" and reexecuted_by_user(self._context),
         )
 
     def use_names_of(self, status: RunStatus) -> None:
-        """From here on, name tables with the schemas in which they were found."""
+        """From now on, name tables with the schemas that planning has found."""
         stored = status.run.spec
-        named = {name: stored[name] for name in ("table", "target_table") if stored[name]}
+        names = {name: stored[name] for name in ("table", "target_table") if stored[name]}
         if not place_of(self._spec.target).located:
-            self._spec = replace(self._spec, **named)
+            self._spec = replace(self._spec, **names)
 
-    def take(self, event: Event) -> Iterator[Copied]:
-        """Process an event of the table's run."""
+    def take(self, event: Event) -> Iterator[CopyEvent]:
+        """Process an event of the table's run, and yield those for Dagster."""
         if isinstance(event, Verified):
             self._verified = event
         elif isinstance(event, Finished):
@@ -258,35 +267,38 @@ class Copy(ABC):
         elif isinstance(event, Committed):
             yield from self.committed(event)
 
-    def finish(self, status: RunStatus) -> Iterator[Copied]:
-        """Finish a complete run."""
+    def finish(self, status: RunStatus) -> Iterator[CopyEvent]:
+        """Finish a complete run, and yield its last events."""
         if self._checked and self._verified is None:
-            # An earlier try ended the run, but could not report the comparison.
+            # An earlier try completed the run, but could not report the comparison.
             self._verified = self._compare(status.run.run_id)
         yield from self.done(status)
 
     def only_differs(self, status: RunStatus) -> bool:
-        """Whether the run is done, except that both sides differ, which the check reports.
+        """Whether the run is complete, except that both sides differ, which the check reports.
 
-        False if a step, such as a swap, was held back for that reason.
+        False if the difference has prevented a final step, such as a swap.
         """
         if self._verified is None or self._verified.ok:
             return False
         return all(step.id in status.steps_done for step in status.run.plan.load.after)
 
-    def trouble(self, error: PenstockError) -> Trouble:
-        return Trouble(self.asset, error, self._finished, by_key=bool(self.keys))
+    def failure(self, error: PenstockError) -> CopyFailure:
+        """Return the failure of the copy, for the failure of the step."""
+        return CopyFailure(self.asset, error, self._finished, by_key=bool(self.keys))
 
     @property
     def pool(self) -> Hashable:
-        """Copies with the same value may share streams and a snapshot; None if this one may not.
+        """A value that copies have in common if they can share streams and a snapshot.
+
+        None if this one cannot share them.
 
         Raises:
             UsageError: a connection cannot be resolved.
         """
         spec = self._spec
         if place_of(spec.source).located or place_of(spec.target).located:
-            return None  # the URL of files stands for one table
+            return None  # a URL of files names a single table
         shared = ("source", "target", "control_schema", "max_rate", "max_lag")
         return (self.degree, *(getattr(spec, name) for name in shared))
 
@@ -295,13 +307,13 @@ class Copy(ABC):
         """The spec with the keys of the S3 resource.
 
         Raises:
-            UsageError: see `with_keys`.
+            UsageError: the S3 resource cannot be used.
         """
-        return with_keys(self._written, self._s3)
+        return with_s3_keys(self._spec_without_keys, self._s3)
 
     @cached_property
     def batch_id(self) -> str:
-        """The id of its step's batch, also if the table is copied on its own."""
+        """The id of the step's batch, also if the table is copied without one."""
         return batch_id_of(self._context, self._request)
 
     @cached_property
@@ -313,22 +325,25 @@ class Copy(ABC):
         return self._request == self._context.run.run_id and not self._context.retry_number
 
     def _report(self) -> str:
-        """Return a Markdown report: what this execution did, and where the time of the run went."""
+        """Return the Markdown report of this execution and of its run."""
         finished, spec = self._finished, self._spec
         assert finished is not None
-        found: RunReport | None = None
+        report: RunReport | None = None
         try:
-            found = penstock.report(
+            report = penstock.report(
                 finished.run_id, target=spec.target, control_schema=spec.control_schema
             )
         except PenstockError as error:  # the copy is done, even if its report cannot be read
-            self._context.log.warning(f"where the run's time went cannot be read: {error.message}")
-        return markdown(finished, found and report_with_keys(found, self.keys))
+            self._context.log.warning(
+                f"{self.asset.to_user_string()}: the report of run {finished.run_id} cannot be "
+                f"read: {error.message}"
+            )
+        return copy_report(finished, report and report_with_partition_keys(report, self.keys))
 
     def _compare(self, run_id: str) -> Verified:
         """Compare both sides as they are now."""
         spec = self._spec
-        found = penstock.verify(
+        verification = penstock.verify(
             run_id,
             source=spec.source,
             target=spec.target,
@@ -337,19 +352,20 @@ class Copy(ABC):
         )
         event = Verified(
             run_id=run_id,
-            ok=found.ok,
-            partitions=len(found.checks) - 1,  # the last one covers the whole run
-            mismatches=len(found.wrong),
-            method=found.method,
+            ok=verification.ok,
+            partitions=len(verification.checks) - 1,  # the last one covers the whole run
+            mismatches=len(verification.wrong),
+            method=verification.method,
             seconds=0.0,
-            differences=found.differences,
-            compared=found.compared,
+            differences=verification.differences,
+            compared=verification.compared,
         )
         renamed = with_partition_keys(event, self.keys)
         assert isinstance(renamed, Verified)
         return renamed
 
     def status(self, run_id: str) -> RunStatus:
+        """Return the status of a run in the target."""
         return penstock.status(
             run_id, target=self._spec.target, control_schema=self._spec.control_schema
         )

@@ -1,4 +1,4 @@
-"""The core's events with the asset's partition keys in place of the core's ids."""
+"""The core's events, reports and messages in the terms of Dagster."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock import Event, Finished, RunReport, Verified
+from penstock import CHOSEN, Event, Finished, RunReport, Verified, as_arguments
 
 
 def with_partition_keys(event: Event, keys: Mapping[str, str]) -> Event:
-    """Return an event with partition keys.
+    """Return an event with the asset's partition keys in place of the core's ids.
 
-    Parameters:
+    Args:
+        event: the event.
         keys: partition keys by the core's ids; empty for a whole table.
     """
 
     def renamed(items: tuple[Any, ...]) -> tuple[Any, ...]:
-        return _renamed(items, keys)
+        return _with_keys(items, keys)
 
     if not keys:
         return event
@@ -38,16 +39,21 @@ def with_partition_keys(event: Event, keys: Mapping[str, str]) -> Event:
     return event
 
 
-def report_with_keys(report: RunReport, keys: Mapping[str, str]) -> RunReport:
+def report_with_partition_keys(report: RunReport, keys: Mapping[str, str]) -> RunReport:
     """Return a report with partition keys; see `with_partition_keys`."""
     return replace(
         report,
-        slowest=_renamed(report.slowest, keys),
-        outliers=_renamed(report.outliers, keys),
+        slowest=_with_keys(report.slowest, keys),
+        outliers=_with_keys(report.outliers, keys),
     )
 
 
-def _renamed(items: tuple[Any, ...], keys: Mapping[str, str]) -> tuple[Any, ...]:
+def in_dagster(message: str) -> str:
+    """Return a message that names options as arguments, and partitions as Dagster does."""
+    return as_arguments(message).replace(CHOSEN, "chosen in Dagster")
+
+
+def _with_keys(items: tuple[Any, ...], keys: Mapping[str, str]) -> tuple[Any, ...]:
     return tuple(
         replace(item, partition_id=keys.get(item.partition_id, item.partition_id)) for item in items
     )

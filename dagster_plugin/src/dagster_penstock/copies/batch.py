@@ -1,4 +1,4 @@
-"""The copies of a step's tables; those between the same databases share streams and a snapshot."""
+"""The copies of a step's tables: those between the same databases are a batch of the core."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from contextlib import closing
 import dagster as dg
 
 import penstock
-from dagster_penstock.partition_keys import with_partition_keys
-from dagster_penstock.step_failure import Trouble
-from dagster_penstock.table_copy import Copied, Copy
-from dagster_penstock.wording import in_dagster
+from dagster_penstock.copies.table_copy import Copy, CopyEvent
+from dagster_penstock.events import in_dagster, with_partition_keys
+from dagster_penstock.reports import CopyFailure
 from penstock import (
     BatchFinished,
     BatchTable,
@@ -30,9 +29,12 @@ from penstock import (
 
 def copy_tables(
     context: dg.AssetExecutionContext, copies: Sequence[Copy]
-) -> Generator[Copied, None, list[Trouble]]:
-    """Copy tables, and return those that could not be copied."""
-    troubles: list[Trouble] = []
+) -> Generator[CopyEvent, None, list[CopyFailure]]:
+    """Copy tables, yield what Dagster is to record, and return the failures.
+
+    Tables between the same databases share streams and a snapshot.
+    """
+    failures: list[CopyFailure] = []
     started: dict[object, list[tuple[Copy, TableRequest]]] = {}
     for copy in copies:
         try:
@@ -43,64 +45,64 @@ def copy_tables(
                 pool = copy.pool
                 started.setdefault(copy if pool is None else pool, []).append((copy, request))
         except PenstockError as error:
-            troubles.append(copy.trouble(error))
-    for asked in started.values():
-        if len(asked) > 1:
-            troubles += yield from _Together(context, asked).run()
+            failures.append(copy.failure(error))
+    for group in started.values():
+        if len(group) > 1:
+            failures += yield from _Batch(context, group).run()
             continue
-        ((copy, request),) = asked
+        ((copy, request),) = group
         try:
             yield from copy.run(request)
         except PenstockError as error:
-            troubles.append(copy.trouble(error))
+            failures.append(copy.failure(error))
     # In the order of their definitions.
-    places = {copy.asset: place for place, copy in enumerate(copies)}
-    return sorted(troubles, key=lambda trouble: places[trouble.asset])
+    positions = {copy.asset: position for position, copy in enumerate(copies)}
+    return sorted(failures, key=lambda failure: positions[failure.asset])
 
 
-class _Together:
+class _Batch:
     """A batch of the core whose tables are assets."""
 
     def __init__(
-        self, context: dg.AssetExecutionContext, asked: Sequence[tuple[Copy, TableRequest]]
+        self, context: dg.AssetExecutionContext, copies: Sequence[tuple[Copy, TableRequest]]
     ) -> None:
         self._context = context
-        self._copies = {request.run_id: copy for copy, request in asked}
-        self._requests = [request for _, request in asked]
+        self._copies = {request.run_id: copy for copy, request in copies}
+        self._requests = [request for _, request in copies]
         self._planned: list[str] = []
         """The runs that have been planned."""
         self._prepared = False
-        self._ended: dict[str, BatchTable] = {}
+        self._results: dict[str, BatchTable] = {}
 
-    def run(self) -> Generator[Copied, None, list[Trouble]]:
-        """Copy the tables, and return those that could not be copied."""
-        end: PenstockError | None = None
+    def run(self) -> Generator[CopyEvent, None, list[CopyFailure]]:
+        """Copy the tables, yield what Dagster is to record, and return the failures."""
+        batch_error: PenstockError | None = None
         try:
             yield from self._copy()
         except PenstockError as error:
-            end = error
+            batch_error = error
         try:
             statuses = self._statuses()
         except PenstockError as error:
-            end, statuses = error, {}
-        troubles = []
+            batch_error, statuses = error, {}
+        failures = []
         for run_id, copy in self._copies.items():
             try:
                 status = statuses.get(run_id)
-                if status is None or not self._ended_well(copy, status):
+                if status is None or not self._is_done(copy, status):
                     request = self._request_of(run_id)
-                    if left := copy.overtaken(request):
-                        yield from copy.after(left, request)
+                    if overtaken := copy.overtaken(request):
+                        yield from copy.after(overtaken, request)
                         continue
                     yield from copy.failed()
-                    raise self._error_of(run_id, end)
+                    raise self._error_of(run_id, batch_error)
                 yield from copy.finish(status)
             except PenstockError as error:
-                troubles.append(copy.trouble(error))
-        return troubles
+                failures.append(copy.failure(error))
+        return failures
 
-    def _copy(self) -> Iterator[Copied]:
-        """Run the batch, and yield what Dagster is to report.
+    def _copy(self) -> Iterator[CopyEvent]:
+        """Run the batch, and yield what Dagster is to record.
 
         Raises:
             PenstockError: some or all tables could not be copied.
@@ -112,22 +114,22 @@ class _Together:
         )
         with closing(events):
             for event in narrate(
-                map(self._with_keys, events),
+                map(self._with_partition_keys, events),
                 lambda line: log.info(in_dagster(line)),
                 commits=not all(copy.keys for copy in copies),
                 warn=lambda line: log.warning(in_dagster(line)),
             ):
                 yield from self._take(event)
 
-    def _with_keys(self, event: Event) -> Event:
+    def _with_partition_keys(self, event: Event) -> Event:
         copy = self._copies.get(event.run_id)
         return event if copy is None else with_partition_keys(event, copy.keys)
 
-    def _take(self, event: Event) -> Iterator[Copied]:
+    def _take(self, event: Event) -> Iterator[CopyEvent]:
         if isinstance(event, BatchFinished):
-            self._ended = {table.run_id: table for table in event.tables}
+            self._results = {table.run_id: table for table in event.tables}
             report = report_text(event, "")
-            self._context.log.info(f"the report of all tables\n{in_dagster(report)}")
+            self._context.log.info(f"report of all tables\n{in_dagster(report)}")
             return
         if isinstance(event, Planned):
             self._planned.append(event.run_id)
@@ -149,18 +151,21 @@ class _Together:
     def _request_of(self, run_id: str) -> TableRequest:
         return next(request for request in self._requests if request.run_id == run_id)
 
-    def _ended_well(self, copy: Copy, status: RunStatus) -> bool:
-        table = self._ended.get(status.run.run_id)
+    def _is_done(self, copy: Copy, status: RunStatus) -> bool:
+        """Whether a table is copied; its check may have failed."""
+        table = self._results.get(status.run.run_id)
         return (table is not None and table.status == "done") or copy.only_differs(status)
 
-    def _error_of(self, run_id: str, end: PenstockError | None) -> PenstockError:
+    def _error_of(self, run_id: str, batch_error: PenstockError | None) -> PenstockError:
         """Return the reason why a table is not done."""
-        table = self._ended.get(run_id)
+        table = self._results.get(run_id)
         errors = [] if table is None else [failure.error for failure in table.failures]
         if table is not None and table.error is not None:
             errors = [table.error]
         if not errors:
-            return end or RunFailedTransiently("the run has ended early")
+            return batch_error or RunFailedTransiently(
+                "the batch ended before this table was copied"
+            )
         transient = all(error.get("transient") for error in errors)
         kind = RunFailedTransiently if transient else RunFailed
         return kind(str(errors[0].get("message")))

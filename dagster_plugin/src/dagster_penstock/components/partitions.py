@@ -1,4 +1,4 @@
-"""Partitions in `defs.yaml`: Dagster's own, and monthly, dynamic and range partitions."""
+"""Partitions in `defs.yaml`: those that Dagster's components have, and four others."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dagster.components.resolved.core_models import (
 )
 from pydantic_core import core_schema
 
-from dagster_penstock.component_options import resolve
+from dagster_penstock.components.options import resolve
 from dagster_penstock.partitions import ranges
 
 
 class MonthlyPartitions(dg.Model):
-    """Monthly partitions of a copy whose key is a date or a time."""
+    """Monthly windows of a key that is a date or a time."""
 
     type: Literal["monthly"]
     start_date: str
@@ -33,7 +33,7 @@ class MonthlyPartitions(dg.Model):
 
 
 class DynamicPartitions(dg.Model):
-    """One partition for each value of the key that is registered under this name."""
+    """Values of the key that are registered in Dagster under a name."""
 
     type: Literal["dynamic"]
     name: str
@@ -48,22 +48,22 @@ class RangePartitions(dg.Model):
 
 
 class _ByType:
-    """An annotation for a union by `type`, whose schema's errors concern only the chosen type."""
+    """An annotation of a union by `type`; a schema error then concerns only the chosen type."""
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: pydantic.GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        kinds = handler(schema)["discriminator"]["mapping"]
+        references = handler(schema)["discriminator"]["mapping"]
         return {
             "type": "object",
-            "properties": {"type": {"enum": list(kinds)}},
+            "properties": {"type": {"enum": list(references)}},
             "required": ["type"],
             "allOf": [
                 {
-                    "if": {"properties": {"type": {"const": kind}}, "required": ["type"]},
+                    "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
                     "then": {"$ref": reference},
                 }
-                for kind, reference in kinds.items()
+                for name, reference in references.items()
             ],
         }
 
@@ -80,7 +80,7 @@ _Dimension = (
 
 
 class TwoDimensions(dg.Model):
-    """Windows of the key, crossed with values of the column that names the second dimension."""
+    """Windows of the key, crossed with values of the column that the other dimension names."""
 
     type: Literal["multi"]
     dimensions: dict[str, Annotated[_Dimension, pydantic.Discriminator("type"), _ByType()]]
@@ -94,30 +94,30 @@ Partitions = Annotated[
 def resolve_partitions(
     context: dg.ResolutionContext, model: pydantic.BaseModel | None
 ) -> dg.PartitionsDefinition | None:
-    """Return Dagster's definition of partitions.
+    """Return the definition of partitions.
 
     Raises:
-        DagsterInvalidDefinitionError: the partitions are invalid.
+        DagsterInvalidDefinitionError: the count or the version of ranges is invalid.
     """
     if model is None:
         return None
     if isinstance(model, TwoDimensions):
         at = context.at_path("dimensions")
-        found = {
+        dimensions = {
             name: resolve_partitions(at.at_path(name), dimension)
             for name, dimension in model.dimensions.items()
         }
         return dg.MultiPartitionsDefinition(
-            {name: dimension for name, dimension in found.items() if dimension is not None}
+            {name: dimension for name, dimension in dimensions.items() if dimension is not None}
         )
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         name: resolve(context.at_path(name), value) for name, value in model.model_dump().items()
     }
     if isinstance(model, RangePartitions):
-        return ranges(given["count"], str(given["version"]))
+        return ranges(fields["count"], str(fields["version"]))
     if isinstance(model, DynamicPartitions):
-        return dg.DynamicPartitionsDefinition(name=given["name"])
+        return dg.DynamicPartitionsDefinition(name=fields["name"])
     if isinstance(model, MonthlyPartitions):
-        del given["type"]
-        return dg.MonthlyPartitionsDefinition(**given)
-    return resolve_partitions_def(context, model.model_copy(update=given))
+        del fields["type"]
+        return dg.MonthlyPartitionsDefinition(**fields)
+    return resolve_partitions_def(context, model.model_copy(update=fields))

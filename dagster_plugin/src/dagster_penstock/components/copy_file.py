@@ -1,0 +1,62 @@
+"""The component that copies the tables of a file, `penstock.toml`, next to `defs.yaml`."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import dagster as dg
+import pydantic
+
+from dagster_penstock.components.base import Connection, CopiesComponent
+from dagster_penstock.components.options import resolve_connection
+from dagster_penstock.tables_file import specs_of_file
+from penstock import CopySpec
+
+
+class CopyFileComponent(CopiesComponent):
+    """Copies the tables of a file, `penstock.toml`, with the options of its sections.
+
+    Each table that a section names is an asset, with a check if `verify` is set. One step copies
+    all of them from one snapshot.
+    """
+
+    file: Annotated[
+        str,
+        dg.Resolver.default(
+            description="The path of the file, relative to the folder of `defs.yaml`.",
+            examples=["penstock.toml"],
+        ),
+    ] = "penstock.toml"
+    tables: Annotated[
+        Sequence[str],
+        dg.Resolver.default(
+            description="Names of further tables, which match patterns of the file's sections.",
+            examples=[["public.log_visits"]],
+        ),
+    ] = ()
+    source: Annotated[
+        Connection | None,
+        dg.Resolver(
+            resolve_connection,
+            model_field_type=str | None,
+            inject_before_resolve=False,
+            description="The source, in place of the file's.",
+            examples=["{{ env.PG_SRC }}", "env:PG_SRC"],
+        ),
+    ] = pydantic.Field(default=None, repr=False)
+    target: Annotated[
+        Connection | None,
+        dg.Resolver(
+            resolve_connection,
+            model_field_type=str | None,
+            inject_before_resolve=False,
+            description="The target, in place of the file's.",
+            examples=["{{ env.PG_DST }}", "env:PG_DST"],
+        ),
+    ] = pydantic.Field(default=None, repr=False)
+
+    def _copies(
+        self, context: dg.ComponentLoadContext, place: str
+    ) -> tuple[Sequence[CopySpec], dg.PartitionsDefinition | None]:
+        path = context.path if context.path.is_dir() else context.path.parent
+        ends = {"source": self.source, "target": self.target}
+        return specs_of_file(path / self.file, tables=self.tables, **ends), None

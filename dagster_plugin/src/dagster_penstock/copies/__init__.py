@@ -1,0 +1,1 @@
+"""The copies of a step: of single tables, by asset partitions or whole, and of a batch."""
