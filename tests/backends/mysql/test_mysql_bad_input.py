@@ -134,7 +134,7 @@ def test_no_server(source: str) -> None:
         ({"where": "nope = 1"}, "source: --where: Unknown column 'nope'"),
         ({"where": "id = 1) OR (1"}, "source: --where: You have an error"),
         ({"query": "SELECT id FRM t"}, "source: --query: You have an error"),
-        ({"query": "SELECT id FROM t FOR UPDATE"}, "; expected a query that only reads, and locks"),
+        ({"query": "SELECT id FROM t FOR UPDATE"}, "; expected a query that only reads and locks"),
         ({"query": "SELECT 1 AS id, 2 AS id"}, "source: --query: Duplicate column name 'id'"),
         ({"table": "nope"}, "found no such table"),
         ({"table": "m"}, "to use InnoDB, found engine MyISAM, which has no snapshots"),
