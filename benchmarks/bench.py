@@ -26,7 +26,7 @@ class WrongResult(RuntimeError):
 class Bench:
     """A source and a target, both PostgreSQL 18 on this machine.
 
-    Parameters:
+    Args:
         loaded: rows of lineitem by schema.
         blocks: cached plans, see `movers.blocks_of`.
     """

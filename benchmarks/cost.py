@@ -44,7 +44,7 @@ class Cost:
 def measure(source: Server | None, target: Server | None, work: Callable[[], float]) -> Cost:
     """Return the cost of a piece of work.
 
-    Parameters:
+    Args:
         source, target: the servers; None for an external one, which counts as zero.
         work: returns the CPU seconds of the processes that it started.
     """
@@ -77,7 +77,7 @@ def server_cpu(server: Server | None) -> float:
 def run(commands: Sequence[Sequence[str]], watch: Callable[[int], None] | None = None) -> float:
     """Run a pipeline of commands, each reading the output of the one before.
 
-    Parameters:
+    Args:
         watch: called repeatedly with the id of the last process, while it is alive.
 
     Returns: the CPU seconds of all of them, and of the processes that they waited for.

@@ -71,7 +71,7 @@ def measure(bench: Bench, scale: float, repeat: int) -> Walls:
 class Walls:
     """The wall times of each way, compared with those of the first.
 
-    Parameters:
+    Args:
         walls: seconds, the best of all turns.
         over: the name of the first way, for the column's head.
     """

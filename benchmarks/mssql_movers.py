@@ -31,7 +31,7 @@ MIGRATE = "PENSTOCK_BENCH_MSSQL_PG_MIGRATE"
 class Ends:
     """The two ends of a copy.
 
-    Parameters:
+    Args:
         back: whether it goes from PostgreSQL to SQL Server.
     """
 

@@ -48,7 +48,7 @@ def in_turns(
 ) -> dict[str, list[Cost]]:
     """Copy a database with each mover, creating its tables each time.
 
-    Parameters:
+    Args:
         check: raises `WrongResult` if something has not arrived.
     """
     costs: dict[str, list[Cost]] = {}
@@ -136,7 +136,7 @@ def _check(bench: Bench) -> None:
 class MysqlTables:
     """The costs of two movers.
 
-    Parameters:
+    Args:
         costs: the costs of all turns, by mover.
         what: describes the tables; `briefly` does so in a few words.
         most: the limit for Penstock's wall time as a share of pgloader's.

@@ -111,7 +111,7 @@ def _load(bench: Bench, rows: int, options: Sequence[str]) -> Load:
 class Partitioned:
     """The costs of all loads.
 
-    Parameters:
+    Args:
         loads: the loads of all turns, by the table's indexes and by way.
     """
 

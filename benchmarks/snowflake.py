@@ -38,7 +38,7 @@ STAGE, FILES = "Snowflake", "Parquet"
 class Turn:
     """The figures of one copy, in seconds.
 
-    Parameters:
+    Args:
         streams: the sum over all partitions, until their files are in place.
         loads: the sum over all partitions, from the begin of COPY INTO to the commit.
         beside: the share of the loading time in which another partition is on its way to the stage.
@@ -113,7 +113,7 @@ def _to_files(bench: Bench, rows: int, degree: int) -> Turn:
 def _copied(bench: Bench, degree: int, options: Sequence[str], account: Account | None) -> Turn:
     """Copy once, and return the figures.
 
-    Parameters:
+    Args:
         degree: the number of streams; 0 for the small table, one partition after the other.
     """
     bench.on_source("CHECKPOINT")
@@ -172,7 +172,7 @@ def _check(there: int, rows: int) -> None:
 class Snowflake:
     """The figures of all copies.
 
-    Parameters:
+    Args:
         turns: the copies by target and degree; degree 0 stands for the small table in as many
             partitions.
     """

@@ -196,7 +196,7 @@ def _best(costs: Sequence[Cost]) -> Cost:
 class Tables:
     """The costs of many tables.
 
-    Parameters:
+    Args:
         tables: the number of tables.
         costs: the costs of all turns, by mover.
     """
@@ -251,7 +251,7 @@ class Tables:
 class Distance:
     """The costs at a distance.
 
-    Parameters:
+    Args:
         costs: by the copied tables and the distance, and by mover.
         trips: round trips to the source and to the target, by the copied tables.
     """

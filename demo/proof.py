@@ -28,7 +28,7 @@ def checksums(
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return rows and checksum of a table on both sides, computed at the same time.
 
-    Parameters:
+    Args:
         target_table: the table's name in the target, if it differs.
     """
     with ThreadPoolExecutor(2) as pool:

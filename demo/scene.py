@@ -34,7 +34,7 @@ DROP_RULE = "ALTER TABLE {table} DROP CONSTRAINT no_refunds"
 class Scene:
     """Two servers with their tables.
 
-    Parameters:
+    Args:
         rows: the source's rows, by table.
         refused_once: the order whose lines the target rejects the first time.
         refund: the order with a negative price, which violates the target's constraint.

@@ -96,7 +96,7 @@ class Stage:
     def check(self, text: str, good: bool, *, quiet: bool = False) -> None:
         """Check whether something is as expected, and note the result.
 
-        Parameters:
+        Args:
             quiet: print it only if it is not as expected.
         """
         self.checks.append((text, good))

@@ -38,7 +38,7 @@ def replaced(page: str, name: str, table: str) -> str:
 def main(pages: Mapping[str, Mapping[str, str]]) -> int:
     """Write the tables, or with ``--check`` list the pages that are out of date.
 
-    Parameters:
+    Args:
         pages: tables by the name of their page and the name in their marker.
     """
     status = 0

@@ -30,7 +30,7 @@ def text(value: str) -> str:
 def chart(name: str, height: float, title: str, description: str, body: str) -> str:
     """Return a chart as SVG.
 
-    Parameters:
+    Args:
         name: the prefix of the chart's ids, unique within the page.
         description: describes the chart to readers who cannot see it.
     """
@@ -54,7 +54,7 @@ def bars(
 ) -> str:
     """Draw horizontal bars, one below the other, each with a label, its parts and a value.
 
-    Parameters:
+    Args:
         most: the value at the right edge.
     """
     room = WIDTH - _LABEL - _VALUE - 12
@@ -94,7 +94,7 @@ def areas(
 ) -> str:
     """Draw values over time as stacked steps.
 
-    Parameters:
+    Args:
         width: seconds per value.
         shown: formats a value of the axis.
         pauses: seconds at which a line marks time that is left out.
@@ -188,7 +188,7 @@ def curves(
 ) -> str:
     """Draw values as lines with points.
 
-    Parameters:
+    Args:
         below: labels below the chart, at equal distances.
         shown: formats a value.
     """

@@ -111,7 +111,7 @@ class TextColumn:
 class Table:
     """A table without rules.
 
-    Parameters:
+    Args:
         expand: use the console's whole width.
     """
 

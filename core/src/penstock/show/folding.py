@@ -55,7 +55,7 @@ def _ends_in_word(letter: str) -> bool:
 def folded(texts: Iterable[tuple[str, str]]) -> list[Folded]:
     """Fold texts, those about most tables first.
 
-    Parameters:
+    Args:
         texts: pairs of a table and a text.
     """
     found: dict[str, Folded] = {}
@@ -67,7 +67,7 @@ def folded(texts: Iterable[tuple[str, str]]) -> list[Folded]:
 def folded_lines(texts: Sequence[tuple[str, str]]) -> list[str]:
     """Return one line per text if there are few, otherwise one per group of equal texts.
 
-    Parameters:
+    Args:
         texts: pairs of a table and a text.
     """
     if len(texts) <= FEW:

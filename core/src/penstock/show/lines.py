@@ -64,7 +64,7 @@ class JsonDisplay(_Lines):
 class Narrator:
     """Turns events into log lines: what happened, and from time to time the progress.
 
-    Parameters:
+    Args:
         clock: a monotonic clock, in seconds.
     """
 
@@ -119,7 +119,7 @@ class Narrator:
 class PlainDisplay(_Lines):
     """A display of lines that begin with the time of day.
 
-    Parameters:
+    Args:
         clock: a monotonic clock, in seconds.
     """
 

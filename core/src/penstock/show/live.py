@@ -27,7 +27,7 @@ _MOST_NAMED = 10
 class LiveDisplay:
     """A bar, overall figures and one line per stream, redrawn in place below the notes.
 
-    Parameters:
+    Args:
         tally: adds up the events.
         console: the console to draw on.
         title: names what is copied.

@@ -42,7 +42,7 @@ def narrate(
     The final failure is not logged here: it is in `Finished.failures`, and the caller that raises
     it logs it.
 
-    Parameters:
+    Args:
         say: receives a line, without a line break.
         only: how many partitions were requested; 0 for the whole plan.
         warn: receives the lines of warnings; by default `say`.
@@ -115,7 +115,7 @@ def combined_report(executions: Sequence[Finished], seconds: float, degree: int)
 
     The status is that of the last one; rows, attempts and waits are summed.
 
-    Parameters:
+    Args:
         seconds: from the start of the first execution to the end of the last.
         degree: the number of concurrent streams.
     """
@@ -149,7 +149,7 @@ def combined_report(executions: Sequence[Finished], seconds: float, degree: int)
 def report_text(finished: Finished | BatchFinished, go_on: str) -> str:
     """Return the report of an execution as text: what was done, where the time went, what failed.
 
-    Parameters:
+    Args:
         go_on: how to continue the run if it is not done.
     """
     file = io.StringIO()

@@ -58,7 +58,7 @@ class Notes:
     In a batch of many tables, repeated notes are folded: plans into one line per window, and of
     similar failures only the first ones are shown. The report at the end counts all of them.
 
-    Parameters:
+    Args:
         tally: processes each event before its notes are requested.
     """
 

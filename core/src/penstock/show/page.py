@@ -24,7 +24,7 @@ _OPTION = re.compile(r"--[a-z][a-z-]*( \d+| defer| ntile)?")
 def page(title: str, status: str, state: str, advice: str, sections: Iterable[str]) -> str:
     """Return a page without scripts or external references, as well-formed XML.
 
-    Parameters:
+    Args:
         state: the class that colours the status.
         sections: markup; empty sections are left out.
     """
@@ -53,7 +53,7 @@ def section(title: str, *parts: str) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
     """Return a table.
 
-    Parameters:
+    Args:
         words: the number of text columns, from the left; the others hold numbers.
     """
 
@@ -84,7 +84,7 @@ def legend(*names: str) -> str:
 def keys(named: Iterable[tuple[str, str]]) -> str:
     """Return the legend of a chart.
 
-    Parameters:
+    Args:
         named: classes and their labels.
     """
     found = "".join(

@@ -44,7 +44,7 @@ SlowPartition = tuple[str, str, int, int, float, tuple[float, float] | None]
 def print_report(console: Console, finished: Finished, go_on: str, before: int = 0) -> None:
     """Print the report of an execution: what was done, where the time went, and what failed.
 
-    Parameters:
+    Args:
         go_on: the command that continues the run; empty if none can.
         before: the number of partitions that earlier executions committed.
     """
@@ -188,7 +188,7 @@ def phases_text(phases: Mapping[str, float]) -> str:
 def print_slowest_tables(console: Console, slowest: Iterable[tuple[str, int, int, float]]) -> None:
     """Print the slowest tables.
 
-    Parameters:
+    Args:
         slowest: tables, their rows and bytes, and the seconds of their streams.
     """
     rows: list[list[RenderableType]] = [

@@ -63,7 +63,7 @@ def print_batch_runs(
 ) -> None:
     """Print the status of the tables of a batch.
 
-    Parameters:
+    Args:
         missing: the text for tables that have no run.
         dropped: foreign keys that are missing until the batch is resumed.
     """
@@ -103,7 +103,7 @@ def print_batch_runs(
 def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:
     """Return ``done`` if all tables are done; otherwise the status that most needs attention.
 
-    Parameters:
+    Args:
         all_planned: each table of the batch has a run.
     """
     found = {entry.status for entry in entries} | (set() if all_planned else {"partial"})

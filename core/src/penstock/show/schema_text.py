@@ -23,7 +23,7 @@ def table_lines(table: TableSchema) -> Iterator[str]:
 def end_lines(links: Sequence[str], end: SchemaEnd) -> Iterator[str]:
     """Return the statements that end the script.
 
-    Parameters:
+    Args:
         links: the foreign keys of all tables.
     """
     if links:

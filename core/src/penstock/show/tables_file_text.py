@@ -31,7 +31,7 @@ _HEAD = """\
 def tables_file_text(survey: Survey, source: str, target: str, file: str) -> str:
     """Return the text of the file.
 
-    Parameters:
+    Args:
         source, target: the connections for the file, without secrets.
         file: a space and the argument that names the file to other commands; empty if they find it
             by themselves.

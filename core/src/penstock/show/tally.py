@@ -92,7 +92,7 @@ class _Sums:
     def add(self, run: _Run, sign: int = 1) -> None:
         """Add a run to the sums.
 
-        Parameters:
+        Args:
             sign: -1 to subtract the run.
         """
         self.runs += sign
@@ -134,7 +134,7 @@ class Tables:
 class Tally:
     """Adds up the events of one execution, of a run or of a batch of runs.
 
-    Parameters:
+    Args:
         only: how many partitions were requested; 0 for the whole plan.
         clock: a monotonic clock, in seconds.
     """
