@@ -114,7 +114,7 @@ def test_without_the_privilege_the_grant_is_named(filled: Pair) -> None:
     "options", [{"mode": "truncate", "unlogged": True}, {"indexes": "defer"}], ids=str
 )
 def test_options_that_change_a_table_that_is_there(filled: Pair, options: dict[str, Any]) -> None:
-    with pytest.raises(PlanningError, match=r"public\.t is not there"):
+    with pytest.raises(PlanningError, match=r"public\.t does not exist"):
         filled.plan(allow_ddl=True, **options)
 
 
@@ -135,8 +135,10 @@ def start(pair: Pair, number: int, table: str = "t") -> None:
     )
 
 
-def go_on(pair: Pair, number: int) -> Finished:
-    *_, last = resume(f"day{number}", source=pair.source.url, target=pair.target.url)
+def go_on(pair: Pair, day: int | str) -> Finished:
+    *_, last = resume(
+        f"day{day}" if isinstance(day, int) else day, source=pair.source.url, target=pair.target.url
+    )
     assert isinstance(last, Finished)
     return last
 
@@ -174,6 +176,27 @@ def test_a_day_waits_for_the_one_that_makes_it(filled: Pair) -> None:
         assert waiting.result().status == "done"
     assert before == (filled.target.value("SELECT 'dw.t'::regclass::oid"),)
     assert filled.target.count("dw.t") == filled.source.count("t", DAYS[0])
+
+
+@pytest.mark.parametrize("mode", ["replace", "recreate"])
+def test_planning_while_another_run_makes_the_schema_and_the_type(filled: Pair, mode: str) -> None:
+    """A plan rehearses what it creates, so it meets what another run has not committed yet."""
+    making = "SELECT pg_advisory_xact_lock(hashtextextended('penstock:making', 0))"
+    with psycopg.connect(filled.target.url) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(making)
+        other.execute("CREATE SCHEMA dw")
+        other.execute(TABLE[0].encode())
+        spec = filled.spec(run_id="r", target_table="dw.t", **{**REPLACING, "mode": mode})
+        waiting = pool.submit(create, spec)
+        waits = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            " AND datname = current_database()"
+        )
+        eventually("it waits", lambda: filled.target.value(waits) == 1, PATIENCE)
+        other.commit()
+        waiting.result()
+    assert go_on(filled, "r").status == "done"
+    assert filled.target.count("dw.t") == filled.source.count("t")
 
 
 def test_days_of_two_tables_at_once(filled: Pair) -> None:

@@ -21,6 +21,12 @@ def has_schema(schema: str) -> str:
     return _exists("pg_namespace", f"nspname = {literal(schema)}")
 
 
+def has_type(schema: str, type_: str) -> str:
+    """Return a query for whether a type exists."""
+    namespace = f"SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = {literal(schema)}"
+    return _exists("pg_type", f"typname = {literal(type_)} AND typnamespace = ({namespace})")
+
+
 def is_there(ref: TableRef) -> str:
     """Return a query for whether a relation exists."""
     # Queries read catalog tables directly: a session that has looked up a missing name may cache

@@ -28,12 +28,13 @@ from penstock.backends.postgresql.new_tables.recreate import (
     creation,
     names_for,
     schema_steps,
+    type_steps,
 )
 from penstock.backends.postgresql.new_tables.rehearsal import NEEDS, Rehearsals, rehearsed
 from penstock.backends.postgresql.session.statements import ident, literal, name, statement
 from penstock.backends.sql.definitions.definition import KINDS
 from penstock.backends.sql.definitions.missing_table import check_no_changes
-from penstock.model.plans import LoadPlan, Step
+from penstock.model.plans import LoadPlan
 from penstock.model.tables import NotCopied, TableRef
 
 
@@ -68,10 +69,7 @@ def plan_missing(
             key, remarks = conflict_columns(facts, request, rehearsal)
             parts = connection.execute(_parts(rehearsal)).fetchall()
         names = names_for(facts, ref, definitions, [], warnings)
-        schemas = [
-            replace(step, done=completion.has_schema(step.makes_schema))
-            for step in schema_steps(facts, names, missing)
-        ]
+        schemas = schema_steps(facts, names, missing)
     make = steps.before(
         "make",
         f"create {ref} if it does not exist",
@@ -128,17 +126,9 @@ def plan_missing_table_beside(
     new = temporary.table(table)
     column = request.deletes.column
     marks = [f"ALTER TABLE {name(new)} ADD COLUMN {ident(column)} timestamptz"] if column else []
-    schemas = (
-        replace(step, done=completion.has_schema(step.makes_schema))
-        for step in schema_steps(facts, names, missing)
-    )
-    types = (
-        Step(f"type {t['oid']}", f"create type {t['schema']}.{t['name']}", create_type(t))
-        for t in missing
-    )
     before = [
-        *schemas,
-        *types,
+        *schema_steps(facts, names, missing),
+        *type_steps(missing),
         steps.before("drop", f"drop {new} if it exists", f"DROP TABLE IF EXISTS {name(new)}"),
         steps.before(
             "create",

@@ -32,7 +32,7 @@ from penstock.backends.postgresql.new_tables.rehearsal import (
     read_created,
     without_rehearsed_ids,
 )
-from penstock.backends.postgresql.session.statements import ident, name
+from penstock.backends.postgresql.session.statements import ident, name, statement
 from penstock.backends.shared.values.arrow import arrow_type, value_kind
 from penstock.backends.sql.definitions.definition import omitted_parts
 from penstock.backends.sql.definitions.expressions import UUID
@@ -181,7 +181,8 @@ def types_of_columns(
     ]
     with planning("target", f"{NEEDS}: {ref}"), connection.transaction(force_rollback=True):
         if not facts.creatable(ref.schema, NEEDS):
-            connection.execute(f"CREATE SCHEMA {ident(ref.schema)}")
+            connection.execute(statement("lock_making"))
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {ident(ref.schema)}")
         for each in enums.values():
             connection.execute(create_type(each))
         connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({', '.join(definitions)})")

@@ -72,11 +72,7 @@ def plan_recreate(
         *unlink_steps(linked),
         steps.before("drop", f"drop {ref}", f"DROP TABLE IF EXISTS {name(ref)}"),
         *schema_steps(facts, names, missing),
-        *(
-            Step(f"type {t['oid']}", f"create type {t['schema']}.{t['name']}", create_type(t))
-            for t in missing
-            if t["oid"]
-        ),
+        *type_steps([each for each in missing if each["oid"]]),
         *(_created(request, table, names, version, missing) for table in definitions),
     ]
     alone = isinstance(request.source, TableRef) and request.source.only
@@ -308,8 +304,21 @@ def advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
     return advance_steps(request, names.table(table), sequences, integers, only=only)
 
 
+def type_steps(types: Sequence[Json]) -> list[Step]:
+    """Return steps that create types, unless another run has done so."""
+    return [
+        Step(
+            f"type {each['oid']}",
+            f"create type {each['schema']}.{each['name']}",
+            create_type(each),
+            done=completion.has_type(each["schema"], each["name"]),
+        )
+        for each in types
+    ]
+
+
 def schema_steps(facts: TargetFacts, names: Names, types: Sequence[Json]) -> list[Step]:
-    """Return steps that create the schemas that do not exist.
+    """Return steps that create the schemas that do not exist, unless another run has done so.
 
     Args:
         facts: the facts about the target.
@@ -326,6 +335,7 @@ def schema_steps(facts: TargetFacts, names: Names, types: Sequence[Json]) -> lis
                 f"CREATE SCHEMA IF NOT EXISTS {ident(schema)}",
             ),
             makes_schema=schema,
+            done=completion.has_schema(schema),
         )
         for schema in sorted(wanted)
         if not facts.creatable(schema, MAKING)

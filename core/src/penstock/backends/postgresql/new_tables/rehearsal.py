@@ -38,7 +38,7 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
 from penstock.backends.postgresql.new_tables.plain_tables import is_plain
 from penstock.backends.postgresql.session.answers import Answers
-from penstock.backends.postgresql.session.statements import ident
+from penstock.backends.postgresql.session.statements import ident, statement
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
@@ -49,6 +49,8 @@ MOST = 50
 # Object ids below this are the same on every server.
 FIRST_MADE = 10000
 LOCK_MS = 10_000
+# One run at a time creates what several may need.
+ONE_AT_A_TIME = statement("lock_making").as_string(None)
 
 
 def defined_columns(
@@ -209,6 +211,7 @@ class Rehearsals:
             FULL_NAMES,
             f"SET LOCAL lock_timeout = {LOCK_MS}",
             *self._schemas(ref, missing),
+            *([ONE_AT_A_TIME] if missing else []),
             *map(create_type, missing),
             *_statements(self._contents[ref]["tables"], made, self._version),
         ]
@@ -229,6 +232,8 @@ class Rehearsals:
         """
         for schema in sorted({ref.schema, *(type_["schema"] for type_ in missing)}):
             if not self._facts.creatable(schema, NEEDS):
+                # Another run may be creating the schema now.
+                yield ONE_AT_A_TIME
                 yield f"CREATE SCHEMA IF NOT EXISTS {ident(schema)}"
 
     def _describe(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...]]:
