@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -20,6 +21,8 @@ from penstock.show.text import cells, counted, duration, megabytes, number, one_
 
 # Title, bar, figures, an empty line, the streams' heading, an empty line, and one spare line.
 _OTHER_LINES = 7
+# Columns: on a wider terminal, figures would stand far from their partitions.
+_WIDEST = 110
 # Failed tables to show.
 _MOST_NAMED = 10
 
@@ -80,7 +83,8 @@ class LiveDisplay:
             # Ends with an empty line, so that the terminal's echo of ^C overwrites nothing.
             tables = self._tables()
             streams = self._streams(max(1, self._console.height - _OTHER_LINES - len(tables)))
-            return Group(self._header(), self._bar(), self._figures(), *tables, "", streams, "")
+            shown = (self._header(), self._bar(), self._figures(), *tables, "", streams, "")
+            return Constrain(Group(*shown), min(self._console.width, _WIDEST))
 
     def _header(self) -> RenderableType:
         kind = "batch" if self.tally.is_batch else "run"
@@ -101,7 +105,8 @@ class LiveDisplay:
         if tally.is_batch:
             count = f"{tally.tables.ended:,}/{len(tally.tables.names):,} tables"
         parts: list[RenderableType] = [
-            ProgressBar(total=1.0, completed=share),
+            # Rich's own bar is red, as if something had failed.
+            ProgressBar(total=1.0, completed=share, complete_style="green", finished_style="green"),
             Text(percent(share), style="bold"),
         ]
         if self._console.width >= 40:
@@ -168,7 +173,7 @@ class LiveDisplay:
             rows.append(
                 [
                     one_line(stream.partition_id) + again,
-                    Shortened(one_line(stream.label), "dim"),
+                    Shortened(one_line(stream.label)),
                     number(stream.rows),
                     Text(f"idle {duration(idle)}", style="yellow") if idle else number(rate_rows),
                     "" if idle else megabytes(rate_bytes),

@@ -268,7 +268,7 @@ def _cut_by(event: Planned) -> str:
 
 def _streams(event: Planned | BatchStarted) -> str:
     streams = counted(event.degree, "stream")
-    return f"{streams} to begin with" if event.automatic else streams
+    return f"starting with {streams}" if event.automatic else streams
 
 
 def plan_warnings(event: Planned) -> Iterable[str]:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.show.console import Console, Text, TextColumn, make_table, print_facts
+from penstock.show.console import Console, Shortened, Text, TextColumn, make_table, print_facts
 from penstock.show.folding import FEW
 from penstock.show.plan_table import print_not_copied
 from penstock.show.report_table import STATUS_STYLES
-from penstock.show.text import duration, moment, number, one_line
+from penstock.show.text import duration, moment, number, one_line, shorten
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.model.tables import NotCopied
     from penstock.run.listing import RunEntry
 
+# A query may be long.
 _LONGEST = 50
 # Tables of a batch to list.
 _MOST_UNDONE = 40
@@ -31,7 +32,7 @@ def print_runs(console: Console, entries: Sequence[RunEntry]) -> None:
     rows: list[list[RenderableType]] = [
         [
             entry.run_id,
-            _what(entry),
+            Shortened(_what(entry)),
             entry.mode,
             Text(_status(entry), style=STATUS_STYLES.get(entry.status, "bold")),
             f"{entry.committed:,} of {entry.partitions:,}",
@@ -112,8 +113,7 @@ def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:
 
 
 def _what(entry: RunEntry) -> str:
-    what = one_line(entry.source)
-    what = what if len(what) <= _LONGEST else what[: _LONGEST - 1] + "…"
+    what = shorten(one_line(entry.source), _LONGEST)
     return what if entry.target == entry.source else f"{what} to {one_line(entry.target)}"
 
 
