@@ -8,7 +8,7 @@
     |   |-- PlanningError   no plan is possible: nothing was changed
     |   |   |-- MissingTarget   the target's table does not exist
     |   |   `-- Drifted     the columns of both sides have diverged (exit 76)
-    |   |-- SnapshotLost    the run's view of the source is gone
+    |   |-- SnapshotLost    the run's view of the source is lost
     |   |-- LoadLost        a crash of the target has emptied an unlogged table
     |   |-- TargetChanged   the target's table is not the one that the run loaded
     |   `-- RunFailed       a run ended with partitions that are not committed
@@ -122,7 +122,7 @@ class Drifted(PlanningError):
 
 
 class SnapshotLost(PermanentError):
-    """The run's view of the source is gone."""
+    """The run's view of the source is lost."""
 
 
 class LoadLost(PermanentError):

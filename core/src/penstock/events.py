@@ -180,7 +180,7 @@ class DegreeChanged(Event):
     """The new number of streams; 0: no partition starts, because the source lags."""
     message: str
     cause: str = CONNECTIONS
-    """``connections``: a server has no more. ``auto``: see ``--degree auto``. ``lag``: see
+    """``connections``: a server has none left. ``auto``: see ``--degree auto``. ``lag``: see
     ``--max-lag``."""
 
 

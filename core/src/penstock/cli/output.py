@@ -213,7 +213,7 @@ def discard(stream: Any) -> None:
 
 
 def flush_output() -> None:
-    """Flush both output streams; discard what nobody can read any more."""
+    """Flush both output streams; discard output whose reader has closed the pipe."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:

@@ -311,7 +311,7 @@ def resume(
         UsageError: no such run, partition or option; or the run's partitions cannot be copied
             again.
         PlanningError: the shape of the source or target has changed since; the message says how.
-        SnapshotLost: the run's snapshot is gone, and `on_snapshot_lost` does not allow another.
+        SnapshotLost: the run's snapshot is lost, and `on_snapshot_lost` does not allow another.
         TransientError: no holder came in time for the awaited snapshot.
         PermanentError: rows of a partition to be copied again were changed since.
         RunFailed, RunFailedTransiently: after `Finished`.
@@ -319,7 +319,7 @@ def resume(
     check_run_id(run_id)
     if recopy is not None and not (recopy and only):
         raise UsageError(
-            "resume: recopy: expected the name of a request, and partitions in only; found "
+            "resume: recopy: expected the name of a request, with partitions in only; found "
             + (f"{recopy!r} without partitions" if recopy else "an empty name")
         )
     if await_snapshot is not None:
@@ -395,7 +395,7 @@ def verify(
 
 @scoped
 def status(run_id: str, *, target: str, control_schema: str = "penstock") -> RunStatus:
-    """Return what a run has committed, what it is doing, and what is left.
+    """Return a run's committed, running and remaining partitions.
 
     Args:
         run_id: the id of the run.

@@ -397,7 +397,7 @@ class _Batch:
                 run.view.close()
 
     def _see_snapshot(self, window: Sequence[RunState]) -> Iterator[Event]:
-        """Read with the snapshot, and lock the window's tables as it does."""
+        """Check that the snapshot can be read, and lock the window's tables."""
         tables = {run: run.spec.relation for run in window if run.reads_snapshot}
         if not tables:
             return
@@ -431,7 +431,7 @@ class _Batch:
             self._source.adopt(self._share.snapshot)
 
     def _leave_out_lost(self, tables: dict[RunState, Relation]) -> Iterator[Event]:
-        """Fail these tables, because the snapshot that earlier tables were read with is gone."""
+        """Fail these tables, because the snapshot of the earlier tables is lost."""
         for run in list(tables):
             if run.spec.loss_policy == "fail":
                 del tables[run]

@@ -41,7 +41,7 @@ def find_deleted(
 ) -> Generator[Event, None, dict[RunState, PenstockError]]:
     """Look for rows that the sources no longer have, while their snapshot is held.
 
-    Returns: by run, why it cannot merge: `SnapshotLost`, no session holds the snapshot any more;
+    Returns: by run, why it cannot merge: `SnapshotLost`, no session holds the snapshot;
         `PermanentError`, more rows would be deleted than allowed; `TransientError`, the source got
         other tables while it was read.
     """
@@ -82,7 +82,7 @@ class _Gone:
         self.errors: dict[RunState, PenstockError] = {}
 
     def close(self) -> None:
-        """Close the connections; later calls connect anew."""
+        """Close the connections; later calls connect again."""
         self._source = self._target = None
         self._open.close()
 

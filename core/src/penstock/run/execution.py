@@ -226,7 +226,7 @@ class Execution:
     # Partitions
 
     def _steer(self, senses: Senses, partitions: int) -> Steering | None:
-        """Return what limits the streams; None if nothing changes while they run."""
+        """Return the controls of the streams; None if their number and rate stay fixed."""
         automatic = self._streams.automatic
         if not automatic and self._max_rate is None and self._brake is None:
             return None
@@ -238,10 +238,10 @@ class Execution:
         return self._steering
 
     def _workers_from(self, works: Sequence[Work]) -> Nursery:
-        """Return the workers for what is left.
+        """Return the workers for the remaining partitions.
 
         Raises:
-            TransientError: nothing was left when the execution began, and nothing was lost since.
+            TransientError: every partition was committed at the start, and none was lost since.
         """
         if self._nursery is None:
             if not any(run.view.started_over for run in self.working()):
@@ -305,7 +305,7 @@ class Execution:
         return []
 
     def _works(self) -> list[Work]:
-        """Return what is left: of one run in the plan's order, of a batch the largest first."""
+        """Return the remaining partitions in the order of the plan; those of a batch by size."""
         if not self._records_known:
             load_records(self.working(), self._link)
         self._records_known = False
@@ -343,7 +343,7 @@ class Execution:
         one gets another view, all do.
 
         Args:
-            lost: the runs whose snapshot is gone.
+            lost: the runs whose snapshot is lost.
             error: the error that reports the loss.
             all_lost: whether all runs have lost their snapshot.
         """
@@ -390,7 +390,7 @@ class Execution:
     def _load_again(self, error: LoadLost, lost: Sequence[RunState]) -> Iterator[Event]:
         for run in lost:
             if run.complete and self._batch:
-                # Its view is gone: the next execution finds another.
+                # Its view is lost: the next execution finds another.
                 run.fail(error)
             else:
                 yield from run.load_again(error)

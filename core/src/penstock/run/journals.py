@@ -108,9 +108,9 @@ class _Journals:
             if keeper.says_something:
                 self._ended[event.run_id] = keeper.journal(event.status)
         if self._keepers and time.monotonic() >= self._due:
-            self._write_meanwhile()
+            self._write_so_far()
 
-    def _write_meanwhile(self) -> None:
+    def _write_so_far(self) -> None:
         """Write on a separate thread with its own connection: the control store may be slow."""
         at = time.monotonic()
         self._due = at + min(MOST, max(FIRST, (at - self._begun) / 4))

@@ -1,5 +1,5 @@
 """Preparation before the first partition: many runs at a time are registered as executing, and
-their tables made ready."""
+their tables prepared."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Recopying:
         """Ids of the committed partitions, as far as known."""
 
     def forget_all(self) -> None:
-        """Drop the request if nothing else is committed: then the run may read anew."""
+        """Drop the request if nothing else is committed: then the run may take another snapshot."""
         if self.wanted and self.wanted == self.kept:
             self.forget()
             self.kept = set()

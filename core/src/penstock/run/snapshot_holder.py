@@ -42,7 +42,7 @@ def hold(
 ) -> Generator[Event, None, None]:
     """Hold a run's snapshot for as long as the run needs it; yields its events.
 
-    Takes a snapshot if the run has none. If the run's snapshot is gone, another one replaces it as
+    Takes a snapshot if the run has none. If the run's snapshot is lost, another one replaces it as
     far as `on_snapshot_lost` allows; if another process holds it, it is only watched. Ends when
     every partition is committed (and, if requested, both sides are compared), or after `release`;
     at once if that was called before, unless `require_snapshot` was called since. Closing the
@@ -59,7 +59,7 @@ def hold(
 
     Raises:
         UsageError: no such run or option.
-        SnapshotLost: the snapshot is gone, and the run may not continue with another one;
+        SnapshotLost: the snapshot is lost, and the run may not continue with another one;
             executions then stop waiting for a holder.
         PlanningError: the rows are not where the plan says.
         TransientError: a server stays unreachable.
@@ -238,7 +238,7 @@ class _Holder:
         """Check that another process holds the snapshot.
 
         Raises:
-            SnapshotLost: no process holds it any more.
+            SnapshotLost: no process holds it.
         """
         assert self._view.snapshot is not None
         try:

@@ -138,7 +138,7 @@ class RunState:
         self.view.use_plan(plan)
 
     def release(self) -> None:
-        """Forget what the plan holds for the execution, which is over."""
+        """Free the plan's memory once the execution is over."""
         load = replace(self.plan.load, steps=(), links=())
         self._plan = replace(self.plan, partitions=(), columns=(), pairs=(), reasons=(), load=load)
         self.view.use_plan(self._plan)
@@ -413,7 +413,7 @@ class RunState:
         self._deleted = count
 
     def leave_watermark(self) -> Warned:
-        """End a load of all rows whose source got other tables while it was read.
+        """End a load of all rows whose source was changed while it was read.
 
         Its rows stay, and the watermark, which would claim that they are all, is left as it
         is.

@@ -45,10 +45,10 @@ def mentions(text: str, names: Iterable[str]) -> bool:
 
 
 def split_rules(value: object, flag: str) -> tuple[str, ...]:
-    """Split ``a=f(x, ','), b=2`` at the commas outside quotes and brackets; or a table, or a list.
+    """Split ``a=f(x, ','), b=2`` at commas outside quotes and brackets; lists and tables, too.
 
     Raises:
-        UsageError: the value is none of these.
+        UsageError: the value is of another type.
     """
     if isinstance(value, Mapping):
         return tuple(f"{name}={text}" for name, text in value.items())

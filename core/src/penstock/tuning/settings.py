@@ -50,10 +50,10 @@ class Setting:
 
 
 def settings(degrees: Sequence[int], options: Collection[str]) -> tuple[Setting, ...]:
-    """Return each degree without options, with each option, and with all that go together.
+    """Return each degree: without options, with each option, and with all options at once.
 
     Raises:
-        UsageError: a degree or an option is invalid, or given twice.
+        UsageError: a degree or an option is invalid, or appears twice.
     """
     for degree in degrees:
         if not 1 <= degree <= MOST:

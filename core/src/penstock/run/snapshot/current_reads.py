@@ -48,7 +48,7 @@ class CurrentReads:
         def once(committed: bool) -> Iterator[Event]:
             if committed or self._only:
                 return self._read_now(view, source, control, anything_committed=committed)
-            # Everything is read as of now: this becomes the run's own snapshot.
+            # Everything is read as it is now: this becomes the run's own snapshot.
             return self._all.recover_once(view, source, control, anything_committed=False)
 
         return retry_if_superseded(view, control, once, anything_committed=anything_committed)
@@ -112,7 +112,7 @@ class CurrentReads:
     ) -> bool:
         """Whether a row of the requested partitions may have moved out, or been read elsewhere.
 
-        Uncommitted partitions are read as of now or later, unless the run's snapshot is held.
+        Uncommitted partitions are read as they are now or later, unless the run's snapshot is held.
         """
         rows = {record.partition_id: record.rows for record in control.committed(view.run_id)}
         uncommitted = {partition.id for partition in view.plan.partitions}.difference(rows)

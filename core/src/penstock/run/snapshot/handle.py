@@ -72,7 +72,7 @@ class SnapshotHandle:
         """Check on the snapshot; cheap enough to be called all the time.
 
         Raises:
-            SnapshotLost: its session is gone.
+            SnapshotLost: its session has ended.
             Blocked: a session has waited for the snapshot's locks for longer than the run allows.
         """
         now = time.monotonic()

@@ -31,7 +31,7 @@ class SharedSnapshot:
         Once every share is closed, the snapshot is released; the next share takes a new one.
         """
         if self._snapshot is not None and not self._snapshot.alive():
-            self._shares.clear()  # the snapshot they share is gone
+            self._shares.clear()  # the snapshot that they share is lost
             self.close()
         if self._snapshot is None:
             self._snapshot, self._since = self._holding.hold(self._relations())

@@ -65,7 +65,7 @@ class LossPolicy(Protocol):
     def view_for_comparison(
         self, view: SourceView, source: SourceCatalog, control: ControlStore
     ) -> Iterator[Event]:
-        """Find a view for comparing both sides; without one, they are compared as of now.
+        """Find a view for comparing both sides; without one, they are compared as they are now.
 
         Args:
             view: the run's view of the source.
