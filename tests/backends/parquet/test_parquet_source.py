@@ -421,7 +421,7 @@ def test_a_rewritten_file_is_not_read(store: Store) -> None:
         read(store.url(), planned)
     store.remove("a.parquet")
     store.write("b.parquet", numbers(0, 1))
-    with pytest.raises(SnapshotLost, match=r"a\.parquet .* gone"):
+    with pytest.raises(SnapshotLost, match=r"a\.parquet .* no longer exists"):
         read(store.url(), planned)
 
 

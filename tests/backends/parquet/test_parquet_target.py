@@ -427,7 +427,7 @@ def test_refuses_unknown_files(dataset: Dataset) -> None:
             dataset.create("r1", **options)
     load = dataset.load("r2", "replace").plan.load
     assert load.warnings[0].startswith("1 Parquet file not written by Penstock will be")
-    assert "remove what is replaced (1 Parquet file) or left over" in [s.name for s in load.after]
+    assert "remove replaced files (1 Parquet file) and leftovers" in [s.name for s in load.after]
     assert dataset.ids() == list(range(20))
     assert dataset.stray() == []
     load = dataset.load("r3", "truncate").plan.load
