@@ -43,7 +43,7 @@ def test_a_mode_does_what_its_line_says(pair: Pair, mode: str) -> None:
     assert kept == (0 if emptied else 1)
     assert pair.target.count(where="id = 1 AND v = 'old'") == (1 if mode == "append" else 0)
     made = pair.target.value("SELECT 't'::regclass::oid::bigint") != was
-    assert made == ("makes it" in before or "beside" in before)
+    assert made == ("creates it" in before or "beside" in before)
 
     pair.copy(mode=mode, **options)
     assert pair.target.count(where="id BETWEEN 2 AND 100") == 99 * AGAIN[again]
