@@ -32,6 +32,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=0.01, help="TPC-H scale factor")
     parser.add_argument("--source-sql", default="SELECT 1", help="run in pg_src after the load")
     parser.add_argument("--target-sql", default="SELECT 1", help="run in pg_dst before the run")
+    parser.add_argument("--dark", type=Path, metavar="PNG", help="also take it in dark colours")
     return parser.parse_args()
 
 
@@ -69,12 +70,14 @@ def main() -> None:
             state = run.wait(timeout=600)
             groups = groups_of(run)
             names = [task.task_id.rpartition(".")[2] for task in run.tasks()]
-            shot = picture(
-                stack.url + page_of(run, given.mapped),
-                words=names,
-                local_storage={f"{given.dag_id}/open-groups": groups},
-            )
-    given.picture.write_bytes(shot)
+            for file in filter(None, (given.picture, given.dark)):
+                shot = picture(
+                    stack.url + page_of(run, given.mapped),
+                    dark=file == given.dark,
+                    words=names,
+                    local_storage={f"{given.dag_id}/open-groups": groups},
+                )
+                file.write_bytes(shot)
     print(f"{given.picture}: {run.run_id} {state}")
 
 

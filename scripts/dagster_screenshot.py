@@ -39,6 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--source-sql", default="SELECT 1", help="run in PG_SRC after the load")
     parser.add_argument("--target-sql", default="SELECT 1", help="run in PG_DST before the run")
     parser.add_argument("--size", type=int, nargs=2, default=(1600, 900), help="in pixels")
+    parser.add_argument("--dark", type=Path, metavar="PNG", help="also take it in dark colours")
     return parser.parse_args()
 
 
@@ -65,13 +66,15 @@ def main() -> None:
                     "default_range": f"[{given.first}...{given.last}]",
                 }
             )
-            shot = picture(
-                f"{stack.url}/assets/{quote(given.asset)}?{query}",
-                size=tuple(given.size),
-                words=["Partitions Selected", shown],
-            )
+            for file in filter(None, (given.picture, given.dark)):
+                shot = picture(
+                    f"{stack.url}/assets/{quote(given.asset)}?{query}",
+                    size=tuple(given.size),
+                    dark=file == given.dark,
+                    words=["Partitions Selected", shown],
+                )
+                file.write_bytes(shot)
             print(f"{given.picture}: {run.run_id} {status}, {len(run.partitions())} materialized")
-    given.picture.write_bytes(shot)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ def picture(
     url: str,
     *,
     size: tuple[int, int] = (1600, 900),
+    dark: bool = False,
     words: Sequence[str] = (),
     local_storage: Mapping[str, Any] | None = None,
     timeout: float = 60,
@@ -62,6 +63,7 @@ def picture(
     Args:
         url: the page's URL.
         size: width and height, in pixels.
+        dark: prefer dark colours, as a reader's system may.
         words: texts that must appear.
         local_storage: JSON values for the page's local storage, by key.
         timeout: seconds.
@@ -74,6 +76,8 @@ def picture(
         width, height = size
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         ask("Emulation.setDeviceMetricsOverride", **metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        ask("Emulation.setEmulatedMedia", features=[scheme])
         lines = (
             f"localStorage.setItem({json.dumps(key)}, {json.dumps(json.dumps(value))});"
             for key, value in (local_storage or {}).items()

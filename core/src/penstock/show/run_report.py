@@ -134,9 +134,10 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
             found.append((name, duration(seconds)))
     if report.steps:
         *_, slowest = sorted(report.steps, key=lambda name: report.steps[name])
-        longest = f"{slowest} {duration(report.steps[slowest])}"
-        steps = f"{counted(len(report.steps), 'step')}, the longest: {longest}"
-        found.append(("then", f"{duration(report.finishing)}: {steps}"))
+        found += [
+            ("finishing", f"{duration(report.finishing)}, {counted(len(report.steps), 'step')}"),
+            ("longest step", f"{duration(report.steps[slowest])}: {slowest}"),
+        ]
     if ending := tail(report):
         found.append(("at the end", ending))
     return found

@@ -157,8 +157,8 @@ class _Checks:
                 self._comparison.notes.append("the source is read with the run's snapshot")
                 return True
         self._comparison.notes.append(
-            "source and target are compared as they are now: a row that changed after the run "
-            "shows as a difference"
+            "both sides are compared as they are now: a row that changed after the run shows as a "
+            "difference"
         )
         return False
 
