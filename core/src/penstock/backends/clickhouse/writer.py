@@ -168,8 +168,8 @@ class StageStream:
             count = self._stages.count(self._name)
         if count != self._sent:
             raise PermanentError(
-                f"target: {self._subject}: expected {self._sent:,} rows in its stage, as were "
-                f"sent; found {'no stage' if count is None else f'{count:,}'}; check whether the "
+                f"target: {self._subject}: expected its stage to hold the {self._sent:,} rows "
+                f"sent, found {'no stage' if count is None else f'{count:,}'}; check whether the "
                 "table's TTL deletes them",
                 Diagnosis(side="target"),
             )

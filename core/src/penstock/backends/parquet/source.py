@@ -86,7 +86,7 @@ class ParquetSource(DuckCatalog):
         )
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        """Return the columns, which are the whole definition."""
+        """Return an empty definition: files have nothing but columns."""
         return TableDefinition(DIALECT, {})
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:

@@ -195,8 +195,8 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
             waited = time.monotonic() - begun
             if self.patience.stall_timeout and waited > self.patience.stall_timeout:
                 raise StallError(
-                    f"target: {what}: another execution has been doing its steps for {waited:.0f} "
-                    "s; wait for it, or end it, and resume",
+                    f"target: {what}: another execution has been running its steps for "
+                    f"{waited:.0f} s; wait for it, or end it, and resume",
                     Diagnosis(side="target"),
                 )
             time.sleep(LOOK_EVERY)

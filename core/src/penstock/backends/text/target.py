@@ -104,7 +104,7 @@ class TextTarget(ParquetTarget):
         """Check whether a single file can take a load.
 
         Raises:
-            PlanningError: a single file cannot take the load.
+            PlanningError: the file exists, is a folder, or cannot hold what the load writes.
         """
         whole, mode = self._storage.whole, request.mode
         if os.path.isdir(whole):

@@ -100,7 +100,7 @@ def kept_as(session: MssqlSession, table: TableRef) -> tuple[str, bool]:
     for type_, in_memory in session.catalog_rows("storage", table):
         if type_ in _PAGED and not in_memory:
             return _PAGED[type_], not session.connection.babelfish
-    return "a table without pages of rows", False
+    return "a table whose rows have no pages", False
 
 
 _PAGED = {0: "a heap", 1: "a table with a clustered index"}

@@ -85,7 +85,10 @@ def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFil
 
 
 def _missing_folder(location: FilesLocation, pattern: str) -> str:
-    """Return the folder of the files if it does not exist. A bucket has no folders."""
+    """Return the folder of the files if it is missing; otherwise an empty text.
+
+    A bucket has no folders.
+    """
     folder = _base(pattern).rpartition("/")[0]
     if location.scheme != FILE or not folder or os.path.isdir(folder):
         return ""
