@@ -182,7 +182,7 @@ def test_somebody_changes_the_table_between_two_executions(
     execute(pair.target, *change)
     again = pair.resume()
     again.ended(65)
-    assert "since run faults was prepared" in again.errors
+    assert "after run faults was prepared" in again.errors
     assert not again.of(Opened)
 
 

@@ -107,7 +107,7 @@ class MySqlTransaction:
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._connection: Connection | None = None
-        self._held = ""
+        self._lock = ""
         self._columns: list[tuple[Any, ...]] = []
         self._seen: tuple[int, float, object] | None = None
 
@@ -163,7 +163,7 @@ class MySqlTransaction:
                 connection.change("ROLLBACK")
                 number = holder(connection, name)
                 return Begun(older={} if number is None else {number: self._signs(attempt, number)})
-        self._held = name
+        self._lock = name
         if not standing:
             state = standing_of(records, attempt)
             self._end("ROLLBACK")
@@ -219,8 +219,8 @@ class MySqlTransaction:
 
     def _end(self, statement: str) -> None:
         with translated("target"):
-            self._open.together([(statement, ()), ("SELECT release_lock(%s)", [self._held])], [])
-        self._held = ""
+            self._open.together([(statement, ()), ("SELECT release_lock(%s)", [self._lock])], [])
+        self._lock = ""
 
     def _check_target(self, attempt: Attempt) -> None:
         spec = attempt.spec

@@ -67,7 +67,7 @@ class PostgresReader:
         self._application_name = f"penstock:{spec.run_id}"
         self._labelled = ""
         """The session's name in the server's monitoring."""
-        self._held: set[str] = set()
+        self._secrets_set: set[str] = set()
         """Names of secret texts that the session has."""
         self._commits = False
         self._columns: list[Column] = []
@@ -328,8 +328,10 @@ class PostgresReader:
         """Return statements that set the session's name and secrets; empty if they are set."""
         local = self._commits or self._spec.snapshot is not None
         values = self._spec.session_values
-        new = {name: values[name] for name in values if name not in self._held or self._commits}
-        self._held.update(new)
+        new = {
+            name: values[name] for name in values if name not in self._secrets_set or self._commits
+        }
+        self._secrets_set.update(new)
         secrets = holding(new, local=local) if new else []
         if self._labelled == self._application_name and not self._commits:
             return secrets
@@ -363,7 +365,7 @@ class PostgresReader:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             self._locked = set()
-            self._held = set()
+            self._secrets_set = set()
             abandon(connection)
 
 

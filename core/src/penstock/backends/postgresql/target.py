@@ -95,27 +95,27 @@ class PostgresTarget:
         self._control_schema = control_schema
         self._made: dict[TableRef, Callable[[], AbstractContextManager[TableRef]]] = {}
         self.control = ControlTables(self._connection, control_schema, watch)
-        self._known: TargetFacts | None = None
+        self._current_facts: TargetFacts | None = None
         self._outdated: set[TableRef] = set()
         self._stages: dict[str, tuple[PostgresStage, CopySpec]] = {}
 
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
         refs = [each for each in relations if isinstance(each, TableRef)]
-        before, self._known = self._known, TargetFacts(self._connection, refs)
+        before, self._current_facts = self._current_facts, TargetFacts(self._connection, refs)
         self._outdated.clear()
         self._made.clear()
         try:
             yield
         finally:
-            self._known = before
+            self._current_facts = before
             self.control.forget_answers()
 
     def prefetch(self, definitions: Collection[bool] = ()) -> None:
-        if self._known is not None:
+        if self._current_facts is not None:
             making = bool(definitions)
-            control = self.control.questions(self._known.refs, making=making)
-            questions = self._known.questions(making=making)
+            control = self.control.questions(self._current_facts.refs, making=making)
+            questions = self._current_facts.questions(making=making)
             self._connection.share_round_trips([*control, *questions])
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
@@ -124,14 +124,14 @@ class PostgresTarget:
             for ref, definition in definitions.items()
             if definition.dialect == DIALECT
         }
-        if self._known is not None and contents:
+        if self._current_facts is not None and contents:
             from penstock.backends.postgresql.new_tables.rehearsal import Rehearsals  # noqa: PLC0415 - seldom
 
-            self._known.kept(Rehearsals).expect(contents)
+            self._current_facts.kept(Rehearsals).expect(contents)
 
     def _facts(self, table: TableRef) -> TargetFacts:
         """Return the current set of facts."""
-        facts = self._known
+        facts = self._current_facts
         if facts is not None and table in facts.refs and table not in self._outdated:
             return facts
         return TargetFacts(self._connection, [table])

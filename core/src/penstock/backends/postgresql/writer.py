@@ -110,9 +110,9 @@ class PostgresTransaction:
                 },
             )
             table = self._loaded_table(attempt)
-            looked = table.look()
+            change = table.look()
         if inserted.rowcount:
-            table.check_found(looked)
+            table.check_found(change)
             return Begun()
         ((*_, is_locked),) = locked.fetchall()
         if is_locked:
@@ -199,7 +199,7 @@ class PostgresTransaction:
         connection, spent = self._open, loaded.spent
         table = self._loaded_table(attempt)
         with connection.together():
-            looked = table.look()
+            change = table.look()
             completed = connection.execute(
                 self._complete_record_with_spent if spent else self._complete_record,
                 {
@@ -212,7 +212,7 @@ class PostgresTransaction:
                     "updated": loaded.updated,
                 },
             )
-        table.check_found(looked)
+        table.check_found(change)
         if completed.rowcount != 1:
             return False
         connection.execute("COMMIT")

@@ -343,14 +343,16 @@ def read_definition(
     return replace(definition, content={**definition.content, **more})
 
 
-def native_columns(definition: TableDefinition, asked: Collection[str] = ()) -> tuple[Column, ...]:
+def native_columns(
+    definition: TableDefinition, specified: Collection[str] = ()
+) -> tuple[Column, ...]:
     """Return the columns of a table of the same flavor.
 
     The type of each is the text after its name.
 
     Args:
         definition: a definition from `read_definition`.
-        asked: columns whose types the user specified, which are left out.
+        specified: columns whose types the user specified, which are left out.
     """
     copied = {
         each.name: each.native
@@ -361,7 +363,7 @@ def native_columns(definition: TableDefinition, asked: Collection[str] = ()) -> 
     return tuple(
         Column(name, copied.get(name, text), generated=name in computed - copied.keys())
         for name, text, _ in definition.content["columns"]
-        if name not in asked
+        if name not in specified
     )
 
 

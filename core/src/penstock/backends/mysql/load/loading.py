@@ -42,7 +42,7 @@ def load_stream(
     connection: Connection,
     table: str,
     columns: Sequence[Column],
-    known: Sequence[Column],
+    all_columns: Sequence[Column],
     settings: LoadSettings,
     wait: Wait,
     *,
@@ -54,7 +54,7 @@ def load_stream(
         connection: a connection opened with `loads`.
         table: the quoted name.
         columns: the columns of the batches, in order, from `catalog.tables.table_columns`.
-        known: all columns of the table.
+        all_columns: all columns of the table.
         settings: the server's settings, from `read_settings`.
         wait: waits for the socket, within the stall timeout.
         lines: whether blocks are lines, see `lines.carried`.
@@ -63,7 +63,7 @@ def load_stream(
         PermanentError: a column would change values, or the server does not accept lines.
     """
     loaded = {column.name for column in columns}
-    for column in known:
+    for column in all_columns:
         if column.name not in loaded and _is_lacking(column):
             raise refusal(
                 table,

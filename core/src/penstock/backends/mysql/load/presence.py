@@ -24,7 +24,7 @@ class MySqlPresence:
     def __init__(self, records: MySqlRecords, runs_on: RunsOn) -> None:
         self._records = records
         self._runs_on = runs_on
-        self._kept: dict[str, str] = {}
+        self._locks: dict[str, str] = {}
 
     def name(self, run_id: str, number: int) -> str:
         return self._records.lock(f"penstock:run:{run_id}:{number}")
@@ -34,7 +34,7 @@ class MySqlPresence:
         name = self.name(run_id, number)
         if not self._records.keep(name):
             return False
-        self._kept[run_id] = name
+        self._locks[run_id] = name
         return True
 
     def enter_all(self, tables: Mapping[str, TableRef], executions: int) -> list[str]:
@@ -69,7 +69,7 @@ class MySqlPresence:
             with suppress(pymysql.Error):  # the session may have ended
                 release_all(connection, sorted(open_))
         locks = {run: name for run, name in first.items() if name in free_locks}
-        self._kept |= locks
+        self._locks |= locks
         return [run for run in tables if run not in locks]
 
     def _gate(self, table: TableRef) -> str:
@@ -77,5 +77,5 @@ class MySqlPresence:
 
     def leave_all(self, run_ids: Mapping[str, TableRef]) -> None:
         """Release the locks of runs."""
-        names = [self._kept.pop(run_id) for run_id in run_ids if run_id in self._kept]
+        names = [self._locks.pop(run_id) for run_id in run_ids if run_id in self._locks]
         release_all(self._records.connection, names)

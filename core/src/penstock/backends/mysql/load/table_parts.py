@@ -102,8 +102,8 @@ def rehearse_clones(session: MySqlSession, definitions: Sequence[TableDefinition
     for definition in definitions:
         columns = native_columns(definition)
         rendered = _in_own_words(session, definition, columns, table, table)
-        tried = [*_keys(definition, columns), *_clauses(session, rendered)]
-        expected.append((columns, tried, definition.content[OPTIONS]))
+        clauses = [*_keys(definition, columns), *_clauses(session, rendered)]
+        expected.append((columns, clauses, definition.content[OPTIONS]))
     rehearse_all(session, expected)
 
 

@@ -66,7 +66,7 @@ def translated_types(
     session: MySqlSession,
     columns: Sequence[Column],
     definition: TableDefinition,
-    asked: Collection[str],
+    specified: Collection[str],
 ) -> dict[str, str]:
     """Return, by name, the column types of a table like another system's.
 
@@ -74,10 +74,10 @@ def translated_types(
         session: a session on the target.
         columns: with the trait `arrow`.
         definition: the source's definition.
-        asked: columns whose types the user specified, which are left out.
+        specified: columns whose types the user specified, which are left out.
     """
     model = definition.model.types
-    types = _MADE.of_all(columns, definition, asked)
+    types = _MADE.of_all(columns, definition, specified)
     lengths: dict[str, int] = {}
     for column in columns:
         type_ = model.get(column.name, ColumnType())
@@ -204,8 +204,8 @@ class MySqlTables(TargetTables):
         options = " ".join(filter(None, (charset, parts.options, _next(request))))
         complete = replace(parts, options=options)
         # What is created alike was tried together with other tables, without further options.
-        tried = replace(parts, options=charset) if is_own else complete
-        check_makes(session, request.target, columns, tried)
+        rehearsed = replace(parts, options=charset) if is_own else complete
+        check_makes(session, request.target, columns, rehearsed)
         return complete
 
     def computing(

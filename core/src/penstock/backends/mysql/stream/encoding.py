@@ -58,7 +58,7 @@ class RowEncoder:
         self._columns = columns
         self._syntax = syntax
         self._table = table
-        self.passed = 0
+        self.encoded_rows = 0
         """Rows of the batches so far."""
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
@@ -80,7 +80,7 @@ class RowEncoder:
         # longer.
         columns[0] = self._enclosed(syntax.before, columns[0], "")
         columns[-1] = self._enclosed("", columns[-1], syntax.after)
-        self.passed += batch.num_rows
+        self.encoded_rows += batch.num_rows
         return self._joined(*columns, pa.scalar(syntax.between, text))
 
     def _enclosed(self, before: str, array: pa.Array, after: str) -> pa.Array:
@@ -111,7 +111,7 @@ class RowEncoder:
         return values
 
     def _refusal(self, column: Column, array: pa.Array, row: int) -> PermanentError:
-        place = f"column {column.name!r}, row {self.passed + row + 1:,}: "
+        place = f"column {column.name!r}, row {self.encoded_rows + row + 1:,}: "
         fits = f"a value that fits into {column.type}{'' if column.nullable else ' NOT NULL'}"
         value = shown(array, row) + too_fine(array, row)
         return refusal(self._table, fits, value, place)
@@ -123,7 +123,7 @@ def refusal(table: str, expected: str, found: str, place: str = "") -> Permanent
     Args:
         table: the quoted name.
         expected: what the table accepts.
-        found: what it would have received, without values of rows other than this one.
+        found: what the statement would have sent for this column or value.
         place: the column and row, ending in a colon and a space; empty for the table as a whole.
     """
     return PermanentError(

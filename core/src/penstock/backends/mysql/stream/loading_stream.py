@@ -53,7 +53,7 @@ class TableStream:
 
     def write(self, block: Block, wait: Wait) -> None:
         if block.num_rows:
-            before = self._encoder.passed
+            before = self._encoder.encoded_rows
             rows = self._encoder.encode(block)
             with translated(SIDE, self._table):
                 self._send(rows, before, wait)

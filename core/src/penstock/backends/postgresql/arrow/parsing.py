@@ -53,19 +53,19 @@ def _parse(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_binary(type_):
         return from_hex(texts)
     if pa.types.is_boolean(type_):
-        return _each(
+        return _convert_each(
             texts, {"t": True, "f": False, "true": True, "false": False}.__getitem__, type_
         )
     if pa.types.is_date32(type_):
-        return _each(texts, days, pa.int32()).view(type_)
+        return _convert_each(texts, days, pa.int32()).view(type_)
     if pa.types.is_time64(type_):
-        return _each(texts, microseconds_of_day, pa.int64()).view(type_)
+        return _convert_each(texts, microseconds_of_day, pa.int64()).view(type_)
     if pa.types.is_timestamp(type_):
-        return _each(texts, microseconds, pa.int64()).view(type_)
+        return _convert_each(texts, microseconds, pa.int64()).view(type_)
     return texts.cast(type_)
 
 
-def _each(texts: pa.Array, read: Callable[[str], Any], type_: pa.DataType) -> pa.Array:
+def _convert_each(texts: pa.Array, read: Callable[[str], Any], type_: pa.DataType) -> pa.Array:
     values = (None if text is None else read(text) for text in texts.to_pylist())
     try:
         return pa.array(values, type_)

@@ -64,7 +64,7 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
             return pa.array(_array_literals(array, target.bare.below[0]), pa.string())
         if theirs == "composite":
             return pa.array(_composites(array, target.bare.below), pa.string())
-        return _each(array, as_json)
+        return _convert_each(array, as_json)
     if mine == "uuid" or (mine == "bytes" and theirs == "uuid"):
         return uuid_texts(array)
     if mine == "bytes" and theirs == "bytes":
@@ -72,7 +72,7 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
     if mine == "decimal":
         if 0 <= type_.scale <= _MOST_PLAIN_DIGITS:
             return array.cast(pa.string())
-        return _each(array, lambda value: format(value, "f"))
+        return _convert_each(array, lambda value: format(value, "f"))
     if mine == "date":
         return _dates(array.cast(pa.date32()))
     if mine == "time":
@@ -88,7 +88,7 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
             array.cast(pa.duration("us")).view(pa.int64()).cast(pa.string()), "microseconds", " "
         )
     if mine == "interval":
-        return _each(array, _interval)
+        return _convert_each(array, _interval)
     return checked(array.cast(pa.string()))
 
 
@@ -102,7 +102,7 @@ def checked(array: pa.Array) -> pa.Array:
     return array
 
 
-def _each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
+def _convert_each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
     _check_times(array)
     try:
         values = array.to_pylist(maps_as_pydicts="strict")

@@ -129,14 +129,14 @@ class PostgresStage:
     def _updates_rows(self) -> bool:
         return bool(self._changed or self._mark)
 
-    def delete(self, gone: TableRef, mark: str) -> sql.Composed:
+    def delete(self, deleted_keys: TableRef, mark: str) -> sql.Composed:
         """Return a statement that deletes, or marks, the rows with some keys.
 
         Args:
-            gone: a table with these keys.
+            deleted_keys: a table with these keys.
             mark: the column in which to mark the rows; empty to delete them.
         """
-        matching = sql.SQL("{} AS s WHERE {}").format(quoted(gone), self._match)
+        matching = sql.SQL("{} AS s WHERE {}").format(quoted(deleted_keys), self._match)
         if not mark:
             return sql.SQL("DELETE FROM {} AS t USING {}").format(self._table, matching)
         return sql.SQL("UPDATE {} AS t SET {} = now() FROM {} AND t.{} IS NULL").format(

@@ -21,7 +21,7 @@ Casts = Mapping[tuple[int, int], bool]
 def castable(
     connection: Connection,
     columns: Sequence[Column],
-    wanted: Sequence[tuple[str, str]],
+    pairs: Sequence[tuple[str, str]],
     known: Types | None = None,
 ) -> list[bool]:
     """Return whether the server can assign each column to the type wanted for it.
@@ -29,7 +29,7 @@ def castable(
     Args:
         connection: a session on the source.
         columns: with their traits, as described by this server.
-        wanted: pairs of a column's name and the name of a type.
+        pairs: pairs of a column's name and the name of a type.
         known: the types read so far; read again if None.
     """
     types = {column.name: data_type(column) for column in columns}
@@ -37,7 +37,7 @@ def castable(
         rows = connection.execute(
             "SELECT name, pg_catalog.to_regtype(name)::oid::int8"
             " FROM unnest(%s::text[]) AS asked (name)",
-            [sorted({name for _, name in wanted})],
+            [sorted({name for _, name in pairs})],
         ).fetchall()
         oids = {name: oid for name, oid in rows if oid is not None}
         read = (known or Types(connection)).read((oid, -1) for oid in oids.values())
@@ -48,7 +48,7 @@ def castable(
         }
     return [
         target in by_name and _assignable(types[name], by_name[target], casts)
-        for name, target in wanted
+        for name, target in pairs
     ]
 
 

@@ -111,12 +111,12 @@ def describe_columns(
 
 
 def planned_columns(
-    found: Iterable[Column], names: Sequence[str], side: str, relation: Relation
+    columns: Iterable[Column], names: Sequence[str], side: str, relation: Relation
 ) -> list[Column]:
     """Return the columns that a run was planned with.
 
     Args:
-        found: all columns that the relation has now.
+        columns: all columns that the relation has now.
         names: the names of the planned columns.
         side: the side of the relation, for error messages.
         relation: the relation, for error messages.
@@ -124,7 +124,7 @@ def planned_columns(
     Raises:
         PermanentError: a planned column no longer exists.
     """
-    by_name = {column.name: column for column in found}
+    by_name = {column.name: column for column in columns}
     missing = [name for name in names if name not in by_name]
     if missing:
         raise PermanentError(

@@ -116,66 +116,66 @@ class Types:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._rows: dict[int, tuple[Any, ...]] = {}
-        self._made: dict[tuple[int, int], DataType] = {}
-        self._written: dict[tuple[int, int], str] = {}
+        self._types: dict[tuple[int, int], DataType] = {}
+        self._texts: dict[tuple[int, int], str] = {}
 
-    def read(self, asked: Iterable[tuple[int, int]]) -> Sequence[tuple[DataType, str]]:
+    def read(self, pairs: Iterable[tuple[int, int]]) -> Sequence[tuple[DataType, str]]:
         """Return types by object id and modifier, each with the name that people write for it.
 
         Args:
-            asked: pairs of object id and modifier; -1 if there is no modifier.
+            pairs: pairs of object id and modifier; -1 if there is no modifier.
 
         Raises:
             KeyError: a type no longer exists.
         """
-        asked = list(asked)
-        self.learn(asked)
-        return [self.found(*each) for each in asked]
+        pairs = list(pairs)
+        self.learn(pairs)
+        return [self.found(*each) for each in pairs]
 
     def found(self, oid: int, typmod: int) -> tuple[DataType, str]:
         """Return a type that was learned before; see `read`."""
         kind = self._type(oid, typmod)
         element = _element(kind)
-        text = self._written[element.oid, element.typmod]
+        text = self._texts[element.oid, element.typmod]
         return kind, f"{text}[]" if kind.kind == "array" else text
 
-    def learn(self, asked: Iterable[tuple[int, int]]) -> None:
+    def learn(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Read the types that still exist."""
-        asked = set(asked)
-        unknown = {oid for oid, _ in asked}
+        pairs = set(pairs)
+        unknown = {oid for oid, _ in pairs}
         # Most are not arrays, so they need no array syntax.
-        self._learn(unknown.difference(self._rows), asked.difference(self._written))
+        self._learn(unknown.difference(self._rows), pairs.difference(self._texts))
         while unknown := {
             below for row in map(self._rows.get, unknown) if row for below in row[_BELOW - 1]
         }:
             self._learn(unknown.difference(self._rows), set())
         elements = set()
-        for each in asked:
+        for each in pairs:
             with suppress(KeyError):  # dropped in the meantime
                 element = _element(self._type(*each))
                 elements.add((element.oid, element.typmod))
-        self._learn(set(), elements.difference(self._written))
+        self._learn(set(), elements.difference(self._texts))
 
-    def _learn(self, oids: set[int], written: set[tuple[int, int]]) -> None:
+    def _learn(self, oids: set[int], unnamed: set[tuple[int, int]]) -> None:
         connection = self._connection
         if oids:
             rows = connection.execute(for_server(connection, "types"), {"oids": sorted(oids)})
-        if written:
-            names, typmods = zip(*sorted(written), strict=True)
+        if unnamed:
+            names, typmods = zip(*sorted(unnamed), strict=True)
             both = {"oids": list(names), "typmods": list(typmods)}
             texts = connection.execute(statement("written_types"), both)
-            self._written |= {(oid, typmod): text for oid, typmod, text in texts}
+            self._texts |= {(oid, typmod): text for oid, typmod, text in texts}
         if oids:
             self._rows |= {row[0]: row[1:] for row in rows.fetchall()}
 
     def _type(self, oid: int, typmod: int) -> DataType:
-        if (oid, typmod) not in self._made:
-            self._made[oid, typmod] = self._make(oid, typmod)
-        return self._made[oid, typmod]
+        if (oid, typmod) not in self._types:
+            self._types[oid, typmod] = self._make(oid, typmod)
+        return self._types[oid, typmod]
 
     def _make(self, oid: int, typmod: int) -> DataType:
         (
-            schema, name, kind, category, sends, input_, extension, written, nullable,
+            schema, name, kind, category, sends, input_, extension, type_text, nullable,
             domain_typmod, below, typmods, labels,
         ) = self._rows[oid]  # fmt: skip
         if kind == "array":
@@ -187,11 +187,11 @@ class Types:
             typmods = [-1] * len(below)
         parts = tuple(self._type(*part) for part in zip(below, typmods, strict=True))
         if kind == "array":
-            written = f"{parts[0].written}[]"
+            type_text = f"{parts[0].written}[]"
         return DataType(
             oid, schema, name, kind, category, sends,
             kind != "pseudo" and input_ not in _REFUSING,
-            extension or "", written, nullable, typmod, parts, tuple(labels),
+            extension or "", type_text, nullable, typmod, parts, tuple(labels),
         )  # fmt: skip
 
 

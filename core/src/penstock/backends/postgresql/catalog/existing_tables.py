@@ -175,30 +175,30 @@ def read_dependents(
     return dependents
 
 
-def listed_dependents(found: Iterable[Dependent], undone: Iterable[Linked] = ()) -> list[str]:
+def listed_dependents(dependents: Iterable[Dependent], removed: Iterable[Linked] = ()) -> list[str]:
     """Return dependents as messages name them.
 
     Args:
-        found: the dependents, from `read_dependents`.
-        undone: links to ignore, because they are removed first.
+        dependents: the dependents, from `read_dependents`.
+        removed: links to ignore, because they are removed first.
     """
-    without = {link.object for link in undone}
-    return list(dict.fromkeys(item.described for item in found if item.linked not in without))
+    without = {link.object for link in removed}
+    return list(dict.fromkeys(item.described for item in dependents if item.linked not in without))
 
 
 class NamesInSchema:
     """The relation names in a schema, each with the relations whose removal frees it.
 
     Args:
-        found: by name, the object ids of the relation and of those that it belongs to.
+        owners: by name, the object ids of the relation and of those that it belongs to.
     """
 
     def __init__(self, owners: Mapping[str, Collection[int]]) -> None:
-        self._found = owners
+        self._owners = owners
 
     def holds(self, name: str, dropped: Collection[int] = ()) -> bool:
         """Whether a name is still taken after some relations are dropped."""
-        owners = self._found.get(name)
+        owners = self._owners.get(name)
         return owners is not None and not any(oid in dropped for oid in owners)
 
 

@@ -84,9 +84,9 @@ def _cast(value: sql.Composable, type_: str, name: str) -> sql.Composable:
     return sql.SQL("({}::{})").format(value, sql.Identifier("pg_catalog", type_))
 
 
-def _bits(sent: sql.Composable) -> sql.Composable:
+def _bits(binary: sql.Composable) -> sql.Composable:
     """Return the eight bytes of a value's binary form."""
-    return sql.SQL("('x' || pg_catalog.encode({}, 'hex'))::bit(64)").format(sent)
+    return sql.SQL("('x' || pg_catalog.encode({}, 'hex'))::bit(64)").format(binary)
 
 
 def _list(value: sql.Composable, kind: str, element: DataType, depth: int) -> sql.Composable:

@@ -100,19 +100,19 @@ def target_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Co
 
 
 def key_values(
-    key: Sequence[ColumnPair], integers: frozenset[str], mine: Callable[[], Iterable[Column]]
+    key: Sequence[ColumnPair], integers: frozenset[str], columns: Callable[[], Iterable[Column]]
 ) -> Values:
     """Return the values of a key, for digests that both sides compute.
 
     Args:
         key: the columns of the key, in order.
         integers: the target names of the columns that hold whole numbers in the source.
-        mine: the columns of the side to read.
+        columns: the columns of the side to read.
     """
-    values = source_values(key, mine)
+    values = source_values(key, columns)
     if values.canonical:
         return values
-    here = {column.name for column in mine() if column.type in _INTEGERS}
+    here = {column.name for column in columns() if column.type in _INTEGERS}
     texts = dict(values.texts)
     for pair in key:
         if pair.target in integers:

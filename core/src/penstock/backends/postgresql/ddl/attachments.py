@@ -157,7 +157,7 @@ def _things(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
     for sequence in table["sequences"]:
         if not sequence["readable"]:
             sequence_name = ident(sequence["schema"], sequence["name"])
-            what = "sequences whose value may not be read"
+            what = "sequences that the user may not read"
             yield (
                 what,
                 sequence["name"],

@@ -40,9 +40,9 @@ def is_logged(ref: TableRef) -> str:
     return _exists("pg_class", f"oid = {_oid(ref)} AND relpersistence = 'p'")
 
 
-def has_index(ref: TableRef, made: TableRef) -> str:
+def has_index(ref: TableRef, index: TableRef) -> str:
     """Return a query for whether a table has an index."""
-    return _exists("pg_index", f"indexrelid = {_oid(made)} AND indrelid = {_oid(ref)}")
+    return _exists("pg_index", f"indexrelid = {_oid(index)} AND indrelid = {_oid(ref)}")
 
 
 def has_constraint(ref: TableRef, constraint: str) -> str:

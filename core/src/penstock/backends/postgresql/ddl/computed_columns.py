@@ -91,14 +91,14 @@ def _columns(
 
 
 def _keeps_index(
-    index: Json, changed: set[str], alike: set[str], omitted: list[tuple[str, str]]
+    index: Json, changed: set[str], digested: set[str], omitted: list[tuple[str, str]]
 ) -> bool:
     """Whether an index can be created: one on digests serves as well as one on the originals."""
     spoken = {name for name in changed if mentions(index["tail"], [name])}
     plain = index["constraint"] is not None or index["tail"].split()[1] in _ORDERED
     # An operator class or condition would have the old type.
     plain = plain and " WHERE " not in index["tail"] and "_ops" not in index["tail"]
-    if not spoken or (spoken <= alike and plain and "(" not in _inside(index["tail"])):
+    if not spoken or (spoken <= digested and plain and "(" not in _inside(index["tail"])):
         return True
     omitted.append((INDEXES, index["name"]))
     return False

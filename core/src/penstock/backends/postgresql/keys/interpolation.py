@@ -82,22 +82,22 @@ def _decimal(number: int, scale: int) -> str:
 
 
 def finer(
-    tag: str, histogram: Sequence[str], known: dict[str, float], count: int
+    tag: str, histogram: Sequence[str], bounds: dict[str, float], count: int
 ) -> tuple[dict[str, float], int]:
     """Return weighted bounds, unordered, and the number of pieces most steps were divided into.
 
     Args:
         tag: the type of the bounds.
         histogram: the bounds of its steps, in order.
-        known: all bounds with their weights, including some that are not bounds of steps.
+        bounds: all bounds with their weights, including some that are not bounds of steps.
         count: the number of partitions.
     """
     pieces = -(-PER_PARTITION * count // max(1, len(histogram) - 1))
-    weights = dict(known)
+    weights = dict(bounds)
     for low, high in pairwise(histogram):
-        if low not in known or high not in known:
+        if low not in bounds or high not in bounds:
             continue  # excluded by the run's condition
         added = [text for text in between(tag, low, high, pieces) if text not in weights]
-        share = known[low] / (len(added) + 1)
+        share = bounds[low] / (len(added) + 1)
         weights |= dict.fromkeys([low, *added], share)
     return weights, pieces

@@ -194,5 +194,5 @@ def _check_referenced(facts: TargetFacts, ref: TableRef) -> None:
     if keys:
         raise PlanningError(
             f"--mode truncate: {ref} cannot be truncated, because foreign keys of other tables "
-            f"reference it: {', '.join(keys)}; drop them first, or use --mode upsert"
+            f"reference it: {', '.join(keys)}; drop them first"
         )

@@ -150,16 +150,16 @@ class LoadedTable:
         """
         self.check_found(self.look())
 
-    def check_found(self, looked: Cursor[tuple[Any, ...]]) -> None:
-        """Check an answer to `look`.
+    def check_found(self, answer: Cursor[tuple[Any, ...]]) -> None:
+        """Check the result of `look`.
 
         Args:
-            looked: the answer.
+            answer: the result of `look`.
 
         Raises:
             TargetChanged: as for `check`.
         """
-        change = looked.fetchone()
+        change = answer.fetchone()
         if change is not None:
             raise self.changed(change[0])
 

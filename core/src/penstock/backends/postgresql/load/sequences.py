@@ -63,7 +63,7 @@ def advance_existing(
 def advance_steps(
     request: LoadRequest,
     table: TableRef,
-    found: Sequence[ColumnSequence],
+    sequences: Sequence[ColumnSequence],
     comparable: set[str],
     *,
     only: bool,
@@ -73,7 +73,7 @@ def advance_steps(
     Args:
         request: the request.
         table: the table's name after all steps.
-        found: the sequences of its columns.
+        sequences: the sequences of its columns.
         comparable: readable columns that hold whole numbers.
         only: whether the table itself holds its rows.
     """
@@ -81,7 +81,7 @@ def advance_steps(
         return []
     sources = {pair.target: pair.source for pair in request.pairs}
     steps = []
-    for item in found:
+    for item in sequences:
         if item.column not in sources:
             continue
         known = sources[item.column] in request.counted

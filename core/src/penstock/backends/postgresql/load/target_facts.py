@@ -88,7 +88,7 @@ class TargetFacts:
         self._definitions = Answers(refs, self._read_definitions)
         self._sequences = Answers((), partial(existing_tables.read_sequences, connection))
         self._writable = False
-        self._kept: dict[type[Any], Any] = {}
+        self._derived: dict[type[Any], Any] = {}
 
     def questions(self, *, making: bool) -> list[Callable[[], object]]:
         """Return calls that ask what most modes ask about each table.
@@ -278,9 +278,9 @@ class TargetFacts:
         Args:
             make: a class that takes these facts.
         """
-        if make not in self._kept:
-            self._kept[make] = cast("Callable[[TargetFacts], T]", make)(self)
-        return cast("T", self._kept[make])
+        if make not in self._derived:
+            self._derived[make] = cast("Callable[[TargetFacts], T]", make)(self)
+        return cast("T", self._derived[make])
 
     def _known_trees(
         self, refs: Sequence[TableRef]

@@ -56,7 +56,7 @@ def enum_types(
     ref: TableRef,
     columns: Sequence[Column],
     definition: TableDefinition,
-    asked: Collection[str] = (),
+    specified: Collection[str] = (),
 ) -> dict[str, Json]:
     """Return the enum types created with a table, by the columns that use them.
 
@@ -64,7 +64,7 @@ def enum_types(
         ref: the table to create.
         columns: with the trait `arrow`, or the server's own.
         definition: the source's definition.
-        asked: columns whose types the user specified.
+        specified: columns whose types the user specified.
     """
     if definition.enums != "type":
         return {}
@@ -76,7 +76,7 @@ def enum_types(
             types[each.name].labels,
         )
         for each in columns
-        if each.name in types and each.name not in asked and types[each.name].kind == ENUM
+        if each.name in types and each.name not in specified and types[each.name].kind == ENUM
     }
 
 
@@ -109,7 +109,7 @@ def created_columns(
     ref: TableRef,
     columns: Sequence[Column],
     types: Mapping[str, str],
-    asked: Mapping[str, str],
+    specified: Mapping[str, str],
     enums: Mapping[str, Json],
 ) -> tuple[Column, ...]:
     """Return the columns of a table created for other columns.
@@ -122,7 +122,7 @@ def created_columns(
         ref: the table to create.
         columns: the source's columns.
         types: the types of all columns.
-        asked: the types that the user specified.
+        specified: the types that the user specified.
         enums: as for `enum_types`.
 
     Raises:
@@ -130,13 +130,13 @@ def created_columns(
             of that name.
     """
     check_place(facts, ref, NEEDS)
-    if not (asked or enums):
+    if not (specified or enums):
         with planning("target", f"{NEEDS}: {ref}"):
             return facts.kept(Rehearsals).written(
                 [(c.name, types[c.name], c.nullable) for c in columns]
             )
-    for column, wanted in asked.items():
-        _check_type(facts.connection, column, wanted)
+    for column, type_text in specified.items():
+        _check_type(facts.connection, column, type_text)
     if enums:
         _check_enums(facts.connection, ref, enums)
     with types_of_columns(facts, ref, columns, types, enums) as table:
@@ -190,18 +190,18 @@ def types_of_columns(
 
 
 def computing(
-    model: TableModel, columns: Sequence[Column], asked: Collection[str]
+    model: TableModel, columns: Sequence[Column], specified: Collection[str]
 ) -> tuple[Column, ...]:
     """Return a new table's columns, with those that the target computes marked as generated.
 
     Args:
         model: the source's model.
         columns: the new table's columns.
-        asked: the columns that keep a type that the user specified.
+        specified: the columns that keep a type that the user specified.
     """
     texts = computed_columns(model, kinds_of(columns), DIALECT)
     return tuple(
-        replace(column, generated=column.name in texts and column.name not in asked)
+        replace(column, generated=column.name in texts and column.name not in specified)
         for column in columns
     )
 
@@ -217,11 +217,11 @@ def kinds_of(columns: Sequence[Column]) -> dict[str, str]:
     }
 
 
-def _check_type(connection: Connection, column: str, wanted: str) -> None:
-    with planning("target", f"--types {column}={wanted}"):
-        oid = connection.value("SELECT pg_catalog.to_regtype(%s)", [wanted])
+def _check_type(connection: Connection, column: str, type_text: str) -> None:
+    with planning("target", f"--types {column}={type_text}"):
+        oid = connection.value("SELECT pg_catalog.to_regtype(%s)", [type_text])
     if oid is None:
-        raise PlanningError(f"--types {column}={wanted}: expected a type that the target has")
+        raise PlanningError(f"--types {column}={type_text}: expected a type that the target has")
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ def _check_droppable(
         linked = [
             link for link in facts.links(ref) if link.kind == "sequence" or link.root in remade
         ]
-        dependents = existing_tables.listed_dependents(facts.dependents(ref), undone=linked)
+        dependents = existing_tables.listed_dependents(facts.dependents(ref), removed=linked)
     if dependents:
         raise PlanningError(
             f"{NEEDS}: {ref} cannot be dropped, because other objects depend on it: "
@@ -219,17 +219,17 @@ def names_for(
     new_names: dict[str, set[str]] = defaultdict(set)
     new_names[ref.schema].add(ref.name)
 
-    def free(schema: str, wanted: str, what: str) -> str:
+    def free(schema: str, preferred: str, what: str) -> str:
         used, taken_names = new_names[schema], facts.names(schema)
-        if wanted.startswith(root["name"]) and ref.name != root["name"]:
-            wanted = shortened(ref.name + wanted[len(root["name"]) :], "")
-        candidate, count = wanted, 0
+        if preferred.startswith(root["name"]) and ref.name != root["name"]:
+            preferred = shortened(ref.name + preferred[len(root["name"]) :], "")
+        candidate, count = preferred, 0
         while candidate in used or taken_names.holds(candidate, dropped):
             count += 1
-            candidate = shortened(wanted, f"_{count}")
-        if candidate != wanted:
+            candidate = shortened(preferred, f"_{count}")
+        if candidate != preferred:
             warnings.append(
-                f"{what} {wanted} is named {candidate}, because the name is taken in schema "
+                f"{what} {preferred} is named {candidate}, because the name is taken in schema "
                 f"{schema}"
             )
         used.add(candidate)
@@ -325,8 +325,8 @@ def schema_steps(facts: TargetFacts, names: Names, types: Sequence[Json]) -> lis
         names: the names of the new objects.
         types: the types created with the table.
     """
-    wanted = {ref.schema for ref in (*names.tables.values(), *names.sequences.values())}
-    wanted |= {type_["schema"] for type_ in types}
+    schemas = {ref.schema for ref in (*names.tables.values(), *names.sequences.values())}
+    schemas |= {type_["schema"] for type_ in types}
     return [
         replace(
             steps.before(
@@ -337,6 +337,6 @@ def schema_steps(facts: TargetFacts, names: Names, types: Sequence[Json]) -> lis
             makes_schema=schema,
             done=completion.has_schema(schema),
         )
-        for schema in sorted(wanted)
+        for schema in sorted(schemas)
         if not facts.creatable(schema, MAKING)
     ]

@@ -108,7 +108,7 @@ class Rehearsals:
         self._written = Answers((), partial(read_modifiers, self._connection))
         self._made: Answers[TableRef, tuple[Column, ...] | None] = Answers((), self._make, MOST)
         self._described = Answers((), self._describe)
-        self._tried: set[str] = set()
+        self._schemas_tried: set[str] = set()
         """Schemas in which a table was made."""
 
     def expect(self, contents: Mapping[TableRef, Mapping[str, Any]]) -> None:
@@ -172,7 +172,7 @@ class Rehearsals:
         for ref in refs:
             content = self._contents[ref]
             missing, lacking = self._lacking(ref)
-            if lacking or (self._is_plain(content) and ref.schema in self._tried | schemas):
+            if lacking or (self._is_plain(content) and ref.schema in self._schemas_tried | schemas):
                 continue
             rehearsal = TableRef(ref.schema, beside("rehearsal", ref.name))
             try:
@@ -193,16 +193,16 @@ class Rehearsals:
             columns_of_tables |= {ref: settled[rehearsal] for ref, rehearsal in apart.items()}
         elif schemas:
             undone(self._connection, lines)
-        self._tried |= schemas
+        self._schemas_tried |= schemas
         return columns_of_tables
 
-    def making(self, ref: TableRef, missing: Sequence[Json], made: TableRef) -> list[str]:
+    def making(self, ref: TableRef, missing: Sequence[Json], rehearsal: TableRef) -> list[str]:
         """Return statements that create a table under another name, with its types and indexes.
 
         Args:
             ref: the table, by its own name.
             missing: the types to create first.
-            made: the other name.
+            rehearsal: the other name.
 
         Raises:
             PlanningError: nothing can be created there.
@@ -213,7 +213,7 @@ class Rehearsals:
             *self._schemas(ref, missing),
             *([ONE_AT_A_TIME] if missing else []),
             *map(create_type, missing),
-            *_statements(self._contents[ref]["tables"], made, self._version),
+            *_statements(self._contents[ref]["tables"], rehearsal, self._version),
         ]
 
     def _is_plain(self, content: Mapping[str, Any]) -> bool:
@@ -308,11 +308,11 @@ def _is_described(content: Mapping[str, Any]) -> bool:
     return not content["types"] and all((c["type_oid"] or 0) < FIRST_MADE for c in columns)
 
 
-def read_modifiers(connection: Connection, written: Sequence[str]) -> dict[str, tuple[int, int]]:
+def read_modifiers(connection: Connection, types: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return the object ids and modifiers of built-in types, as people write them."""
-    query = f"SELECT {', '.join(f'NULL::{text}' for text in written)}"
+    query = f"SELECT {', '.join(f'NULL::{text}' for text in types)}"
     result = undone(connection, [FULL_NAMES, query])
-    return {text: (result.ftype(place), result.fmod(place)) for place, text in enumerate(written)}
+    return {text: (result.ftype(place), result.fmod(place)) for place, text in enumerate(types)}
 
 
 def undone(connection: Connection, statements: Sequence[str]) -> psycopg.pq.abc.PGresult:

@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class Answers(Generic[K, V]):
-    """One question about many things, such as tables, and the answers.
+    """The answers to one question about many things, such as tables.
 
     If the server refuses to answer for all things, each half is asked separately, so that an error
     is isolated to the thing that causes it, and raised only when that answer is needed.
@@ -26,15 +26,15 @@ class Answers(Generic[K, V]):
     def __init__(
         self, keys: Iterable[K], ask: Callable[[Sequence[K]], Mapping[K, V]], most: int = 1000
     ) -> None:
-        self._wanted = dict.fromkeys(keys)
+        self._expected = dict.fromkeys(keys)
         self._ask = ask
         self._most = most
-        self._found: dict[K, V] = {}
+        self._answers: dict[K, V] = {}
         self._errors: dict[K, psycopg.Error] = {}
 
     def expect(self, keys: Iterable[K]) -> None:
         """Include more things in the next question."""
-        self._wanted |= {key: None for key in keys if not self._is_known(key)}
+        self._expected |= {key: None for key in keys if not self._is_known(key)}
 
     def __getitem__(self, key: K) -> V:
         """Return an answer.
@@ -43,13 +43,13 @@ class Answers(Generic[K, V]):
             psycopg.Error: the server's error for this thing.
         """
         if not self._is_known(key):
-            keys = [key, *(other for other in self._wanted if other != key)]
-            self._wanted = {}
+            keys = [key, *(other for other in self._expected if other != key)]
+            self._expected = {}
             for start in range(0, len(keys), self._most):
                 self._find(keys[start : start + self._most])
         if key in self._errors:
             raise self._errors[key]
-        return self._found[key]
+        return self._answers[key]
 
     def fails(self, key: K) -> bool:
         """Whether there is no answer about a thing."""
@@ -63,19 +63,19 @@ class Answers(Generic[K, V]):
 
     def found(self) -> Iterable[V]:
         """Return all answers so far."""
-        return self._found.values()
+        return self._answers.values()
 
     def forget(self, key: K) -> None:
         """Forget an answer, so that it is asked for again when needed."""
-        self._found.pop(key, None)
+        self._answers.pop(key, None)
         self._errors.pop(key, None)
 
     def _is_known(self, key: K) -> bool:
-        return key in self._found or key in self._errors
+        return key in self._answers or key in self._errors
 
     def _find(self, keys: Sequence[K]) -> None:
         try:
-            self._found |= self._ask(keys)
+            self._answers |= self._ask(keys)
         except psycopg.OperationalError:
             # A session or temporary error, which no single thing causes.
             self.expect(keys)

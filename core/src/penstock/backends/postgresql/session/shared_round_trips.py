@@ -42,7 +42,7 @@ class SharedRoundTrips:
 
     def __init__(self, context: AdaptContext) -> None:
         self._context = context
-        self._asked: dict[_Key, Question] = {}
+        self._questions: dict[_Key, Question] = {}
         self._answers: dict[_Key, psycopg.Cursor[Any]] = {}
         self._waits = False
         self.full_names = False
@@ -52,7 +52,7 @@ class SharedRoundTrips:
         """Return the answer, or a placeholder that raises `NotAnswered` when it is used."""
         key = self._key(*question)
         if key not in self._answers:
-            self._asked[key] = question
+            self._questions[key] = question
             self._waits = True
             return cast("psycopg.Cursor[Any]", _Unanswered())
         cursor = self._answers[key]
@@ -66,14 +66,14 @@ class SharedRoundTrips:
 
     def first_questions(self, calls: Iterable[Callable[[], object]]) -> list[Question]:
         """Return the questions that calls ask before they have any answer."""
-        self._asked = {}
+        self._questions = {}
         for call in calls:
             self._waits_after(call)
-        return list(self._asked.values())
+        return list(self._questions.values())
 
     def note(self, answers: Iterable[psycopg.Cursor[Any]]) -> None:
         """Store the answers to `first_questions`."""
-        self._answers |= zip(self._asked, answers, strict=True)
+        self._answers |= zip(self._questions, answers, strict=True)
 
     def make(self, calls: Iterable[Callable[[], object]], send: Callable[..., Any]) -> None:
         """Make the calls.
@@ -84,11 +84,11 @@ class SharedRoundTrips:
         """
         unfinished: Sequence[Callable[[], object]] = list(calls)
         while unfinished:
-            self._asked = {}
+            self._questions = {}
             unfinished = [call for call in unfinished if self._waits_after(call)]
             if unfinished:
-                plain = {key: question for key, question in self._asked.items() if not key[2]}
-                full = {key: question for key, question in self._asked.items() if key[2]}
+                plain = {key: question for key, question in self._questions.items() if not key[2]}
+                full = {key: question for key, question in self._questions.items() if key[2]}
                 cursors = send(list(plain.values()), list(full.values()))
                 self._answers |= zip((*plain, *full), cursors, strict=True)
 

@@ -1,1 +1,1 @@
-"""One moment of a server, shared by many sessions."""
+"""Snapshots of a server, shared by many sessions."""

@@ -97,8 +97,8 @@ class ExportedSnapshot:
         connection.side = "source"  # for every later statement, during any of which it may be lost
         self._looker = partial(watcher, url)
         self._waiting: Sequence[Waiting] = ()
-        self._look: threading.Thread | None = None
-        self._looked = 0.0
+        self._looking: threading.Thread | None = None
+        self._looked_at = 0.0
         try:
             self.snapshot = self._export_at_once(relations) or self._export(relations)
         except BaseException:
@@ -178,10 +178,10 @@ class ExportedSnapshot:
         must be noticed all the same.
         """
         now = time.monotonic()
-        if not self._is_asked() and now - self._looked >= LOOK_SECONDS:
-            self._looked = now
-            self._look = threading.Thread(target=self._ask, name="penstock-waiting", daemon=True)
-            self._look.start()
+        if not self._is_asked() and now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            self._looking = threading.Thread(target=self._ask, name="penstock-waiting", daemon=True)
+            self._looking.start()
         return self._waiting
 
     def _ask(self) -> None:
@@ -191,7 +191,7 @@ class ExportedSnapshot:
             self._waiting = ()  # the session is lost, which is reported elsewhere
 
     def _is_asked(self) -> bool:
-        return self._look is not None and self._look.is_alive()
+        return self._looking is not None and self._looking.is_alive()
 
     def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
         from penstock.backends.postgresql.source import HolderSource  # noqa: PLC0415 - most do not verify

@@ -49,17 +49,17 @@ def check_room(connection: Connection, tables: Sequence[TableRef]) -> None:
         raise too_many_locks(count, limit)
 
 
-def too_many_locks(wanted: int, found: str, code: str = "") -> PlanningError:
+def too_many_locks(count: int, room: str, code: str = "") -> PlanningError:
     """Return the error for a server that has no room for the snapshot's locks.
 
     Args:
-        wanted: the number of locks.
-        found: the room that the server has.
+        count: the number of locks.
+        room: the room that the server has.
         code: the server's error code; empty if the room was computed.
     """
     return PlanningError(
-        f"source: the snapshot locks each table until all are copied: expected room for {wanted:,} "
-        f"locks, found {found}; raise max_locks_per_transaction on the source, which requires a "
+        f"source: the snapshot locks each table until all are copied: expected room for {count:,} "
+        f"locks, found {room}; raise max_locks_per_transaction on the source, which requires a "
         "restart, or copy in several batches",
         Diagnosis(side="source", code=code),
     )
