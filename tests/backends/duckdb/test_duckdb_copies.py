@@ -344,8 +344,8 @@ def test_verifying_what_was_appended(source: str, target: str) -> None:
     found = verified(first)
     assert not found.ok
     assert [check.note for check in found.checks if not check.ok] == [
-        "not compared: the table may have other rows, and the target cannot tell which ones this "
-        "run has loaded"
+        "not compared: the table may have other rows, and the target cannot tell which rows this "
+        "run loaded"
     ]
 
 

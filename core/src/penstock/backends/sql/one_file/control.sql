@@ -1,4 +1,4 @@
--- How a database writes its types is in braces. What a run was asked for is JSON, as a text.
+-- Names of types in braces are replaced by those of the database. JSON is stored as text.
 CREATE TABLE IF NOT EXISTS {run} (
     run_id {text} PRIMARY KEY, generation {int} NOT NULL DEFAULT 1,
     spec {text} NOT NULL, plan {text} NOT NULL, partitions {int} NOT NULL DEFAULT 0,
