@@ -180,7 +180,10 @@ def test_an_expression_may_be_any_of_the_sources(people: Pair) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"exclude_columns": ("tmp_x*",)}, "no column fits 'tmp_x*' in public.t; it has id, email"),
+        (
+            {"exclude_columns": ("tmp_x*",)},
+            "no column matches 'tmp_x*' in public.t; it has id, email",
+        ),
         ({"exclude_columns": ("*",)}, "--exclude-columns leaves no column"),
         ({"set": ("x=nothing + 1",)}, '--set x: column "nothing" does not exist'),
         ({"set": ("x=count(*)",)}, "--set x: aggregate functions are not allowed"),
