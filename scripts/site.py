@@ -52,6 +52,11 @@ SECTIONS = {
 NAME = re.compile(r"<code>([^<>\s]{1,32}|--[^<>]{1,30})</code>")
 
 
+# What the README says of the site, and the site of itself.
+ELSEWHERE = "the Python API is on the site, which `make docs` builds"
+HERE = "[Python](reference/python.md)"
+
+
 class Problem(Exception):
     """The site cannot be built, or has a broken link."""
 
@@ -166,6 +171,7 @@ def lay() -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
             text = moved(source.read_text(encoding="utf-8"), source, places, files)
+            text = text.replace(ELSEWHERE, HERE)
             target.write_text(text, encoding="utf-8")
         else:
             shutil.copyfile(source, target)
@@ -221,10 +227,11 @@ def build() -> None:
         raise Problem(f"zensical build ended with {done.returncode}:\n{done.stdout}")
 
 
-def keep_names_whole() -> None:
-    """Mark the short names in the pages' code, which site.css keeps on one line."""
+def finish_pages() -> None:
+    """Mark the short names in the pages' code, which site.css keeps on one line; name the start."""
     for path in SITE.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
+        text = text.replace("<title>Penstock - Penstock</title>", "<title>Penstock</title>")
         path.write_text(NAME.sub(r'<code class="name">\1</code>', text), encoding="utf-8")
 
 
@@ -317,7 +324,7 @@ def main() -> int:
         lay()
         parts = nav()
         build()
-        keep_names_whole()
+        finish_pages()
         write_llms(parts)
         count = check_site()
     except Problem as problem:

@@ -29,9 +29,7 @@ def page(title: str, status: str, state: str, advice: str, sections: Iterable[st
         sections: markup; empty sections are left out.
     """
     style = files(__package__).joinpath("report.css").read_text(encoding="utf-8")
-    # An option must not break at its hyphens.
-    said = _OPTION.sub(r"<code>\g<0></code>", text(advice))
-    shown = f'<p class="advice">{said}</p>' if said else ""
+    shown = f'<p class="advice">{prose(advice)}</p>' if advice else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
@@ -42,6 +40,11 @@ def page(title: str, status: str, state: str, advice: str, sections: Iterable[st
         + "\n".join(filter(None, sections))
         + "\n</main></body></html>\n"
     )
+
+
+def prose(value: str) -> str:
+    """Return text as markup in which an option does not break at its hyphens."""
+    return _OPTION.sub(r"<code>\g<0></code>", text(value))
 
 
 def section(title: str, *parts: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.show.charts import Curve, Part, bars, curves, text
-from penstock.show.page import CLASSES, fact_list, keys, legend, page, section, table
+from penstock.show.page import CLASSES, fact_list, keys, legend, page, prose, section, table
 from penstock.show.run_report import KINDS
 from penstock.show.text import PACED, moment
 from penstock.show.tuning_table import by_kind, facts, numbers
@@ -173,5 +173,5 @@ def _numbers(tuning: Tuning) -> str:
 def _remarks(tuning: Tuning) -> str:
     if not tuning.remarks:
         return ""
-    items = "".join(f"<li>{text(remark)}</li>" for remark in tuning.remarks)
+    items = "".join(f"<li>{prose(remark)}</li>" for remark in tuning.remarks)
     return section("To bear in mind", f"<ul>{items}</ul>")
