@@ -53,7 +53,7 @@ NAME = re.compile(r"<code>([^<>\s]{1,32}|--[^<>]{1,30})</code>")
 
 
 # What the README says of the site, and the site of itself.
-ELSEWHERE = "the Python API is on the site, which `make docs` builds"
+ELSEWHERE = "the Python API is documented on the site that `make docs` builds"
 HERE = "[Python](reference/python.md)"
 
 
@@ -171,6 +171,8 @@ def lay() -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
             text = moved(source.read_text(encoding="utf-8"), source, places, files)
+            if place == "index.md" and ELSEWHERE not in text:
+                raise Problem(f"README.md: expected {ELSEWHERE!r}, or another text in site.py")
             text = text.replace(ELSEWHERE, HERE)
             target.write_text(text, encoding="utf-8")
         else:

@@ -50,7 +50,7 @@ def test_results_fit_100_columns(shop: Pair, monkeypatch: pytest.MonkeyPatch) ->
         ["watermark", "list", *target],
         ["watermark", "show", f"{INVOICES} to {INVOICES}", *target],
         ["runs", *target],
-        ["tune", *one, "--degrees", "1,2", "--sample", "1MB"],
+        ["tune", *one, *cut, "--degrees", "1,2", "--sample", "1MB"],
         [],
         ["verify", "night-1", *ends, "--checksum", "--show-rows"],
         ["verify", "night-1", *ends, "--repair", "--dry-run"],
