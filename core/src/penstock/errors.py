@@ -74,7 +74,7 @@ class PenstockError(Exception):
         self.diagnosis = diagnosis or Diagnosis()
 
     def as_json(self) -> dict[str, Any]:
-        """The error as a ``failed`` event carries it."""
+        """Return the error in the form that a ``failed`` event carries."""
         return {
             "error": type(self).__name__,
             "message": self.message,
@@ -115,8 +115,10 @@ class MissingTarget(PlanningError):
 
 
 class Drifted(PlanningError):
-    """The columns of the source and of the target's table have diverged, and `--on-drift` does not
-    cover every difference. Nothing was changed."""
+    """The columns of both sides have diverged, and `--on-drift` does not cover every difference.
+
+    Nothing was changed.
+    """
 
     exit_code = EXIT_DRIFT
 
@@ -165,8 +167,11 @@ class Superseded(TransientError):
 
 
 class TargetBusy(TransientError):
-    """Another process executes a run that changes the same rows of the target's table, or reads
-    other partitions of this run with a snapshot that is incompatible with the requested one."""
+    """Another process executes a run that is incompatible with the requested one.
+
+    It changes the same rows of the target's table, or reads other partitions of this run with
+    another snapshot.
+    """
 
 
 class Overtaken(TransientError):

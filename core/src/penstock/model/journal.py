@@ -63,8 +63,9 @@ class Point:
 
 
 class Series:
-    """Points of equal width in time, few enough to be stored: if they become too many, pairs of
-    neighbours are merged, so that sums stay the same.
+    """Points of equal width in time, few enough to be stored.
+
+    If they become too many, pairs of neighbours are merged, so that sums stay the same.
 
     Args:
         width: the width of a point, in seconds.
@@ -136,6 +137,8 @@ def _scaled(point: Point, share: float, rows: int, size: int) -> Point:
 
 @dataclass(frozen=True, slots=True)
 class DegreeChange:
+    """A change to the number of concurrent streams, and the reason for it."""
+
     at: float
     """Seconds since the execution began."""
     degree: int

@@ -17,8 +17,10 @@ BY_HAND = "by-hand-"
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """The transactions that a snapshot sees: all below `xmin` had ended, none from `xmax` on had
-    begun. Both have 64 bits, so they never repeat.
+    """The transactions that a snapshot sees.
+
+    All below `xmin` had ended, and none from `xmax` on had begun. Both ids have 64 bits, so they
+    never repeat.
 
     On a standby that is not enough: two of its snapshots may have the same horizon although another
     transaction was replayed in between. Positions in the log tell them apart.
@@ -44,8 +46,7 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True)
 class SourceVersions:
-    """Facts about a source's row versions that tell a later night whether its own versions are
-    comparable with them."""
+    """Facts about row versions by which a later night decides whether its own are comparable."""
 
     json_form = JsonForm(defaults=True)
 
@@ -92,8 +93,11 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class SeenFiles:
-    """The files that nights have read. Each night stores only its own files and the night that it
-    continues, so that a file is stored once."""
+    """The files that nights have read.
+
+    Each night stores only its own files and the night that it continues, so that a file is stored
+    once.
+    """
 
     json_form = JsonForm(defaults=True)
 

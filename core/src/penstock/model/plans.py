@@ -166,6 +166,8 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
+    """A part of one table in one run, which one attempt commits as a whole."""
+
     json_form = JsonForm(computed=("label",))
 
     id: str

@@ -22,8 +22,10 @@ UUID, JSON, ENUM, SET, ARRAY, OTHER = "uuid", "json", "enum", "set", "array", "o
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A column's type, as far as databases agree on it. It adds to the trait `arrow`, which is the
-    type in which the column's values travel."""
+    """A column's type, as far as databases agree on it.
+
+    It adds to the trait `arrow`, which is the type in which the column's values travel.
+    """
 
     kind: str = OTHER
     """`TEXT`, `ENUM` and so on; a `MOMENT` is a timestamp with a time zone."""
@@ -38,6 +40,8 @@ class ColumnType:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
+    """An expression of a default, a check, a generated column or a partial index."""
+
     text: str
     """The expression in the source's dialect."""
     meaning: Sequence[Any] | None = None
@@ -72,6 +76,8 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class ColumnModel:
+    """A column, with everything that a target might create for it."""
+
     name: str
     type: ColumnType = ColumnType()
     native: str = ""
@@ -100,6 +106,8 @@ class KeyModel:
 
 @dataclass(frozen=True, slots=True)
 class CheckModel:
+    """A check constraint of the table or of a column."""
+
     name: str
     test: Expression
     enforced: bool = True
@@ -108,6 +116,8 @@ class CheckModel:
 
 @dataclass(frozen=True, slots=True)
 class IndexModel:
+    """An index, unless a `KeyModel` describes it."""
+
     name: str
     columns: tuple[str, ...] = ()
     """Empty if the index is not on whole columns, or its method exists only in its dialect."""
@@ -125,6 +135,8 @@ class IndexModel:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyModel:
+    """A foreign key; the order of `columns` is that of `referenced`."""
+
     name: str
     columns: tuple[str, ...]
     target: TableRef
@@ -141,6 +153,8 @@ class ForeignKeyModel:
 
 @dataclass(frozen=True, slots=True)
 class TableModel:
+    """The columns of a table, its constraints and its indexes."""
+
     columns: tuple[ColumnModel, ...] = ()
     keys: tuple[KeyModel, ...] = ()
     """The primary key first."""
@@ -248,12 +262,14 @@ INDEX_ORDERS, INCLUDED, ACTIONS = (
 
 
 def omitted_key(key: KeyModel) -> NotCopied:
+    """Return what to report if a key is not created."""
     kind = PRIMARY_KEYS if key.primary else INDEXES if key.index else UNIQUE_KEYS
     return NotCopied(kind, f"{key.name} ({', '.join(key.columns)})" if key.name else
                      f"({', '.join(key.columns)})")  # fmt: skip
 
 
 def omitted_check(check: CheckModel) -> NotCopied:
+    """Return what to report if a check is not created."""
     return NotCopied(CHECKS, ": ".join(filter(None, (check.name, check.test.text))))
 
 
@@ -275,12 +291,15 @@ def omitted_of_column(column: ColumnModel) -> dict[str, NotCopied]:
 
 
 def omitted_index(index: IndexModel) -> NotCopied:
+    """Return what to report if an index is not created."""
     return NotCopied(INDEXES, index.name)
 
 
 def omitted_foreign_key(foreign_key: ForeignKeyModel) -> NotCopied:
+    """Return what to report if a foreign key is not created."""
     return NotCopied(FOREIGN_KEYS, foreign_key.name)
 
 
 def omitted_comment(text: str) -> NotCopied:
+    """Return what to report if the comment of a table is not created."""
     return NotCopied(COMMENTS, text)

@@ -18,6 +18,8 @@ _PLAIN_PART = re.compile(r'[^\s".]([^".]*[^\s".])?')
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableRef:
+    """The name of a table or view; the schema is empty if the user has named none."""
+
     json_form = JsonForm(array=True)
 
     schema: str
@@ -29,8 +31,9 @@ class TableRef:
     @classmethod
     @lru_cache(maxsize=1024)
     def parse(cls, text: str, option: str) -> TableRef:
-        """Parse ``SCHEMA.NAME``, or ``NAME`` with an empty schema; a part that contains a dot is in
-        double quotes.
+        """Parse ``SCHEMA.NAME``, or ``NAME`` with an empty schema.
+
+        A part that contains a dot is in double quotes.
 
         Raises:
             UsageError: the text has another form; the message names `option`.
@@ -107,6 +110,8 @@ Relation = TableRef | Query | Located
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A column of a table or query, as its own database describes it."""
+
     name: str
     type: str
     """The type in its database's notation, for people."""

@@ -57,6 +57,7 @@ def chosen() -> str | None:
 
 
 def are_shown() -> bool:
+    """Whether errors may contain values of rows."""
     return chosen() == ERRORS
 
 

@@ -15,6 +15,8 @@ FitColumns = Callable[[Sequence[Column], Sequence[Column]], list[Fit]]
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
+    """The columns that are copied, paired with the target's, and remarks on the mapping."""
+
     columns: tuple[Column, ...]
     """The source's columns that are copied."""
     pairs: tuple[ColumnPair, ...]

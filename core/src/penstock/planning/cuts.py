@@ -46,6 +46,7 @@ class Cut:
 
 
 def cut_whole() -> Cut:
+    """Return a cut that leaves the table whole."""
     return Cut(((Whole(), 1.0),))
 
 

@@ -38,6 +38,8 @@ _BY_KEY = KeyRange | KeyValues | KeyIsNull | KeyOther | HashBucket
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPartitions:
+    """The caller's partitions with their values normalized by the source, and remarks on them."""
+
     partitions: tuple[Partition, ...]
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]

@@ -25,6 +25,8 @@ from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
 
 @dataclass(frozen=True, slots=True)
 class PlannedPartitions:
+    """The partitions of a plan, and how the planner arrived at them."""
+
     choice: Choice
     cut: Cut
     """The cut, with remarks."""

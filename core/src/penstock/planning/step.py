@@ -31,8 +31,9 @@ from penstock.planning.request import PlanRequest
 
 
 def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
-    """Plan a copy as far as the answers allow. It does no I/O and keeps no state: the same
-    arguments give the same result.
+    """Plan a copy as far as the answers allow.
+
+    It does no I/O and keeps no state: the same arguments give the same result.
 
     Args:
         request: the request.

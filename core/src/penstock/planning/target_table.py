@@ -83,6 +83,7 @@ def must_be_missing(loading: Loading) -> bool:
 
 
 def is_there(route: Route) -> PlanningError:
+    """Return the error for a table that `--schema-only` would create, but that already exists."""
     return PlanningError(
         f"--schema-only: {route.target_name} already exists; drop it, or use --mode recreate, "
         "which drops it with its rows"

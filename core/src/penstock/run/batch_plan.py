@@ -56,8 +56,9 @@ class BatchPlan:
 
 @scoped_generator
 def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
-    """Plan the tables of a batch: a dry run that changes nothing. Yields each table's plan as soon
-    as it is ready, and keeps none; `BatchPlan` comes last.
+    """Plan the tables of a batch: a dry run that changes nothing.
+
+    Yields each table's plan as soon as it is ready, and keeps none; `BatchPlan` comes last.
 
     Raises:
         UsageError: the request is invalid.

@@ -51,8 +51,9 @@ def check_not_overtaken(run_id: str, plan: PartitionPlan, control: ControlStore)
 def collision_check(
     route: Route, loading: Loading, plan: PartitionPlan, control: ControlStore
 ) -> Callable[[Sequence[str]], None]:
-    """Return the check for `ControlStore.enter`: it raises `TargetBusy` if another run on the table
-    would change the same rows.
+    """Return the check for `ControlStore.enter`.
+
+    It raises `TargetBusy` if another run on the table would change the same rows.
 
     Args:
         route: the route of the run to execute.

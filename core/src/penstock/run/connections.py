@@ -91,8 +91,9 @@ class Connections:
     def with_schemas(
         self, spec: CopySpec, source: SourceCatalog, target: TargetCatalog
     ) -> tuple[CopySpec, tuple[str, ...]]:
-        """Return a spec whose tables have schemas, and reasons for people; see
-        `search_path.with_schemas`.
+        """Return a spec whose tables have schemas, and reasons for people.
+
+        See `search_path.with_schemas`.
 
         Args:
             spec: the options of the copy.
@@ -266,8 +267,9 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
 
 @scoped
 def check_request(spec: CopySpec) -> None:
-    """Check that both ends support the request, without connecting. Connections in environment
-    variables are not resolved.
+    """Check that both ends support the request, without connecting.
+
+    Connections in environment variables are not resolved.
 
     Raises:
         UsageError: an end does not support an option, and the message says what it does support;

@@ -1,5 +1,7 @@
-"""Checks before many runs merge what they read: for rows that their sources no longer have, and for
-tables added while they were read."""
+"""Checks before many runs merge what they read.
+
+They look for rows that the sources no longer have, and for tables added while they were read.
+"""
 
 from __future__ import annotations
 
@@ -154,9 +156,11 @@ class _Gone:
         return self._target
 
     def _check_tables(self, runs: Sequence[RunState]) -> None:
-        """Check for new tables. A table attached while a night reads is visible to later reads, and
-        its rows may be of any age. So this runs after all reads, and checks the tables that exist
-        now."""
+        """Check for new tables.
+
+        A table attached while a night reads is visible to later reads, and its rows may be of any
+        age. So this runs after all reads, and checks the tables that exist now.
+        """
         nights = [run for run in runs if run.plan.night and run.plan.night.source]
         if not nights:
             return

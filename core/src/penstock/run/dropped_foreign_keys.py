@@ -13,7 +13,9 @@ from penstock.run.connections import resolve
 
 def unrestored(control: ControlStore, runs: Sequence[RunRow]) -> dict[str, tuple[NotCopied, ...]]:
     """Return the currently missing foreign keys by run id, each with the statement that creates it.
-    Runs that are being executed have none."""
+
+    Runs that are being executed have none.
+    """
     dropping = [
         run
         for run in runs

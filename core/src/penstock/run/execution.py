@@ -339,8 +339,9 @@ class Execution:
     def _find_views(
         self, lost: Sequence[RunState], error: SnapshotLost, *, all_lost: bool
     ) -> Iterator[Event]:
-        """Find a view for each run. Tables that are merged together are read as of one moment: if
-        one gets another view, all do.
+        """Find a view for each run.
+
+        Tables that are merged together are read as of one moment: if one gets another view, all do.
 
         Args:
             lost: the runs whose snapshot is lost.

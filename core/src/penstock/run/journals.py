@@ -1,5 +1,7 @@
-"""The journals of an execution: gathered from its events, and written now and then and at its end,
-so that another process can report the run."""
+"""The journals of an execution, gathered from its events.
+
+They are written now and then and at its end, so that another process can report the run.
+"""
 
 from __future__ import annotations
 

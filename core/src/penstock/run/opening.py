@@ -25,8 +25,9 @@ T = TypeVar("T", bound=_Closable)
 
 
 class Opening(Generic[T]):
-    """A session opened on a separate thread. An error shows only when the session is taken, so an
-    error of the target always comes first.
+    """A session opened on a separate thread.
+
+    An error shows only when the session is taken, so an error of the target always comes first.
 
     Args:
         ahead: whether to open it now; otherwise it is opened when it is taken.

@@ -1,5 +1,7 @@
-"""Preparation before the first partition: many runs at a time are registered as executing, and
-their tables prepared."""
+"""Preparation before the first partition, many runs at a time.
+
+The runs are registered as executing, and their tables are prepared.
+"""
 
 from __future__ import annotations
 

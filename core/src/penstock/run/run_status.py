@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 def load_standing(runs: Sequence[RunState], link: ControlLink) -> None:
-    """Read whether the runs are done by now, and what they have committed. For a run that was just
-    created there is nothing to read."""
+    """Read whether the runs are done by now, and what they have committed.
+
+    For a run that was just created there is nothing to read.
+    """
     older = [run for run in runs if not run.is_new]
     ids = [run.run_id for run in older]
     stored = link.call(lambda control: control.load_runs(ids)) if ids else {}

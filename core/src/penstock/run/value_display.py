@@ -58,7 +58,9 @@ def scoped_generator(
 @contextmanager
 def _for_the_caller() -> Iterator[None]:
     """Raise errors without the driver's own error, because a traceback would show the values in it.
-    Options are named in the caller's terms."""
+
+    Options are named in the caller's terms.
+    """
     try:
         yield
     except PenstockError as error:

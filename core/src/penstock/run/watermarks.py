@@ -61,8 +61,9 @@ def reset_watermark(name: str, *, target: str, control_schema: str = "penstock")
 def set_watermark(
     name: str, *, epoch: int, target: str, control_schema: str = "penstock"
 ) -> Watermark:
-    """Make the next night read what has changed since an earlier one. A night in progress then
-    merges nothing.
+    """Make the next night read what has changed since an earlier one.
+
+    A night in progress then merges nothing.
 
     Args:
         name: the name of the watermark.

@@ -111,6 +111,13 @@ def _cut(cut: tuple[str, int]) -> tuple[str, str]:
 
 
 def print_plans(console: Console, sums: PlanSums, end: BatchPlan) -> None:
+    """Print the plans of a batch: sums, errors and warnings, then a table of the largest.
+
+    Args:
+        console: the console for results.
+        sums: the sums of the plans.
+        end: the last item of `plan_all`.
+    """
     planned = sums.tables - len(sums.errors)
     head = counted(sums.tables, "table")
     console.print(Text.assemble((head, "bold"), *([] if planned else [" cannot be copied"])))

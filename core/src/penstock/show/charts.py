@@ -32,7 +32,10 @@ def chart(name: str, height: float, title: str, description: str, body: str) -> 
 
     Args:
         name: the prefix of the chart's ids, unique within the page.
+        height: the height, in the units in which the chart is `WIDTH` wide.
+        title: names the chart to readers who cannot see it.
         description: describes the chart to readers who cannot see it.
+        body: the markup inside the chart.
     """
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-t {name}-d">'
@@ -55,6 +58,10 @@ def bars(
     """Draw horizontal bars, one below the other, each with a label, its parts and a value.
 
     Args:
+        name: as for `chart`.
+        title: as for `chart`.
+        description: as for `chart`.
+        rows: the label, parts and formatted value of each bar.
         most: the value at the right edge.
     """
     room = WIDTH - _LABEL - _VALUE - 12
@@ -95,6 +102,10 @@ def areas(
     """Draw values over time as stacked steps.
 
     Args:
+        name: as for `chart`.
+        title: as for `chart`.
+        description: as for `chart`.
+        layers: the areas from the lowest, all with the same number of values.
         width: seconds per value.
         shown: formats a value of the axis.
         pauses: seconds at which a line marks time that is left out.
@@ -189,6 +200,10 @@ def curves(
     """Draw values as lines with points.
 
     Args:
+        name: as for `chart`.
+        title: as for `chart`.
+        description: as for `chart`.
+        drawn: the curves, with at least one point in all.
         below: labels below the chart, at equal distances.
         shown: formats a value.
     """

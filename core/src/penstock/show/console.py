@@ -246,6 +246,12 @@ def print_line(console: Console, text: Text | RichText) -> None:
 
 
 def print_facts(console: Console, facts: Sequence[tuple[str, str | Text]]) -> None:
+    """Print names and values in two aligned columns.
+
+    Args:
+        console: the console for results.
+        facts: names and their values, at least one.
+    """
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         if console.is_terminal and console.width >= 40:
@@ -261,5 +267,6 @@ def print_facts(console: Console, facts: Sequence[tuple[str, str | Text]]) -> No
 
 
 def print_heading(console: Console, text: str) -> None:
+    """Print an empty line and a heading."""
     console.print()
     console.print(Text(text, style="bold"))

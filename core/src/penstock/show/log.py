@@ -43,6 +43,7 @@ def narrate(
     it logs it.
 
     Args:
+        events: the events of an execution.
         say: receives a line, without a line break.
         only: how many partitions were requested; 0 for the whole plan.
         warn: receives the lines of warnings; by default `say`.
@@ -116,6 +117,7 @@ def combined_report(executions: Sequence[Finished], seconds: float, degree: int)
     The status is that of the last one; rows, attempts and waits are summed.
 
     Args:
+        executions: the last event of each execution, at least one.
         seconds: from the start of the first execution to the end of the last.
         degree: the number of concurrent streams.
     """
@@ -150,6 +152,7 @@ def report_text(finished: Finished | BatchFinished, go_on: str) -> str:
     """Return the report of an execution as text: what was done, where the time went, what failed.
 
     Args:
+        finished: the last event of the execution.
         go_on: how to continue the run if it is not done.
     """
     file = io.StringIO()

@@ -25,7 +25,10 @@ def page(title: str, status: str, state: str, advice: str, sections: Iterable[st
     """Return a page without scripts or external references, as well-formed XML.
 
     Args:
+        title: the heading, and part of the title in the browser.
+        status: the status next to the heading.
         state: the class that colours the status.
+        advice: one line below the heading; empty for none.
         sections: markup; empty sections are left out.
     """
     style = files(__package__).joinpath("report.css").read_text(encoding="utf-8")
@@ -57,6 +60,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) ->
     """Return a table.
 
     Args:
+        head: the titles of the columns.
+        rows: the texts of the cells, with as many in each row as there are columns.
         words: the number of text columns, from the left; the others hold numbers.
     """
 
@@ -73,6 +78,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) ->
 
 
 def fact_list(facts: Iterable[tuple[str, str]]) -> str:
+    """Return names and values as a section without a heading."""
     items = "".join(
         f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts
     )

@@ -45,6 +45,8 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
     """Print the report of an execution: what was done, where the time went, and what failed.
 
     Args:
+        console: the console for results.
+        finished: the last event of the execution.
         go_on: the command that continues the run; empty if none can.
         before: the number of partitions that earlier executions committed.
     """
@@ -189,6 +191,7 @@ def print_slowest_tables(console: Console, slowest: Iterable[tuple[str, int, int
     """Print the slowest tables.
 
     Args:
+        console: the console for results.
         slowest: tables, their rows and bytes, and the seconds of their streams.
     """
     rows: list[list[RenderableType]] = [
@@ -258,6 +261,7 @@ def _print_time(console: Console, finished: Finished) -> None:
 
 
 def print_slowest(console: Console, slowest: Iterable[SlowPartition]) -> None:
+    """Print the slowest partitions, with their rates and shares of waiting."""
     print_heading(
         console, "slowest partitions (source, target: share of time spent waiting for it)"
     )
@@ -295,6 +299,16 @@ def print_failure(
     error: Mapping[str, Any],
     indent: str = "  ",
 ) -> None:
+    """Print why a partition failed, without shortening the message.
+
+    Args:
+        console: the console for results.
+        partition_id: the id of the partition.
+        label: a description of the partition's rows; empty for none.
+        attempts: the number of attempts that were made.
+        error: the error, as in a ``failed`` event.
+        indent: the spaces before the first line.
+    """
     # Label, message and context may be long, so they wrap in full.
     what = Text.assemble(
         indent,

@@ -274,6 +274,12 @@ def _print_outliers(console: Console, report: RunReport) -> None:
 
 
 def outlier_value(measure: str, value: float) -> str:
+    """Return a value of an outlier, with its unit.
+
+    Args:
+        measure: ``seconds`` or ``rows``.
+        value: the value of the partition, or the median of all.
+    """
     return f"{value:,.1f} s" if measure == "seconds" else f"{value:,.0f} rows"
 
 
@@ -320,6 +326,7 @@ def happenings(degrees: Sequence[DegreeChange], failures: Sequence[FailedAttempt
 
 
 def degree_change(change: DegreeChange) -> str:
+    """Return the new number of streams, and the reason for the change."""
     return f"{counted(change.degree, 'stream')}: {change.message}"
 
 

@@ -65,6 +65,9 @@ def print_batch_runs(
     """Print the status of the tables of a batch.
 
     Args:
+        console: the console for results.
+        batch_id: the id of the batch.
+        entries: the runs of the batch.
         missing: the text for tables that have no run.
         dropped: foreign keys that are missing until the batch is resumed.
     """
@@ -105,6 +108,7 @@ def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:
     """Return ``done`` if all tables are done; otherwise the status that most needs attention.
 
     Args:
+        entries: the runs of the batch.
         all_planned: each table of the batch has a run.
     """
     found = {entry.status for entry in entries} | (set() if all_planned else {"partial"})

@@ -25,6 +25,7 @@ def end_lines(links: Sequence[str], end: SchemaEnd) -> Iterator[str]:
 
     Args:
         links: the foreign keys of all tables.
+        end: the end of the tables, with objects that have no statement.
     """
     if links:
         yield "-- foreign keys, and what else links tables"

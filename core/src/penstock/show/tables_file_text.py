@@ -32,7 +32,9 @@ def tables_file_text(survey: Survey, source: str, target: str, file: str) -> str
     """Return the text of the file.
 
     Args:
-        source, target: the connections for the file, without secrets.
+        survey: the suggestions for the source's tables.
+        source: the source's connection for the file, without secrets.
+        target: the target's connection for the file, without secrets.
         file: a space and the argument that names the file to other commands; empty if they find it
             by themselves.
     """

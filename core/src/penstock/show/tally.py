@@ -93,6 +93,7 @@ class _Sums:
         """Add a run to the sums.
 
         Args:
+            run: the run, with its committed partitions.
             sign: -1 to subtract the run.
         """
         self.runs += sign

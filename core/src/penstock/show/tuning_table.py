@@ -34,6 +34,7 @@ def line_of(report: Told) -> str:
 
 
 def sample_of(sweep: Sweep) -> str:
+    """Return a line about the sample of a sweep: its partitions and bytes, of those in the plan."""
     of = len(sweep.plan.partitions)
     return (
         f"sample: {len(sweep.sample):,} of {counted(of, 'partition')}, "
@@ -61,6 +62,7 @@ def print_sweep(console: Console, sweep: Sweep) -> None:
 
 
 def print_tuning(console: Console, tuning: Tuning) -> None:
+    """Print the recommendation of `tune` with its reason, then the measurements and remarks."""
     console.print(
         Text.assemble(f"{one_line(tuning.source)}: ", (str(tuning.recommendation.setting), "bold"))
     )
@@ -125,6 +127,7 @@ def by_kind(found: Figures) -> dict[str, float]:
 
 
 def facts(tuning: Tuning) -> list[tuple[str, str]]:
+    """Return names and values of what was measured: the scratch table and the sample."""
     return [
         ("into", f"a table like {one_line(tuning.target)} ({tuning.mode})"),
         (

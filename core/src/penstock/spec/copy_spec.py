@@ -635,8 +635,10 @@ class CopySpec:
 
     @property
     def loss_policy(self) -> str:
-        """The value of `on_snapshot_lost`. By default, a copy that becomes visible only at its end
-        starts over by itself."""
+        """The value of `on_snapshot_lost`.
+
+        By default, a copy that becomes visible only at its end starts over by itself.
+        """
         return self.on_snapshot_lost or ("restart" if self.load_mode.merges_at_end else "fail")
 
     @property
@@ -733,8 +735,11 @@ class CopySpec:
 
     @property
     def target_name(self) -> str:
-        """A description of what is written, for people. If the target's URL leads to the rows
-        themselves, the table is only the source's name for them, so this shows both."""
+        """A description of what is written, for people.
+
+        If the target's URL leads to the rows themselves, the table is only the source's name for
+        them, so this shows both.
+        """
         if self.target_table is not None:
             return str(self.target_ref)
         place = redact(self.target)

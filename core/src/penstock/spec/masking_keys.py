@@ -1,5 +1,7 @@
-"""Keys of masks: read from the environment, identified by a proof, and passed to sessions in a form
-from which they compute an HMAC (RFC 2104) with a plain SHA-256."""
+"""Keys of masks: read from the environment, and identified by a proof.
+
+Sessions receive them in a form from which they compute an HMAC (RFC 2104) with a plain SHA-256.
+"""
 
 from __future__ import annotations
 

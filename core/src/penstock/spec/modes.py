@@ -9,8 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One way to load a target. Each flag is something that the mode does; no two modes in `MODES`
-    have the same flags, and append has none."""
+    """One way to load a target.
+
+    Each flag is something that the mode does; no two modes in `MODES` have the same flags, and
+    append has none.
+    """
 
     name: str
     """Its name on the command line, in stored specs and in output."""

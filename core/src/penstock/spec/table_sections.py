@@ -180,8 +180,10 @@ def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
 
 
 def layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with overrides applied. Another mode drops the options that belong to a mode;
-    rules for columns are overridden column by column, so that adding a mask keeps the others.
+    """Return options with overrides applied.
+
+    Another mode drops the options that belong to a mode; rules for columns are overridden column by
+    column, so that adding a mask keeps the others.
     """
     mode = above.get("mode")
     if mode is not None and mode != below.get("mode", _FIELDS["mode"].default):

@@ -98,7 +98,7 @@ class Comparison:
         return self.run.plan.load.table
 
     def _canonical(self) -> tuple[ColumnPair, ...]:
-        """The pairs whose values two unlike systems can both write in one canonical form."""
+        """Return the pairs whose values two unlike systems can both write in one canonical form."""
         pairs = self.run.plan.pairs
         skipped = [pair.target for pair in pairs if not pair.canonical]
         if skipped:
@@ -109,7 +109,10 @@ class Comparison:
         return compared_pairs(pairs, self.run.plan.format)
 
     def _as_target_has_them(self) -> tuple[ColumnPair, ...]:
-        """The pairs, with a cast if the target's type differs only in length or precision."""
+        """Return the pairs, some with a cast to the target's type.
+
+        A pair has one if the types differ only in length or precision.
+        """
         mine = {column.name: column.type for column in self.run.plan.columns}
         theirs = {column.name: column.type for column in self.target.columns(self.table)}
 
@@ -134,8 +137,10 @@ class Comparison:
         return self.evaluates_conditions()
 
     def evaluates_conditions(self) -> bool:
-        """Whether the target can evaluate the partitions' conditions. A run that deletes by them
-        was planned only if they select the same rows there."""
+        """Whether the target can evaluate the partitions' conditions.
+
+        A run that deletes by them was planned only if they select the same rows there.
+        """
         partitions = self.run.plan.partitions
         if any(isinstance(p.extent, STORAGE | Whole) for p in partitions):
             return False

@@ -108,8 +108,11 @@ def _key(run: RunRow) -> list[ColumnPair]:
 def _ranges(
     spec: CopySpec, run: RunRow, source: GroupsKeys, target: CountsRanges, rows: int
 ) -> tuple[KeyRanges | None, int]:
-    """Return the ranges in which keys are gone, and the number of the target's keys in them. After
-    the merge the target has all keys of the source, so a range with equal counts has none gone."""
+    """Return the ranges in which keys are gone, and the number of the target's keys in them.
+
+    After the merge the target has all keys of the source, so a range with equal counts has none
+    gone.
+    """
     count = max(1, rows // RANGE_KEYS)
     found = source.key_ranges(spec.relation, spec.where, _key(run), count)
     there = target.ranges_after(run, found[0]) if found else None

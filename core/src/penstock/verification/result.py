@@ -13,6 +13,8 @@ DIFFERENT = "different"
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
+    """A row that one side lacks, or whose values differ."""
+
     key: str
     what: str
     """``missing in the target``, ``only in the target``, ``different``."""
@@ -42,6 +44,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
+    """The outcome of `verify` for one run."""
+
     run_id: str
     ok: bool
     checks: tuple[Check, ...]

@@ -151,8 +151,10 @@ class TargetSums:
         return Sums(parts, _total(parts.values()))
 
     def merged_sums(self, mine: Sums) -> Sums:
-        """Sum a table that nights are merged into. If rows that are gone are deleted from it, it
-        holds no rows but the source's."""
+        """Sum a table that nights are merged into.
+
+        If rows that are gone are deleted from it, it holds no rows but the source's.
+        """
         comparison = self._comparison
         if comparison.spec.gone.how != HARD and not comparison.spec.load_mode.deletes_by_partition:
             return self._upserted_sums(mine)

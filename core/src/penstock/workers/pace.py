@@ -14,8 +14,9 @@ PORTION = 0.05
 
 
 class Pace:
-    """A pacer, called after each block with its bytes; returns once the block has taken long
-    enough.
+    """A pacer, called after each block with its bytes.
+
+    It returns once the block has taken long enough.
 
     The rate may be changed in another thread, even during a pause. A signal ends a pause like any
     other wait.

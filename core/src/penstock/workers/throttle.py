@@ -79,8 +79,9 @@ class LagBrake:
 
 
 class RateShares:
-    """A division of a rate among the busy streams: in equal parts, with unused rate going to
-    others.
+    """A division of a rate among the busy streams, in equal parts.
+
+    Rate that a stream leaves unused goes to others.
     """
 
     def __init__(self) -> None:

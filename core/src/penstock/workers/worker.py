@@ -51,6 +51,8 @@ ORPHAN_SECONDS = 4.0
 
 
 class Worker:
+    """The loop of a worker process, which copies one partition after another."""
+
     def __init__(self, spec: WorkerSpec, out: int) -> None:
         self._spec = spec
         self._out = out
@@ -253,6 +255,10 @@ def _bug(error: BaseException) -> dict[str, object]:
 
 
 def main() -> int:
+    """Serve the requests on stdin, write events to stdout, and return the exit code.
+
+    The first line of stdin is the spec.
+    """
     # Stray prints of libraries must not mix with the events.
     out = os.dup(1)
     os.dup2(2, 1)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
+    """The entry point of a backend, and what its system can do as a source and as a target."""
+
     source_capabilities: SourceCapabilities
     """The system as a source: shared code rejects everything else before it asks further questions.
     """

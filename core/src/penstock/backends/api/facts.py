@@ -173,6 +173,8 @@ class RankedBound:
 
 @dataclass(frozen=True, slots=True)
 class KeyStatistics:
+    """The distribution of a key's values, as far as it is known without reading all rows."""
+
     key: Key
     nullable: bool
     null_fraction: float

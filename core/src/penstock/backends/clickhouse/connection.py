@@ -40,8 +40,9 @@ https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format
 
 
 class CompleteFile:
-    """A file that remembers its last bytes. pyarrow takes a stream that the server ends early,
-    after an error, for the end of the rows.
+    """A file that remembers its last bytes.
+
+    If the server ends a stream early, after an error, pyarrow takes that for the end of the rows.
     """
 
     def __init__(self, file: Any, side: str) -> None:

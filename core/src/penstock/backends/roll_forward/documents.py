@@ -12,6 +12,7 @@ T = TypeVar("T")
 
 
 def encode(content: Any) -> bytes:
+    """Return a document as indented JSON in UTF-8, for people who look at the target."""
     return json.dumps(content, indent=1, ensure_ascii=False).encode()
 
 

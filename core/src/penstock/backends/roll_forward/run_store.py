@@ -30,6 +30,8 @@ _PLANNED = {"spec", "plan", "partitions"}
 
 
 class DocumentStore(RecordStore):
+    """Records that are documents in the target, where the first of two concurrent writers wins."""
+
     steps_with_records = False
 
     def __init__(self, documents: RecordDocuments, runs: Runs) -> None:

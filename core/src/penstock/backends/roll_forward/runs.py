@@ -64,6 +64,8 @@ class PlanDocument:
 
 
 class Runs:
+    """All runs of a target, as documents in the folder ``runs``."""
+
     def __init__(self, documents: RecordDocuments, pieces: Pieces) -> None:
         self._documents = documents
         self._pieces = pieces

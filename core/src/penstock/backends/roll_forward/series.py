@@ -21,6 +21,8 @@ from penstock.model.codec import JsonForm, to_json
 
 @dataclass(frozen=True, slots=True)
 class Claim:
+    """The right of one run of a series to commit a partition."""
+
     json_form = JsonForm(exact=True)
 
     series: str

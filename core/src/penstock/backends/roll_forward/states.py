@@ -19,6 +19,8 @@ from penstock.model.records import Spent
 
 
 class State(StrEnum):
+    """The state of a commit record, which decides who may change it."""
+
     VOID = "void"
     """Holds no rows. Attempts that have read it in this state may commit."""
     COMMITTED = "committed"
@@ -30,6 +32,8 @@ class State(StrEnum):
 
 
 class StateEvent(StrEnum):
+    """A change to a commit record."""
+
     COMMIT = "commit"
     PUBLISH = "publish"
     SHUT_OUT = "shut out"
@@ -39,6 +43,8 @@ class StateEvent(StrEnum):
 
 
 class Actor(StrEnum):
+    """A process that may change a commit record."""
+
     ATTEMPT = "the attempt that read the record in this state"
     ANYBODY = "any process that finds the record"
     SERIES = "another run of the series, which claims the partition"
@@ -48,6 +54,8 @@ class Actor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
+    """The commit record of one partition, as stored in its document."""
+
     json_form = JsonForm(exact=True)
 
     nonce: str
@@ -83,6 +91,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
+    """A permitted change of a commit record from one state to another."""
+
     before: State
     event: StateEvent
     after: State
@@ -220,24 +230,42 @@ def committed(
 
 
 def published(before: Record) -> Record:
+    """Return a committed record as published.
+
+    Its pieces are visible, and those that they replace are removed.
+    """
     pieces = tuple(replace(piece, pending={}) for piece in before.pieces)
     return _changed(before, StateEvent.PUBLISH, pieces=pieces, remove=())
 
 
 def shut_out(before: Record) -> Record:
+    """Return a void record with a new nonce: attempts that have read the old one cannot commit."""
     return _changed(before, StateEvent.SHUT_OUT, nonce=token_hex(8))
 
 
 def withdrawn(before: Record, request: str) -> Record:
+    """Return a void record for a partition to be copied again.
+
+    The next commit removes its pieces.
+
+    Args:
+        before: the record.
+        request: the id of the request to copy the partition again.
+    """
     requests = (*before.requests, request)
     return _changed(before, StateEvent.TAKE_BACK, **_emptied(before), requests=requests)
 
 
 def closed(before: Record) -> Record:
+    """Return a record that no attempt can commit any more.
+
+    Its pieces are listed for removal.
+    """
     return _changed(before, StateEvent.CLOSE, **_emptied(before), requests=())
 
 
 def discarded(before: Record) -> Record:
+    """Return a closed record whose pieces have been removed."""
     return _changed(before, StateEvent.DISCARD, remove=())
 
 
@@ -257,6 +285,7 @@ def _emptied(before: Record) -> dict[str, Any]:
 
 
 def now() -> str:
+    """Return the current time in UTC, to the microsecond, in the form that records store."""
     return _text(datetime.now(UTC))
 
 

@@ -147,4 +147,5 @@ class HeldFile:
 
 
 def now() -> str:
+    """Return the current time in UTC, in the form that the control tables store."""
     return datetime.now(UTC).isoformat(sep=" ")

@@ -22,6 +22,8 @@ _TABLE = "scratch_table"
 
 
 class Closable(Protocol):
+    """A connection that a `ScratchSchema` closes when it is dropped."""
+
     def close(self) -> object: ...
 
 
@@ -29,6 +31,7 @@ C = TypeVar("C", bound=Closable)
 
 
 def scratch_name() -> str:
+    """Return a random name, with the prefix by which abandoned schemas and folders are found."""
     return f"{PREFIX}{secrets.token_hex(4)}"
 
 

@@ -17,8 +17,9 @@ _OTHERWISE = "; or pass --snapshot none, and prevent writes to the source until 
 
 
 class HeldTimestamp:
-    """A snapshot that needs no holder: the server keeps the data as long as the tables retain it
-    (DATA_RETENTION_TIME_IN_DAYS).
+    """A snapshot that needs no holder, since the server keeps the data.
+
+    It does so as long as the tables retain it (DATA_RETENTION_TIME_IN_DAYS).
     """
 
     def __init__(self, url: str, relations: Sequence[Relation]) -> None:

@@ -43,8 +43,9 @@ DAY = 86_400
 
 
 class Dialect(ABC):
-    """The syntax for conditions, and for the parts that a table like the source's has. The defaults
-    are those of the standard.
+    """The syntax for conditions, and for the parts that a table like the source's has.
+
+    The defaults are those of the standard.
     """
 
     name: str

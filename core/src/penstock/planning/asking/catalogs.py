@@ -26,8 +26,10 @@ from penstock.spec.parts import Route
 
 
 class Catalogs:
-    """Both catalogs, which answer questions. If one answer decides what is asked next, and no plan
-    depends on the steps in between, they are one question here.
+    """Both catalogs, which answer questions.
+
+    If one answer decides what is asked next, and no plan depends on the steps in between, they are
+    one question here.
 
     Args:
         target: None if its table is missing; no question then goes to it.

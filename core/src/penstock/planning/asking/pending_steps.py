@@ -12,8 +12,9 @@ from penstock.planning.request import PlanRequest
 
 
 class PendingSteps:
-    """Steps that stopped runs left undone on the tables of many copies: the first access reads
-    those of all tables.
+    """Steps that stopped runs left undone on the tables of many copies.
+
+    The first access reads those of all tables.
 
     Args:
         requests: the requests of the copies.

@@ -50,8 +50,10 @@ T = TypeVar("T")
 
 
 class TableReader:
-    """A reader of facts about one table. It stops at the first error, because a transaction that
-    the error has aborted must not be used again.
+    """A reader of facts about one table.
+
+    It stops at the first error, because a transaction that the error has aborted must not be used
+    again.
 
     Args:
         pending_steps, nights: shared by all tables that are planned together.

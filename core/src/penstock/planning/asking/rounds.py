@@ -50,8 +50,9 @@ def plan_tables(
     enter: Callable[[PlanRequest], object] = lambda request: None,
     between: Callable[[], object] = lambda: None,
 ) -> Iterator[PlannedTable]:
-    """Plan tables together, each as far as possible. Changes nothing. Yields each table in order,
-    as soon as those before it are planned, and keeps none.
+    """Plan tables together, each as far as possible. Changes nothing.
+
+    Yields each table in order, as soon as those before it are planned, and keeps none.
 
     Args:
         requests: the requests, in order.

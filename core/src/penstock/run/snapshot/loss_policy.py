@@ -15,8 +15,10 @@ from penstock.run.snapshot.source_view import SourceView
 
 
 class OptionPolicy:
-    """A policy that replaces the snapshot if nothing is committed yet, or if the source shows no
-    writes since; otherwise `on_snapshot_lost` decides."""
+    """A policy that follows `on_snapshot_lost`, unless replacing the snapshot is safe.
+
+    It is safe if nothing is committed yet, or if the source shows no writes since.
+    """
 
     def recover(
         self,
@@ -27,7 +29,6 @@ class OptionPolicy:
         anything_committed: bool,
     ) -> Iterator[Event]:
         """See `LossPolicy.recover`."""
-
         return retry_if_superseded(
             view,
             control,

@@ -76,6 +76,8 @@ class Begun:
 
 
 class Write(Protocol):
+    """A function that moves one block into the target, calling `wait` when it has to wait."""
+
     def __call__(self, block: Block, wait: Wait) -> None: ...
 
 
@@ -325,9 +327,7 @@ class StagedTransaction(Protocol):
 
 
 class StagedHooks(AttemptLock, Protocol):
-    """Hooks for a target whose bulk loader cannot take part in the transaction of the commit
-    record.
-    """
+    """Hooks for a target whose bulk loader works outside the transaction of the commit record."""
 
     unseen_bytes: int
     """For a partition of at most this many planned bytes, the first attempt checks whether it is

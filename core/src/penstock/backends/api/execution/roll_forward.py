@@ -81,8 +81,9 @@ class Pieces(Protocol):
 
 
 class PieceStream(LoadStream, Protocol):
-    """A stream that makes invisible pieces of one attempt's blocks. After a kill, the run's last
-    step discards them.
+    """A stream that makes invisible pieces of one attempt's blocks.
+
+    After a kill, the run's last step discards them.
     """
 
     def pieces(self) -> tuple[Piece, ...]:
@@ -95,6 +96,8 @@ class PieceStream(LoadStream, Protocol):
 
 
 class RollForwardHooks(Protocol):
+    """A target's connection, documents and pieces, for attempts that shared code carries out."""
+
     def connect(self, spec: WorkerSpec) -> None:
         """Open what is needed, if it is not open."""
         ...

@@ -39,6 +39,8 @@ class ChildRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChildren:
+    """Partitions, each with the child table that it is loaded into, and remarks on them."""
+
     partitions: tuple[Partition, ...]
     """The partitions with their children."""
     reasons: tuple[str, ...] = ()

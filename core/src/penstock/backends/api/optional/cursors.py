@@ -13,8 +13,9 @@ from penstock.model.tables import Relation
 
 @dataclass(frozen=True, slots=True)
 class CursorNow:
-    """What a source holds in the column that a night reads by, or in several, of which the first
-    that is not NULL counts.
+    """The current contents of the columns that a night reads by.
+
+    Of several columns, the first that is not NULL counts.
     """
 
     columns: tuple[str, ...]
@@ -49,9 +50,7 @@ class CursorRange:
 
 @runtime_checkable
 class ReadsByColumn(Protocol):
-    """A `SourceCatalog` that compares the values of columns with what earlier nights have
-    recorded.
-    """
+    """A `SourceCatalog` that compares columns with the values that earlier nights recorded."""
 
     def note_open(self) -> None:
         """Note the open transactions that a snapshot taken later will not see."""

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ComputesColumns(Protocol):
-    """A `SourceCatalog` with the options `set` and `mask`. Its readers, checksums and digests apply
-    the expressions of pairs.
+    """A `SourceCatalog` with the options `set` and `mask`.
+
+    Its readers, checksums and digests apply the expressions of pairs.
     """
 
     def check_expression(self, relation: Relation, text: str, subject: str) -> None:

@@ -26,8 +26,9 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class KeyRanges:
-    """Keys whose first column is in some ranges, each a power of two wide. It is a whole number on
-    both sides.
+    """Ranges of a key's first column, each a power of two wide.
+
+    The column holds whole numbers on both sides.
     """
 
     bits: int
@@ -131,8 +132,9 @@ class CountsMany(Protocol):
 
 @runtime_checkable
 class BuildsNights(Protocol):
-    """A `TargetCatalog` that can load all rows of a night into a new table, which then replaces the
-    target: no row is written twice.
+    """A `TargetCatalog` that can load all rows of a night into a new table instead of merging them.
+
+    The new table then replaces the target, so no row is written twice.
     """
 
     def holds_rows(self, table: TableRef) -> bool:
@@ -165,8 +167,9 @@ class GroupsKeys(Protocol):
         bits: int,
         within: KeyRanges | None = None,
     ) -> dict[int, Bucket]:
-        """Return the keys of the rows that a condition selects, in buckets; empty ones may be
-        missing.
+        """Return the keys of the rows that a condition selects, in buckets.
+
+        Empty buckets may be missing.
 
         Args:
             relation: the source's table or query.

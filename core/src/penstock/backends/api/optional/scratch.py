@@ -12,10 +12,9 @@ PREFIX = "penstock_tune_"
 
 
 class Scratch(Protocol):
-    """One such place and its content: a separate schema, or a folder next to the target with a
-    separate target.
+    """A place for measurements and its content: a schema, or a folder next to the target.
 
-    A lock that this object holds shows that its creator is alive.
+    A folder has a target of its own. A lock that this object holds shows that its creator is alive.
     """
 
     name: str

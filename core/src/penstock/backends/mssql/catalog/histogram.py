@@ -41,7 +41,10 @@ _FOUND = (
 
 @dataclass(frozen=True, slots=True)
 class HistogramStep:
-    """A step of a histogram: https://learn.microsoft.com/en-us/sql/relational-databases/statistics"""
+    """A step of a histogram, as in the view `sys.dm_db_stats_histogram`.
+
+    See https://learn.microsoft.com/en-us/sql/relational-databases/statistics.
+    """
 
     key: str | None
     """The key as the text of a bound; None for NULL."""

@@ -56,8 +56,9 @@ def dive(
 
 
 class _Dive:
-    """A search for bounds. Each question is asked for all ranges at once, since round trips take
-    longer than the answers.
+    """A search for bounds.
+
+    Each question is asked for all ranges at once, since round trips take longer than the answers.
     """
 
     def __init__(self, session: MySqlSession, rows: str, key: Key, tag: str) -> None:

@@ -76,8 +76,9 @@ def read_rows(connection: Any, query: str, wait: Wait) -> Iterator[Rows]:
 
 
 class _Stream:
-    """The data from the server, in one buffer. The part from `_begin` to `_end` is not handed on
-    yet.
+    """The data from the server, in one buffer.
+
+    The part from `_begin` to `_end` is not handed on yet.
     """
 
     def __init__(self, socket: Any, wait: Wait) -> None:

@@ -287,8 +287,9 @@ class FileScan:
     def _shaped(
         self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
     ) -> pa.RecordBatch:
-        """Return a batch in the types that travel, with columns in order, including folders'
-        columns.
+        """Return a batch with its columns in order and in the types that travel.
+
+        Columns whose values come from the names of folders are included.
         """
         names = set(batch.schema.names)
         arrays = []

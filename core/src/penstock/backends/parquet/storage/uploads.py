@@ -47,8 +47,9 @@ class Sink(Protocol):
 
 
 class Uploads(Pieces, Protocol):
-    """Uploads, whose pieces are files. Paths, and the names of pieces, are relative to the
-    dataset's folder.
+    """Uploads, whose pieces are files.
+
+    Paths, and the names of pieces, are relative to the dataset's folder.
     """
 
     def begin(self, path: str, run_id: str, transfer: Transfer, file_size: int) -> Sink:

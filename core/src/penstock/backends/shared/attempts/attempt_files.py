@@ -26,6 +26,8 @@ SUFFIX = ".arrows"
 
 @dataclass(frozen=True, slots=True)
 class AttemptFile:
+    """The file of one attempt, found by its name; its process may be dead."""
+
     run_id: str
     partition_id: str
     attempt: int

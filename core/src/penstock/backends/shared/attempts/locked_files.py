@@ -16,6 +16,7 @@ POLL = 0.02
 
 
 def try_lock(descriptor: int) -> bool:
+    """Lock an open file for this process alone, without waiting; return False if it is locked."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -47,6 +47,12 @@ def check_standing(attempt: Attempt, standing: Standing) -> None:
 
 
 def started_over(attempt: Attempt, generation: int | None) -> PenstockError:
+    """Return the error of an attempt whose run was restarted, or deleted.
+
+    Args:
+        attempt: the attempt.
+        generation: the generation of the run; None if the run no longer exists.
+    """
     spec = attempt.spec
     if generation is None:
         return PermanentError(
@@ -61,6 +67,14 @@ def started_over(attempt: Attempt, generation: int | None) -> PenstockError:
 
 
 def loaded_already(series: str, partition_id: str, run_id: str, at: str) -> PermanentError:
+    """Return the error for a partition that another run of the series has committed.
+
+    Args:
+        series: the name of the series.
+        partition_id: the id of the partition.
+        run_id: the id of the other run.
+        at: the time of its commit, as the target writes it.
+    """
     return PermanentError(
         f"target: partition {partition_id} has already been loaded by run {run_id} at {at}; "
         f"another run of series {series} would duplicate its rows",
@@ -69,6 +83,10 @@ def loaded_already(series: str, partition_id: str, run_id: str, at: str) -> Perm
 
 
 def already_committed(attempt: Attempt) -> TransientError:
+    """Return the error of an attempt whose partition another attempt has committed.
+
+    It is transient, because a retry finds the commit record.
+    """
     return TransientError(
         f"target: partition {attempt.partition.id} has already been committed by another attempt",
         Diagnosis(side="target"),
@@ -76,6 +94,7 @@ def already_committed(attempt: Attempt) -> TransientError:
 
 
 def attempt_ended(attempt: Attempt) -> TransientError:
+    """Return the error of an attempt that a newer one has displaced."""
     return TransientError(
         f"target: partition {attempt.partition.id}: this attempt made no progress within the "
         "grace time, and a newer one has taken its place",
@@ -84,6 +103,7 @@ def attempt_ended(attempt: Attempt) -> TransientError:
 
 
 def locked_by_others(attempt: Attempt) -> TransientError:
+    """Return the error of an attempt whose partition a session outside Penstock has locked."""
     return TransientError(
         f"target: partition {attempt.partition.id} is locked by a session that is not one of "
         "its attempts",
@@ -92,6 +112,7 @@ def locked_by_others(attempt: Attempt) -> TransientError:
 
 
 def record_missing(attempt: Attempt) -> PermanentError:
+    """Return the error of an attempt whose commit record disappeared before the commit."""
     return PermanentError(
         f"target: the commit record of partition {attempt.partition.id} is missing: expected "
         "1, found 0",
@@ -100,6 +121,12 @@ def record_missing(attempt: Attempt) -> PermanentError:
 
 
 def not_replaced(attempt: Attempt, remaining: int) -> PermanentError:
+    """Return the error of an attempt whose deletion left rows that its partition replaces.
+
+    Args:
+        attempt: the attempt.
+        remaining: the number of those rows.
+    """
     partition = attempt.partition
     return PermanentError(
         f"target: {remaining:,} rows of {attempt.spec.target_table} that partition {partition.id} "
@@ -110,6 +137,13 @@ def not_replaced(attempt: Attempt, remaining: int) -> PermanentError:
 
 
 def wrongly_selected(attempt: Attempt, rows: int, selected: int) -> PermanentError:
+    """Return the error of an attempt whose condition does not select the rows that it has loaded.
+
+    Args:
+        attempt: the attempt.
+        rows: the number of rows that it has loaded.
+        selected: the number of rows that the condition selects in the target.
+    """
     partition, where = attempt.partition, attempt.spec.where
     condition = f"{partition.extent} and {where}" if where else str(partition.extent)
     return PermanentError(
@@ -186,6 +220,7 @@ def key_respelled(
 
 
 def superseded(run_id: str) -> Superseded:
+    """Return the error of an execution that another one has displaced."""
     return Superseded(
         f"target: another process has just replaced the snapshot of run {run_id}, or restarted the "
         "run",
@@ -194,6 +229,7 @@ def superseded(run_id: str) -> Superseded:
 
 
 def load_lost(run_id: str) -> LoadLost:
+    """Return the error of a run whose unlogged table is empty after a crash of the server."""
     return LoadLost(
         f"target: a server crash has emptied the unlogged table that run {run_id} loads",
         Diagnosis(side="target"),
@@ -201,6 +237,7 @@ def load_lost(run_id: str) -> LoadLost:
 
 
 def not_committed(run_id: str) -> TransientError:
+    """Return the error of a run that cannot finish, because some partitions are not committed."""
     return TransientError(
         f"target: another process has restarted run {run_id}, or is copying partitions of it "
         "again: expected every partition to be committed, found some that are not",

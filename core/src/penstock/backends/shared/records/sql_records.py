@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 
 class SqlRecords(RecordStore):
+    """Records in the control schema; subclasses supply the connection and the dialect."""
+
     now = "now()"
     text = "VARCHAR"
     upserts = False

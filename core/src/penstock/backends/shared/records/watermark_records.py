@@ -17,8 +17,10 @@ _COLUMNS = ("name", "epoch", "run_id", "content", "made_at")
 
 
 class WatermarkRecords:
-    """What a `ControlStore` keeps of nights. The epochs of a name are consecutive: the night that
-    adds the next one keeps all others from doing so.
+    """The part of a `ControlStore` that keeps nights.
+
+    The epochs of a name are consecutive: the night that adds the next one keeps all others from
+    doing so.
     """
 
     _records: RecordStore

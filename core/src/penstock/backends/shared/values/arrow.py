@@ -65,6 +65,7 @@ def has_empty_struct(kind: pa.DataType) -> bool:
 
 
 def schema_of(columns: Iterable[Column]) -> pa.Schema:
+    """Return the Arrow schema of columns that have the trait `arrow`."""
     return pa.schema([pa.field(c.name, arrow_type(c), c.nullable) for c in columns])
 
 
@@ -74,14 +75,17 @@ def schema_to_text(schema: pa.Schema) -> str:
 
 
 def schema_from_text(text: str) -> pa.Schema:
+    """Return the schema from a text that `schema_to_text` wrote."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is text in any of Arrow's layouts."""
     return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
 
 
 def is_bytes(kind: pa.DataType) -> bool:
+    """Whether a type is bytes in any of Arrow's layouts, including those of a fixed size."""
     return bool(
         pt.is_binary(kind)
         or pt.is_large_binary(kind)
@@ -91,6 +95,7 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is a list in any of Arrow's layouts, including those of a fixed size."""
     return bool(
         pt.is_list(kind)
         or pt.is_large_list(kind)

@@ -17,8 +17,9 @@ from penstock.model.tables import Column
 
 @dataclass(frozen=True, slots=True)
 class CreatedTypes:
-    """A database's names of types. Whole numbers and floats are keyed by their bits, times by their
-    units.
+    """A database's names of types.
+
+    Whole numbers and floats are keyed by their bits, times by their units.
     """
 
     database: str

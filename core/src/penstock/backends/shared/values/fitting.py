@@ -18,6 +18,7 @@ UNITS = ("s", "ms", "us", "ns")
 
 
 def is_number(kind: pa.DataType) -> bool:
+    """Whether a type is an integer, a float or a decimal."""
     return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
 
 

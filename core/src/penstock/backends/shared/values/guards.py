@@ -18,6 +18,8 @@ Changed = Callable[[pa.Array], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class ValueGuard:
+    """A check of one column's values before they are handed to a driver."""
+
     expected: str
     """The expected values, for messages."""
     changed: Changed

@@ -16,8 +16,10 @@ T = TypeVar("T", bound=NamedType)
 
 
 class PromisedTypes(Generic[T]):
-    """A stream's batches. They may have one column more than `names`, which is 1 in rows with a
-    time finer than a microsecond.
+    """A stream's batches, in the types of the plan.
+
+    They may have one column more than `names`, which is 1 in rows with a time finer than a
+    microsecond.
 
     Args:
         types: the server's types.

@@ -21,6 +21,8 @@ _LABEL = re.compile(r"'((?:[^']|'')*)'")
 
 @dataclass(frozen=True, slots=True)
 class Width:
+    """The range of values that a type can hold."""
+
     kind: str
     """One of the above, or one of the database's own, whose types are compared only with each
     other."""

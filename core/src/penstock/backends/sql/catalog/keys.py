@@ -116,11 +116,32 @@ def check_timed(key: Key, tag: str) -> None:
 
 
 def check_positive(interval: str, *, positive: bool) -> None:
+    """Check that an interval is longer than zero.
+
+    Args:
+        interval: the interval, as the user wrote it.
+        positive: whether the database finds it longer than zero.
+
+    Raises:
+        UsageError: the interval is zero or negative.
+    """
     if not positive:
         raise UsageError(f"--interval: expected an interval longer than zero, found {interval!r}")
 
 
 def check_windows(interval: str, count: int, limit: int, first: str, last: str) -> None:
+    """Check that an interval does not cut a key into more windows than a plan may have.
+
+    Args:
+        interval: the interval, as the user wrote it.
+        count: the number of windows; may stop at one more than the limit.
+        limit: the highest number allowed.
+        first: the lowest value of the key.
+        last: the highest value of the key.
+
+    Raises:
+        PlanningError: there are too many windows.
+    """
     if count > limit:
         raise PlanningError(
             f"--interval {interval!r}: more than {limit:,} windows from {first} to {last}; "
@@ -179,6 +200,16 @@ def check_one_column(width: int) -> None:
 
 
 def check_distinct(subject: str, count: int, limit: int) -> None:
+    """Check that a key has few enough distinct values for one partition each.
+
+    Args:
+        subject: the table and its key, for the message.
+        count: the number of values; may stop at one more than the limit.
+        limit: the highest number allowed.
+
+    Raises:
+        PlanningError: there are too many values.
+    """
     if count > limit:
         raise PlanningError(
             f"{subject}: more than {limit:,} distinct values; expected a key with fewer, or "

@@ -69,6 +69,7 @@ def _is_wider(wanted: Width | None, there: Width | None) -> bool:
 def with_statements(
     dialect: CatalogDialect, table: TableRef, changes: Sequence[ColumnChange]
 ) -> tuple[ColumnChange, ...]:
+    """Return changes to a table's columns, each with the statement that makes it."""
     return tuple(replace(each, statement=dialect.column_changed(table, each)) for each in changes)
 
 

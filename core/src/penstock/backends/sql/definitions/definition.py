@@ -97,6 +97,7 @@ def plain_model(
 
 
 def key_clause(dialect: Dialect, key: KeyModel) -> str:
+    """Return a key as a clause of CREATE TABLE, without the name of the constraint."""
     return f"{KEYS[not key.primary]} ({', '.join(map(dialect.ident, key.columns))})"
 
 

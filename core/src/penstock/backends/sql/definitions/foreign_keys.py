@@ -17,6 +17,8 @@ REFER, UNLINK, RELINK = "refer ", "unlink ", "link again "
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyChange:
+    """A foreign key to create or to drop."""
+
     table: TableRef
     """The table of the constraint."""
     name: str

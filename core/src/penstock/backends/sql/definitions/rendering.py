@@ -83,6 +83,8 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
+    """A foreign key of a rendered table, which is created once all tables are loaded."""
+
     name: str
     columns: tuple[str, ...]
     target: TableRef | None
@@ -95,6 +97,8 @@ class ForeignKey:
 
 @dataclass(slots=True)
 class Rendered:
+    """A table's definition in the target's dialect, and the parts that it does not have."""
+
     columns: dict[str, str] = field(default_factory=dict)
     """What follows the types of some columns."""
     numbered: list[str] = field(default_factory=list)

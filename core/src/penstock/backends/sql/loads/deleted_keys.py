@@ -23,8 +23,9 @@ SUBJECT = "deleted keys"
 
 
 class TargetKeys:
-    """The keys of the target's rows that a run's condition selects, without rows marked as
-    deleted.
+    """The keys of the target's rows that a run's condition selects.
+
+    Rows marked as deleted are left out.
     """
 
     def __init__(self, session: Session, run: RunRow) -> None:

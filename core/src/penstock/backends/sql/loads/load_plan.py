@@ -41,8 +41,9 @@ UnLinks = tuple[Sequence[Step], Sequence[Step]]
 
 
 class TargetTables:
-    """What the plan asks of existing tables. Without overrides, no mode creates a table or finds
-    rows by keys.
+    """The questions of a plan about existing tables.
+
+    Without overrides, no mode creates a table or finds rows by keys.
 
     Args:
         definitions: the `TableDefinition.dialect` whose types and statements are the target's own.

@@ -14,8 +14,9 @@ from penstock.model.tables import TableRef
 
 
 class LazySession(NamedRelations):
-    """A session opened on demand. Once many tables are described, most questions are answered
-    without it.
+    """A session opened on demand.
+
+    Once many tables are described, most questions are answered without it.
     """
 
     side = "target"

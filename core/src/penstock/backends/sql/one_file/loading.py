@@ -12,6 +12,8 @@ from penstock.backends.sql.one_file.session import DriverSession
 
 
 class RowLoading(SqlLoading[FileStage]):
+    """A load that inserts staged rows as parameters of a statement."""
+
     as_texts: Sequence[Any] = ()
     """Arrow types whose values the driver takes as texts."""
 

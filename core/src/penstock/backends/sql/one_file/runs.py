@@ -22,6 +22,8 @@ from penstock.spec.modes import MODES
 
 
 class FileRuns(LoadedRuns):
+    """A control store that registers executions in locked files: the database has no sessions."""
+
     def __init__(self, database: OneFile, schema: str) -> None:
         super().__init__(FileRecords(database, schema))
         self._database = database

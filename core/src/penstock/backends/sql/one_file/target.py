@@ -23,6 +23,8 @@ from penstock.model.tables import Column, Relation, TableRef
 
 
 class FileTarget(SqlTarget):
+    """A target that opens its file for a moment at a time, so that others get their turn."""
+
     runs: type[FileRuns] = FileRuns
     arrow_types: Mapping[str, Any]
     """See `FileSource`."""

@@ -54,6 +54,7 @@ def hexadecimal(bound: Bound) -> str:
 
 
 def no_value(bound: Bound) -> PlanningError:
+    """Return the error for a bound whose text is not a value of its type."""
     return PlanningError(
         f"expected a value of type {bound.type}, found {values.value(repr(bound.text))}"
     )

@@ -55,6 +55,11 @@ def _halved_time(tag: str, low: str, high: str) -> Sequence[str]:
 
 
 def time_of(text: str) -> datetime:
+    """Return a date or time from its text; one without a zone counts as UTC.
+
+    Raises:
+        ValueError: the text is not a date or time that Python supports.
+    """
     found = datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

@@ -22,6 +22,8 @@ MAKING_SECONDS = 60
 
 
 class LockRecords(StageRecords[S]):
+    """Records whose transactions and attempts exclude each other by named locks of the server."""
+
     steps_with_records = True
 
     # For subclasses

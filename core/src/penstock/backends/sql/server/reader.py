@@ -20,6 +20,8 @@ BATCH_ROWS = 16_384
 
 
 class BatchQueryReader(BatchReader, Generic[S]):
+    """A reader that runs one query per partition and converts its result to the planned types."""
+
     types: ClassVar[TypeTable[Any]]
 
     def __init__(self, spec: WorkerSpec) -> None:

@@ -78,6 +78,8 @@ class ServerSession(NamedRelations, ABC):
 
 
 class InterruptibleConnection(ServerConnection, Protocol):
+    """A connection whose statement another thread can cancel, and which can stream a result."""
+
     def interrupt(self) -> None:
         """Cancel the statement that another thread waits for."""
         ...

@@ -22,6 +22,8 @@ S = TypeVar("S", bound=IdentifiedServer)
 
 
 class ServerSource(SqlSource, Generic[S]):
+    """A source that asks the server over one session; subclasses write the server's own queries."""
+
     settle_seconds = 0.0
     types: TypeTable[Any]
     moment: ClassVar[str]

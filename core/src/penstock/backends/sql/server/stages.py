@@ -41,6 +41,8 @@ class StageRow:
 
 
 class StageRecords(ServerRecords, Generic[S]):
+    """Records in which each attempt registers its stage and gives signs of life."""
+
     attributes: ClassVar[Sequence[str]] = ()
     """Further columns of a stage to read, as in a SELECT."""
     row_form: ClassVar[str] = "VALUES ({})"

@@ -32,6 +32,8 @@ class ServerTables(TargetTables):
 
 
 class ServerTarget(SqlTarget, Generic[S]):
+    """A target that asks the server over one session; subclasses write the server's own queries."""
+
     types: TypeTable[Any]
 
     def __init__(self, session: S) -> None:

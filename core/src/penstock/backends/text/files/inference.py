@@ -73,8 +73,9 @@ class _Integer(_Cast):
 
 
 class _Decimal(_Candidate):
-    """A decimal with the same number of decimals in every value, whose text is then the file's
-    again.
+    """A decimal with the same number of decimals in every value.
+
+    Its text is then the same as in the file.
     """
 
     form = r"^-?(0|[1-9][0-9]{0,37})(\.[0-9]{1,37})?$"
