@@ -58,8 +58,8 @@ class TestByPosition:
     @pytest.mark.parametrize(
         ("mine", "theirs", "says"),
         [
-            ("a int, b int", "x int", "b integer - the target has 1 columns to write"),
-            ("a int", "x int, y int", "- - y integer the source has 1 columns"),
+            ("a int, b int", "x int", "b integer - the target has only 1 columns to write"),
+            ("a int", "x int, y int", "- - y integer the source has only 1 columns"),
             ("a int, b int, c int", "x int, y int GENERATED ALWAYS AS (x) STORED, z int",
              "b integer integer the target computes this column"),
         ],

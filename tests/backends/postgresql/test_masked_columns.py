@@ -199,10 +199,10 @@ def test_an_expression_may_be_any_of_the_sources(people: Pair) -> None:
             "--incremental born: --mask hides this column",
         ),
         ({"mask": ("state=year",)}, "expected a date or a timestamp"),
-        ({"mask": ("email=hash",), "key": "email"}, "--key email: --mask has email"),
+        ({"mask": ("email=hash",), "key": "email"}, "--key email: column email has a --mask"),
         (
             {"mask": ("email=hash",), "key": "lower(email)", "strategy": "values"},
-            "--key lower(email): --mask has email",
+            "--key lower(email): column email has a --mask",
         ),
         (
             {"mask": ("id=last4",), "mode": "upsert", "conflict_columns": ("id",)},
@@ -210,7 +210,7 @@ def test_an_expression_may_be_any_of_the_sources(people: Pair) -> None:
         ),
         (
             {"mask": ("id=hash",), "mode": "replace", "key": "born", "where": "id > 3"},
-            "which speaks of id",
+            "which uses column id",
         ),
         (
             {"mask": ("id=hash",), "mode": "upsert", "incremental": "xmin", "deletes": "hard"},

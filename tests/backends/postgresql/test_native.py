@@ -94,7 +94,7 @@ def test_another_version_is_not_used(table: Pair, tmp_path: Path) -> None:
     package.mkdir()
     (package / "__init__.py").write_text('__version__ = "0.0.9"\n')
     done = copied(table, PYTHONPATH=str(tmp_path))
-    assert done.stderr.count("penstock-native 0.0.9 is installed, expected ") == 1
+    assert done.stderr.count("penstock-native 0.0.9 is installed but not used: expected ") == 1
 
 
 @BUILT

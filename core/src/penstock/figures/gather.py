@@ -286,7 +286,7 @@ def _what(spec: Mapping[str, Any]) -> str:
 
 
 def _columns(spec: Mapping[str, Any]) -> Iterator[str]:
-    for what, name in (("masked", "mask"), ("set", "set"), ("left out", "exclude_columns")):
+    for what, name in (("masked", "mask"), ("set", "set"), ("excluded", "exclude_columns")):
         if spec.get(name):
             yield f"{what}: {', '.join(spec[name])}"
 
