@@ -1,4 +1,4 @@
-"""What `make wheels` builds: an index takes it, and the wheel copies a table where it is alone.
+"""What `make wheels` builds: valid packages, and a wheel that copies a table on its own.
 
 penstock-native's wheel is tried in test_native.py, those of the integrations in tests/airflow and
 tests/dagster.
@@ -21,7 +21,7 @@ PACKAGES = ("airflow_provider_penstock", "dagster_penstock", "penstock")
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the pure packages, which the script has checked with twine and the like."""
+    """The folder of the pure packages, which the script has checked with twine and other tools."""
     folder = tmp_path_factory.mktemp("packages") / "dist"
     said = run("sh", ROOT / "scripts/bootstrap.sh", ".venv", "--pure", folder)
     assert said.count("PASSED") == 2 * len(PACKAGES)
@@ -38,7 +38,7 @@ def test_a_wheel_is_typed_and_licensed(name: str, packages: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_an_sdist_holds_its_own_files_alone(name: str, packages: Path) -> None:
+def test_an_sdist_contains_only_its_own_files(name: str, packages: Path) -> None:
     (sdist,) = packages.glob(f"{name}-*.tar.gz")
     with tarfile.open(sdist) as opened:
         tops = {member.split("/")[1] for member in opened.getnames()}
