@@ -14,7 +14,7 @@ from .mysql_pair import TABLE, Pair, execute, fill
 
 @pytest.fixture(scope="module")
 def items(mysql_server: AnyMysqlServer) -> Iterator[str]:
-    """A database with items, which nobody writes to."""
+    """A database with items, which no test writes to."""
     with mysql_server.new_database() as url:
         fill(url)
         yield url

@@ -1,4 +1,4 @@
-"""The connection is lost at any question that is asked of a target: a transient error, always."""
+"""Losing the connection at any statement to a target is always a transient error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLANS: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def lost_at(monkeypatch: pytest.MonkeyPatch, url: str, number: int) -> Iterator[list[bytes]]:
-    """End the session that says the statement of this number. Yields all that were said."""
+    """Terminate the session at the statement with this number; yield all statements sent."""
     said: list[bytes] = []
     execute_command = Connection._execute_command
 
@@ -52,7 +52,7 @@ def end(url: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
-def test_planning(
+def test_planning_loses_its_connection(
     source: PostgresConnection,
     source_url: str,
     mysql_url: str,

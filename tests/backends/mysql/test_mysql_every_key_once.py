@@ -1,5 +1,5 @@
-"""Whatever a key holds, and however its column compares it, each row is in one partition: on the
-source, and in mode `replace` in the same one on the target.
+"""Whatever a key contains, and however its column compares it, each row is in one partition of the
+source, and in mode `replace` in the same partition of the target.
 
 Generated keys go through the conditions that reader and writer use; a few real copies follow.
 PENSTOCK_KEY_EXAMPLES makes it more of them.
@@ -48,7 +48,7 @@ COLLATIONS = (
     "cp932_japanese_ci",
     "ucs2_general_ci",
 )
-# Case, accents, ligatures, decomposed and ignorable characters, blanks at ends, quotes.
+# Case, accents, ligatures, decomposed and ignorable characters, trailing blanks, quotes.
 LETTERS = "aAbBsSßzZéÉeE\u0301åÅäöñœ \t\0\x01\u200b\u00ad0-_'\\%アｱ\U0001f600"
 TEXTS = st.one_of(
     st.text(LETTERS, max_size=4),
@@ -68,7 +68,7 @@ def ends(mysql_server: AnyMysqlServer) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def collations(ends: tuple[str, str]) -> list[str]:
-    """Those that the server has."""
+    """Return those of the collations that the server has."""
     source, _ = ends
     known = {
         name
@@ -109,10 +109,12 @@ def spec_of(ends: tuple[str, str], **options: Any) -> CopySpec:
 
 
 def fill(ends: tuple[str, str], mine: str, theirs: str, values: list[Any]) -> None:
-    """Rows in the source's table, and the same in the target's."""
+    """Insert rows into the source's table, and the same into the target's."""
     source, target = ends
     with closing(connect_mysql(source)) as connection, connection.cursor() as cursor:
-        cursor.execute("SET sql_mode = ''")  # what a column cannot hold is cut off or replaced
+        cursor.execute(
+            "SET sql_mode = ''"
+        )  # values that a column cannot store are truncated or replaced
         for table, type_ in ((named(source), mine), (named(target), theirs)):
             cursor.execute(f"DROP TABLE IF EXISTS {table}")
             cursor.execute(TABLE.format(table, type_, "ENGINE = InnoDB"))
@@ -124,7 +126,7 @@ def fill(ends: tuple[str, str], mine: str, theirs: str, values: list[Any]) -> No
 
 
 def selected(url: str, table: str, dialect: Any, made: PartitionPlan) -> dict[int, list[str]]:
-    """By row, the partitions whose conditions select it."""
+    """Return, for each row, the partitions whose conditions select it."""
     found: dict[int, list[str]] = {}
     with closing(connect_mysql(url)) as connection, connection.cursor() as cursor:
         for each in made.partitions:
@@ -150,7 +152,9 @@ def check_once(ends: tuple[str, str], made: PartitionPlan, count: int, *, replac
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_texts(ends: tuple[str, str], collations: list[str], data: st.DataObject) -> None:
+def test_texts_are_in_one_partition(
+    ends: tuple[str, str], collations: list[str], data: st.DataObject
+) -> None:
     mine = data.draw(st.sampled_from(collations))
     theirs = data.draw(st.sampled_from([mine, "utf8mb4_bin", "utf8mb4_general_ci"]))
     if not theirs.startswith("utf8mb4") and mine != theirs:
@@ -165,13 +169,13 @@ def test_texts(ends: tuple[str, str], collations: list[str], data: st.DataObject
             made = plan(spec)
         except PlanningError:
             if (strategy, mode) == ("hash", "replace"):
-                continue  # of types that are written differently
+                continue  # of types with a different text form
             raise
         check_once(ends, made, len(values) + 1, replaces=mode == "replace")
 
 
 KINDS: dict[str, tuple[str, list[Any]]] = {
-    # Ordered by their numbers, and compared by their texts.
+    # Enums are ordered by their numbers, and compared by their texts.
     "enum": ("enum('z', 'a', 'M', 'b', '')", ["z", "a", "M", "b", "", "nope"]),
     "set": ("set('b', 'a', 'C')", ["b", "a", "a,b", "C", "", "b,a,C"]),
     "year": ("year", [0, 1901, 1970, 2000, 2026, 2155]),
@@ -195,7 +199,7 @@ NO_VALUES = "no condition can name values of type"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_types(ends: tuple[str, str], kind: str) -> None:
+def test_values_of_other_types_are_in_one_partition(ends: tuple[str, str], kind: str) -> None:
     type_, values = KINDS[kind]
     if kind in ("uuid", "inet6") and not rows(ends[0], "SELECT version() LIKE '%mariadb%'")[0][0]:
         pytest.skip("MySQL has no such type")
@@ -216,7 +220,7 @@ EXPRESSIONS = (
 )  # fmt: skip
 
 
-def test_expressions(ends: tuple[str, str]) -> None:
+def test_values_of_expressions_are_in_one_partition(ends: tuple[str, str]) -> None:
     values = ["ss", "ß", "SS", "a", "A ", "ä", "ae", "é", "", " "]
     fill(ends, column("latin1_swedish_ci"), column("latin1_swedish_ci"), values)
     for key, strategy, mode in product(EXPRESSIONS, ("values", "hash"), ("append", "replace")):
@@ -236,8 +240,10 @@ CITIES = ["berlin", "Berlin", "Paris", "paris", "rome", "Rome ", "ß", "ss", "é
         ("utf8mb4_bin", "latin1_swedish_ci", "ntile"),
     ],
 )
-def test_replaced_twice(ends: tuple[str, str], mine: str, theirs: str, strategy: str) -> None:
-    """By real runs: the target has the source's rows, and no others."""
+def test_replacing_twice_changes_nothing(
+    ends: tuple[str, str], mine: str, theirs: str, strategy: str
+) -> None:
+    """In real runs: the target has the source's rows, and no others."""
     source, target = ends
     values = [v for v in CITIES if "\u0301" not in v or "latin1" not in mine + theirs]
     fill(ends, column(mine), column(theirs), values)
@@ -251,7 +257,7 @@ def test_replaced_twice(ends: tuple[str, str], mine: str, theirs: str, strategy:
         assert rows(target, asked) == wanted
 
 
-def test_replaced_in_postgresql_and_back(ends: tuple[str, str], target_server: Server) -> None:
+def test_replacing_in_postgresql_and_back(ends: tuple[str, str], target_server: Server) -> None:
     source, target = ends
     fill(ends, column("utf8mb4_general_ci"), column("utf8mb4_general_ci"), CITIES)
     wanted = rows(source, f"SELECT id, k FROM {named(source)} ORDER BY id")
@@ -274,8 +280,8 @@ def execute_postgresql(url: str, statement: str) -> None:
 @pytest.mark.parametrize(
     "collation", ["latin1_swedish_ci", "utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_unicode_ci"]
 )
-def test_bounds_without_a_scan(ends: tuple[str, str], collation: str) -> None:
-    """Of the default strategy, which takes the primary key: about as many ranges as asked for."""
+def test_bounds_are_found_without_a_scan(ends: tuple[str, str], collation: str) -> None:
+    """With the default strategy, which uses the primary key: about as many ranges as requested."""
     source, _ = ends
     names = "anna zoe Zoë José Øyvind Åsa Ärger Özil élan Été naïve Straße Muller Müller Lea Léa"
     firsts = names.split()
@@ -300,8 +306,10 @@ def test_bounds_without_a_scan(ends: tuple[str, str], collation: str) -> None:
         assert [(len(found),)] == rows(source, "SELECT count(*) FROM people")
 
 
-def test_bounds_that_do_not_ascend(ends: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever they come from, the source is asked before the plan is stored."""
+def test_bounds_that_do_not_ascend_are_refused(
+    ends: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their origin, the source checks them before the plan is stored."""
     fill(ends, column("utf8mb4_general_ci"), column("utf8mb4_bin"), CITIES)
     found = dive
 

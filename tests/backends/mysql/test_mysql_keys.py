@@ -1,4 +1,4 @@
-"""Keys of a table that is made for another system's: those that mean the same there."""
+"""Keys of a table created for another system's: those that mean the same there."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def recreated(**options: Any) -> Planned:
     return planned
 
 
-def test_from_postgresql(postgresql_url: str, mysql_url: str) -> None:
-    """Texts differ by their bytes there: by no collation are two of them one."""
+def test_keys_from_postgresql(postgresql_url: str, mysql_url: str) -> None:
+    """PostgreSQL compares texts by their bytes; no collation makes two of them equal."""
     with psycopg.connect(postgresql_url) as source:
         source.execute(POSTGRESQL)
     planned = recreated(
@@ -61,10 +61,10 @@ def test_from_postgresql(postgresql_url: str, mysql_url: str) -> None:
 
 
 @pytest.mark.parametrize("charset", ["latin1", "utf8mb4 COLLATE utf8mb4_unicode_ci"])
-def test_texts_that_the_database_would_not_hold(
+def test_texts_that_the_database_character_set_lacks(
     postgresql_url: str, mysql_url: str, charset: str
 ) -> None:
-    """The made table holds them; where the database would, its collation stays."""
+    """The created table can store them; if the database can, its collation is kept."""
     execute(mysql_url, f"ALTER DATABASE {within(mysql_url)[:-5]} CHARACTER SET {charset}")
     with psycopg.connect(postgresql_url) as source:
         source.execute("CREATE TABLE item (code varchar(20) PRIMARY KEY, note text)")
@@ -97,7 +97,7 @@ MYSQL = (
 LEFT = {"beginning", "size: (abs(`n`))"}
 
 
-def test_to_postgresql(postgresql_url: str, mysql_url: str) -> None:
+def test_keys_to_postgresql(postgresql_url: str, mysql_url: str) -> None:
     execute(mysql_url, *MYSQL)
     planned = recreated(
         source=mysql_url, target=postgresql_url, table=within(mysql_url), target_table="public.item"
@@ -125,7 +125,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "some.duckdb"
 
 
-def test_to_duckdb_and_back(mysql_url: str, file: Path) -> None:
+def test_keys_to_duckdb_and_back(mysql_url: str, file: Path) -> None:
     execute(mysql_url, *MYSQL)
     planned = recreated(
         source=mysql_url, target=f"duckdb:///{file}", table=within(mysql_url),

@@ -45,7 +45,7 @@ def spec(mysql_url: str, target_url: str, **options: object) -> CopySpec:
 
 
 @pytest.mark.parametrize(("parts", "names"), PARTS)
-def test_partition_by_partition(
+def test_a_table_is_copied_partition_by_partition(
     mysql_url: str, target_url: str, parts: str, names: list[str]
 ) -> None:
     execute(mysql_url, TABLE.format("", "", parts))
@@ -76,7 +76,7 @@ def test_a_table_without_partitions(mysql_url: str, target_url: str) -> None:
         penstock.plan(spec(mysql_url, target_url))
 
 
-def test_partitions_that_are_others_now(mysql_url: str, target_url: str) -> None:
+def test_partitions_that_changed_after_planning(mysql_url: str, target_url: str) -> None:
     parts, _ = PARTS[0]
     execute(mysql_url, TABLE.format("", "", parts))
     fill(mysql_url)

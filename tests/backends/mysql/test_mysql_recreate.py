@@ -1,4 +1,4 @@
-"""Mode `recreate` within one server: a table like the source's, and no run waits for itself."""
+"""Mode `recreate` within one server: a table like the source's, and no run blocks itself."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def connection(mysql_url: str) -> Iterator[pymysql.Connection]:
 def columns_of(connection: pymysql.Connection, table: str) -> list[tuple[str, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(f"SHOW FULL COLUMNS FROM {table}")
-        # Indexes are not copied, and privileges are not the table's.
+        # Indexes are not copied, and privileges do not belong to the table.
         return [(*row[:4], *row[5:7], row[8]) for row in cursor.fetchall()]
 
 
@@ -61,7 +61,9 @@ def written(connection: pymysql.Connection, table: str) -> ReadTable:
 
 
 @pytest.mark.parametrize("mode", ["recreate", "truncate"])
-def test_an_invisible_column(mysql_url: str, connection: pymysql.Connection, mode: str) -> None:
+def test_an_invisible_column_stays_invisible(
+    mysql_url: str, connection: pymysql.Connection, mode: str
+) -> None:
     execute(
         mysql_url,
         "ALTER TABLE t ADD hidden int INVISIBLE DEFAULT 7",
@@ -98,10 +100,10 @@ def test_into_another_table_of_the_same_database(
     assert written_keys(connection, "u") == written_keys(connection, "t")
 
 
-def test_a_computed_column_that_is_asked_for(
+def test_a_requested_computed_column_becomes_a_plain_one(
     mysql_url: str, connection: pymysql.Connection
 ) -> None:
-    """It has the values, and computes no more."""
+    """It has the values, and is no longer computed."""
     spec = CopySpec(source=mysql_url, target=mysql_url, table="t", target_table="u")
     events = list(copy(replace(spec, mode="recreate", columns=("id", "note", "twice"))))
     assert rows(mysql_url, "SELECT id, twice FROM u ORDER BY id") == [(1, "xx"), (2, None)]
@@ -152,17 +154,17 @@ def recreated(**options: Any) -> list[Event]:
 
 
 def checks(table: ReadTable) -> dict[str, str]:
-    """MySQL writes a text in the character set of what it is compared with, the second time."""
+    """Return the checks; MySQL shows a text's character set only after the second creation."""
     return {
         each.name: re.sub(r"\b_(latin1|utf8mb4)(?=')", "", each.test.text)
         for each in table.model.checks
     }
 
 
-def test_everything_of_a_table(
+def test_every_part_of_a_table_is_recreated(
     mysql_server: AnyMysqlServer, mysql_url: str, connection: pymysql.Connection
 ) -> None:
-    """Twice: the second time it is dropped with all of that."""
+    """Twice: the second time, the table is dropped with all its parts."""
     execute(mysql_url, DRESSED, FILLED)
     with mysql_server.new_database() as target:
         for _ in range(2):
@@ -190,8 +192,8 @@ def test_everything_of_a_table(
     execute(mysql_url, left.remedy.replace(left.table.replace(".", "`.`"), "dressed"))
 
 
-def test_some_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
-    """What speaks of others is left out, and named."""
+def test_a_subset_of_the_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+    """Parts that refer to other columns are omitted, and listed."""
     execute(mysql_url, DRESSED, FILLED)
     with mysql_server.new_database() as target:
         events = recreated(
@@ -217,7 +219,7 @@ def test_some_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
     }
 
 
-def test_a_key_that_the_new_types_do_not_have(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+def test_a_key_that_the_new_types_cannot_have(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
     execute(mysql_url, DRESSED, FILLED)
     with mysql_server.new_database() as target:
         events = recreated(
@@ -248,7 +250,7 @@ def test_a_kill_at_each_step(mysql_server: AnyMysqlServer, mysql_url: str, needl
         TcpProxy.of(target) as proxy,
         closing(Pair(mysql_url, f"{proxy.url(target)}?ssl_mode=disabled")) as pair,
     ):
-        # The first one is in the plan, as it is stored.
+        # The first occurrence is in the plan, as it is stored.
         gate = Gate(proxy, needle, "to_server", skip=1)
         words = ("--mode", "recreate", "--run-id", "faults")
         tables = ("--table", "dressed", "--target-table", within(target))
@@ -282,8 +284,10 @@ FOREIGN = (
 )
 
 
-def test_a_batch(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
-    """Foreign keys between its tables are made when all are loaded, and again the next time."""
+def test_a_batch_creates_foreign_keys_at_its_end(
+    mysql_server: AnyMysqlServer, mysql_url: str
+) -> None:
+    """Foreign keys between its tables are created when all are loaded, in each run."""
     execute(mysql_url, *LINKED)
     database = mysql_url.rpartition("/")[2]
     with mysql_server.new_database() as target:
@@ -304,8 +308,8 @@ def test_a_batch(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
         assert left == {"parent_ibfk_1"}
 
 
-def test_rows_that_refer_to_nothing(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
-    """The runs are done without the foreign key, and the report has its statement."""
+def test_rows_that_violate_a_foreign_key(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+    """The runs complete without the foreign key, and the report contains its statement."""
     execute(mysql_url, *LINKED, "SET foreign_key_checks = 0", "DELETE FROM parent WHERE id = 2")
     database = mysql_url.rpartition("/")[2]
     with mysql_server.new_database() as target:
@@ -326,10 +330,10 @@ def test_rows_that_refer_to_nothing(mysql_server: AnyMysqlServer, mysql_url: str
         assert rows(target, FOREIGN) == [("fk",)]
 
 
-def test_a_foreign_key_whose_table_is_not_made_again(
+def test_a_foreign_key_of_a_table_that_is_not_recreated(
     mysql_server: AnyMysqlServer, mysql_url: str
 ) -> None:
-    """It was dropped, so that the table it points to could be made again, and comes back."""
+    """It was dropped so that the table it points to could be recreated, and comes back."""
     execute(mysql_url, *LINKED)
     database = mysql_url.rpartition("/")[2]
     with mysql_server.new_database() as target:

@@ -1,4 +1,5 @@
-"""`penstock tune` into MySQL or MariaDB: it leaves nothing, and takes what the dead have left."""
+"""`penstock tune` into MySQL or MariaDB: it leaves nothing behind, and removes killed tunes'
+leftovers."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def left(url: str) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "recreate", "swap"])
-def test_measures_and_leaves_nothing(items: str, mysql_url: str, mode: str) -> None:
+def test_each_setting_is_measured_and_nothing_left_behind(
+    items: str, mysql_url: str, mode: str
+) -> None:
     execute(mysql_url, TABLE, "CREATE INDEX amounts ON item (amount)")
     execute(mysql_url, "INSERT INTO item VALUES (-1, 'mine', 1, 'x')")
     spec = CopySpec(source=items, target=mysql_url, mode=mode, **SMALL)
@@ -53,13 +56,13 @@ def test_the_scratch_table_is_like_the_target(items: str, mysql_url: str) -> Non
     assert left(mysql_url) == []
 
 
-def test_what_a_killed_one_leaves_the_next_one_drops(items: str, mysql_url: str) -> None:
+def test_leftovers_of_a_killed_tune_are_dropped_by_the_next(items: str, mysql_url: str) -> None:
     execute(mysql_url, TABLE)
     dead, alive = MySqlScratch(mysql_url, None), MySqlScratch(mysql_url, None)
     with closing(alive):
         dead.begin()
         alive.begin()
-        dead.close()  # as the server sees a process that is gone
+        dead.close()  # what the server shows of a dead process
         spec = CopySpec(source=items, target=mysql_url, **SMALL)
         with closing(tune(spec, degrees=(2,), sample=1 << 20)) as told:
             swept = next(told)
@@ -70,7 +73,7 @@ def test_what_a_killed_one_leaves_the_next_one_drops(items: str, mysql_url: str)
     assert left(mysql_url) == []
 
 
-def test_refused_without_the_right_to_make_a_database(items: str, mysql_url: str) -> None:
+def test_refused_without_the_right_to_create_a_database(items: str, mysql_url: str) -> None:
     execute(mysql_url, TABLE)
     with closing(connect_mysql(mysql_url)) as admin, admin.cursor() as cursor:
         cursor.execute("SELECT database()")
