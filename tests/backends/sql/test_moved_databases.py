@@ -1,4 +1,4 @@
-"""Databases of the shapes that people try first, moved to an unlike system, work afterwards."""
+"""Well-known sample databases, moved to another system, work afterwards."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def test_sakila_works_in_postgresql(sakila: str, target_url: str) -> None:
         end = moved(sakila, target_url, "sakila", [f"{name}.*"])
     assert len(ask(target_url, TABLES_THERE)) == 16
     assert {item.kind for item in left(end)} == {"collations", "defaults on update", "indexes"}
-    # The full-text index alone.
+    # Only the full-text index is missing.
     assert [i.name for i in left(end) if i.kind == "indexes"] == ["idx_title_description"]
     theirs = mysql_rows(sakila, THEIRS.format(name))
     assert len(theirs) == 22
-    # MySQL and MariaDB write RESTRICT for what is the same to them.
+    # RESTRICT, which MySQL and MariaDB treat as the same.
     assert {(key, update) for key, update, _ in ask(target_url, FOREIGN_KEYS)} == {
         (key, RULES[update]) for key, update, _ in theirs
     }
@@ -132,10 +132,10 @@ def test_sakila_works_in_postgresql(sakila: str, target_url: str) -> None:
     ):
         with pytest.raises(getattr(psycopg.errors, why)):
             run_postgres(target_url, refused)
-    # What refers to it follows.
+    # Referring rows follow.
     run_postgres(target_url, "UPDATE sakila.country SET country_id = 7 WHERE country_id = 1")
     assert ask(target_url, "SELECT country_id FROM sakila.city ORDER BY city_id") == [(7,), (2,)]
-    # And it is found by its indexes.
+    # It is found through its indexes.
     indexed = (
         "SELECT count(*) FROM pg_index WHERE indrelid = 'sakila.rental'::regclass AND indisvalid"
     )

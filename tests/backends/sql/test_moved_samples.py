@@ -64,7 +64,7 @@ def kinds(items: Sequence[NotCopied]) -> dict[str, int]:
 
 
 def counts_of(url: str, *schemas: str) -> dict[str, int]:
-    """The rows of each table that is no partition."""
+    """Return the row count of each table that is not a partition."""
     listed = ", ".join(f"'{schema}'" for schema in schemas)
     tables = ask(
         url,
@@ -100,7 +100,7 @@ def test_pagila_works_in_mysql_and_comes_back(
         assert [(made + len(keys),)] == ask(pagila, KEYS.format("'public'"))
         found = mysql_rows(url, "SELECT special_features FROM film WHERE film_id = 1")
         assert json.loads(found[0][0]) == ["Trailers", None, "it's 1"]
-        # The sequences are no column's own in the source.
+        # In the source, no column owns the sequences.
         run_mysql(url, FILM.format("").replace("fulltext", "`fulltext`"))
         assert mysql_rows(url, f"SELECT {FILMS} FROM film WHERE title = 'New'") == [NEW_FILM]
         payment = (
@@ -123,7 +123,7 @@ def test_pagila_works_in_mysql_and_comes_back(
             url, "DELETE FROM film WHERE film_id = 51", "DELETE FROM payment WHERE amount = 999"
         )
         end = moved(url, target_url, "back", [f"{name}.*"])
-    # Of the enum, which MySQL has as a text.
+    # From the enum, which is a text in MySQL.
     assert [item.kind for item in left(end)] == ["collations"]
     assert counts_of(target_url, "back") == counts
     assert ask(target_url, KEYS.format("'back'")) == [(made,)]
@@ -171,8 +171,8 @@ def test_pagila_works_in_duckdb_and_comes_back(
 
 
 def without_form(end: BatchFinished) -> set[str]:
-    """What calls a function of the source's own, or is of numbers without limits, which are texts
-    elsewhere."""
+    """Parts that call the source's own functions, or that compute with unlimited numbers, which are
+    texts elsewhere."""
     return {item.name.partition(":")[0] for item in left(end) if item.kind != "foreign keys"}
 
 
@@ -187,7 +187,7 @@ def test_adventureworks_works_in_mysql_and_comes_back(
             "CK_Employee_BirthDate", "rowguid", "PK_Document (documentnode)",
             "CK_Product_ListPrice", "subtotal", "CK_SalesOrderHeader_SubTotal",
         }  # fmt: skip
-        # Also those between schemas, which are one database here.
+        # Including those between schemas, which are one database here.
         assert mysql_rows(url, THEIRS.format(name)) == ask(adventureworks, KEYS.format(LISTED))
         run_mysql(url, LINE.format("", 1))
         lines = "SELECT salesorderdetailid, linetotal FROM salesorderdetail"
@@ -209,7 +209,7 @@ def test_adventureworks_works_in_mysql_and_comes_back(
         assert mysql_rows(url, comments) == [("everybody's name",)]
         run_mysql(url, "DELETE FROM salesorderdetail WHERE salesorderdetailid = 301")
         end = moved(url, target_url, "back", [f"{name}.*"])
-    # MariaDB writes a cast into its checks that has no equal.
+    # MariaDB adds a cast to its checks that has no equivalent.
     assert without_form(end) <= {
         "employee_CK_Employee_MaritalStatus",
         "person_CK_Person_PersonType",
