@@ -1,4 +1,4 @@
-"""A full file system: said as such, nothing is left half done, and a run goes on from there.
+"""A full file system: the message says so, nothing is left incomplete, and a resumed run completes.
 
 It is a small one of memory, which takes the right to mount one (root in a sandbox of one's own).
 """
@@ -23,7 +23,7 @@ Resize = Callable[[int], None]
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[tuple[Path, Resize]]:
-    """A folder on a file system of its own, and what gives it another size, in KiB."""
+    """A folder on its own file system, and a function that resizes it, in KiB."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
@@ -43,10 +43,10 @@ def disk(tmp_path: Path) -> Iterator[tuple[Path, Resize]]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-# Of 2.7 MB: nothing but folders, records of runs without rows, a part of the partitions.
+# Of the 2.7 MB needed: only folders, run records without rows, or part of the partitions.
 @pytest.mark.parametrize("kib", [8, 120, 1_000])
 @pytest.mark.parametrize("kind", ["parquet", "duckdb"])
-def test_each_row_once_when_there_is_room_again(
+def test_each_row_arrives_once_when_there_is_room_again(
     tmp_path: Path, disk: tuple[Path, Resize], kind: str, kib: int
 ) -> None:
     place, resize = disk
@@ -70,7 +70,7 @@ def test_each_row_once_when_there_is_room_again(
     told = f"{refused.value.message} {said}"
     assert "No space left" in told or "ailed" in told
     if kind == "parquet":
-        # Readers find whole files.
+        # Readers find complete files.
         for path in (place / "lake").glob("*.parquet"):
             duckdb.execute(f"SELECT count(*) FROM '{path}'").fetchall()
     resize(64 << 10)

@@ -1,5 +1,5 @@
-"""A table that has moved to another system: its types, defaults, checks, computed columns, and the
-number that the next row gets."""
+"""A table moved to another system: its types, defaults, checks, computed columns, and next
+number."""
 
 from __future__ import annotations
 
@@ -125,14 +125,14 @@ def test_from_mysql_into_postgresql(films: str, target_url: str) -> None:
         assert kept.fetchone() == ([1.5, None], "Trailers,Scenes", 2001, 1, True, 6)
 
 
-def test_truth_values_by_an_option(films: str, target_url: str) -> None:
+def test_booleans_on_request(films: str, target_url: str) -> None:
     moved(f"{films}?tinyint1=bool", target_url, "public.film")
     with psycopg.connect(target_url, autocommit=True) as connection:
         row = connection.execute("INSERT INTO film (title) VALUES ('C 3') RETURNING active")
         assert row.fetchone() == (True,)
 
 
-def test_computed_columns_that_are_asked_for_are_copied(films: str, target_url: str) -> None:
+def test_requested_computed_columns_are_copied(films: str, target_url: str) -> None:
     columns = ("film_id", "title", "total")
     _, finished = moved(films, target_url, "public.film", columns=columns)
     assert left(finished)["generated columns"] == ["total"]
@@ -176,7 +176,7 @@ def test_from_postgresql_into_duckdb(source_url: str, tmp_path: Path) -> None:
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute(PAGILA)
     path = tmp_path / "target.duckdb"
-    for _ in range(2):  # a table that is made again has the sequence of the first one
+    for _ in range(2):  # a recreated table keeps the sequence of the first one
         moved(source_url, f"duckdb:///{path}", "main.film")
     with duckdb.connect(str(path)) as made:
         types = dict(
@@ -190,8 +190,8 @@ def test_from_postgresql_into_duckdb(source_url: str, tmp_path: Path) -> None:
         assert found.fetchone() == (41, "PG", "{}", 6, True, True)
 
 
-def test_a_row_too_long_for_its_texts(source_url: str, mysql_url: str) -> None:
-    """The shorter ones keep their lengths."""
+def test_a_row_too_long_with_its_texts(source_url: str, mysql_url: str) -> None:
+    """The shorter texts keep their lengths."""
     with psycopg.connect(source_url, autocommit=True) as connection:
         listed = ", ".join(f"c{place} varchar({50 + 4 * place})" for place in range(100))
         connection.execute(f"CREATE TABLE film (id int PRIMARY KEY, {listed}, big varchar(20000))")
@@ -217,7 +217,7 @@ ARRAYS = """
 """
 
 
-def test_arrays_into_a_system_without(source_url: str, mysql_url: str) -> None:
+def test_arrays_into_a_system_without_arrays(source_url: str, mysql_url: str) -> None:
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute(ARRAYS)
     table = f"{urlsplit(mysql_url).path[1:]}.film"
@@ -245,7 +245,7 @@ def test_arrays_into_a_system_without(source_url: str, mysql_url: str) -> None:
         assert cursor.fetchone()[1] == "datetime(3)"
 
 
-def test_types_by_rules() -> None:
+def test_types_are_chosen_by_rules() -> None:
     columns = [Column("id", "int"), Column("a", "tinyint(1)"), Column("made_at", "datetime(6)")]
     rules = {"source:tinyint(1)": "boolean", "*_at": "timestamptz", "id": "bigint"}
     assert requested_types(rules, columns) == {
@@ -256,7 +256,7 @@ def test_types_by_rules() -> None:
 
 
 def interrupted(source: str, target: str, table: str) -> None:
-    """A run that ends when its rows are there, and is continued."""
+    """Interrupt a run when its rows have arrived, and resume it."""
     spec = CopySpec(
         source=source, target=target, table="film", target_table=table, mode="recreate",
         run_id="resumed", on_snapshot_lost="accept",
