@@ -1,9 +1,9 @@
 """Threads that take turns: before each call that touches files, a seeded generator picks the next
 one.
 
-Each thread stands for a process at work on one local dataset. It stops before every such call, and
-goes on when it is told to: a process that is slow, is suspended for long, or is killed there. What
-happens follows from the seed alone, so that a schedule can be had again.
+Each thread stands for a process that works on one local dataset. It pauses before every such call
+until its next turn, like a slow or suspended process, or is killed there. Everything that happens
+follows from the seed alone, so that a schedule can be repeated.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class Killed(BaseException):
 
 
 class Actor(threading.Thread):
-    """
+    """A thread that stands for a process.
+
     Args:
-        dies_before: the number of the call before which it is killed; 0: it is not.
+        dies_before: number of the call before which it is killed; 0 for never.
     """
 
     def __init__(
@@ -61,9 +62,9 @@ class Actor(threading.Thread):
         self.killed = False
         self.ended = False
         self.descriptors: set[int] = set()
-        """Files that it has open."""
+        """Its open files."""
         self.result: object = None
-        """What its call returned or raised."""
+        """The value that its call returned, or the exception it raised."""
 
     def run(self) -> None:
         self._turn.acquire()
@@ -101,16 +102,17 @@ class Actor(threading.Thread):
 
 
 class Schedule:
-    """
+    """A sequence of turns that follows from a seed.
+
     Args:
-        root: what is left out of the paths in the trace.
+        root: prefix that is removed from paths in the trace.
     """
 
     def __init__(self, seed: int, root: str) -> None:
         self.random = random.Random(seed)
         self.actors: list[Actor] = []
         self.trace: list[str] = []
-        """Who is about to make which call, in the order of their turns."""
+        """The calls in the order of the actors' turns, each with its actor's name."""
         self._root = root + "/"
         self._stays = self.random.choice([0.0, 0.5, 0.9, 0.97])
         self._deadly = self.random.choice([0.0, 0.0, 0.3, 0.6])
@@ -124,7 +126,7 @@ class Schedule:
         """Run until all actors have ended.
 
         Raises:
-            AssertionError: they keep each other from it.
+            AssertionError: the actors block each other.
         """
         for actor in self.actors:
             actor.start()
@@ -238,10 +240,7 @@ class Load(Protocol):
     def id(self) -> str: ...
 
     def execute(self) -> str:
-        """
-        Returns:
-            The run's status.
-        """
+        """Execute the run, and return its status."""
         ...
 
 
@@ -256,7 +255,7 @@ class Trial(Generic[L]):
         self.chance = schedule.random
         self.loads: list[L] = []
         self.ended: dict[str, str | PermanentError] = {}
-        """How each run ended when it was resumed in peace."""
+        """The end of each run after it was resumed without interference."""
 
     def perform(self) -> None:
         """Run all actors to their ends."""
@@ -281,9 +280,10 @@ T = TypeVar("T", bound=Trial[Any])
 
 
 def seeds(few: str) -> range:
-    """
+    """Return the seeds to try.
+
     Args:
-        few: those that are tried where nobody asks for others.
+        few: the range to use if PENSTOCK_SCHEDULES is not set.
     """
     return range(*(int(bound) for bound in os.environ.get("PENSTOCK_SCHEDULES", few).split(":")))
 
@@ -297,8 +297,8 @@ def tried(
     """Try one seed of a scenario.
 
     Args:
-        root: a folder for it alone, which is removed at the end.
-        trial: sets it up.
+        root: the trial's own folder, which is removed at the end.
+        trial: creates the trial.
 
     Returns:
         The trace.

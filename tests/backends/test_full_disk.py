@@ -1,6 +1,6 @@
 """A full file system: the message says so, nothing is left incomplete, and a resumed run completes.
 
-It is a small one of memory, which takes the right to mount one (root in a sandbox of one's own).
+The file system is a small tmpfs, and mounting it requires privileges (root in a sandbox).
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class Reader:
     """A reader who follows a page.
 
     Args:
-        shop, warehouse: URLs, in place of those that the page exports.
-        variables: more of the environment.
+        shop, warehouse: URLs that replace those exported by the page.
+        variables: additional environment variables.
     """
 
     def __init__(self, shop: str, warehouse: str, variables: Mapping[str, str]) -> None:

@@ -67,7 +67,7 @@ def state(folder: Path) -> dict[str, bytes]:
 
 
 def is_as(before: dict[str, bytes], folder: Path) -> bool:
-    """Wait, because workers of a killed process may still be cleaning up."""
+    """Whether the folder is unchanged; workers of a killed process may still be cleaning up."""
     try:
         return state(folder) == before
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def test_a_target_that_does_not_exist(source: Pair, tmp_path: Path, make: Make) 
 
 
 def is_begun(folder: Path) -> bool:
-    """Whether anything is staged or written in it."""
+    """Whether anything has been staged or written in the folder."""
     with suppress(FileNotFoundError):  # a folder that is removed while it is read
         return any((*folder.rglob("*.arrows"), *folder.rglob("dataset")))
     return False

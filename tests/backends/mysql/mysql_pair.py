@@ -64,10 +64,11 @@ def middle(partition: int) -> bytes:
 
 
 class Pair:
-    """
+    """A source and a target, with the runs between them.
+
     Args:
         source: URL of a database with items.
-        target: of one with an empty table of them.
+        target: URL of a database with an empty table of items.
     """
 
     def __init__(self, source: str, target: str) -> None:
@@ -89,8 +90,7 @@ class Pair:
                 proxy.close()
 
     def gate(self, needle: bytes) -> Gate:
-        """Hold the stream in which these bytes leave the source; all runs use the proxy that does
-        so."""
+        """Hold the source's stream at these bytes, behind a proxy that all runs use."""
         if self.proxy is None:
             self.proxy = TcpProxy.of(self.source)
             self.proxy.__enter__()

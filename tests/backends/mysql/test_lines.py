@@ -131,7 +131,7 @@ def test_values_arrive_unchanged(
     execute(mysql_url, f"CREATE TABLE t (id int PRIMARY KEY, v {theirs})")
     assert copied(source_url, mysql_url) == "lines"
     lines = rows(mysql_url, "SELECT * FROM t ORDER BY id")
-    # As record batches produce them, which other tests prove right.
+    # The same values as with record batches, which other tests cover.
     execute(
         mysql_url, "DROP DATABASE penstock", "TRUNCATE TABLE t", "SET GLOBAL local_infile = OFF"
     )
@@ -184,8 +184,8 @@ def test_a_value_that_would_change_is_refused(
     assert rows(mysql_url, "SELECT count(*) FROM t") == [(0,)]
 
 
-def test_json_is_compared_as_values(source_url: str, mysql_url: str) -> None:
-    """MySQL rewrites JSON, so its text there is different."""
+def test_the_server_rewrites_json(source_url: str, mysql_url: str) -> None:
+    """The text that arrives differs from the source's."""
     at(
         source_url,
         "CREATE TABLE t (id int PRIMARY KEY, v text)",

@@ -39,7 +39,7 @@ WHOLE = datetime.fromisoformat("2020-01-02 03:04:05")
 
 
 class Waiting:
-    """Wait as a worker does, counting how often the socket was full."""
+    """A worker's wait, which counts how often the socket was full."""
 
     def __init__(self, when_full: Callable[[], None] = lambda: None) -> None:
         self.full = 0
@@ -369,7 +369,7 @@ def test_a_value_that_the_server_warns_of_is_refused(table: Table, case: str) ->
     assert found in error
 
 
-def test_a_column_that_is_not_loaded(table: Table) -> None:
+def test_a_column_that_is_not_loaded_gets_its_default(table: Table) -> None:
     table.make("x int, z int NOT NULL")
     error = table.refused(many(1))
     assert (
@@ -382,7 +382,7 @@ def test_a_column_that_is_not_loaded(table: Table) -> None:
     assert table.load(many(1)) == 1
 
 
-def test_a_row_outside_all_partitions(table: Table) -> None:
+def test_a_row_outside_all_partitions_is_refused(table: Table) -> None:
     table.make("x int", "PARTITION BY RANGE (x) (PARTITION p VALUES LESS THAN (7))")
     assert "7" in table.refused(many(6, 7))
 
@@ -403,13 +403,15 @@ def test_a_trigger_that_signals_an_error(table: Table) -> None:
         ("int AS (1)", "a column that is not computed"),
     ],
 )
-def test_columns_that_do_not_keep_values_exactly(table: Table, column: str, expected: str) -> None:
+def test_a_column_that_cannot_keep_values_is_refused(
+    table: Table, column: str, expected: str
+) -> None:
     """The server rounds, or drops digits, without a warning."""
     table.make(f"x {column}")
     assert f"column 'x': expected {expected}" in table.refused(many(1))
 
 
-def test_rows_are_counted_from_the_beginning_of_the_stream(table: Table) -> None:
+def test_errors_count_rows_within_the_stream(table: Table) -> None:
     table.make("x int, y varchar(2)")
     rows = 40_000  # in more than one INSERT
     long = ["y" * 60] * rows
@@ -464,7 +466,7 @@ def test_types_of_mariadb_arrive(table: Table) -> None:
     assert "Incorrect inet6 value: 'x'" in table.refused(many("x"))
 
 
-def test_a_stream_without_rows(table: Table) -> None:
+def test_an_empty_stream_loads_nothing(table: Table) -> None:
     table.make("x int")
     assert table.load(batch(pa.array([], pa.int32()))) == 0
 
@@ -594,7 +596,7 @@ def test_a_session_killed_while_rows_are_sent(table: Table) -> None:
     assert table.texts() == []
 
 
-def test_no_check_rejects_what_the_server_accepts(table: Table) -> None:
+def test_check_passes_while_the_server_is_silent(table: Table) -> None:
     table.make("x int")
     stream = table.opened()
     stream.check()
@@ -606,7 +608,7 @@ def test_no_check_rejects_what_the_server_accepts(table: Table) -> None:
 
 
 def test_a_server_gets_no_file(mysql_url: str, tmp_path: Path) -> None:
-    """A hostile server requests one in answer to any statement."""
+    """A hostile server may request one in answer to any statement."""
     secret = tmp_path / "secret"
     secret.write_text("1\n")
     with closing(connect_mysql(mysql_url)) as reader, reader.cursor() as cursor:

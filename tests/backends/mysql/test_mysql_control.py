@@ -23,7 +23,7 @@ STATEMENTS = ddl("penstock").split(";\n")
 
 @pytest.fixture
 def without(pair: Pair) -> Iterator[Pair]:
-    """The other tests' runs are in other control tables."""
+    """A pair without control tables."""
     execute(pair.target, "DROP DATABASE IF EXISTS penstock")
     yield pair
     execute(pair.target, "DROP DATABASE IF EXISTS penstock")
@@ -31,7 +31,7 @@ def without(pair: Pair) -> Iterator[Pair]:
 
 @pytest.mark.parametrize("made", range(1, len(STATEMENTS)))
 def test_creation_that_was_killed_is_completed(without: Pair, made: int) -> None:
-    """After any of its statements: the next run creates the rest, and readers find no runs."""
+    """Whichever statement was the last: the next run creates the rest, and readers find no runs."""
     execute(without.target, *STATEMENTS[:made])
     assert not penstock.runs(target=without.target)
     without.copy().ended(0)

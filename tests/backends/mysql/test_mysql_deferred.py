@@ -48,12 +48,12 @@ def written(url: str, table: str = "item") -> dict[str, str]:
     return {key.name or "PRIMARY": clause_of(key) for key in keys_of(model)}
 
 
-# Put before a statement, so that it does not match the stored plan.
+# Precedes a statement on the wire, but not in a stored plan.
 QUERY = b"\x00\x03"
 ALTER = QUERY + b"ALTER TABLE `test_"
-"""Of a table in a database of the tests': those of control tables do not count."""
+"""An ALTER TABLE of a test's table, and not of a control table."""
 BEFORE_MAKING = QUERY + b"UPDATE `penstock`.`run` SET `made`"
-"""The second one: the first is before they are dropped."""
+"""Sent twice: before indexes are dropped, and before they are built."""
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def test_a_kill_at_each_step(pair: Pair, mode: str, needle: bytes, skip: int) ->
 
 
 def a_second_later(pair: Pair) -> None:
-    """Wait, so that later changes have a different time from earlier ones."""
+    """Wait until later changes have a different time from earlier ones."""
     later = (
         "SELECT now() > max(create_time) FROM information_schema.tables"
         " WHERE table_schema = database()"

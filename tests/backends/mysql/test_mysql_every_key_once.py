@@ -68,7 +68,7 @@ def ends(mysql_server: AnyMysqlServer) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def collations(ends: tuple[str, str]) -> list[str]:
-    """Return those of the collations that the server has."""
+    """The tested collations that the server supports."""
     source, _ = ends
     known = {
         name
@@ -112,9 +112,7 @@ def fill(ends: tuple[str, str], mine: str, theirs: str, values: list[Any]) -> No
     """Insert rows into the source's table, and the same into the target's."""
     source, target = ends
     with closing(connect_mysql(source)) as connection, connection.cursor() as cursor:
-        cursor.execute(
-            "SET sql_mode = ''"
-        )  # values that a column cannot store are truncated or replaced
+        cursor.execute("SET sql_mode = ''")  # truncates what does not fit
         for table, type_ in ((named(source), mine), (named(target), theirs)):
             cursor.execute(f"DROP TABLE IF EXISTS {table}")
             cursor.execute(TABLE.format(table, type_, "ENGINE = InnoDB"))

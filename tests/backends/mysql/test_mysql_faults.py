@@ -147,7 +147,7 @@ def test_two_runs_append_at_once(pair: Pair) -> None:
 
 
 def until_done(pair: Pair, runs: list[Run]) -> None:
-    """One may have to wait for the other to end."""
+    """Wait for the runs, and resume one that the other has blocked."""
     codes = [run.popen.wait(PATIENCE) for run in runs]
     assert set(codes) <= {0, 75}
     assert 0 in codes
@@ -179,7 +179,7 @@ def test_two_runs_upsert_at_once(pair: Pair) -> None:
 
 
 def test_upsert_into_a_table_that_the_server_considers_empty(pair: Pair) -> None:
-    """For some seconds after a load it does; rows are still found by their key."""
+    """It does so for some seconds after a load; rows are still found by their key."""
     execute(
         pair.target,
         "ALTER TABLE item STATS_PERSISTENT = 1, STATS_AUTO_RECALC = 0",

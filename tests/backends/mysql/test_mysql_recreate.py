@@ -154,7 +154,7 @@ def recreated(**options: Any) -> list[Event]:
 
 
 def checks(table: ReadTable) -> dict[str, str]:
-    """Return the checks; MySQL shows a text's character set only after the second creation."""
+    """Return the checks without the character set introducers that MySQL adds."""
     return {
         each.name: re.sub(r"\b_(latin1|utf8mb4)(?=')", "", each.test.text)
         for each in table.model.checks

@@ -117,6 +117,6 @@ def test_round_trips_of_many_tables(mysql_server: AnyMysqlServer, tables: str, m
 
 
 def questions(url: str) -> int:
-    """Return the statements that the server was asked to run, alone or several at once."""
+    """Return the number of statements that the server has run, alone or combined."""
     ((_, count),) = rows(url, "SHOW GLOBAL STATUS LIKE 'Questions'")
     return int(count)

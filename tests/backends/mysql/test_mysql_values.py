@@ -49,7 +49,7 @@ def spec(mysql_url: str, tmp_path: Path) -> CopySpec:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_each_value_gets_a_partition(spec: CopySpec, key: str) -> None:
-    """And no two of them share one."""
+    """No two values share a partition."""
     spec = replace(spec, strategy="values", key=key)
     committed = {e.partition_id: e.rows for e in copy(spec) if isinstance(e, Committed)}
     assert committed == {"p0001": 1, "p0002": 1, "p0003": 0, "p0004": 1}

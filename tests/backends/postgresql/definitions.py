@@ -15,7 +15,7 @@ def definitions(url: str, *tables: str) -> list[str]:
     """Return every definition except those of the control tables.
 
     Args:
-        tables: only these, and what belongs to them.
+        tables: restricts the result to these and the objects that belong to them.
     """
     chosen = [f"--table={table}" for table in tables]
     dumped = subprocess.run(

@@ -216,7 +216,7 @@ def test_values_arrive_and_digests_agree(pair: Pair, rows: list[tuple[Any, ...]]
     assert [each.canonical for each in found.pairs] == kinds
     mine, theirs = digests(pair, found.pairs)
     assert mine == theirs
-    # Four-byte values have a short text that differs from their digits.
+    # The text of a float4 is shorter than its exact digits.
     wide = ", ".join(f"c{n}{'::float8' * (t == 'float4')}" for n, t in enumerate(KINDS))
     stored = pair.source.rows(f"SELECT {wide} FROM t")
     assert mine.digest == str(sum(digest_of(list(row), kinds) for row in stored))

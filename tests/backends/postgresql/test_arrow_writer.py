@@ -287,7 +287,7 @@ def test_a_refused_value_is_reported_with_its_column_and_row(
         filler = pa.array([1], array.type)
 
     def rows(*arrays: pa.Array) -> pa.RecordBatch:
-        """Batches with empty ones among them."""
+        """Return a batch with the arrays, beside a column whose texts contain line feeds."""
         together = pa.concat_arrays(arrays)
         more = {"i": pa.nulls(len(together))} if all_text else {}
         return batch(a=together, s=pa.array(["two\nlines"] * len(together)), **more)

@@ -213,7 +213,7 @@ class TestByItsId:
         told = json.loads(night.cli("status", "night", "--json", *night.ends[2:]).stdout)
         assert (told["batch"], told["status"], len(told["runs"])) == ("night", "failed", 3)
 
-    def test_resume_resumes_its_tables(self, night: Pair) -> None:
+    def test_resume_completes_its_tables(self, night: Pair) -> None:
         refused = night.cli("resume", "night", "--only", "p0001", *night.ends)
         assert refused.returncode == 64
         assert "--only: night is a batch" in refused.stderr
@@ -223,7 +223,7 @@ class TestByItsId:
         assert night.target.count("small") == 10
         assert night.target.count("large") == 19_995, "what was done is not done again"
 
-    def test_verify_verifies_its_tables(self, night: Pair) -> None:
+    def test_verify_checks_its_tables(self, night: Pair) -> None:
         assert night.cli("verify", "night", *night.ends).returncode == 65
         assert night.cli("resume", "night", *night.ends).returncode == 0
         done = night.cli("verify", "night", *night.ends)

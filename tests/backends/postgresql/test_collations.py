@@ -1,7 +1,7 @@
 """Text keys when columns, databases and servers collate text differently.
 
-The servers have their locales from a folder of our own: embedded ones have no ICU, and a system may
-have no locale but C.
+The servers read their locales from a folder that the tests build: embedded servers lack ICU, and a
+system may have no locale other than C.
 """
 
 from __future__ import annotations

@@ -100,12 +100,12 @@ def test_a_connection_error_of_a_server_or_pooler_is_classified(
         "port=99999",
     ],
 )
-def test_parameters_that_libpq_refuses_are_permanent(pair: Pair, parameters: str) -> None:
+def test_refused_parameters_are_a_permanent_error(pair: Pair, parameters: str) -> None:
     with pytest.raises(PermanentError):
         connect(f"{pair.source.url}?{parameters}", "source", "penstock:test")
 
 
-def test_a_server_that_does_not_answer_is_transient(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_a_transient_error(tmp_path: Path) -> None:
     for url in ("postgresql://127.0.0.1:1/x", f"postgresql:///x?host={tmp_path}"):
         with pytest.raises(TransientError):
             connect(url, "source", "penstock:test")
@@ -121,7 +121,7 @@ def test_two_sessions_create_the_same_schema(pair: Pair) -> None:
     assert caught.value.transient
 
 
-def test_a_duplicate_key_is_permanent(pair: Pair) -> None:
+def test_a_duplicate_key_is_a_permanent_error(pair: Pair) -> None:
     pair.target.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     with pytest.raises(PenstockError) as caught, translated("target"):
         pair.target.connection.execute("INSERT INTO t VALUES (1)")

@@ -342,7 +342,7 @@ def test_two_runs_replace_the_same_partition_at_once(days: Pair) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         with psycopg.connect(days.target.url) as gate:
-            # COPY waits for it; the delete would too, but by then there is nothing to delete.
+            # COPY waits for it; a DELETE would too, but the table is empty.
             gate.execute("LOCK TABLE public.t IN SHARE MODE")
             runs = [pool.submit(resume, run) for run in ("a", "b")]
             deadline = time.monotonic() + 60

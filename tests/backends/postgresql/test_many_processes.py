@@ -60,7 +60,7 @@ class Holding:
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count these tests' writes at once; the command line waits in full."""
+    """Shorten the wait for write statistics; the command line waits in full."""
     monkeypatch.setattr(PostgresSource, "settle_seconds", 0.5)
 
 
@@ -101,7 +101,7 @@ def test_two_copies_create_the_run_at_once(pair: Pair, monkeypatch: pytest.Monke
     assert pair.target.value("SELECT count(*) FROM t") == 100
 
 
-def holder(pair: Pair) -> int:
+def holders(pair: Pair) -> int:
     found: int = pair.source.value(
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock:snapshot'"
         " AND datname = current_database()"
@@ -109,10 +109,10 @@ def holder(pair: Pair) -> int:
     return found
 
 
-def let_go(pair: Pair) -> None:
-    """End the session that holds the snapshot, and wait until it is gone."""
+def wait_until_released(pair: Pair) -> None:
+    """Wait until the session that held the snapshot has ended."""
     deadline = time.monotonic() + PATIENCE
-    while holder(pair):
+    while holders(pair):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -157,7 +157,7 @@ class TestCreate:
         assert made.run.snapshots == ()
         assert made.run.prepared_at is None
         assert filled.target.count() == 1
-        let_go(filled)
+        wait_until_released(filled)
 
     def test_again_returns_the_existing_run(self, filled: Pair) -> None:
         create(filled)
@@ -197,7 +197,7 @@ class TestHeld:
         holding.ended()
         assert holding.error is None
         assert holding.states == ["taken", "released"]
-        let_go(filled)
+        wait_until_released(filled)
         assert status(filled).run.released_at is not None
 
     def test_ends_with_the_last_partition(self, filled: Pair, hold: Callable[..., Holding]) -> None:
@@ -267,8 +267,8 @@ class TestHeld:
         ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
         with closing(penstock.hold(RUN, **ends)) as events:
             assert isinstance(next(events), SnapshotChanged)
-            assert holder(filled) == 1
-        let_go(filled)
+            assert holders(filled) == 1
+        wait_until_released(filled)
 
     def test_a_run_without_snapshot_is_refused(
         self, filled: Pair, hold: Callable[..., Holding]
@@ -462,7 +462,7 @@ class TestCurrentState:
         create(pair, columns=["id", "name"], **options)
         resume(pair, only=["p0001", "p0003", "p0004"], finish=False)
         release(pair)
-        let_go(pair)
+        wait_until_released(pair)
         pair.source.run("UPDATE t SET name = 'good' WHERE id = 300")
         with pytest.raises(SnapshotLost):
             resume(pair, only=["p0002"])

@@ -41,7 +41,7 @@ def plain(number: int) -> list[str]:
 
 
 def checked(number: int) -> list[str]:
-    """Return a table whose definition has to be rehearsed."""
+    """Return the statements for a table whose definition has to be rehearsed."""
     return [
         f"CREATE TABLE t{number} (id int GENERATED ALWAYS AS IDENTITY, mood mood, n int,"
         f" CHECK (n > {number}), twice int GENERATED ALWAYS AS (n * 2) STORED)",
@@ -51,7 +51,7 @@ def checked(number: int) -> list[str]:
 
 
 def shared(number: int) -> list[str]:
-    """Return a table that uses a function, and a sequence without an owner."""
+    """Return the statement for a table with a function and a sequence that it does not own."""
     return [
         f"CREATE TABLE t{number} (id bigint DEFAULT nextval('all_ids'), n int DEFAULT f({number}))"
     ]
@@ -67,7 +67,7 @@ FUNCTION = BEFORE[-1]
 
 @contextmanager
 def statements(connection: Connection, path: Path) -> Iterator[list[str]]:
-    """Return the statements that a finished session sent to its server."""
+    """Yield a list that receives the session's statements when the block ends."""
     found: list[str] = []
     with path.open("w+b") as file:
         connection.pgconn.trace(file.fileno())
@@ -372,10 +372,10 @@ def test_an_unusable_schema_does_not_affect_other_tables(pair: Pair, plans: Plan
     assert all("permission denied for schema" in e.message for e in plans.errors.values())
 
 
-def test_a_table_dropped_after_its_facts_were_read_is_noticed_when_the_run_is_prepared(
+def test_a_view_created_after_planning_is_noticed_when_the_run_is_prepared(
     pair: Pair,
 ) -> None:
-    """Planning may read the facts of all tables long before one of them is dropped."""
+    """Planning may read the facts of all tables long before one of them is recreated."""
     pair.both("CREATE TABLE t (id int)")
     created = create(pair.spec(mode="recreate"))
     pair.target.run("CREATE VIEW v AS SELECT id FROM t")

@@ -55,7 +55,7 @@ def some(event: Event) -> bool:
 
 
 def all_of_two(event: Event) -> bool:
-    """The next step is to look for deleted rows."""
+    """Whether the next step is to look for deleted rows."""
     return isinstance(event, StepChanged)
 
 

@@ -36,7 +36,7 @@ def filled(pair: Pair) -> Pair:
 
 
 def _shifted(change: Callable[[KeyRange, KeyRange], KeyRange]) -> Callable[..., Cut]:
-    """Replace planning by one that moves a bound of the third range."""
+    """Return planning that moves a bound of the third range."""
     real = cuts.cut_range
 
     def cut(*given: Any) -> Cut:

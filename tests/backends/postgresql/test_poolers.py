@@ -208,7 +208,9 @@ def plain_server() -> Iterator[PostgresServer]:
         yield server
 
 
-def test_a_client_limit_is_a_transient_error(plain_server: PostgresServer) -> None:
+def test_a_reached_client_limit_is_reported_as_too_many_connections(
+    plain_server: PostgresServer,
+) -> None:
     with PgBouncer(plain_server, "transaction", settings={"max_client_conn": 1}) as bouncer:
         url = bouncer.url_for(plain_server.url)
         with (
@@ -218,12 +220,14 @@ def test_a_client_limit_is_a_transient_error(plain_server: PostgresServer) -> No
             connect(url, "source", "penstock:test")
 
 
-def test_a_wait_for_a_session_is_a_transient_error(plain_server: PostgresServer) -> None:
+def test_a_long_wait_for_a_session_is_reported_as_too_many_connections(
+    plain_server: PostgresServer,
+) -> None:
     settings = {"query_wait_timeout": 1}
     with PgBouncer(plain_server, "transaction", 1, settings) as bouncer:
         url = bouncer.url_for(plain_server.url)
         with psycopg.connect(url, prepare_threshold=None) as other:
-            other.execute("SELECT 1")  # holds the only one
+            other.execute("SELECT 1")  # has the only session
             with (
                 closing(connect(url, "source", "penstock:test")) as mine,
                 pytest.raises(TooManyConnections, match="query_wait_timeout"),

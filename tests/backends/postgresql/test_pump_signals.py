@@ -49,7 +49,7 @@ class Taken(Exception):
 
 
 class Watched(NativeMover):
-    """A check that notes when a turn begins."""
+    """A mover that signals when a turn begins."""
 
     begins: threading.Event
 
@@ -61,7 +61,7 @@ class Watched(NativeMover):
 class Sender:
     """Sends a signal just after a turn has begun, so that the whole turn lies ahead.
 
-    It is another thread's: one of the pump's own would wake it from its wait at once.
+    The signal goes to the sending thread: one to the pump's thread would end its wait at once.
     """
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ class Kind:
     type: str
     values: st.SearchStrategy[str]
     wider: str = ""
-    """A type that it may be assigned to without loss."""
+    """A type that holds all its values, for the target's column."""
 
 
 def leaf(type_: str, values: st.SearchStrategy[Any], wider: str = "") -> Kind:
@@ -99,14 +99,14 @@ def kinds(draw: st.DrawFn, declare: Callable[[str, str], str]) -> Kind:
 @dataclass(frozen=True)
 class Case:
     types: list[str]
-    """Statements that make them."""
+    """Statements that create the types."""
     mine: list[str]
-    """Columns of the source, and of the target, as declared."""
+    """Declarations of the source's and the target's columns."""
     theirs: list[str]
     rows: list[list[str]]
     options: dict[str, Any]
     read: str
-    """The source's rows in the target's columns and types."""
+    """A query for the source's rows in the target's columns and types."""
 
 
 @st.composite

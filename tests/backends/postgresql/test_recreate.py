@@ -198,7 +198,7 @@ def test_a_query_provides_its_columns(pair: Pair) -> None:
     ):
         definition = source.definition(query, partitioning=False)
         columns = target.defined_columns(TableRef("public", "made"), definition, (), {})
-    # Names a table that was created and dropped again.
+    # Read from a table that was created and dropped again.
     assert [column.name for column in columns] == ["id", "The amount", "mood", "notes"]
     assert columns[1].type == "numeric(9,2)"
     assert definitions(pair.target.url) == []

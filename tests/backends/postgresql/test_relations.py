@@ -34,11 +34,11 @@ def rows(count: int = 1000) -> str:
 @dataclass(frozen=True)
 class Kind:
     make: tuple[str, ...]
-    """Statements that make the relation public.s in the source, and fill it."""
+    """Statements that create and fill the relation public.s in the source."""
     strategy: str
-    """What auto chooses, asked for five partitions."""
+    """The strategy that auto chooses for five partitions."""
     why: str
-    """A part of the reasons."""
+    """Part of the reason for the strategy."""
 
 
 PLAIN = (f"CREATE TABLE s ({COLUMNS})", f"INSERT INTO s {rows()}")
@@ -217,7 +217,7 @@ def test_each_kind_is_copied_by_key(pair: Pair, kind: Kind) -> None:
 
 
 class TestChildren:
-    """Tables that consist of children, partitioned, packed, and changed after planning."""
+    """Tables with children, which are cut, packed, and changed after planning."""
 
     @pytest.fixture
     def sales(self, pair: Pair) -> Pair:

@@ -53,7 +53,7 @@ class Seen:
     commands: str = ""
     environments: str = ""
     children: set[int] = field(default_factory=set)
-    """Of the supervisor: its workers, and what starts them."""
+    """The supervisor's children: workers, and the process that starts them."""
 
     def look(self, supervisor: int, ignored: Collection[psutil.Process] = ()) -> None:
         for process in psutil.process_iter():
@@ -67,8 +67,7 @@ class Seen:
         for child in children:
             # A child may end while it is inspected.
             with contextlib.suppress(OSError, psutil.NoSuchProcess):
-                # Until it executes another program, it shows its parent's command line, as that
-                # does.
+                # Before it executes another program, a child shows its parent's command line.
                 if child.cmdline() != parent.cmdline():
                     environment = Path(f"/proc/{child.pid}/environ")
                     self.environments += environment.read_text(errors="replace")

@@ -174,8 +174,7 @@ def on_primary(url: str, servers: tuple[PostgresServer, PostgresServer]) -> str:
 
 @contextmanager
 def paused_replay(standby: Standby) -> Iterator[Callable[[], None]]:
-    """The standby receives the primary's writes and replays none; yields a function that resumes
-    it."""
+    """Pause the standby's replay; yield a function that resumes it."""
     source = standby.pair.source
     source.run("SELECT pg_wal_replay_pause()")
 
@@ -188,7 +187,7 @@ def paused_replay(standby: Standby) -> Iterator[Callable[[], None]]:
         go_on()
 
 
-# What the run queries to see that replay is more than a second behind.
+# Conditions that are true once replay is more than a second behind.
 LAGGING = {
     "standby": "pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn()"
     " AND clock_timestamp() - pg_last_xact_replay_timestamp() > '1 second'",
@@ -241,7 +240,7 @@ def test_streams_slow_down_when_the_source_begins_to_lag(standby: Standby) -> No
                 changes.append(event.degree)
                 if event.degree == 0:
                     go_on()
-    # After a while, but eventually.
+    # The degree drops step by step, and recovers.
     assert changes[:2] == [1, 0]
     assert changes[-1] == 2
     # The workers were idle in between, and the same ones continued.

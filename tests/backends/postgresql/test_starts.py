@@ -57,7 +57,7 @@ for event in copy(CopySpec(source=source, target=target, table="public.t", degre
     print(event.to_line())
 os._exit(0)
 """
-# Allowed beyond what the driver imports: any other module takes time at each start.
+# Modules allowed beyond the driver's: any other one takes time at each start.
 STANDARD = {
     "__main__",
     "argparse",

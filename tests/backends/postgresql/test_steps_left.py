@@ -46,7 +46,7 @@ def ends(source_url: str, target_url: str) -> dict[str, Any]:
     ends["mode"] = "truncate"
     altering = CopySpec(**ends, indexes="defer", unlogged=True, allow_ddl=True, run_id="stopped")
     with closing(penstock.copy(altering)) as events:
-        assert any(isinstance(event, Prepared) for event in events)  # and is closed
+        assert any(isinstance(event, Prepared) for event in events)  # closed here
     assert facts(target_url) == ([], "u")
     return ends
 

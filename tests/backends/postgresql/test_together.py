@@ -60,9 +60,10 @@ def raising(error: BaseException) -> Iterator[None]:
 def _insert_together(
     session: Connection, *numbers: int, then: BaseException | None = None
 ) -> list[int]:
-    """
+    """Insert numbers and read a setting in one pipeline; return the row counts.
+
     Args:
-        then: raised in the block.
+        then: an exception to raise in the block.
     """
     with session.together():
         inserted = [session.execute("INSERT INTO t VALUES (%s)", [each]) for each in numbers]

@@ -40,7 +40,7 @@ def filled(pair: Pair) -> Pair:
 
 
 def left(pair: Pair) -> list[str]:
-    """Return the schemas of the target that it did not have before."""
+    """Return the target's additional schemas."""
     found = pair.target.rows(
         "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' "
         "AND nspname NOT IN ('public', 'information_schema') ORDER BY 1"

@@ -35,7 +35,7 @@ class Types:
         """Create a table with a column of each type, and one of arrays of it.
 
         Returns:
-            The columns' types.
+            The type of each column.
         """
         columns: dict[str, str] = {"id": "int"}
         filled: list[tuple[str, list[str]]] = []

@@ -231,8 +231,8 @@ class TestKeys:
         assert pair.target.rows("SELECT id, v FROM ONLY t") == [(1, 1)]
         assert pair.target.rows("SELECT id, v FROM child") == [(1, 0)]
 
-    def test_values_equal_to_an_index_are_one_key(self, pair: Pair) -> None:
-        # The type's operators are in no search_path; numeric's are built in.
+    def test_values_that_an_index_considers_equal_are_one_key(self, pair: Pair) -> None:
+        # The type's operators are outside every search_path; numeric's are built in.
         pair.both(
             "CREATE SCHEMA apart",
             "CREATE EXTENSION citext SCHEMA apart",

@@ -51,7 +51,7 @@ def test_a_table_that_differs_is_not_swapped_in(filled: Pair) -> None:
     seen: list[Event] = []
 
     def damaged() -> Iterator[Event]:
-        """Return the run's events; a row is changed when the first partition commits."""
+        """Yield the run's events; a row is changed when the first partition commits."""
         for event in copy(filled.spec(mode="swap", verify="checksums")):
             yield event
             if isinstance(event, Committed):

@@ -147,7 +147,8 @@ TABLES = [
 
 
 def _typed_tables() -> Iterator[str]:
-    """Create a table for each type: the value, NULL, and the value in an array if possible."""
+    """Yield statements for a table of each type: the value, NULL, and an array of it if
+    possible."""
     for place, (type_, value) in enumerate(TYPES.items()):
         name = f"app.type_{place:02}"
         yield f"CREATE TABLE {name} (id int PRIMARY KEY, v {type_}, gap text)"
@@ -205,7 +206,8 @@ partitions = 5
 
 
 def _foreign_table(pair: Pair) -> Iterator[str]:
-    """Create a foreign table in the source that refers to a table on the target's server."""
+    """Yield statements for a foreign table in the source that reads a table of the target's
+    server."""
     info = pair.target.connection.info
     pair.target.run("CREATE TABLE far_off AS SELECT n AS id, n::text AS v FROM " + SERIES)
     yield "CREATE EXTENSION postgres_fdw"

@@ -1,6 +1,6 @@
 """Every part of a table's definition, from each system to each other one, is created or listed.
 
-What is made is asked of the target's own catalog, as it is read where the target is a source.
+Created parts are read from the target's catalog, by the code that reads it as a source.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _opened(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
         yield System(f"duckdb:///{path}", "main", run)
 
 
-# Whether a part is created or listed
+# Checks that a part is created or listed
 
 
 class Left:
@@ -233,7 +233,7 @@ class Left:
 Lost = Iterator[str]
 Walk = Callable[[TableModel, TableModel, Left], Lost]
 FIELDS: dict[tuple[type, str], Walk | str] = {}
-"""How each field of the model is looked for; or why it needs no looking for."""
+"""For each field of the model, a check of it, or the reason why none is needed."""
 
 
 def part(of: type, *names: str) -> Callable[[Walk], Walk]:
@@ -280,7 +280,8 @@ def _identity(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
 
 @part(table_model.ColumnType, "unsigned", "labels")
 def _held(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
-    """Check constraints on values that the type itself refuses."""
+    """Yield columns whose new type accepts values that the old one refused, and that no check
+    covers."""
     for column in mine.columns:
         wanted, made = column.type, theirs.column(column.name).type
         tested = _tested(theirs, column.name) or left(CHECKS, column.name)

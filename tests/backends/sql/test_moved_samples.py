@@ -171,7 +171,7 @@ def test_pagila_works_in_duckdb_and_comes_back(
 
 
 def without_form(end: BatchFinished) -> set[str]:
-    """Parts that call the source's own functions, or that compute with unlimited numbers, which are
+    """Return the parts that call the source's own functions or use unlimited numbers, which are
     texts elsewhere."""
     return {item.name.partition(":")[0] for item in left(end) if item.kind != "foreign keys"}
 

@@ -159,7 +159,7 @@ def test_a_night_after_a_full_load_reads_what_has_changed(
 
 
 @pytest.mark.parametrize("mode", ["truncate", "swap"])
-def test_a_full_load_in_several_snapshots_sets_no_watermark(items: Ends, mode: str) -> None:
+def test_a_full_load_whose_watermark_was_reset_sets_none(items: Ends, mode: str) -> None:
     items.night(watermark="w").done()
     spec = CopySpec(
         source=items.source_url,

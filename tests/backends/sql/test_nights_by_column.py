@@ -35,9 +35,9 @@ class Database(ABC):
     schema: str
 
     changed: ClassVar[str] = "timestamp"
-    """The type of the column by which it is read."""
+    """The type of the column that shows changes."""
     own: ClassVar[dict[str, Any]] = {}
-    """Options that it needs."""
+    """Options that a night from this database needs."""
 
     @property
     def table(self) -> str:
