@@ -81,9 +81,9 @@ def moved(source: str, target: str, **options: Any) -> dict[str, list[str]]:
 
 def test_an_enum_type_is_created(films: str, target_url: str) -> None:
     for _ in range(2):
-        left = moved(films, target_url, enums="type")
+        not_copied = moved(films, target_url, enums="type")
         # In PostgreSQL an enum is not a text: neither LIKE nor concat accepts one.
-        assert left == {"check constraints": ["rated"], "generated columns": ["loud"]}
+        assert not_copied == {"check constraints": ["rated"], "generated columns": ["loud"]}
         assert ask(target_url, LABELS) == MADE
     types = dict(ask(target_url, TYPES.format("shop.film")))
     assert types["rating"] == "shop.film_rating_enum"
@@ -116,23 +116,23 @@ def test_another_type_of_the_same_name(films: str, target_url: str) -> None:
     )
     with psycopg.connect(target_url, autocommit=True) as connection:
         connection.execute(ask_nothing)
-    wanted = r"film_rating_enum.*differs.*enum \(G, PG, it's\).*enum \(G, X\).*ALTER TYPE"
-    with pytest.raises(PlanningError, match=wanted):
+    expected = r"film_rating_enum.*differs.*enum \(G, PG, it's\).*enum \(G, X\).*ALTER TYPE"
+    with pytest.raises(PlanningError, match=expected):
         moved(films, target_url, enums="type")
     assert ask(target_url, TYPES.format("shop.film")) == [("id", "integer")]
     assert [name for name, _ in ask(target_url, LABELS)] == ["film_rating_enum"]
 
 
 def test_an_interrupted_run_continues(films: str, target_url: str) -> None:
-    wanted = spec(
+    expected = spec(
         films, target_url, enums="type", run_id="resumed", verify="none",
         on_snapshot_lost="accept",
     )  # fmt: skip
-    events = copy(wanted)
+    events = copy(expected)
     while not isinstance(next(events), Committed):
         pass
     events.close()
-    finished = list(copy(wanted))[-1]
+    finished = list(copy(expected))[-1]
     assert isinstance(finished, Finished)
     assert finished.status == "done"
     assert ask(target_url, LABELS) == MADE
@@ -185,13 +185,13 @@ def test_enums_into_mysql(rated: str, mysql_url: str, enums: str, type_: str) ->
 def test_enums_into_duckdb(rated: str, tmp_path: Path, enums: str, type_: str) -> None:
     path = tmp_path / "made.duckdb"
     moved(rated, f"duckdb:///{path}", enums=enums, target_table="main.film")
-    with duckdb.connect(str(path)) as made:
+    with duckdb.connect(str(path)) as database:
         found = dict(
-            made.execute("SELECT column_name, column_type FROM (DESCRIBE film)").fetchall()
+            database.execute("SELECT column_name, column_type FROM (DESCRIBE film)").fetchall()
         )
         assert found["rating"] == type_
-        made.execute("INSERT INTO film (id) VALUES (2)")
-        assert made.execute("SELECT rating FROM film WHERE id = 2").fetchall() == [("PG",)]
+        database.execute("INSERT INTO film (id) VALUES (2)")
+        assert database.execute("SELECT rating FROM film WHERE id = 2").fetchall() == [("PG",)]
 
 
 def test_between_servers_of_one_system_types_are_copied(rated: str, target_url: str) -> None:
@@ -213,10 +213,10 @@ def test_types_are_matched_by_the_sources_names(films: str, target_url: str) -> 
     assert ask(target_url, added) == [(True, True)]
     run(films, "UPDATE film SET active = 2 WHERE id = 2")
     seen = copy(spec(films, target_url, types=rules))
-    said: list[str] = []
+    output: list[str] = []
     with pytest.raises(RunFailed):
-        said.extend(map(repr, seen))
-    assert any("row 2: expected a value that fits into boolean" in each for each in said)
+        output.extend(map(repr, seen))
+    assert any("row 2: expected a value that fits into boolean" in each for each in output)
 
 
 def test_values_that_are_not_compared_are_named(films: str, target_url: str) -> None:

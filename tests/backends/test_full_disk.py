@@ -28,8 +28,8 @@ def disk(tmp_path: Path) -> Iterator[tuple[Path, Resize]]:
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
     try:
-        made = subprocess.run(mount, capture_output=True, text=True, check=False)
-        why = made.stderr.strip()
+        mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+        why = mounted.stderr.strip()
     except FileNotFoundError:
         why = "there is no program mount (Debian's package mount brings it)"
     if why:
@@ -64,11 +64,11 @@ def test_each_row_arrives_once_when_there_is_room_again(
         verify="checksums",
     )  # fmt: skip
     resize(kib)
-    said = []
+    messages = []
     with pytest.raises(PermanentError) as refused:
-        said += [event.to_line() for event in penstock.copy(spec)]
-    told = f"{refused.value.message} {said}"
-    assert "No space left" in told or "ailed" in told
+        messages += [event.to_line() for event in penstock.copy(spec)]
+    details = f"{refused.value.message} {messages}"
+    assert "No space left" in details or "ailed" in details
     if kind == "parquet":
         # Readers find complete files.
         for path in (place / "lake").glob("*.parquet"):

@@ -53,12 +53,16 @@ class Reader:
             return
         todo = [*commands(language, block), ("", [])]
         for (command, shown), (after, _) in pairwise(todo):
-            said = self.run(command)
+            printed = self.run(command)
             for line in shown:
-                assert any(alike(line, other) for other in said), (command, line, said)
+                assert any(same_but_varying(line, other) for other in printed), (
+                    command,
+                    line,
+                    printed,
+                )
             if after != ASK:
                 # If a page shows a failure, it shows its exit code.
-                assert command == ASK or self.code == 0, (command, said)
+                assert command == ASK or self.code == 0, (command, printed)
 
     def run(self, command: str) -> list[str]:
         """Return the lines that a command prints, with the exit code if the page shows one."""
@@ -88,12 +92,12 @@ def commands(language: str, block: str) -> Iterator[tuple[str, list[str]]]:
     yield from found
 
 
-def alike(line: str, other: str) -> bool:
+def same_but_varying(line: str, other: str) -> bool:
     """Whether two lines differ only in times, rates, streams and names of runs."""
-    return simple(line) == simple(other)
+    return without_varying(line) == without_varying(other)
 
 
-def simple(line: str) -> str:
+def without_varying(line: str) -> str:
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S*", "TIME", line)
     line = re.sub(r"\d\d:\d\d:\d\dZ", "TIME", line)
     line = re.sub(r"[\d,.]+ (s|ms)\b", "N s", line)

@@ -92,8 +92,8 @@ def test_each_setting_is_measured_and_nothing_left_behind(
 
 
 def test_the_scratch_table_is_like_the_target(source: Pair, tmp_path: Path) -> None:
-    told = tune(source.spec(**database(tmp_path), **SMALL), degrees=(2,), sample=1 << 20)
-    for each in told:
+    events = tune(source.spec(**database(tmp_path), **SMALL), degrees=(2,), sample=1 << 20)
+    for each in events:
         if isinstance(each, SweepBegun) and each.number == 1:
             break
     (scratch,) = tmp_path.glob("*.penstock_tune_*/scratch.duckdb")
@@ -102,7 +102,7 @@ def test_the_scratch_table_is_like_the_target(source: Pair, tmp_path: Path) -> N
             "SELECT (SELECT count(*) FROM t) > 1000, (SELECT count(*) FROM duckdb_indexes()),"
             " (SELECT sql FROM duckdb_tables() WHERE table_name = 't')"
         ).fetchone()
-    told.close()
+    events.close()
     assert found is not None
     assert found[:2] == (True, 1)
     assert "nextval('numbers')" in found[2]
@@ -174,18 +174,18 @@ def test_leftovers_of_a_killed_tune_are_removed_by_the_next(
     target = make(tmp_path)
     before = state(tmp_path)
     process = begun(target)
-    (left,) = tmp_path.glob("*.penstock_tune_*")
+    (folder,) = tmp_path.glob("*.penstock_tune_*")
     spec = source.spec(**target, **SMALL)
     # The folder of a running tune is left alone.
-    said = [str(each) for each in tune(spec, degrees=(2,), sample=1 << 20)]
-    assert not [each for each in said if "dropped " in each]
-    assert left.is_dir()
+    events = [str(each) for each in tune(spec, degrees=(2,), sample=1 << 20)]
+    assert not [each for each in events if "dropped " in each]
+    assert folder.is_dir()
     process.kill()
     process.wait(30)
     time.sleep(1)  # its workers end
     first, *_ = tune(spec, degrees=(2,), sample=1 << 20)
     assert isinstance(first, SweepNote)
-    assert left.name in first.text
+    assert folder.name in first.text
     eventually("nothing is left", lambda: is_as(before, tmp_path), 30)
 
 

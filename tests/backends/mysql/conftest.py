@@ -23,5 +23,5 @@ def items(mysql_server: AnyMysqlServer) -> Iterator[str]:
 @pytest.fixture
 def pair(items: str, mysql_url: str) -> Iterator[Pair]:
     execute(mysql_url, TABLE)
-    with closing(Pair(items, mysql_url)) as made:
-        yield made
+    with closing(Pair(items, mysql_url)) as pair_of_databases:
+        yield pair_of_databases

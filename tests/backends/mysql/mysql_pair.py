@@ -94,9 +94,9 @@ class Pair:
         if self.proxy is None:
             self.proxy = TcpProxy.of(self.source)
             self.proxy.__enter__()
-        made = Gate(self.proxy, needle, "to_client")
-        self._gates.append(made)
-        return made
+        gate = Gate(self.proxy, needle, "to_client")
+        self._gates.append(gate)
+        return gate
 
     def before_target(self) -> TcpProxy:
         """Put a proxy in front of the target, which sees what all runs write."""

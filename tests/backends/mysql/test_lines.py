@@ -50,10 +50,10 @@ def spec(source_url: str, mysql_url: str) -> CopySpec:
     )  # fmt: skip
 
 
-def failures(asked: CopySpec) -> list[Mapping[str, Any]]:
+def failures(request: CopySpec) -> list[Mapping[str, Any]]:
     found = []
     with suppress(RunFailed):
-        for event in penstock.copy(asked):
+        for event in penstock.copy(request):
             if isinstance(event, Failed):
                 found.append(event.error)
     return found
@@ -61,10 +61,10 @@ def failures(asked: CopySpec) -> list[Mapping[str, Any]]:
 
 def copied(source_url: str, mysql_url: str) -> str:
     """Copy, and return the format of the streams."""
-    asked = spec(source_url, mysql_url)
-    last = list(penstock.copy(asked))[-1]
+    request = spec(source_url, mysql_url)
+    last = list(penstock.copy(request))[-1]
     assert isinstance(last, Finished), last
-    return penstock.plan(asked).format
+    return penstock.plan(request).format
 
 
 def test_texts_arrive_unchanged(source_url: str, mysql_url: str) -> None:
@@ -164,10 +164,10 @@ REFUSED: list[tuple[LiteralString, str, LiteralString, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("mine", "theirs", "value", "said"), REFUSED)
+@pytest.mark.parametrize(("mine", "theirs", "value", "message"), REFUSED)
 def test_a_value_that_would_change_is_refused(
     source_url: str, mysql_url: str, mine: LiteralString, theirs: str, value: LiteralString,
-    said: str,
+    message: str,
 ) -> None:  # fmt: skip
     at(
         source_url,
@@ -175,10 +175,10 @@ def test_a_value_that_would_change_is_refused(
         f"INSERT INTO t VALUES (1, NULL), (2, {value})",
     )
     execute(mysql_url, f"CREATE TABLE t (id int PRIMARY KEY, v {theirs})")
-    asked = spec(source_url, mysql_url)
-    assert penstock.plan(asked).format == "lines"
-    (error,) = failures(asked)
-    assert re.search(said, error["message"]), error
+    request = spec(source_url, mysql_url)
+    assert penstock.plan(request).format == "lines"
+    (error,) = failures(request)
+    assert re.search(message, error["message"]), error
     if theirs != "json":  # MariaDB reports it like a constraint
         assert "column 'v', row 2: expected " in error["message"]
     assert rows(mysql_url, "SELECT count(*) FROM t") == [(0,)]
@@ -200,9 +200,9 @@ def test_the_server_rewrites_json(source_url: str, mysql_url: str) -> None:
     )
     # From a JSON column the text is the same.
     execute(mysql_url, "CREATE TABLE u LIKE t")
-    asked = replace(spec(mysql_url, mysql_url), table="t", target_table="u")
-    assert isinstance(list(penstock.copy(asked))[-1], Finished)
-    assert all(pair.canonical for pair in penstock.plan(asked).pairs)
+    request = replace(spec(mysql_url, mysql_url), table="t", target_table="u")
+    assert isinstance(list(penstock.copy(request))[-1], Finished)
+    assert all(pair.canonical for pair in penstock.plan(request).pairs)
 
 
 BY_BATCHES: list[tuple[LiteralString, str]] = [
@@ -234,18 +234,18 @@ def test_columns_that_the_server_would_change_silently(
 def test_a_column_that_is_altered_before_the_load(source_url: str, mysql_url: str) -> None:
     at(source_url, "CREATE TABLE t (id int PRIMARY KEY, v timestamp)", "INSERT INTO t VALUES (1)")
     execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, v datetime(6))")
-    said = []
+    message = []
 
     def copy() -> None:
         for event in penstock.copy(spec(source_url, mysql_url)):
             if isinstance(event, Prepared):
                 execute(mysql_url, "ALTER TABLE t MODIFY v datetime")
             elif isinstance(event, Failed):
-                said.append(event.error["message"])
+                message.append(event.error["message"])
 
     with pytest.raises(PenstockError) as caught:
         copy()
     if isinstance(caught.value, RunFailed):
-        assert "column 'v': expected a type as when the run was planned" in said[0]
+        assert "column 'v': expected a type as when the run was planned" in message[0]
     else:  # if the server reports when the table was altered
         assert isinstance(caught.value, TargetChanged)

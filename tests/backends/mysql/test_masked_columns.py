@@ -98,9 +98,9 @@ def test_masked_columns_into_postgresql(shop: str, source_url: str) -> None:
     kinds = [kind.partition("(")[0] for (kind,) in types]
     assert set(kinds[:6]) <= {"character varying", "text"}
     assert (kinds[7], kinds[6][:9], kinds[8][:9]) == ("date", "timestamp", "timestamp")
-    left = {(item.kind, item.name) for item in report.not_copied}
-    assert ("identity columns", "id") in left
-    assert ("indexes", "by_born") in left
+    not_copied = {(item.kind, item.name) for item in report.not_copied}
+    assert ("identity columns", "id") in not_copied
+    assert ("indexes", "by_born") in not_copied
 
 
 def test_masked_columns_into_the_same_system(shop: str) -> None:
@@ -109,6 +109,6 @@ def test_masked_columns_into_the_same_system(shop: str) -> None:
            control_schema=schema)  # fmt: skip
     found = rows(shop, "SELECT * FROM copied")
     assert sorted(found, key=str) == sorted(expected(), key=str)
-    (made,) = rows(shop, "SHOW CREATE TABLE copied")
-    assert "PRIMARY KEY" in made[1]
-    assert "varchar(64)" in made[1]
+    (created,) = rows(shop, "SHOW CREATE TABLE copied")
+    assert "PRIMARY KEY" in created[1]
+    assert "varchar(64)" in created[1]

@@ -93,7 +93,7 @@ def setting(url: str, name: str, value: object) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "said"),
+    ("change", "code", "message"),
     [
         (
             (":penstock@", ":wrong@"),
@@ -110,12 +110,12 @@ def setting(url: str, name: str, value: object) -> Iterator[None]:
     ],
 )
 def test_a_failed_login_is_reported(
-    source: str, mysql_url: str, change: tuple[str, str], code: int, said: str
+    source: str, mysql_url: str, change: tuple[str, str], code: int, message: str
 ) -> None:
     target = f"{mysql_url}?connect_timeout=5".replace(*change)
     copied = Copy(source, target)
     assert copied.code == code
-    assert re.search(said, copied.said), copied.said
+    assert re.search(message, copied.said), copied.said
 
 
 def test_an_unreachable_server_is_reported(source: str) -> None:
@@ -128,7 +128,7 @@ def test_an_unreachable_server_is_reported(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"where": "id >"}, "source: --where: You have an error in your SQL syntax"),
         ({"where": "nope = 1"}, "source: --where: Unknown column 'nope'"),
@@ -141,12 +141,12 @@ def test_an_unreachable_server_is_reported(source: str) -> None:
     ],
 )
 def test_a_request_that_the_source_refuses(
-    source: str, mysql_url: str, options: dict[str, Any], said: str
+    source: str, mysql_url: str, options: dict[str, Any], message: str
 ) -> None:
     execute(mysql_url, PLAIN)
     copied = Copy(source, mysql_url, **options)
     assert copied.code == 65
-    assert said in copied.said
+    assert message in copied.said
     assert rows(mysql_url, "SELECT count(*) FROM t") == [(0,)]
 
 
@@ -154,7 +154,7 @@ def test_a_request_that_the_source_refuses(
 
 
 @pytest.mark.parametrize(
-    ("definition", "said"),
+    ("definition", "message"),
     [
         (f"{PLAIN} ENGINE = MyISAM", "to use InnoDB, found engine MyISAM"),
         ("CREATE TABLE t (id int, note varchar(100), day varchar(30), must int NOT NULL)",
@@ -185,14 +185,14 @@ def test_a_request_that_the_source_refuses(
 )  # fmt: skip
 @pytest.mark.parametrize("local_infile", [1, 0])
 def test_a_table_that_refuses_rows(
-    source: str, mysql_url: str, definition: str, said: str, local_infile: int
+    source: str, mysql_url: str, definition: str, message: str, local_infile: int
 ) -> None:
     execute(mysql_url, *definition.split(";"))
     before = rows(mysql_url, "SELECT count(*) FROM t")
     with setting(mysql_url, "local_infile", local_infile):
         copied = Copy(source, mysql_url)
-    assert copied.code == (76 if "no such column" in said else 65)
-    assert re.search(said, copied.said), copied.said
+    assert copied.code == (76 if "no such column" in message else 65)
+    assert re.search(message, copied.said), copied.said
     assert rows(mysql_url, "SELECT count(*) FROM t") == before
 
 
@@ -303,7 +303,7 @@ def test_a_read_only_server_is_refused(
     grants = (f"ALL ON {database(mysql_url)}.*", "ALL ON penstock.*")
     with user(mysql_server, mysql_url, *grants) as url, setting(mysql_url, "read_only", 1):
         copied = Copy(source, url, mode=mode)
-        asked = CopySpec(
+        request = CopySpec(
             source=source,
             target=url,
             table=f"{database(source)}.t",
@@ -311,9 +311,9 @@ def test_a_read_only_server_is_refused(
             mode=mode,
         )
         with pytest.raises(PlanningError, match="expected a primary server that accepts writes"):
-            penstock.plan(asked)
+            penstock.plan(request)
         # A user who is exempt may continue.
-        assert penstock.plan(replace(asked, target=mysql_url)).partitions
+        assert penstock.plan(replace(request, target=mysql_url)).partitions
     assert copied.code == 65
     assert "expected a primary server that accepts writes" in copied.said
 
@@ -333,11 +333,11 @@ def test_the_password_appears_nowhere(
             "source": url.replace(database(mysql_url), database(source)),
             "target": url,
         }
-        asked = CopySpec(
+        request = CopySpec(
             **ends, table=f"{database(source)}.t", target_table=f"{database(mysql_url)}.t"
         )
-        shown.append(repr(asked))
-        for event in penstock.copy(asked):
+        shown.append(repr(request))
+        for event in penstock.copy(request):
             shown.append(repr(event) + event.to_line())
             if isinstance(event, Opened):
                 process = psutil.Process(event.pid)

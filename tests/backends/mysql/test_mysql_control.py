@@ -29,10 +29,10 @@ def without(pair: Pair) -> Iterator[Pair]:
     execute(pair.target, "DROP DATABASE IF EXISTS penstock")
 
 
-@pytest.mark.parametrize("made", range(1, len(STATEMENTS)))
-def test_creation_that_was_killed_is_completed(without: Pair, made: int) -> None:
+@pytest.mark.parametrize("executed", range(1, len(STATEMENTS)))
+def test_creation_that_was_killed_is_completed(without: Pair, executed: int) -> None:
     """Whichever statement was the last: the next run creates the rest, and readers find no runs."""
-    execute(without.target, *STATEMENTS[:made])
+    execute(without.target, *STATEMENTS[:executed])
     assert not penstock.runs(target=without.target)
     without.copy().ended(0)
     without.check_done()

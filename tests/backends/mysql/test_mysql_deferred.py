@@ -202,8 +202,8 @@ def test_an_index_of_the_same_name(pair: Pair) -> None:
     before = written(pair.target)
     killed_at(pair, BEFORE_MAKING, 1)
     execute(pair.target, "ALTER TABLE item ADD KEY by_amount (id)")
-    made = "SELECT create_time FROM information_schema.tables WHERE table_name = 'item'"
-    ((now,),) = rows(pair.target, f"{made} AND table_schema = database()")
+    created_at = "SELECT create_time FROM information_schema.tables WHERE table_name = 'item'"
+    ((now,),) = rows(pair.target, f"{created_at} AND table_schema = database()")
     execute(pair.target, f"UPDATE penstock.run SET made = '{now}'")
     refused = pair.resume()
     refused.ended(65)
@@ -211,7 +211,7 @@ def test_an_index_of_the_same_name(pair: Pair) -> None:
     assert expected in refused.errors
     assert "found KEY `by_amount` (`id`); drop that one" in refused.errors
     execute(pair.target, "ALTER TABLE item DROP KEY by_amount")
-    ((now,),) = rows(pair.target, f"{made} AND table_schema = database()")
+    ((now,),) = rows(pair.target, f"{created_at} AND table_schema = database()")
     execute(pair.target, f"UPDATE penstock.run SET made = '{now}'")
     pair.resume().ended(0)
     assert written(pair.target) == before
@@ -308,7 +308,7 @@ def test_a_definition_as_mysql_shows_it() -> None:
     )  # fmt: skip
     assert (check.name, check.test.text, check.enforced) == ("c", "(`a` > 0)", False)
     assert model.partitioning.endswith("PARTITIONS 4 */")
-    assert [(left.kind, left.name) for left in found.others] == [
+    assert [(item.kind, item.name) for item in found.others] == [
         ("index options", "hidden: INVISIBLE"), ("index options", "f: WITH PARSER `ngram`"),
     ]  # fmt: skip
 
@@ -317,14 +317,14 @@ def test_indexes_dropped_by_a_stopped_run(source_url: str, mysql_url: str) -> No
     with psycopg.connect(source_url) as at:
         at.execute("CREATE TABLE t AS SELECT n AS id, n % 7 AS kind FROM generate_series(1, 99) n")
     execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, kind int, KEY a (kind))")
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "source": source_url, "target": mysql_url, "table": "public.t", "target_table": "t",
         "mode": "truncate", "indexes": "defer", "allow_ddl": True,
     }  # fmt: skip
-    with closing(penstock.copy(CopySpec(**asked, run_id="stopped"))) as events:
+    with closing(penstock.copy(CopySpec(**options, run_id="stopped"))) as events:
         assert any(isinstance(event, Prepared) for event in events)
     execute(mysql_url, "ALTER TABLE t ADD KEY b (kind, id)")
-    list(penstock.copy(CopySpec(**asked)))
+    list(penstock.copy(CopySpec(**options)))
     found = rows(mysql_url, "SHOW INDEX FROM t")
     assert {row[2] for row in found} == {"PRIMARY", "a", "b"}
 
@@ -336,8 +336,8 @@ def test_indexes_dropped_by_a_run_that_was_not_yet_prepared(
         at.execute("CREATE TABLE t AS SELECT n AS id, n % 7 AS kind FROM generate_series(1, 99) n")
     execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, kind int, KEY a (kind))")
     ends = {"source": source_url, "target": mysql_url, "table": "public.t", "target_table": "t"}
-    asked: dict[str, Any] = {**ends, "mode": "truncate", "allow_ddl": True}
-    penstock.create(CopySpec(**asked, indexes="defer", run_id="killed"))
+    options: dict[str, Any] = {**ends, "mode": "truncate", "allow_ddl": True}
+    penstock.create(CopySpec(**options, indexes="defer", run_id="killed"))
     execute(mysql_url, "ALTER TABLE t DROP INDEX a")
-    list(penstock.copy(CopySpec(**asked)))
+    list(penstock.copy(CopySpec(**options)))
     assert {row[2] for row in rows(mysql_url, "SHOW INDEX FROM t")} == {"PRIMARY", "a"}

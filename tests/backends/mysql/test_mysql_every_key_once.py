@@ -85,11 +85,11 @@ _FULL = "SELECT full_collation_name FROM information_schema.collation_character_
 
 
 def _has_full(url: str) -> bool:
-    asked = (
+    query = (
         "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'information_schema'"
         " AND column_name = 'FULL_COLLATION_NAME'"
     )
-    return bool(rows(url, asked)[0][0])
+    return bool(rows(url, query)[0][0])
 
 
 def column(collation: str, type_: str = "varchar(20)") -> str:
@@ -123,11 +123,11 @@ def fill(ends: tuple[str, str], mine: str, theirs: str, values: list[Any]) -> No
         cursor.execute(f"ANALYZE TABLE {named(source)}")
 
 
-def selected(url: str, table: str, dialect: Any, made: PartitionPlan) -> dict[int, list[str]]:
+def selected(url: str, table: str, dialect: Any, planned: PartitionPlan) -> dict[int, list[str]]:
     """Return, for each row, the partitions whose conditions select it."""
     found: dict[int, list[str]] = {}
     with closing(connect_mysql(url)) as connection, connection.cursor() as cursor:
-        for each in made.partitions:
+        for each in planned.partitions:
             chosen = condition(dialect, None, each.extent)
             cursor.execute(f"SELECT id FROM {table} WHERE {chosen}".replace("%", "%%"), ())
             for (row,) in cursor.fetchall():
@@ -135,12 +135,14 @@ def selected(url: str, table: str, dialect: Any, made: PartitionPlan) -> dict[in
     return found
 
 
-def check_once(ends: tuple[str, str], made: PartitionPlan, count: int, *, replaces: bool) -> None:
+def check_once(
+    ends: tuple[str, str], planned: PartitionPlan, count: int, *, replaces: bool
+) -> None:
     source, target = ends
-    found = selected(source, named(source), MYSQL, made)
+    found = selected(source, named(source), MYSQL, planned)
     assert {row: len(ids) for row, ids in found.items()} == dict.fromkeys(range(count), 1)
     if replaces:
-        assert selected(target, named(target), BY_BYTES, made) == found
+        assert selected(target, named(target), BY_BYTES, planned) == found
 
 
 @pytest.mark.timeout(300 + 10 * EXAMPLES)
@@ -164,12 +166,12 @@ def test_texts_are_in_one_partition(
     for mode in ("append", "replace"):
         spec = spec_of(ends, strategy=strategy, mode=mode)
         try:
-            made = plan(spec)
+            planned = plan(spec)
         except PlanningError:
             if (strategy, mode) == ("hash", "replace"):
                 continue  # of types with a different text form
             raise
-        check_once(ends, made, len(values) + 1, replaces=mode == "replace")
+        check_once(ends, planned, len(values) + 1, replaces=mode == "replace")
 
 
 KINDS: dict[str, tuple[str, list[Any]]] = {
@@ -204,12 +206,12 @@ def test_values_of_other_types_are_in_one_partition(ends: tuple[str, str], kind:
     fill(ends, type_, type_, values * 5)
     for strategy, mode in product(STRATEGIES, ("append", "replace")):
         try:
-            made = plan(spec_of(ends, strategy=strategy, mode=mode))
+            planned = plan(spec_of(ends, strategy=strategy, mode=mode))
         except PlanningError as error:
             if any(reason in error.message for reason in (NOT_RANGED, NO_VALUES)):
                 continue
             raise
-        check_once(ends, made, len(values) * 5 + 1, replaces=mode == "replace")
+        check_once(ends, planned, len(values) * 5 + 1, replaces=mode == "replace")
 
 
 EXPRESSIONS = (
@@ -222,8 +224,8 @@ def test_values_of_expressions_are_in_one_partition(ends: tuple[str, str]) -> No
     values = ["ss", "ß", "SS", "a", "A ", "ä", "ae", "é", "", " "]
     fill(ends, column("latin1_swedish_ci"), column("latin1_swedish_ci"), values)
     for key, strategy, mode in product(EXPRESSIONS, ("values", "hash"), ("append", "replace")):
-        made = plan(spec_of(ends, strategy=strategy, key=key, mode=mode))
-        check_once(ends, made, len(values) + 1, replaces=mode == "replace")
+        planned = plan(spec_of(ends, strategy=strategy, key=key, mode=mode))
+        check_once(ends, planned, len(values) + 1, replaces=mode == "replace")
 
 
 CITIES = ["berlin", "Berlin", "Paris", "paris", "rome", "Rome ", "ß", "ss", "é", "e\u0301"] * 30
@@ -245,27 +247,27 @@ def test_replacing_twice_changes_nothing(
     source, target = ends
     values = [v for v in CITIES if "\u0301" not in v or "latin1" not in mine + theirs]
     fill(ends, column(mine), column(theirs), values)
-    wanted = rows(source, f"SELECT id, CONVERT(k USING utf8mb4) FROM {named(source)} ORDER BY id")
+    expected = rows(source, f"SELECT id, CONVERT(k USING utf8mb4) FROM {named(source)} ORDER BY id")
     execute(target, f"INSERT INTO {named(target)} SELECT id + 100000, k FROM {named(target)}")
     for _ in range(2):
         spec = spec_of(ends, strategy=strategy, mode="replace", verify="checksums")
         committed = [event.rows for event in copy(spec) if isinstance(event, Committed)]
-        assert sum(committed) == len(wanted)
-        asked = f"SELECT id, CONVERT(k USING utf8mb4) FROM {named(target)} ORDER BY id"
-        assert rows(target, asked) == wanted
+        assert sum(committed) == len(expected)
+        query = f"SELECT id, CONVERT(k USING utf8mb4) FROM {named(target)} ORDER BY id"
+        assert rows(target, query) == expected
 
 
 def test_replacing_in_postgresql_and_back(ends: tuple[str, str], target_server: Server) -> None:
     source, target = ends
     fill(ends, column("utf8mb4_general_ci"), column("utf8mb4_general_ci"), CITIES)
-    wanted = rows(source, f"SELECT id, k FROM {named(source)} ORDER BY id")
+    expected = rows(source, f"SELECT id, k FROM {named(source)} ORDER BY id")
     with fresh_database(target_server) as between:
         execute_postgresql(between, "CREATE TABLE item (id int PRIMARY KEY, k varchar(20))")
         there = replace(spec_of(ends), target=between, target_table="public.item")
         back = replace(spec_of(ends), source=between, table="public.item")
         for spec, strategy in product((there, back), ("range", "values")):
             list(copy(replace(spec, mode="replace", strategy=strategy, verify="checksums")))
-        assert rows(target, f"SELECT id, k FROM {named(target)} ORDER BY id") == wanted
+        assert rows(target, f"SELECT id, k FROM {named(target)} ORDER BY id") == expected
 
 
 def execute_postgresql(url: str, statement: str) -> None:
@@ -297,9 +299,9 @@ def test_bounds_are_found_without_a_scan(ends: tuple[str, str], collation: str) 
     spec = replace(spec_of(ends), key=None, table=named(source, "people"))
     execute(ends[1], "CREATE TABLE IF NOT EXISTS people (k varchar(60), id int)")
     for count in (8, 64):
-        made = plan(replace(spec, target_table=named(ends[1], "people"), partitions=count))
-        assert len(made.partitions) > count * 0.8
-        found = selected(source, named(source, "people"), MYSQL, made)
+        planned = plan(replace(spec, target_table=named(ends[1], "people"), partitions=count))
+        assert len(planned.partitions) > count * 0.8
+        found = selected(source, named(source, "people"), MYSQL, planned)
         assert set(map(len, found.values())) == {1}
         assert [(len(found),)] == rows(source, "SELECT count(*) FROM people")
 
@@ -311,8 +313,8 @@ def test_bounds_that_do_not_ascend_are_refused(
     fill(ends, column("utf8mb4_general_ci"), column("utf8mb4_bin"), CITIES)
     found = dive
 
-    def backwards(*asked: Any, **options: Any) -> Any:
-        bounds, nulls = found(*asked, **options)
+    def backwards(*query: Any, **options: Any) -> Any:
+        bounds, nulls = found(*query, **options)
         return bounds[::-1], nulls
 
     monkeypatch.setattr("penstock.backends.mysql.catalog.bounds.dive", backwards)
@@ -320,7 +322,9 @@ def test_bounds_that_do_not_ascend_are_refused(
     refusal = r"--strategy range: --key k: expected bounds that the source .* found that the source"
     with pytest.raises(PlanningError, match=refusal):
         plan(replace(spec, strategy="range"))
-    made = plan(spec)
-    assert made.strategy == "hash"
-    assert any("hash: not range, since the source does not order" in each for each in made.reasons)
-    check_once(ends, made, len(CITIES) + 1, replaces=False)
+    planned = plan(spec)
+    assert planned.strategy == "hash"
+    assert any(
+        "hash: not range, since the source does not order" in each for each in planned.reasons
+    )
+    check_once(ends, planned, len(CITIES) + 1, replaces=False)

@@ -15,7 +15,7 @@ import pytest
 from penstock import BatchSpec, CopySpec, copy, copy_all
 from penstock.backends.mysql import target as mysql_target
 from penstock.backends.mysql.catalog.table_model import read_table
-from penstock.backends.mysql.load import tables as made
+from penstock.backends.mysql.load import tables as created_tables
 from penstock.events import BatchFinished, Finished, Planned
 from penstock.model.tables import NotCopied, TableRef
 from penstock_testkit import AnyMysqlServer
@@ -130,7 +130,7 @@ def test_into_the_same_flavour(mariadb: str, other: str) -> None:
 def test_into_the_other_flavour(mariadb: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server is treated as the other flavour. Texts that a collation distinguishes stay
     distinct."""
-    monkeypatch.setattr(made, "flavour_of", lambda session: "another")
+    monkeypatch.setattr(created_tables, "flavour_of", lambda session: "another")
     monkeypatch.setattr(mysql_target, "flavour_of", lambda session: "another")
     found = moved(mariadb, other, other.rpartition("/")[2])
     assert set(found) == {
@@ -240,10 +240,12 @@ def test_a_default_that_looks_like_clauses() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("asked", [{"table": "seen"}, {"query": "SELECT 1 AS a, 'x' AS b"}])
-def test_a_view_and_a_query_are_created_as_tables(mysql_url: str, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("relation", [{"table": "seen"}, {"query": "SELECT 1 AS a, 'x' AS b"}])
+def test_a_view_and_a_query_are_created_as_tables(mysql_url: str, relation: dict[str, Any]) -> None:
     execute(mysql_url, "CREATE VIEW seen AS SELECT 1 AS a, 'x' AS b")
-    spec = CopySpec(source=mysql_url, target=mysql_url, target_table="u", snapshot="none", **asked)
+    spec = CopySpec(
+        source=mysql_url, target=mysql_url, target_table="u", snapshot="none", **relation
+    )
     *_, finished = copy(replace(spec, mode="recreate"))
     assert isinstance(finished, Finished)
     assert finished.not_copied == ()
@@ -265,6 +267,6 @@ def test_subpartitions_are_copied(mysql_url: str, other: str) -> None:
     (planned,) = (event for event in events if isinstance(event, Planned))
     assert planned.partitions == 2
     assert rows(other, "SELECT count(*) FROM t") == [(3,)]
-    (left,) = planned.not_copied
-    execute(other, left.remedy)
+    (item,) = planned.not_copied
+    execute(other, item.remedy)
     assert statement(other, "t") == statement(mysql_url, "t")

@@ -50,8 +50,8 @@ def test_keys_from_postgresql(postgresql_url: str, mysql_url: str) -> None:
     )
     assert [columns for _, columns in rows(mysql_url, KEYS)] == ["code,day", "n,day", "uid"]
     assert rows(mysql_url, "SELECT count(*) FROM item") == [(3,)]
-    left = {(item.kind, item.name) for item in planned.not_copied}
-    assert left == {
+    not_copied = {(item.kind, item.name) for item in planned.not_copied}
+    assert not_copied == {
         ("unique constraints", "item_free_key (free)"),
         ("indexes", "item_later_key"),
         ("unique constraints", "item_long_one_key (long_one)"),

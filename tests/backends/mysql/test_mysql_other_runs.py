@@ -62,10 +62,10 @@ def check_nothing_lost(pair: Pair, taking: Run, append: Run, append_id: str) -> 
     committed."""
     codes = [run.popen.wait(PATIENCE) for run in (taking, append)]
     ((found,),) = rows(pair.target, "SELECT count(*) FROM item")
-    told = f"{codes}, {found} rows: {taking.errors} {append.errors}"
-    assert codes == [0, 65], told
-    assert found == ROWS, told
-    assert not pair.attempts(append_id), told
+    details = f"{codes}, {found} rows: {taking.errors} {append.errors}"
+    assert codes == [0, 65], details
+    assert found == ROWS, details
+    assert not pair.attempts(append_id), details
     assert "taken rows out of" in append.errors
 
 

@@ -108,9 +108,9 @@ def test_a_requested_computed_column_becomes_a_plain_one(
     events = list(copy(replace(spec, mode="recreate", columns=("id", "note", "twice"))))
     assert rows(mysql_url, "SELECT id, twice FROM u ORDER BY id") == [(1, "xx"), (2, None)]
     (planned,) = (event for event in events if isinstance(event, Planned))
-    (left,) = (left for left in planned.not_copied if left.kind == "generated columns")
-    assert left.name == "twice: (concat(`note`,`note`))"
-    execute(mysql_url, left.remedy)
+    (item,) = (item for item in planned.not_copied if item.kind == "generated columns")
+    assert item.name == "twice: (concat(`note`,`note`))"
+    execute(mysql_url, item.remedy)
     (row,) = (row for row in columns_of(connection, "u") if row[0] == "twice")
     assert "GENERATED" in row[5]
 
@@ -187,9 +187,9 @@ def test_every_part_of_a_table_is_recreated(
     assert theirs.made_with == "DEFAULT CHARSET=latin1 COLLATE=latin1_bin"
     assert theirs.model.comment == "a = 'b';"
     (planned,) = (event for event in events if isinstance(event, Planned))
-    (left,) = planned.not_copied
-    assert (left.kind, left.name) == ("table options", "ROW_FORMAT=DYNAMIC")
-    execute(mysql_url, left.remedy.replace(left.table.replace(".", "`.`"), "dressed"))
+    (item,) = planned.not_copied
+    assert (item.kind, item.name) == ("table options", "ROW_FORMAT=DYNAMIC")
+    execute(mysql_url, item.remedy.replace(item.table.replace(".", "`.`"), "dressed"))
 
 
 def test_a_subset_of_the_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
@@ -207,7 +207,7 @@ def test_a_subset_of_the_columns(mysql_server: AnyMysqlServer, mysql_url: str) -
         with connect_mysql(target) as other:
             assert set(written_keys(other, "dressed")) == {"PRIMARY", "begins", "by_note", "words"}
     (planned,) = (event for event in events if isinstance(event, Planned))
-    assert {(left.kind, left.name.partition(" (")[0]) for left in planned.not_copied} == {
+    assert {(item.kind, item.name.partition(" (")[0]) for item in planned.not_copied} == {
         ("table options", "ROW_FORMAT=DYNAMIC"),
         ("unique constraints", "once"),
         ("indexes", "by_amount"),
@@ -232,9 +232,9 @@ def test_a_key_that_the_new_types_cannot_have(mysql_server: AnyMysqlServer, mysq
         with connect_mysql(target) as other:
             assert "by_amount" not in written_keys(other, "dressed")
     (planned,) = (event for event in events if isinstance(event, Planned))
-    (left,) = (left for left in planned.not_copied if left.name == "by_amount")
-    table = f"`{left.table.replace('.', '`.`')}`"
-    assert left.remedy.startswith(f"CREATE INDEX `by_amount` ON {table} (`amount` DESC,`code`)")
+    (item,) = (item for item in planned.not_copied if item.name == "by_amount")
+    table = f"`{item.table.replace('.', '`.`')}`"
+    assert item.remedy.startswith(f"CREATE INDEX `by_amount` ON {table} (`amount` DESC,`code`)")
     (warning,) = (warning for warning in planned.warnings if "`by_amount`" in warning)
     assert "is not created: " in warning
     assert "key length" in warning
@@ -303,9 +303,9 @@ def test_a_batch_creates_foreign_keys_at_its_end(
             events = list(copy_all(spec))
             assert rows(target, FOREIGN) == [("fk",)]
             assert rows(target, "SELECT count(p), count(*) FROM child") == [(2, 3)]
-        left = {each.name for event in events if isinstance(event, Planned)
+        item = {each.name for event in events if isinstance(event, Planned)
                 for each in event.not_copied}  # fmt: skip
-        assert left == {"parent_ibfk_1"}
+        assert item == {"parent_ibfk_1"}
 
 
 def test_rows_that_violate_a_foreign_key(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
@@ -325,8 +325,8 @@ def test_rows_that_violate_a_foreign_key(mysql_server: AnyMysqlServer, mysql_url
         assert rows(target, "SELECT count(*) FROM child") == [(3,)]
         finished = [event for event in events if isinstance(event, Finished)]
         assert {event.status for event in finished} == {"done"}
-        (left,) = (item for event in finished for item in event.not_copied if item.name == "fk")
-        execute(target, "DELETE FROM child WHERE p = 2", left.remedy)
+        (item,) = (item for event in finished for item in event.not_copied if item.name == "fk")
+        execute(target, "DELETE FROM child WHERE p = 2", item.remedy)
         assert rows(target, FOREIGN) == [("fk",)]
 
 

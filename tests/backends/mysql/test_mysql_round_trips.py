@@ -89,7 +89,7 @@ def tables(mysql_server: AnyMysqlServer) -> Iterator[str]:
 @pytest.mark.parametrize("mode", MODES)
 def test_round_trips_of_many_tables(mysql_server: AnyMysqlServer, tables: str, mode: str) -> None:
     schema = tables.rpartition("/")[2]
-    trips, asked = {}, {}
+    trips, statements = {}, {}
     for pattern, count in ((f"{schema}.t7", 1), (f"{schema}.t*", MANY)):
         with mysql_server.new_database() as url, distant(tables, url) as (source, target):
             made = {
@@ -108,12 +108,12 @@ def test_round_trips_of_many_tables(mysql_server: AnyMysqlServer, tables: str, m
             assert end.status == "done"
             assert len(end.tables) == count
             trips[count] = source.round_trips, target.round_trips
-            asked[count] = questions(url) - before
+            statements[count] = questions(url) - before
     more = [many - one for one, many in zip(trips[1], trips[MANY], strict=True)]
     others = MANY - 1
     assert more[0] <= others * (SOURCE + DESCRIBES) + SPREAD, trips
     assert more[1] <= others * TARGET + SPREAD, trips
-    assert asked[MANY] - asked[1] <= others * STATEMENTS, asked
+    assert statements[MANY] - statements[1] <= others * STATEMENTS, statements
 
 
 def questions(url: str) -> int:

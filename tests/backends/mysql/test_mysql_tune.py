@@ -18,7 +18,7 @@ from .mysql_pair import TABLE, execute, rows
 SMALL: dict[str, Any] = {"partitions": 8, "table": "item"}
 
 
-def left(url: str) -> list[str]:
+def new_databases(url: str) -> list[str]:
     found = rows(url, "SHOW DATABASES LIKE 'penstock\\_tune\\_%'")
     return [name for (name,) in found]
 
@@ -34,16 +34,16 @@ def test_each_setting_is_measured_and_nothing_left_behind(
     assert isinstance(result, Tuning)
     assert len(result.figures) == 4
     assert rows(mysql_url, "SELECT id, note FROM item") == [(-1, "mine")]
-    assert left(mysql_url) == []
+    assert new_databases(mysql_url) == []
 
 
 def test_the_scratch_table_is_like_the_target(items: str, mysql_url: str) -> None:
     execute(mysql_url, TABLE, "CREATE INDEX amounts ON item (amount)")
-    told = tune(CopySpec(source=items, target=mysql_url, **SMALL), degrees=(2,), sample=1 << 20)
-    for each in told:
+    events = tune(CopySpec(source=items, target=mysql_url, **SMALL), degrees=(2,), sample=1 << 20)
+    for each in events:
         if isinstance(each, SweepBegun) and each.number == 1:
             break
-    (name,) = left(mysql_url)
+    (name,) = new_databases(mysql_url)
     ((count,),) = rows(mysql_url, f"SELECT count(*) FROM {name}.scratch_table")
     assert count > 0
     found = rows(
@@ -52,8 +52,8 @@ def test_the_scratch_table_is_like_the_target(items: str, mysql_url: str) -> Non
         f"WHERE table_schema = '{name}' AND table_name = 'scratch_table' ORDER BY 1",
     )
     assert [index for (index,) in found] == ["amounts", "PRIMARY"]
-    told.close()
-    assert left(mysql_url) == []
+    events.close()
+    assert new_databases(mysql_url) == []
 
 
 def test_leftovers_of_a_killed_tune_are_dropped_by_the_next(items: str, mysql_url: str) -> None:
@@ -64,13 +64,13 @@ def test_leftovers_of_a_killed_tune_are_dropped_by_the_next(items: str, mysql_ur
         alive.begin()
         dead.close()  # what the server shows of a dead process
         spec = CopySpec(source=items, target=mysql_url, **SMALL)
-        with closing(tune(spec, degrees=(2,), sample=1 << 20)) as told:
-            swept = next(told)
+        with closing(tune(spec, degrees=(2,), sample=1 << 20)) as events:
+            swept = next(events)
             assert isinstance(swept, SweepNote)
             assert dead.name in swept.text
-        assert left(mysql_url) == [alive.name]
+        assert new_databases(mysql_url) == [alive.name]
         alive.drop()
-    assert left(mysql_url) == []
+    assert new_databases(mysql_url) == []
 
 
 def test_refused_without_the_right_to_create_a_database(items: str, mysql_url: str) -> None:
@@ -88,4 +88,4 @@ def test_refused_without_the_right_to_create_a_database(items: str, mysql_url: s
                 list(tune(spec, degrees=(2,), sample=1 << 20))
         finally:
             cursor.execute("DROP USER 'tuner'@'%'")
-    assert left(mysql_url) == []
+    assert new_databases(mysql_url) == []

@@ -47,9 +47,9 @@ def test_types_written_to_mysql(mine: str, theirs: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "made", sorted({theirs for _, theirs in lines("mysql/made")} - {"refused"})
+    "type_", sorted({theirs for _, theirs in lines("mysql/made")} - {"refused"})
 )
-def test_the_server_accepts_the_created_type(url: str, made: str) -> None:
+def test_the_server_accepts_the_created_type(url: str, type_: str) -> None:
     with connect_mysql(url) as connection, connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS m")
-        cursor.execute(f"CREATE TABLE m (c {made} NULL)")
+        cursor.execute(f"CREATE TABLE m (c {type_} NULL)")

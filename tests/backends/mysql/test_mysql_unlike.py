@@ -113,8 +113,8 @@ def test_a_server_of_the_other_flavour(
         )
         *_, finished = copy(spec)
     assert isinstance(finished, Finished)
-    left = [(item.kind, item.name.partition(":")[0]) for item in finished.not_copied]
-    assert left == [("generated columns", "twice")]
+    not_copied = [(item.kind, item.name.partition(":")[0]) for item in finished.not_copied]
+    assert not_copied == [("generated columns", "twice")]
     assert rows(mysql_url, "SELECT twice, double_price * 100 FROM t") == [(2, 998), (4, 998)]
     ((_, statement),) = rows(mysql_url, "SHOW CREATE TABLE t")
     for wanted in (

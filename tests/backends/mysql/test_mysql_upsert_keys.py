@@ -64,8 +64,8 @@ def test_a_row_gets_the_sources_spelling(
 ) -> None:
     spec = filled(ends, mine, theirs, **options)
     committed = [event for event in copy(spec) if isinstance(event, Committed)]
-    wanted = [(1, "a", "new"), (2, "B ", "same"), (3, "é", "new"), (9, "rest", "left")]
-    assert rows(ends[1], "SELECT * FROM item ORDER BY id") == wanted
+    expected = [(1, "a", "new"), (2, "B ", "same"), (3, "é", "new"), (9, "rest", "left")]
+    assert rows(ends[1], "SELECT * FROM item ORDER BY id") == expected
     assert sum(event.inserted or 0 for event in committed) == 1
     assert sum(event.updated or 0 for event in committed) == 2
 

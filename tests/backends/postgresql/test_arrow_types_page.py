@@ -42,13 +42,13 @@ def test_types_written_to_a_server(pair: Pair) -> None:
             pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {theirs})")
             columns = target.columns(TableRef("public", "t"))
             (fit,) = target.fit([Column("a", mine, traits={"arrow": type_})], columns)
-            told = (mine, theirs, fit)
-            assert bool(fit.reason) == (stream == "refused"), told
+            details = (mine, theirs, fit)
+            assert bool(fit.reason) == (stream == "refused"), details
             if fit.reason:
                 continue
             encoder = Encoder(pa.schema([("a", type_)]), columns, "t", all_send=True)
-            assert encoder.format.partition("-")[2] == stream, told
-            assert (fit.warning, fit.canonical) == (warning, kind), told
+            assert encoder.format.partition("-")[2] == stream, details
+            assert (fit.warning, fit.canonical) == (warning, kind), details
     finally:
         target.close()
 

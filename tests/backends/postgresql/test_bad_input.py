@@ -307,8 +307,8 @@ def test_a_value_that_breaks_a_constraint_is_reported(
     before = pair.target.count()
     done = pair.cli("copy", *pair.ends, "--table", "public.t", "--strategy", "whole")
     assert done.returncode == 65
-    said = " ".join((done.stdout + done.stderr).replace("│", " ").split())
+    output = " ".join((done.stdout + done.stderr).replace("│", " ").split())
     for part in ("p0001", *parts):
-        assert part in said
+        assert part in output
     assert pair.target.count() == before
     assert pair.target.count("penstock.commit_record") == 0

@@ -143,8 +143,8 @@ class TestOneFailingTable:
         three.assert_same("public.large")
 
     def test_a_missing_table_does_not_stop_the_others(self, three: Pair) -> None:
-        asked = batch(three, *ENTRIES, {"table": "public.nowhere"})
-        seen = failing(asked, "1 of 4 tables")
+        spec_of = batch(three, *ENTRIES, {"table": "public.nowhere"})
+        seen = failing(spec_of, "1 of 4 tables")
         (failed,) = [table for table in finished(seen).tables if table.status != "done"]
         assert failed.table == "public.nowhere"
         assert failed.error is not None
@@ -210,8 +210,8 @@ class TestByItsId:
         assert done.returncode == 0, done.stderr
         assert "batch night failed" in done.stdout
         assert "2 done" in done.stdout
-        told = json.loads(night.cli("status", "night", "--json", *night.ends[2:]).stdout)
-        assert (told["batch"], told["status"], len(told["runs"])) == ("night", "failed", 3)
+        output = json.loads(night.cli("status", "night", "--json", *night.ends[2:]).stdout)
+        assert (output["batch"], output["status"], len(output["runs"])) == ("night", "failed", 3)
 
     def test_resume_completes_its_tables(self, night: Pair) -> None:
         refused = night.cli("resume", "night", "--only", "p0001", *night.ends)
@@ -229,8 +229,8 @@ class TestByItsId:
         done = night.cli("verify", "night", *night.ends)
         assert done.returncode == 0, done.stderr
         assert done.stdout.count(" verified") == 3
-        told = json.loads(night.cli("verify", "night", "--json", *night.ends).stdout)
-        assert (told["ok"], len(told["runs"])) == (True, 3)
+        output = json.loads(night.cli("verify", "night", "--json", *night.ends).stdout)
+        assert (output["ok"], len(output["runs"])) == (True, 3)
 
     def test_a_run_whose_name_has_the_same_prefix_is_not_part_of_it(self, night: Pair) -> None:
         night.copy(table="public.small", run_id="night-0123abcd", mode="truncate")
@@ -345,8 +345,8 @@ class TestFinalSummary:
         )
         pair.target.run("CREATE TABLE customers (id int PRIMARY KEY)")
         exclude = ["public.kept_out", "public.customers"]
-        made = {"tables": ["public.*"], "exclude": exclude, "mode": "recreate"}
-        end = finished(events_of(batch(pair, **made)))
+        options = {"tables": ["public.*"], "exclude": exclude, "mode": "recreate"}
+        end = finished(events_of(batch(pair, **options)))
         assert [(item.kind, item.name) for item in end.not_copied] == [
             ("functions", "public.half"),
             ("sequences", "public.tickets"),
@@ -363,8 +363,8 @@ class TestFinalSummary:
 
     def test_omits_a_view_that_is_copied_by_name(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int)", "CREATE VIEW v AS SELECT id FROM t")
-        asked = batch(pair, tables=["public.*", "public.v"], mode="recreate")
-        end = finished(events_of(asked))
+        spec_of = batch(pair, tables=["public.*", "public.v"], mode="recreate")
+        end = finished(events_of(spec_of))
         assert [table.table for table in end.tables] == ["public.t", "public.v"]
         assert end.not_copied == ()
 
@@ -409,7 +409,7 @@ class TestFinalSummary:
         ) in done.stdout
 
 
-def asked(pair: Pair, name: str, **options: Any) -> CopySpec:
+def spec_of(pair: Pair, name: str, **options: Any) -> CopySpec:
     given = {"mode": "append", "degree": 2, "run_id": f"own-{name}", **options}
     return CopySpec(source=pair.source.url, target=pair.target.url, table=f"public.{name}", **given)
 
@@ -421,12 +421,12 @@ def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None
         raise UsageError("not this one")
 
     part = Partition("low", KeyRange(Key("id"), None, Bound("", "5")))
-    large = asked(three, "large", strategy="range", key="id", partitions=4)
+    large = spec_of(three, "large", strategy="range", key="id", partitions=4)
     create(large)
     requests = [
-        TableRequest(spec=asked(three, "small", key="id"), partitions=(part,), series="ours"),
+        TableRequest(spec=spec_of(three, "small", key="id"), partitions=(part,), series="ours"),
         TableRequest(spec=large),
-        TableRequest(spec=asked(three, "empty"), check=refuse),
+        TableRequest(spec=spec_of(three, "empty"), check=refuse),
     ]
     seen: list[Event] = []
     with pytest.raises(RunFailed, match="1 of 3 tables"):
@@ -454,7 +454,7 @@ def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None
     again = finished([*copy_tables(requests[:2], run_id="by-request", degree=2)])
     assert (again.status, again.rows) == ("done", 0)
     # The same name with other options.
-    other = TableRequest(spec=asked(three, "small", key="id", where="id > 1"), partitions=(part,))
+    other = TableRequest(spec=spec_of(three, "small", key="id", where="id > 1"), partitions=(part,))
     with pytest.raises(RunFailed):
         [*copy_tables([other], run_id="by-request", degree=2)]
     assert three.target.value("SELECT count(*) FROM small") == 4
@@ -462,7 +462,7 @@ def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None
 
 def test_a_request_may_read_the_remaining_partitions_in_their_current_state(three: Pair) -> None:
     three.target.run("ALTER TABLE small ADD CHECK (id <> 10)")
-    spec = asked(three, "small", strategy="range", key="id", partitions=2, on_error="continue")
+    spec = spec_of(three, "small", strategy="range", key="id", partitions=2, on_error="continue")
     with pytest.raises(RunFailed):
         [*copy(spec)]
     three.source.run("UPDATE small SET id = 11 WHERE id = 10")
@@ -486,12 +486,12 @@ def test_partitions_by_two_keys_cover_each_row_once(three: Pair, mode: str) -> N
     ]
     given = [Partition(f"p{n}", extent) for n, extent in enumerate(extents)]
     request = TableRequest(
-        spec=asked(three, "large", mode=mode, key="id", verify="checksums"), partitions=given
+        spec=spec_of(three, "large", mode=mode, key="id", verify="checksums"), partitions=given
     )
     end = finished([*copy_tables([request], run_id="two", degree=2)])
     assert end.rows == 20_000
     three.assert_same("public.large")
-    spec = asked(three, "large", run_id="o", key="id")
+    spec = spec_of(three, "large", run_id="o", key="id")
     overlapping = [given[0], Partition("q", extents[0])]
     with pytest.raises(UsageError, match="found p0 and q, which are both id"):
         create(spec, partitions=overlapping)

@@ -101,7 +101,7 @@ def test_each_text_is_validated_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "reason"),
     [
         (b"PGCOPX\n\xff\r\n\0" + bytes(8), "another beginning"),
         (HEAD[:11] + b"\0\1\0\0" + bytes(4), "flags that are not known"),
@@ -112,12 +112,12 @@ def test_each_text_is_validated_by_itself() -> None:
         (HEAD + row(NULL, NULL), "another number of columns"),
     ],
 )
-def test_a_stream_that_is_not_binary_copy_is_refused(message: bytes, said: str) -> None:
+def test_a_stream_that_is_not_binary_copy_is_refused(message: bytes, reason: str) -> None:
     decoder = native.Decoder(["int32"], 10, 1 << 20)
     assert decoder.feed(message) == NOT_HELD
     _, _, why, what = decoder.fault
     assert why == "form"
-    assert said in what.decode()
+    assert reason in what.decode()
 
 
 def test_an_array_with_an_excessive_length_allocates_nothing() -> None:

@@ -46,8 +46,8 @@ def test_casts_follow_the_servers_own_assignment_rules(pair: Pair) -> None:
     pairs = [
         (source, target) for source in columns for target in columns if source.type != target.type
     ]
-    wanted = [(source.name, data_type(target).bare.written) for source, target in pairs]
-    ours = castable(connection, columns, wanted)
+    expected = [(source.name, data_type(target).bare.written) for source, target in pairs]
+    ours = castable(connection, columns, expected)
     connection.close()
     assert any(ours)
     assert not all(ours)
@@ -151,23 +151,23 @@ def test_plan_lists_casts_and_possible_losses(pair: Pair) -> None:
     pair.source.run("CREATE TABLE t (a numeric, b int, c regtype)")
     pair.target.run("CREATE TABLE t (a int, b int, c regtype)")
     done = pair.cli("plan", *pair.ends, "--table", "public.t")
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert done.returncode == 0
-    assert "cast by the source: a::integer" in said
-    assert "a (numeric into integer): digits after the decimal point are rounded away" in said
-    assert "postgresql-text streams, because of c" in said
+    assert "cast by the source: a::integer" in output
+    assert "a (numeric into integer): digits after the decimal point are rounded away" in output
+    assert "postgresql-text streams, because of c" in output
 
 
 def test_types_of_the_same_name_in_another_schema_are_cast(pair: Pair) -> None:
-    made = (
+    statements = (
         "CREATE TYPE {0}.mood AS ENUM ('sad', 'glad')",
         "CREATE TYPE {0}.pair AS (a int, m {0}.mood)",
         "CREATE DOMAIN {0}.few AS {0}.pair[] CHECK (cardinality(VALUE) < 3)",
         "CREATE TYPE {0}.moods AS RANGE (subtype = {0}.mood)",
         "CREATE TABLE t (a {0}.mood, b {0}.pair, c {0}.few, d {0}.moods, e {0}.mood[])",
     )
-    pair.source.run("CREATE SCHEMA app", *(line.format("app") for line in made))
-    pair.target.run('CREATE SCHEMA "Dw h"', *(line.format('"Dw h"') for line in made))
+    pair.source.run("CREATE SCHEMA app", *(line.format("app") for line in statements))
+    pair.target.run('CREATE SCHEMA "Dw h"', *(line.format('"Dw h"') for line in statements))
     pair.source.run(
         "INSERT INTO t VALUES ('sad', '(1,glad)', '{\"(2,sad)\"}', '[sad,glad]', '{glad}')"
     )

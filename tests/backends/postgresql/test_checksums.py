@@ -384,25 +384,30 @@ class TestAtTheEndOfARun:
     @pytest.mark.parametrize("mode", MODES)
     def test_the_result_is_reported(self, filled: Pair, method: str, mode: str) -> None:
         events = filled.events(mode=mode, verify=method, **STRATEGIES["range"])
-        (told,) = [event for event in events if isinstance(event, Verified)]
-        assert (told.ok, told.method, told.partitions, told.mismatches) == (True, method, 4, 0)
+        (results,) = [event for event in events if isinstance(event, Verified)]
+        assert (results.ok, results.method, results.partitions, results.mismatches) == (
+            True,
+            method,
+            4,
+            0,
+        )
         assert not any(isinstance(e, Verified) for e in filled.events(mode="upsert"))
 
     def test_the_source_is_read_in_the_runs_snapshot(self, filled: Pair) -> None:
-        told = []
+        results = []
         for event in copy(filled.spec(verify="checksums", **STRATEGIES["range"])):
             if isinstance(event, Prepared):
                 filled.source.run("UPDATE t SET note = 'late'", "DELETE FROM t WHERE id > 1900")
             if isinstance(event, Verified):
-                told.append(event.ok)
-        assert told == [True]
+                results.append(event.ok)
+        assert results == [True]
 
     def test_a_difference_fails_the_run_until_it_is_repaired(self, filled: Pair) -> None:
         filled.target.run(
             SPOILER,
             "CREATE TRIGGER spoil BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION spoil()",
         )
-        asked: dict[str, Any] = {"mode": "truncate", "run_id": RUN, **STRATEGIES["range"]}
+        options: dict[str, Any] = {"mode": "truncate", "run_id": RUN, **STRATEGIES["range"]}
         done = filled.cli(
             "copy", *filled.ends, "--table", "public.t", "--mode", "truncate", "--run-id", RUN,
             "--strategy", "range", "--key", "id", "--partitions", "4", "--verify", "checksums",
@@ -414,9 +419,9 @@ class TestAtTheEndOfARun:
         assert status(RUN, target=filled.target.url).run.status == "failed"
 
         filled.target.run("UPDATE t SET note = 'note 1500' WHERE id = 1500")
-        filled.copy(verify="checksums", **asked)
+        filled.copy(verify="checksums", **options)
         # The run is complete: what is written from here on does not belong to it.
         filled.source.run("DELETE FROM t")
         assert not any(
-            isinstance(event, Verified) for event in filled.events(verify="checksums", **asked)
+            isinstance(event, Verified) for event in filled.events(verify="checksums", **options)
         )

@@ -39,12 +39,12 @@ def locales() -> Iterator[Path]:
     # Other users must be able to read it, hence not tmp_path.
     folder = Path(tempfile.mkdtemp(prefix="penstock-locale-"))
     try:
-        made = subprocess.run(
+        localedef = subprocess.run(
             ["localedef", "-i", "en_US", "-f", "UTF-8", str(folder / "en_US.utf8")],
             capture_output=True,
             check=False,
         )
-        if made.returncode:
+        if localedef.returncode:
             pytest.skip("localedef cannot build en_US.utf8 here")
         shutil.copytree(known, folder / "C.utf8")
         folder.chmod(0o755)

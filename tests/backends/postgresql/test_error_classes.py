@@ -131,9 +131,9 @@ def test_a_duplicate_key_is_a_permanent_error(pair: Pair) -> None:
 def test_text_not_in_the_encoding_of_its_database(source_url: str, target_url: str) -> None:
     """The database does not validate its text; the sending server detects it."""
     base, name = source_url.rpartition("/")[0], "unchecked"
-    made = f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
+    statement = f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
     with psycopg.connect(source_url, autocommit=True) as connection:
-        connection.execute(f"{made} TEMPLATE template0".encode())
+        connection.execute(f"{statement} TEMPLATE template0".encode())
         try:
             with psycopg.connect(f"{base}/{name}", autocommit=True) as unchecked:
                 unchecked.execute(

@@ -145,9 +145,9 @@ def test_members_are_found_by_their_names(pair: Pair) -> None:
 def test_another_system_lists_inheritance_as_not_copied(pair: Pair, tmp_path: Path) -> None:
     pair.source.run(FAMILY, ROWS)
     target = f"duckdb:///{tmp_path}/t.duckdb"
-    asked = CopySpec(
+    request = CopySpec(
         source=pair.source.url, target=target, table="public.city", target_table="main.city",
         mode="recreate",
     )  # fmt: skip
-    left = [(each.kind, each.name) for each in plan(asked).load.not_copied]
-    assert ("inheritance", "public.place") in left
+    not_copied = [(each.kind, each.name) for each in plan(request).load.not_copied]
+    assert ("inheritance", "public.place") in not_copied

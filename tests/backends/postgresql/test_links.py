@@ -49,7 +49,7 @@ def run(pair: Pair, **options: Any) -> list[Event]:
     return list(copy_all(BatchSpec.from_mapping({"tables": "public.*", **given, **options}, "t")))
 
 
-def left(events: list[Event]) -> list[tuple[str, str, str]]:
+def not_copied(events: list[Event]) -> list[tuple[str, str, str]]:
     """Return what is reported as not copied."""
     end = events[-1]
     assert isinstance(end, BatchFinished)
@@ -62,7 +62,7 @@ def test_all_foreign_keys_are_created_each_time(pair: Pair) -> None:
     for _ in range(3):
         events = run(pair)
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
-        assert left(events) == []
+        assert not_copied(events) == []
     assert definitions(pair.target.url) == definitions(pair.source.url)
 
 
@@ -85,7 +85,7 @@ def test_a_single_table_refers_to_itself(pair: Pair) -> None:
 def test_a_key_to_a_table_that_is_not_copied_is_reported_with_its_statement(pair: Pair) -> None:
     pair.source.run(SHOP, UNCHECKED)
     events = run(pair, exclude="public.line")
-    ((table, name, remedy),) = left(events)
+    ((table, name, remedy),) = not_copied(events)
     assert (table, name) == ('public."Order 1"', "latest") or table == "public.Order 1"
     assert 'REFERENCES public.line("order", number)' in remedy
     pair.copy("public.line", mode="recreate")
@@ -96,7 +96,7 @@ def test_a_key_that_rows_violate_is_reported_and_created_later(pair: Pair) -> No
     pair.source.run(SHOP, UNCHECKED)
     where = {"table": "public.customer", "where": "id > 20"}
     events = run(pair, table=[where], run_id="some")
-    found = {name: remedy for _, name, remedy in left(events)}
+    found = {name: remedy for _, name, remedy in not_copied(events)}
     assert set(found) == {"who's", "customer_friend_fkey"}
     warned = [event.message for event in events if isinstance(event, Warned)]
     assert any("violates foreign key" in message for message in warned)
@@ -104,7 +104,7 @@ def test_a_key_that_rows_violate_is_reported_and_created_later(pair: Pair) -> No
     assert 'VALIDATE CONSTRAINT "who\'s"' in found["who's"]
     pair.target.run("INSERT INTO customer SELECT n, '', NULL FROM generate_series(1, 20) AS n")
     events = run(pair, table=[where], run_id="some")
-    assert left(events) == []
+    assert not_copied(events) == []
     assert all(row[1] for row in pair.target.rows(KEYS) if row[0] != "unchecked")
 
 
@@ -143,9 +143,9 @@ def test_interrupted_between_the_keys(pair: Pair, nth: int, at: str) -> None:
     """The batch continues where it was interrupted, and creates each key once."""
     pair.source.run(SHOP, UNCHECKED)
     given = {"source": pair.source.url, "target": pair.target.url, "mode": "recreate"}
-    asked = {**given, "tables": "public.*", "degree": 2, "run_id": "cut"}
+    options = {**given, "tables": "public.*", "degree": 2, "run_id": "cut"}
     seen = 0
-    running = copy_all(BatchSpec.from_mapping(asked, "test"))
+    running = copy_all(BatchSpec.from_mapping(options, "test"))
     for event in running:
         if isinstance(event, StepChanged) and "foreign key" in event.step and event.state == at:
             seen += 1
@@ -154,7 +154,7 @@ def test_interrupted_between_the_keys(pair: Pair, nth: int, at: str) -> None:
     running.close()
     assert seen == nth
     for _ in range(2):
-        end = list(copy_all(BatchSpec.from_mapping(asked, "test")))[-1]
+        end = list(copy_all(BatchSpec.from_mapping(options, "test")))[-1]
         assert isinstance(end, BatchFinished)
         assert end.status == "done"
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)

@@ -51,29 +51,29 @@ def lost_at(
     monkeypatch: pytest.MonkeyPatch, admin: psycopg.Connection[Any], number: int
 ) -> Iterator[list[str]]:
     """Terminate the session at the query with this number; yield all queries sent."""
-    asked: list[str] = []
+    queries: list[str] = []
     execute = Connection.execute
 
     def ending(self: Connection, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if self.side:
-            asked.append(f"{self.side}: {args[0]}")
-            if len(asked) == number:
+            queries.append(f"{self.side}: {args[0]}")
+            if len(queries) == number:
                 admin.execute("SELECT pg_terminate_backend(%s, 10000)", [self.info.backend_pid])
         return execute(self, *args, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(Connection, "execute", ending)
-        yield asked
+        yield queries
 
 
 def ask_all(
     monkeypatch: pytest.MonkeyPatch, pair: Pair, call: Callable[[], object], tried: set[str]
 ) -> None:
     """Lose the connection at each query that was not tried yet."""
-    with lost_at(monkeypatch, pair.source.connection, 0) as asked:
+    with lost_at(monkeypatch, pair.source.connection, 0) as queries:
         call()
-    assert len(asked) > 3
-    for number, question in enumerate(asked, 1):
+    assert len(queries) > 3
+    for number, question in enumerate(queries, 1):
         if question in tried:
             continue
         tried.add(question)

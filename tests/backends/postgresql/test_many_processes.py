@@ -66,14 +66,14 @@ def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hold(pair: Pair) -> Iterator[Callable[..., Holding]]:
-    made: list[Holding] = []
+    created: list[Holding] = []
 
     def start(**options: Any) -> Holding:
-        made.append(Holding(pair, **options))
-        return made[-1]
+        created.append(Holding(pair, **options))
+        return created[-1]
 
     yield start
-    for holding in made:
+    for holding in created:
         holding.stop.set()
         holding.ended()
 
@@ -151,11 +151,11 @@ def create(pair: Pair, **options: Any) -> penstock.RunStatus:
 class TestCreate:
     def test_stores_a_plan_and_changes_nothing_else(self, filled: Pair) -> None:
         filled.target.run("INSERT INTO t VALUES (-1, 'old')")
-        made = create(filled, mode="truncate")
-        assert made.run.status == "created"
-        assert made.as_json()["pending"] == ["p0001", "p0002", "p0003", "p0004"]
-        assert made.run.snapshots == ()
-        assert made.run.prepared_at is None
+        created = create(filled, mode="truncate")
+        assert created.run.status == "created"
+        assert created.as_json()["pending"] == ["p0001", "p0002", "p0003", "p0004"]
+        assert created.run.snapshots == ()
+        assert created.run.prepared_at is None
         assert filled.target.count() == 1
         wait_until_released(filled)
 
@@ -174,12 +174,12 @@ class TestHeld:
     ) -> None:
         options = {} if strategy == "ctid" else {"key": "id"}
         given: dict[str, Any] = {"strategy": strategy, "partitions": 4, "verify": "checksums"}
-        made = penstock.create(filled.spec(run_id=RUN, **given, **options))
+        created = penstock.create(filled.spec(run_id=RUN, **given, **options))
         filled.source.run("INSERT INTO t VALUES (5000, 'before the snapshot')")
         holding = hold()
         holding.wait_for("taken")
         before = filled.source.contents("t", "true", "t.*")
-        for partition in made.run.plan.partitions:
+        for partition in created.run.plan.partitions:
             filled.source.run(
                 "UPDATE t SET name = name || 'y'",
                 "DELETE FROM t WHERE id % 7 = 0",
@@ -483,9 +483,9 @@ class TestCurrentState:
         (later,) = last(events).later
         assert (later.taken_at, later.partition_ids) == (again.read_at, ("p0002",))
         assert last(events).snapshots == 2
-        told = [event.message for event in events if isinstance(event, Warned)]
-        assert any("p0002: read as of" in each and again.read_at in each for each in told)
-        assert any("read later than the rest" in each for each in told)
+        warnings = [event.message for event in events if isinstance(event, Warned)]
+        assert any("p0002: read as of" in each and again.read_at in each for each in warnings)
+        assert any("read later than the rest" in each for each in warnings)
         found = penstock.verify(
             RUN, source=filled.source.url, target=filled.target.url, checksum=True
         )
@@ -524,11 +524,11 @@ class TestCurrentState:
         filled.assert_same()
 
     def test_blocks_without_writes_are_read_alone(self, filled: Pair) -> None:
-        made = create(filled, strategy="ctid", key=None).run.plan.partition("p0002").extent
-        assert isinstance(made, BlockRange)
+        created = create(filled, strategy="ctid", key=None).run.plan.partition("p0002").extent
+        assert isinstance(created, BlockRange)
         resume(filled, only=["p0001", "p0003", "p0004"])
         filled.source.run(
-            f"DELETE FROM t WHERE ctid >= '({made.lower},0)' AND ctid < '({made.upper},0)'"
+            f"DELETE FROM t WHERE ctid >= '({created.lower},0)' AND ctid < '({created.upper},0)'"
             " AND id % 2 = 0"
         )
         before = status(filled).committed
@@ -569,9 +569,9 @@ class TestCurrentState:
         filled.source.run("DELETE FROM t WHERE id IN (1, 2)", "UPDATE t SET name = '' WHERE id = 9")
         events = resume(filled, only=["p0002"], as_of_now=True)
         assert last(events).status == "done"
-        told = [event.message for event in events if isinstance(event, Warned)]
+        warnings = [event.message for event in events if isinstance(event, Warned)]
         assert any(
-            "p0001: the source has 247 rows, but 249 were committed" in each for each in told
+            "p0001: the source has 247 rows, but 249 were committed" in each for each in warnings
         )
         # A comparison with the current source reports them.
         found = penstock.verify(RUN, source=filled.source.url, target=filled.target.url)

@@ -64,7 +64,7 @@ def batch(pair: Pair, **options: Any) -> BatchSpec:
 @contextmanager
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Record the statements that this process sends to the source."""
-    asked: list[str] = []
+    queries: list[str] = []
     execute = psycopg.Connection.execute
 
     def counting(self: Connection, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
@@ -72,12 +72,12 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             query = args[0]
             written = query.as_string(self) if isinstance(query, sql.Composable) else str(query)
             if not written.startswith(FRAMES):
-                asked.append(" ".join(written.split())[:100])
+                queries.append(" ".join(written.split())[:100])
         return execute(self, *args, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(psycopg.Connection, "execute", counting)
-        yield asked
+        yield queries
 
 
 @pytest.mark.parametrize("mode", ["recreate", "truncate"])
@@ -88,7 +88,7 @@ def test_a_batch_sends_as_many_queries_about_many_tables_as_about_one(
     if mode != "recreate":
         for _ in copy_all(batch(pair, tables=["public.*"], mode="recreate", where="false")):
             pass
-    asked = {}
+    queries = {}
     for pattern in ("public.t1", "public.*"):
         # Positions of sequences are read at the end, and are not part of planning.
         spec = batch(pair, tables=[pattern], mode=mode, sequences="keep")
@@ -96,8 +96,8 @@ def test_a_batch_sends_as_many_queries_about_many_tables_as_about_one(
             *_, end = copy_all(spec)
         assert isinstance(end, BatchFinished)
         assert end.status == "done"
-        asked[pattern] = statements
-    one, many = asked.values()
+        queries[pattern] = statements
+    one, many = queries.values()
     more = len(many) - len(one)
     assert more <= SPREAD, sorted(set(many).difference(one)) or many
     assert len(many) < MANY
@@ -134,15 +134,15 @@ def test_tables_dropped_after_the_description_are_missing_alone(
     pair: Pair, described: tuple[PostgresSource, list[TableRef]]
 ) -> None:
     source, tables = described
-    gone, *others = tables
+    dropped, *others = tables
     with source.describing([*tables, TableRef("public", "never"), TableRef("nowhere", "t")]):
         source.columns(tables[1])
-        pair.source.run(f"DROP TABLE {gone.name} CASCADE")
+        pair.source.run(f"DROP TABLE {dropped.name} CASCADE")
         for table in others:
             assert answers(source, table)
         with pytest.raises(PlanningError, match=r"public\.t0 was dropped or recreated"):
-            source.definition(gone, partitioning=True)
-        for name in (gone, TableRef("public", "never"), TableRef("nowhere", "t")):
+            source.definition(dropped, partitioning=True)
+        for name in (dropped, TableRef("public", "never"), TableRef("nowhere", "t")):
             with pytest.raises(PlanningError, match=rf"table {name} does not exist"):
                 source.columns(name)
 

@@ -56,8 +56,8 @@ def test_the_page_shows_actual_output(
                 pair.source.run(*CHANGES)
             done = run_cli(*shlex.split(command)[1:], env=env)
             assert done.returncode == 0, (command, done.stderr)
-            said = lines(done.stderr + done.stdout)
-            assert [line for line in lines(shown) if line not in said] == [], said
+            output = lines(done.stderr + done.stdout)
+            assert [line for line in lines(shown) if line not in output] == [], output
             ran.append(command.split()[1])
     assert ran == ["init", "plan-all", "copy-all", "copy-all", "status", "verify"]
     (file,) = re.findall(r"^```toml\n(# Tables.*?)^```$", page, re.MULTILINE | re.DOTALL)

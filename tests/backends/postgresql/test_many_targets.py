@@ -127,7 +127,7 @@ class Plans:
         with ExitStack() as stack:
             source = stack.enter_context(closing(PostgresSource(self.pair.source.url)))
             target = stack.enter_context(closing(PostgresTarget(self.url, "penstock")))
-            asked = stack.enter_context(statements(target._connection, self.path))
+            queries = stack.enter_context(statements(target._connection, self.path))
             stack.enter_context(describing(source, [spec.relation for spec in specs]))
             stack.enter_context(describing(target, [spec.target_ref for spec in specs]))
             requests = [
@@ -145,7 +145,7 @@ class Plans:
                     self.errors[spec.source_name] = found.result
                 else:
                     self.plans[spec.source_name] = found.result
-        return asked
+        return queries
 
 
 @pytest.fixture
@@ -212,14 +212,14 @@ def test_attaching_to_many_tables_sends_as_many_queries_as_one(pair: Pair, plans
     many = plans.make(50, **options)
     assert not plans.errors
     assert len(many) > 50
-    questions = [_questions(asked) for asked in (one, many)]
+    questions = [_questions(queries) for queries in (one, many)]
     assert questions[0]
     assert len(questions[1]) <= len(questions[0]) + 1, "\n".join(questions[1])
 
 
-def _questions(asked: Sequence[str]) -> list[str]:
+def _questions(queries: Sequence[str]) -> list[str]:
     """Return the queries that are not about a table created for the rehearsal."""
-    return [each for each in asked if "FROM pg_catalog." in each and "pg_temp." not in each]
+    return [each for each in queries if "FROM pg_catalog." in each and "pg_temp." not in each]
 
 
 def test_a_single_table_is_queried_once(
@@ -243,9 +243,9 @@ def test_a_single_table_is_queried_once(
 
         monkeypatch.setattr("penstock.backends.postgresql.target.PostgresTarget", Traced)
         pair.plan("public.t0", mode="recreate")
-    (asked,) = found
-    assert sum(each.count("CREATE UNLOGGED TABLE") for each in asked) == 1
-    questions = [each for each in asked if "FROM" in each]
+    (queries,) = found
+    assert sum(each.count("CREATE UNLOGGED TABLE") for each in queries) == 1
+    questions = [each for each in queries if "FROM" in each]
     assert len(questions) > 5
     assert len(set(questions)) == len(questions), questions
 

@@ -135,9 +135,9 @@ def test_a_created_table_has_what_is_copied(people: Pair, strategy: str) -> None
     # A hash distinguishes rows as well as the original; no other constraint of the column applies.
     keys = people.target.rows("SELECT indexname FROM pg_indexes WHERE tablename = 't' ORDER BY 1")
     assert keys == [("t_email_key",), ("t_pkey",)]
-    left = {(item.kind, item.name) for item in report.not_copied}
-    assert {("check constraints", "t_email_check"), ("indexes", "lowered")} <= left
-    assert {("indexes", "t_phone_idx"), ("indexes", "t_tmp_other_idx")} <= left
+    not_copied = {(item.kind, item.name) for item in report.not_copied}
+    assert {("check constraints", "t_email_check"), ("indexes", "lowered")} <= not_copied
+    assert {("indexes", "t_phone_idx"), ("indexes", "t_tmp_other_idx")} <= not_copied
     # The sequence continues.
     people.target.run("INSERT INTO t (email, state) VALUES ('a', 'sad')")
     assert people.target.value("SELECT max(id) FROM t") == 2001
@@ -145,10 +145,10 @@ def test_a_created_table_has_what_is_copied(people: Pair, strategy: str) -> None
 
 def test_the_plan_lists_masked_columns(people: Pair) -> None:
     plan = people.plan(mode="recreate", **MASKS)
-    said = "\n".join(plan.reasons)
-    assert "masked: email (hmac:env:SALT), phone (last4), born (year), domain (null)" in said
-    assert "set: loaded_from = 'shop', wide = id * 10" in said
-    assert "excluded: tmp_note, tmp_other" in said
+    text = "\n".join(plan.reasons)
+    assert "masked: email (hmac:env:SALT), phone (last4), born (year), domain (null)" in text
+    assert "set: loaded_from = 'shop', wide = id * 10" in text
+    assert "excluded: tmp_note, tmp_other" in text
     assert [column.name for column in plan.columns][-2:] == ["loaded_from", "wide"]
     assert "tmp_note" not in {pair.source for pair in plan.pairs}
 
@@ -310,10 +310,10 @@ def test_a_resumed_run_has_the_same_expressions(
 def test_the_report_lists_masked_columns(people: Pair) -> None:
     people.copy(mode="recreate", run_id="r", **MASKS)
     words = ["report", "r", "--target", people.target.url]
-    said = people.cli(*words).stdout
-    assert "masked: email=hmac:env:SALT, phone=last4, born=year, domain=null" in said
-    assert "set: loaded_from='shop', wide=id * 10" in said
-    assert "excluded: tmp_*" in said
+    text = people.cli(*words).stdout
+    assert "masked: email=hmac:env:SALT, phone=last4, born=year, domain=null" in text
+    assert "set: loaded_from='shop', wide=id * 10" in text
+    assert "excluded: tmp_*" in text
     found = json.loads(people.cli(*words, "--json").stdout)
     assert len(found["columns"]) == 3
     shown = people.cli("plan", "--table", "public.t", *people.ends, "--mask", "email=hash",

@@ -57,10 +57,10 @@ def test_cancelling_during_a_pause_ends_the_copy_at_once(filled: Pair) -> None:
             if isinstance(event, Progress) and event.bytes:
                 break
     # The generator returned, although the pause would have taken a day.
-    left = filled.target.value(
+    remaining = filled.target.value(
         "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock:slow:%%'"
     )
-    assert left == 0
+    assert remaining == 0
     # Resumed without the limit.
     ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     *_, report = resume("slow", **ends, max_rate=None)
@@ -70,8 +70,8 @@ def test_cancelling_during_a_pause_ends_the_copy_at_once(filled: Pair) -> None:
 
 
 def test_the_requested_rate_is_stored_with_the_run(filled: Pair) -> None:
-    asked = filled.spec(degree="auto", max_rate="50MB", max_lag="30s", run_id="r", partitions=4)
-    create(asked)
+    request = filled.spec(degree="auto", max_rate="50MB", max_lag="30s", run_id="r", partitions=4)
+    create(request)
     stored = status("r", target=filled.target.url).run.spec
     assert (stored["degree"], stored["max_rate"], stored["max_lag"]) == ("auto", 50_000_000, 30.0)
     ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}

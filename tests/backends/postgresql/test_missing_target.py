@@ -169,8 +169,8 @@ def test_a_day_waits_for_the_one_that_creates_the_table(filled: Pair) -> None:
             " = (SELECT oid FROM pg_database WHERE datname = current_database())"
         )
         eventually("it waits", lambda: filled.target.value(waits) == 1, PATIENCE)
-        for made in (TABLE[0], "CREATE SCHEMA dw", f"CREATE TABLE dw.t ({ALIKE})"):
-            other.execute(made.encode())
+        for definition in (TABLE[0], "CREATE SCHEMA dw", f"CREATE TABLE dw.t ({ALIKE})"):
+            other.execute(definition.encode())
         before = other.execute("SELECT 'dw.t'::regclass::oid").fetchone()
         other.commit()
         assert waiting.result().status == "done"
@@ -212,7 +212,7 @@ def test_days_of_two_tables_at_once(filled: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("definition", "message"),
     [
         ("(LIKE t)", None),
         ("(id bigint, day date)", "id integer IDENTITY"),
@@ -221,24 +221,28 @@ def test_days_of_two_tables_at_once(filled: Pair) -> None:
         ("(without)", 'sequence "dw"."t_n_seq"'),
     ],
 )
-def test_another_session_creates_it_first(filled: Pair, made: str, said: str | None) -> None:
+def test_another_session_creates_it_first(
+    filled: Pair, definition: str, message: str | None
+) -> None:
     """Existing objects are used as they are, or left alone."""
     start(filled, 0)
     filled.target.run("CREATE SCHEMA IF NOT EXISTS dw", TABLE[0])
-    made = made.replace("LIKE t", ALIKE).replace("without", ALIKE.replace("serial", "int"))
-    filled.target.run(f"CREATE TABLE dw.t {made}")
+    definition = definition.replace("LIKE t", ALIKE).replace(
+        "without", ALIKE.replace("serial", "int")
+    )
+    filled.target.run(f"CREATE TABLE dw.t {definition}")
     before = filled.target.value("SELECT 'dw.t'::regclass::oid")
     with closing(PostgresTarget(filled.target.url, "penstock")) as target:
         run = target.control.load_run("day0")
         assert run is not None
-        if said is None:
+        if message is None:
             assert target.control.prepare("day0", run.plan.load)
         else:
             with pytest.raises(PenstockError, match="created by another session") as caught:
                 target.control.prepare("day0", run.plan.load)
-            assert said in str(caught.value)
+            assert message in str(caught.value)
     assert filled.target.value("SELECT 'dw.t'::regclass::oid") == before
-    assert filled.target.count("dw.t") == (1 if "AS SELECT" in made else 0)
+    assert filled.target.count("dw.t") == (1 if "AS SELECT" in definition else 0)
 
 
 ALIKE = (

@@ -72,8 +72,8 @@ def test_a_faster_alternative_is_mentioned_once(
     with caplog.at_level(logging.DEBUG, "penstock"):
         table.copy()
         table.copy(mode="truncate")
-    said = [record for record in caplog.records if WITHOUT in record.message]
-    assert [record.levelno for record in said] == [logging.DEBUG]
+    logged = [record for record in caplog.records if WITHOUT in record.message]
+    assert [record.levelno for record in logged] == [logging.DEBUG]
 
 
 def test_nothing_is_logged_if_the_user_chose_python(
@@ -109,9 +109,9 @@ def test_another_library_is_not_used(
     monkeypatch.setattr(postgres_native, "library", lambda: library)
     assert not postgres_native.available()
     assert not postgres_native.available()
-    (said,) = caplog.records
-    assert said.levelno == logging.WARNING
-    assert "psycopg's libpq cannot be loaded" in said.message
+    (logged,) = caplog.records
+    assert logged.levelno == logging.WARNING
+    assert "psycopg's libpq cannot be loaded" in logged.message
 
 
 PURE = """

@@ -76,11 +76,11 @@ def test_rows_deleted_in_the_source_are_marked_until_they_return(items: Pair) ->
     night(items, deletes="soft").done()
     items.source.run("DELETE FROM items WHERE id IN (3, 4, 5)")
     night(items, deletes="soft").done()
-    gone = "SELECT id FROM items WHERE deleted_at IS NOT NULL ORDER BY id"
-    assert items.target.rows(gone) == [(3,), (4,), (5,)]
+    deleted = "SELECT id FROM items WHERE deleted_at IS NOT NULL ORDER BY id"
+    assert items.target.rows(deleted) == [(3,), (4,), (5,)]
     items.source.run("INSERT INTO items (id, word) VALUES (4, 'w4')")
     night(items, deletes="soft").done()
-    assert items.target.rows(gone) == [(3,), (5,)]
+    assert items.target.rows(deleted) == [(3,), (5,)]
 
 
 def test_too_many_deletes_change_nothing(items: Pair) -> None:
@@ -109,12 +109,12 @@ def test_leftovers_of_a_failed_night_are_dropped_by_the_next(items: Pair) -> Non
 
 
 def test_tables_of_a_batch_are_merged_together_or_not_at_all(pair: Pair) -> None:
-    made = (
+    definition = (
         "CREATE TABLE owners (id int PRIMARY KEY, word text)",
         "CREATE TABLE pets (id int PRIMARY KEY, owner int NOT NULL REFERENCES owners, word text"
         " CHECK (word <> 'bad'))",
     )
-    pair.both(*made)
+    pair.both(*definition)
     pair.source.run(
         "ALTER TABLE pets DROP CONSTRAINT pets_word_check",
         "INSERT INTO owners SELECT i, 'o' FROM generate_series(1, 100) AS i",
@@ -211,7 +211,7 @@ def test_a_run_that_wakes_after_the_next_night_merges_nothing(items: Pair) -> No
 
 
 @pytest.mark.parametrize(
-    ("made", "key", "row"),
+    ("definition", "key", "row"),
     [
         ("a bigint, b int", "a, b", "i * 3 - 30000, i"),
         ("a smallint, b bigint", "b", "7, i - 10000"),
@@ -219,20 +219,20 @@ def test_a_run_that_wakes_after_the_next_night_merges_nothing(items: Pair) -> No
     ],
 )
 def test_deleted_keys_are_looked_for_only_where_counts_differ(
-    pair: Pair, made: str, key: str, row: str, monkeypatch: pytest.MonkeyPatch
+    pair: Pair, definition: str, key: str, row: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a table with many ranges of keys, some below zero, and beside new keys."""
     pair.source.run(
-        f"CREATE TABLE items ({made}, n int, PRIMARY KEY ({key}))",
+        f"CREATE TABLE items ({definition}, n int, PRIMARY KEY ({key}))",
         f"INSERT INTO items SELECT {row}, i FROM generate_series(1, 60000) AS i",
     )
     night(pair, deletes="hard").done()
-    asked: list[int] = []
+    reads: list[int] = []
     original = deleted_keys.read_buckets
 
     def read_buckets(*given: Any) -> Any:
         found = original(*given)
-        asked.append(sum(bucket.count for bucket in found.values()))
+        reads.append(sum(bucket.count for bucket in found.values()))
         return found
 
     for module in (source, target):
@@ -248,18 +248,19 @@ def test_deleted_keys_are_looked_for_only_where_counts_differ(
         night(pair, deletes="hard").done()
         everything = "SELECT t::text FROM items AS t ORDER BY 1"
         assert pair.target.rows(everything) == pair.source.rows(everything)
-    assert len(asked) == 6
-    assert max(asked) < 15000
+    assert len(reads) == 6
+    assert max(reads) < 15000
 
 
 @pytest.mark.parametrize("deletes", ["hard", "soft", "ignore"])
 def test_values_of_another_unique_key_may_be_exchanged(pair: Pair, deletes: str) -> None:
     marked = ", deleted_at timestamptz" if deletes == "soft" else ""
-    made = "CREATE TABLE items (id int PRIMARY KEY, word text UNIQUE, n int{})"
+    definition = "CREATE TABLE items (id int PRIMARY KEY, word text UNIQUE, n int{})"
     pair.source.run(
-        made.format(""), "INSERT INTO items SELECT i, 'w' || i, i FROM generate_series(1, 99) AS i"
+        definition.format(""),
+        "INSERT INTO items SELECT i, 'w' || i, i FROM generate_series(1, 99) AS i",
     )
-    pair.target.run(made.format(marked))
+    pair.target.run(definition.format(marked))
     night(pair, deletes=deletes).done()
     pair.source.run(
         "UPDATE items SET word = 'free' WHERE id = 1",

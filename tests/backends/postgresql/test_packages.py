@@ -23,9 +23,9 @@ PACKAGES = ("airflow_provider_penstock", "dagster_penstock", "penstock")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the pure packages, which the script has checked with twine and other tools."""
     folder = tmp_path_factory.mktemp("packages") / "dist"
-    said = run("sh", ROOT / "scripts/bootstrap.sh", ".venv", "--pure", folder)
-    assert said.count("PASSED") == 2 * len(PACKAGES)
-    assert said.count(": OK") == len(PACKAGES)
+    output = run("sh", ROOT / "scripts/bootstrap.sh", ".venv", "--pure", folder)
+    assert output.count("PASSED") == 2 * len(PACKAGES)
+    assert output.count(": OK") == len(PACKAGES)
     return folder
 
 
@@ -58,8 +58,8 @@ def test_the_wheel_copies_a_table(
     env |= {"A": source_url, "B": target_url}
     with psycopg.connect(source_url) as source:
         source.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS id")
-    said = run(programs / "penstock", "--version", cwd=tmp_path, env=env)
-    assert said.splitlines()[0] == f"penstock {wheel.name.split('-')[1]}"
+    output = run(programs / "penstock", "--version", cwd=tmp_path, env=env)
+    assert output.splitlines()[0] == f"penstock {wheel.name.split('-')[1]}"
     ends = ("--source", "env:A", "--target", "env:B")
     run(programs / "penstock", "copy", *ends, "--table", "public.t", cwd=tmp_path, env=env)
     with psycopg.connect(target_url) as target:

@@ -40,12 +40,12 @@ def _shifted(change: Callable[[KeyRange, KeyRange], KeyRange]) -> Callable[..., 
     real = cuts.cut_range
 
     def cut(*given: Any) -> Cut:
-        made = real(*given)
-        (second, _), (third, share) = made.extents[1:3]
+        created = real(*given)
+        (second, _), (third, share) = created.extents[1:3]
         assert isinstance(second, KeyRange)
         assert isinstance(third, KeyRange)
         wrong = (change(second, third), share)
-        return replace(made, extents=(*made.extents[:2], wrong, *made.extents[3:]))
+        return replace(created, extents=(*created.extents[:2], wrong, *created.extents[3:]))
 
     return cut
 
@@ -216,7 +216,7 @@ def test_a_run_by_many_processes_is_checked(filled: Pair, monkeypatch: pytest.Mo
         with monkeypatch.context() as patch:
             if wrong:
                 overlapping(patch)
-            made = penstock.create(filled.spec(run_id=run_id, mode="truncate", **CUT))
+            created = penstock.create(filled.spec(run_id=run_id, mode="truncate", **CUT))
         stop = threading.Event()
         events = penstock.hold(run_id, **ends, stop=stop)
         next(iter(events))
@@ -224,7 +224,7 @@ def test_a_run_by_many_processes_is_checked(filled: Pair, monkeypatch: pytest.Mo
         holder = threading.Thread(target=lambda e=events, h=held: h.extend(e))
         holder.start()
         try:
-            for partition in made.run.plan.partitions:
+            for partition in created.run.plan.partitions:
                 list(resume(run_id, **ends, only=[partition.id], await_snapshot=60, finish=False))
                 filled.source.run("INSERT INTO t VALUES (0, '0')")
             assert penstock.status(run_id, target=ends["target"]).run.released_at is None

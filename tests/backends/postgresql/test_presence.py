@@ -74,8 +74,8 @@ def test_an_execution_is_visible_until_its_process_ends(url: str, tmp_path: Path
         three.send_signal(signal.SIGKILL)
         three.wait()
     assert others(url) == []
-    left = [name for _, _, names in os.walk(tmp_path) for name in names if "~" in name]
-    assert left == []
+    leftovers = [name for _, _, names in os.walk(tmp_path) for name in names if "~" in name]
+    assert leftovers == []
 
 
 def test_executions_on_another_table_are_ignored(tmp_path: Path) -> None:

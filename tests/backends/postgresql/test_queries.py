@@ -78,12 +78,12 @@ def test_a_query_is_copied(shop: Pair, options: dict[str, Any], partitions: int)
 def test_auto_says_why(shop: Pair) -> None:
     from penstock import plan  # noqa: PLC0415
 
-    made = plan(ask(shop, partitions=5))
-    assert made.strategy == "whole"
-    assert "a query, which has no blocks of its own" in made.reasons[0]
-    made = plan(ask(shop, key="id", partitions=5))
-    assert made.strategy == "ntile"
-    assert "no statistics" in made.reasons[0]
+    planned = plan(ask(shop, partitions=5))
+    assert planned.strategy == "whole"
+    assert "a query, which has no blocks of its own" in planned.reasons[0]
+    planned = plan(ask(shop, key="id", partitions=5))
+    assert planned.strategy == "ntile"
+    assert "no statistics" in planned.reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -162,10 +162,10 @@ def test_beside_the_source_in_one_database(pair: Pair) -> None:
     pair.source.run("DROP TABLE t", "INSERT INTO u (note) VALUES ('22nd')")
 
 
-@pytest.mark.parametrize("made", ["VIEW t AS", "MATERIALIZED VIEW t AS"])
-def test_a_view_provides_its_columns(pair: Pair, made: str) -> None:
+@pytest.mark.parametrize("prefix", ["VIEW t AS", "MATERIALIZED VIEW t AS"])
+def test_a_view_provides_its_columns(pair: Pair, prefix: str) -> None:
     pair.source.run(
-        f"""CREATE {made} SELECT n AS id, n::numeric(9, 2) AS amount, n::text COLLATE "C" AS note
+        f"""CREATE {prefix} SELECT n AS id, n::numeric(9, 2) AS amount, n::text COLLATE "C" AS note
         FROM generate_series(1, 9) AS n"""
     )
     pair.copy(mode="recreate")
@@ -217,8 +217,8 @@ def test_what_is_not_copied_is_listed(pair: Pair) -> None:
         "CREATE PUBLICATION spread FOR TABLE t",
     )
     pair.target.run("CREATE TABLE t (x int)", "CREATE POLICY strict ON t USING (false)")
-    left = pair.plan(mode="recreate").load.not_copied
-    assert [(item.kind, item.name, item.dropped) for item in left] == [
+    not_copied = pair.plan(mode="recreate").load.not_copied
+    assert [(item.kind, item.name, item.dropped) for item in not_copied] == [
         ("foreign keys", "away", False),
         ("triggers", "pulled", False),
         ("rules", "ruled", False),
@@ -228,9 +228,9 @@ def test_what_is_not_copied_is_listed(pair: Pair) -> None:
         ("publications", "spread", False),
         ("policies", "strict", True),
     ]
-    assert {item.table for item in left} == {"public.t"}
+    assert {item.table for item in not_copied} == {"public.t"}
     finished = pair.copy(mode="recreate")
-    assert finished.not_copied == left
+    assert finished.not_copied == not_copied
     assert pair.target.rows("SELECT FROM pg_policy") == []
 
 
@@ -276,8 +276,8 @@ def test_what_a_child_inherits_is_listed_once(pair: Pair) -> None:
         "CREATE TRIGGER pulled AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
         "CREATE TRIGGER own AFTER INSERT ON t2 FOR EACH ROW EXECUTE FUNCTION f()",
     )
-    left = pair.plan(mode="recreate", partitioning=True).load.not_copied
-    assert [(item.kind, item.name, item.table) for item in left] == [
+    not_copied = pair.plan(mode="recreate", partitioning=True).load.not_copied
+    assert [(item.kind, item.name, item.table) for item in not_copied] == [
         ("foreign keys", "t_id_fkey", "public.t"),
         ("triggers", "pulled", "public.t"),
         ("triggers", "own", "public.t2"),
@@ -451,11 +451,11 @@ def test_definitions_that_refer_to_the_table_itself(pair: Pair, odd: str, mode: 
 def test_definitions_that_refer_to_the_table_under_another_name(pair: Pair) -> None:
     for number, odd in enumerate(ODD.values()):
         pair.source.run(odd.replace("T %s", f"t{number}"))
-        made = f"of her{number}"
+        name = f"of her{number}"
         pair.copy(
             f"public.t{number}",
             mode="recreate",
-            target_table=f'public."{made}"',
+            target_table=f'public."{name}"',
             columns=("id", "v"),
         )
     homes = """SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef

@@ -149,7 +149,7 @@ def test_an_emptied_source_does_not_empty_the_target(shop: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "before", "said"),
+    ("options", "before", "message"),
     [
         ({}, "ALTER TABLE public.t DROP CONSTRAINT t_pkey", "expected public.t to have a primary"),
         (
@@ -160,12 +160,12 @@ def test_an_emptied_source_does_not_empty_the_target(shop: Pair) -> None:
     ],
 )
 def test_a_run_that_cannot_be_repaired(
-    shop: Pair, options: dict[str, Any], before: str, said: str
+    shop: Pair, options: dict[str, Any], before: str, message: str
 ) -> None:
     load(shop, **options)
     if before:
         shop.target.run(before)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         planned(shop)
 
 
@@ -198,7 +198,7 @@ def test_repair_on_the_command_line(shop: Pair, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--max-deletes", "1%"], "--max-deletes requires --repair"),
         (["--dry-run"], "--dry-run requires --repair"),
@@ -207,13 +207,13 @@ def test_repair_on_the_command_line(shop: Pair, capsys: pytest.CaptureFixture[st
     ],
 )
 def test_incompatible_options(
-    shop: Pair, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    shop: Pair, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     load(shop)
     shop.target.run(SPOIL[2])
     command = ["verify", RUN, "--source", shop.source.url, "--target", shop.target.url, *words]
     assert main(command) == 64
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_killed_repair_is_resumed(shop: Pair) -> None:
@@ -236,9 +236,9 @@ def test_a_killed_repair_is_resumed(shop: Pair) -> None:
                 break
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
-        said = process.communicate()[1]
+        message = process.communicate()[1]
         blocker.rollback()
-    assert run_id, said
+    assert run_id, message
     assert main(["resume", run_id, *words]) == 0
     assert shop.target.rows(CONTENT) == shop.source.rows(CONTENT)
 

@@ -178,7 +178,7 @@ def test_round_trips_of_a_night(pair: Pair) -> None:
 
 
 def test_a_survey_queries_all_tables_at_once(pair: Pair) -> None:
-    asked = []
+    trips = []
     for count in (1, 20):
         pair.source.run(
             *(
@@ -188,6 +188,6 @@ def test_a_survey_queries_all_tables_at_once(pair: Pair) -> None:
         )
         with DistantServer(pair.source.url, 0) as source:
             found = survey(source.url, tables=["public.*"])
-            asked.append(source.round_trips)
+            trips.append(source.round_trips)
         assert len(found.tables) == count
-    assert asked[0] == asked[1]
+    assert trips[0] == trips[1]

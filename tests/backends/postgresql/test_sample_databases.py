@@ -86,7 +86,7 @@ def moved(spec: BatchSpec) -> BatchFinished:
     return end
 
 
-def left(end: BatchFinished) -> list[NotCopied]:
+def not_copied(end: BatchFinished) -> list[NotCopied]:
     return [*(item for table in end.tables for item in table.not_copied), *end.not_copied]
 
 
@@ -110,7 +110,7 @@ def test_a_sample_database_is_copied_unchanged(pair: Pair, name: str) -> None:
     filled(pair.source, name)
     for _ in range(2):
         end = moved(batch(pair, name))
-        assert left(end) == []
+        assert not_copied(end) == []
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
         assert definitions(pair.target.url) == definitions(pair.source.url)
     assert_works(pair, name)
@@ -129,14 +129,14 @@ def test_pagila_works_afterwards(pair: Pair) -> None:
         end = moved(batch(pair, "pagila", partitioning=True))
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
     assert_works(pair, "pagila")
-    kinds = {(item.kind, item.name) for item in left(end)}
+    kinds = {(item.kind, item.name) for item in not_copied(end)}
     assert {kind for kind, _ in kinds} == {
         "triggers", "functions", "views", "materialized views",
     }  # fmt: skip
     assert ("triggers", "film_fulltext_trigger") in kinds
     assert ("views", "public.actor_info") in kinds
     # The listed statements can be executed.
-    order = sorted(left(end), key=lambda item: item.kind != "functions")
+    order = sorted(not_copied(end), key=lambda item: item.kind != "functions")
     pair.target.run(*(item.remedy for item in order if item.remedy))
     pair.target.run("UPDATE film SET title = 'shiny' WHERE film_id = 1")
     assert pair.target.count("film", "fulltext @@ 'shini'::tsquery") == 1
@@ -152,8 +152,8 @@ def test_adventureworks_works_afterwards(pair: Pair) -> None:
         seen.extend(copy_all(batch(pair, "adventureworks")))
     # Their default calls a function, which is not copied.
     function = "function public.new_guid()"
-    asked = [event for event in seen if function in getattr(event, "message", "")]
-    assert len(asked) == 4
+    warnings = [event for event in seen if function in getattr(event, "message", "")]
+    assert len(warnings) == 4
     pair.target.run(
         "CREATE FUNCTION new_guid() RETURNS uuid LANGUAGE sql AS 'SELECT gen_random_uuid()'"
     )
@@ -161,10 +161,10 @@ def test_adventureworks_works_afterwards(pair: Pair) -> None:
         end = moved(batch(pair, "adventureworks"))
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
     assert_works(pair, "adventureworks")
-    assert {(item.kind, item.name) for item in left(end)} == {
+    assert {(item.kind, item.name) for item in not_copied(end)} == {
         ("materialized views", "person.vstates")
     }
-    pair.target.run(*(item.remedy for item in left(end)))
+    pair.target.run(*(item.remedy for item in not_copied(end)))
     assert pair.target.count("person.vstates") == 40
 
 
@@ -174,7 +174,7 @@ def test_rows_are_copied_between_the_two_halves_of_a_dump(pair: Pair, name: str)
     filled(pair.source, name)
     carry("pre-data", pair.source.url, pair.target.url)
     end = moved(batch(pair, name, mode="append"))
-    assert left(end) == []
+    assert not_copied(end) == []
     carry("post-data", pair.source.url, pair.target.url)
     assert definitions(pair.target.url) == definitions(pair.source.url)
     assert_works(pair, name)

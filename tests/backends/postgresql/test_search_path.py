@@ -52,27 +52,30 @@ def spec(pair: Pair, source: str, target: str, **options: object) -> CopySpec:
 
 class TestTable:
     def test_is_found_by_the_search_path_of_each_side(self, shops: Pair) -> None:
-        asked = spec(shops, "shop,public", "dw,public", run_id="r")
-        made = create(asked).run
-        assert (made.spec["table"], made.spec["target_table"]) == ("shop.orders", "dw.orders")
-        assert made.plan.reasons[:2] == (
+        request = spec(shops, "shop,public", "dw,public", run_id="r")
+        created = create(request).run
+        assert (created.spec["table"], created.spec["target_table"]) == ("shop.orders", "dw.orders")
+        assert created.plan.reasons[:2] == (
             "table orders: shop.orders, by the source's search path",
             "target table orders: dw.orders, by the target's search path",
         )
-        list(resume("r", source=asked.source, target=asked.target))
+        list(resume("r", source=request.source, target=request.target))
         assert shops.target.count("dw.orders") == 7
 
     def test_missing_in_the_target_is_named_as_in_the_source(self, shops: Pair) -> None:
-        made = create(spec(shops, "shop", "public", mode="recreate", run_id="r")).run
-        assert (made.spec["table"], made.spec["target_table"]) == ("shop.orders", "shop.orders")
-        assert made.plan.reasons[1] == (
+        created = create(spec(shops, "shop", "public", mode="recreate", run_id="r")).run
+        assert (created.spec["table"], created.spec["target_table"]) == (
+            "shop.orders",
+            "shop.orders",
+        )
+        assert created.plan.reasons[1] == (
             "target table orders: shop.orders, as in the source: the target's search path (public) "
             "has no orders"
         )
 
     def test_of_another_name_goes_into_the_first_schema(self, shops: Pair) -> None:
-        asked = spec(shops, "shop", "dw", target_table="bills", mode="recreate", run_id="r")
-        assert create(asked).run.spec["target_table"] == "dw.bills"
+        request = spec(shops, "shop", "dw", target_table="bills", mode="recreate", run_id="r")
+        assert create(request).run.spec["target_table"] == "dw.bills"
 
     def test_not_found_is_reported_with_the_path(self, shops: Pair) -> None:
         with pytest.raises(PlanningError) as caught:
@@ -93,8 +96,8 @@ class TestTable:
     def test_on_the_command_line_in_a_file_and_in_the_plan(
         self, shops: Pair, tmp_path: Path
     ) -> None:
-        asked = spec(shops, "shop", "dw")
-        ends = ["--source", asked.source, "--target", asked.target]
+        request = spec(shops, "shop", "dw")
+        ends = ["--source", request.source, "--target", request.target]
         shown = shops.cli("plan", "--table", "orders", *ends)
         assert shown.returncode == 0, shown.stderr
         assert "table orders: shop.orders, by the source's search path" in shown.stdout
@@ -108,7 +111,7 @@ class TestTable:
 
 class TestBatch:
     def test_patterns_without_a_schema_follow_the_search_path(self, shops: Pair) -> None:
-        asked = BatchSpec.from_mapping(
+        request = BatchSpec.from_mapping(
             {
                 "source": with_path(shops.source.url, "shop"),
                 "target": shops.target.url,
@@ -118,12 +121,12 @@ class TestBatch:
             },
             "test",
         )
-        end = list(copy_all(asked))[-1]
+        end = list(copy_all(request))[-1]
         assert isinstance(end, BatchFinished)
         assert [table.table for table in end.tables] == ["shop.items", "shop.orders"]
 
     def test_a_section_without_a_schema_applies_to_the_table_found(self, shops: Pair) -> None:
-        asked = BatchSpec.from_mapping(
+        request = BatchSpec.from_mapping(
             {
                 "source": with_path(shops.source.url, "shop"),
                 "target": with_path(shops.target.url, "dw"),
@@ -135,7 +138,7 @@ class TestBatch:
         )
         seen: list[Event] = []
         with pytest.raises(Exception, match="1 of 4 tables"):
-            seen.extend(copy_all(asked))
+            seen.extend(copy_all(request))
         end = seen[-1]
         assert isinstance(end, BatchFinished)
         assert {(table.table, table.target_table, table.status) for table in end.tables} == {
@@ -146,7 +149,7 @@ class TestBatch:
         }
 
     def test_a_pattern_that_matches_nothing_is_reported_with_the_path(self, shops: Pair) -> None:
-        asked = BatchSpec.from_mapping(
+        request = BatchSpec.from_mapping(
             {
                 "source": with_path(shops.source.url, "public"),
                 "target": shops.target.url,
@@ -157,21 +160,21 @@ class TestBatch:
         with pytest.raises(
             UsageError, match=r"'items' matches no table of the source, whose search path is public"
         ):
-            list(copy_all(asked))
+            list(copy_all(request))
 
 
 def test_a_duckdb_file_has_a_search_path(shops: Pair, tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     source = with_path(shops.source.url, "shop")
     into = CopySpec(source=source, target=f"duckdb:///{file}", table="orders")
-    made = create(into).run
-    assert made.spec["target_table"] == "shop.orders"
+    created = create(into).run
+    assert created.spec["target_table"] == "shop.orders"
     named = CopySpec(source=source, target=f"duckdb:///{file}", table="orders", target_table="t")
     assert create(named).run.spec["target_table"] == "main.t"
 
 
 def test_a_folder_has_no_search_path(shops: Pair, tmp_path: Path) -> None:
-    made = create(
+    created = create(
         CopySpec(source=with_path(shops.source.url, "shop"), target=f"{tmp_path}/o", table="orders")
     ).run
-    assert made.spec["table"] == "shop.orders"
+    assert created.spec["table"] == "shop.orders"

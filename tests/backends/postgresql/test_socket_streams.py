@@ -46,10 +46,10 @@ def test_an_error_of_a_megabyte_arrives(table: Pair, row: int) -> None:
     )
     with pytest.raises(PenstockError) as caught:
         query(table, QUERY)
-    said = str(caught.value) + "".join(caught.value.__notes__)
-    assert "source: " + "e" * 1000 in said
-    assert "P4711" in said
-    assert "a hint" in said
+    message = str(caught.value) + "".join(caught.value.__notes__)
+    assert "source: " + "e" * 1000 in message
+    assert "P4711" in message
+    assert "a hint" in message
     assert table.target.count() == 0
 
 

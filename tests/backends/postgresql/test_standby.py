@@ -204,10 +204,10 @@ def test_no_partition_starts_while_the_source_lags(
     spec = pair.spec(source=url, partitions=4, degree=2, max_lag="1s")
     opened: list[Opened] = []
     changes: list[DegreeChanged] = []
-    with paused_replay(standby) as go_on, psycopg.connect(url, autocommit=True) as asked:
+    with paused_replay(standby) as go_on, psycopg.connect(url, autocommit=True) as primary_session:
         standby.write_only("CREATE TABLE other AS SELECT n FROM generate_series(1, 1000) AS n")
         question = f"SELECT {LAGGING[source]}".encode()
-        while asked.execute(question).fetchone() != (True,):
+        while primary_session.execute(question).fetchone() != (True,):
             time.sleep(0.05)
         for event in copy(spec):
             if isinstance(event, Opened):

@@ -136,9 +136,9 @@ class Probe:
         """Copy `t` with the command line; return its output, its process, and its workers."""
         words = [str(Path(sys.executable).with_name("penstock")), "copy", "--table", "public.t"]
         ends = ["--source", "env:SHOP", "--target", pair.target.url]
-        said, found = self.run(*words, *ends, *options, SHOP=pair.source.url)
+        output, found = self.run(*words, *ends, *options, SHOP=pair.source.url)
         (supervisor,) = (process for process in found if not process.works)
-        return said, supervisor, [process for process in found if process.works]
+        return output, supervisor, [process for process in found if process.works]
 
     def driver(self) -> Process:
         """Return a process that imported the driver and nothing else."""
@@ -183,8 +183,8 @@ def test_a_stream_keeps_one_worker_from_its_first_partition_to_its_last(
     pair: Pair, probe: Probe
 ) -> None:
     options = ["--degree", "2", "--strategy", "ctid", "--partitions", "12", "--json"]
-    said, _, workers = probe.copy(pair, *options)
-    events = [from_line(line) for line in said.splitlines()]
+    output, _, workers = probe.copy(pair, *options)
+    events = [from_line(line) for line in output.splitlines()]
     committed = [event for event in events if isinstance(event, Committed)]
     assert len(committed) == 12
     assert len(workers) == 2

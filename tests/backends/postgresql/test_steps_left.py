@@ -59,11 +59,11 @@ def finished(**options: Any) -> Finished:
 
 @pytest.mark.parametrize("options", [{}, {"indexes": "defer"}, {"mode": "append"}])
 def test_the_next_run_completes_the_steps(ends: dict[str, Any], options: dict[str, Any]) -> None:
-    asked = {**ends, "allow_ddl": True, **options}
-    reasons = penstock.plan(CopySpec(**asked)).reasons
+    request_options = {**ends, "allow_ddl": True, **options}
+    reasons = penstock.plan(CopySpec(**request_options)).reasons
     what = "build index t_kind of public.t"
     assert f"left over from run stopped, which was stopped: {what}" in reasons
-    assert finished(**asked).status == "done"
+    assert finished(**request_options).status == "done"
     assert facts(ends["target"]) == (INDEXES, "p")
 
 
@@ -81,8 +81,8 @@ def test_a_run_that_may_not_alter_the_table_reports_the_steps(ends: dict[str, An
 
 
 def test_a_table_that_replaces_it_lacks_the_indexes_too(ends: dict[str, Any]) -> None:
-    asked = {**ends, "mode": "swap", "allow_ddl": True}
-    (warning, *_) = penstock.plan(CopySpec(**asked)).warnings
+    request_options = {**ends, "mode": "swap", "allow_ddl": True}
+    (warning, *_) = penstock.plan(CopySpec(**request_options)).warnings
     assert "--allow-ddl" not in warning
     assert "run stopped was stopped before it could " in warning
     assert not penstock.plan(CopySpec(**{**ends, "mode": "recreate"})).warnings
@@ -110,11 +110,11 @@ def test_a_stopped_run_resumed_after_another_completed_its_steps(
     execute(source_url, TABLE, "INSERT INTO t SELECT n, n % 7, 'x' FROM generate_series(1, 999) n")
     execute(target_url, TABLE, "CREATE INDEX t_kind ON t (kind)")
     ends: dict[str, Any] = {"source": source_url, "target": target_url}
-    asked = {**ends, "table": "t", "mode": "append", "allow_ddl": True}
-    first = CopySpec(**asked, indexes="defer", where="id < 500", run_id="stopped")
+    request_options = {**ends, "table": "t", "mode": "append", "allow_ddl": True}
+    first = CopySpec(**request_options, indexes="defer", where="id < 500", run_id="stopped")
     with closing(penstock.copy(first)) as events:
         assert any(isinstance(event, Prepared) for event in events)
-    assert finished(**asked, where="id >= 500").status == "done"
+    assert finished(**request_options, where="id >= 500").status == "done"
     assert facts(target_url)[0] == INDEXES
     last = list(penstock.resume("stopped", **ends))[-1]
     assert isinstance(last, Finished)
@@ -126,10 +126,10 @@ def test_another_index_in_the_place_of_a_dropped_one(source_url: str, target_url
     execute(source_url, TABLE, "INSERT INTO t SELECT n, n % 7, 'x' FROM generate_series(1, 999) n")
     execute(target_url, TABLE, "CREATE INDEX t_kind ON t (kind)")
     ends: dict[str, Any] = {"source": source_url, "target": target_url}
-    asked = CopySpec(
+    request_options = CopySpec(
         **ends, table="t", mode="append", indexes="defer", allow_ddl=True, run_id="stopped"
     )
-    with closing(penstock.copy(asked)) as events:
+    with closing(penstock.copy(request_options)) as events:
         assert any(isinstance(event, Prepared) for event in events)
     assert facts(target_url)[0] == []
     execute(target_url, "CREATE INDEX t_kind ON t (note)")

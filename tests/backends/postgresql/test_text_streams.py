@@ -163,8 +163,8 @@ def test_sql_ascii_contains_utf8_or_is_an_error(
     pair.source.run("INSERT INTO t VALUES (1, convert_from('\\x4772c3b6', 'SQL_ASCII'), 'x', NULL)")
     plan = pair.plan()
     assert plan.format == form
-    (told,) = plan.warnings
-    assert told.startswith("a (text into text): the source database declares no encoding")
+    (warning,) = plan.warnings
+    assert warning.startswith("a (text into text): the source database declares no encoding")
     pair.copy()
     assert pair.target.value("SELECT convert_to(a, 'SQL_ASCII') FROM t") == b"Gr\xc3\xb6"
     pair.source.run("UPDATE t SET a = convert_from('\\x4772f6', 'SQL_ASCII')")

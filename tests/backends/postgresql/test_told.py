@@ -45,8 +45,8 @@ def test_the_missing_table_is_created_empty_as_the_message_says(filled: Pair) ->
 
 
 def test_a_schema_that_would_be_created_is_named(filled: Pair) -> None:
-    asked = ["--table", "public.t", "--target-table", "pubilc.t", "--mode", "recreate"]
-    done = filled.cli("plan", *filled.ends, *asked)
+    arguments = ["--table", "public.t", "--target-table", "pubilc.t", "--mode", "recreate"]
+    done = filled.cli("plan", *filled.ends, *arguments)
     assert done.returncode == 0, done.stderr
     assert "warning: missing in the target, and created there: schema pubilc" in done.stdout
     done = filled.cli("plan", *filled.ends, "--table", "public.t", "--mode", "recreate")
@@ -54,18 +54,18 @@ def test_a_schema_that_would_be_created_is_named(filled: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "message"),
     [
         ("id >> ' foo", 'near "\' foo", character 7 of the condition'),
         ("id > 5) OR (true", 'near ")", character 7 of the condition'),
         ("id >", "syntax error at the end of the condition"),
     ],
 )
-def test_a_condition_is_reported_as_written(filled: Pair, where: str, said: str) -> None:
+def test_a_condition_is_reported_as_written(filled: Pair, where: str, message: str) -> None:
     filled.target.run("CREATE TABLE t (id int)")
     done = filled.cli("plan", *filled.ends, "--table", "public.t", "--where", where)
     assert done.returncode == 65
-    assert said in done.stderr
+    assert message in done.stderr
     assert "END" not in done.stderr
 
 

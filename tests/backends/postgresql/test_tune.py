@@ -39,7 +39,7 @@ def filled(pair: Pair) -> Pair:
     return pair
 
 
-def left(pair: Pair) -> list[str]:
+def new_schemas(pair: Pair) -> list[str]:
     """Return the target's additional schemas."""
     found = pair.target.rows(
         "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' "
@@ -95,7 +95,7 @@ def test_each_setting_is_measured_and_the_target_left_alone(filled: Pair) -> Non
         # Building indexes and setting the table logged count towards the time.
         assert (each.steps > 0) == bool(each.setting.options)
     assert touched(filled) == before
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
 @pytest.mark.parametrize("mode", ["append", "recreate", "swap"])
@@ -105,7 +105,7 @@ def test_other_modes(filled: Pair, mode: str) -> None:
     assert isinstance(result, Tuning)
     assert result.mode == mode
     assert touched(filled) == before
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
 def test_the_scratch_table_is_like_the_target(filled: Pair) -> None:
@@ -114,11 +114,11 @@ def test_the_scratch_table_is_like_the_target(filled: Pair) -> None:
         "CREATE TABLE other (n int)",
         "ALTER TABLE t ADD FOREIGN KEY (n) REFERENCES t (n)",
     )
-    told = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
-    for each in told:
+    events = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
+    for each in events:
         if isinstance(each, SweepBegun) and each.number == 1:
             break
-    (schema,) = left(filled)
+    (schema,) = new_schemas(filled)
     # The first one is loaded.
     table = f"{schema}.scratch_table"
     assert filled.target.count(table) > 0
@@ -129,8 +129,8 @@ def test_the_scratch_table_is_like_the_target(filled: Pair) -> None:
         filled.target.value(f"SELECT count(*) FROM pg_index WHERE indrelid = '{table}'::regclass")
         == 2
     )
-    told.close()
-    assert left(filled) == []
+    events.close()
+    assert new_schemas(filled) == []
 
 
 def test_files_as_source(filled: Pair, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_files_as_source(filled: Pair, tmp_path: Path) -> None:
     assert isinstance(result, Tuning)
     assert len(result.figures) == 2
     assert touched(filled) == before
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
 def test_a_dry_run_shows_the_plan(filled: Pair) -> None:
@@ -157,7 +157,7 @@ def test_a_dry_run_shows_the_plan(filled: Pair) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "3, the first of which is not counted" in shown.stdout
     assert touched(filled) == before
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
 def test_the_command_line_and_the_copy_it_recommends(filled: Pair, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_refused_without_the_right_to_create_a_schema(filled: Pair) -> None:
         )
         with pytest.raises(PlanningError, match="GRANT CREATE ON DATABASE"):
             next(tune(filled.spec(target=target, **SMALL)))
-        assert left(filled) == []
+        assert new_schemas(filled) == []
     finally:
         filled.target.run("DROP OWNED BY loader", "DROP ROLE loader")
 
@@ -208,7 +208,7 @@ def test_refused_if_subscribers_would_receive_its_rows(filled: Pair) -> None:
     filled.target.run("CREATE PUBLICATION everything FOR ALL TABLES")
     with pytest.raises(PlanningError, match="publication 'everything' of the target"):
         next(tune(filled.spec(**SMALL)))
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
 def test_refused_if_a_scratch_table_would_prove_nothing(filled: Pair) -> None:
@@ -220,14 +220,14 @@ def test_refused_if_a_scratch_table_would_prove_nothing(filled: Pair) -> None:
         next(tune(filled.spec(strategy="hash", key="n")))
     with pytest.raises(PlanningError, match="a single partition"):
         next(tune(filled.spec()))
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
 def test_errors_leave_no_scratch_schema(filled: Pair) -> None:
     filled.target.run("ALTER TABLE t ADD CHECK (n < 0)")
     with pytest.raises(RunFailed, match=r"degree 2: .*t_n_check"):
         list(tune(filled.spec(attempts=1, **SMALL), degrees=(2,), sample=1 << 20))
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
 @pytest.fixture
@@ -257,15 +257,15 @@ def slow(filled: Pair) -> Iterator[Cli]:
 
 def test_an_interrupted_tune_leaves_no_scratch_schema(filled: Pair, slow: Cli) -> None:
     before = touched(filled)
-    assert len(left(filled)) == 1
+    assert len(new_schemas(filled)) == 1
     slow.send_signal(signal.SIGINT)
     assert slow.wait(30) == 130
-    assert left(filled) == []
+    assert new_schemas(filled) == []
     assert touched(filled) == before
 
 
 def test_leftovers_of_a_killed_tune_are_dropped_by_the_next(filled: Pair, slow: Cli) -> None:
-    (dead,) = left(filled)
+    (dead,) = new_schemas(filled)
     # The schema of a running tune is left alone, as is one that only has a similar name.
     filled.target.run("CREATE SCHEMA penstock_tune_0123abcd")
     mine = ["penstock_tune_0123abcd"]
@@ -273,15 +273,15 @@ def test_leftovers_of_a_killed_tune_are_dropped_by_the_next(filled: Pair, slow: 
     assert not [
         each for each in first if isinstance(each, SweepNote) and each.text.startswith("dropped")
     ]
-    assert left(filled) == sorted([dead, *mine])
+    assert new_schemas(filled) == sorted([dead, *mine])
     slow.kill()
     slow.wait(30)
-    assert left(filled) == sorted([dead, *mine])
-    told = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
-    swept = next(told)
+    assert new_schemas(filled) == sorted([dead, *mine])
+    events = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
+    swept = next(events)
     assert isinstance(swept, SweepNote)
     assert dead in swept.text
-    assert isinstance(next(told), Sweep)
-    assert left(filled) == mine
-    told.close()
-    assert left(filled) == mine
+    assert isinstance(next(events), Sweep)
+    assert new_schemas(filled) == mine
+    events.close()
+    assert new_schemas(filled) == mine

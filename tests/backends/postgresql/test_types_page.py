@@ -36,14 +36,14 @@ def test_every_line_is_true(pair: Pair) -> None:
     source = PostgresSource(pair.source.url)
     target = PostgresTarget(pair.target.url, "penstock")
     try:
-        for number, (mine, theirs, cast, stream, besides) in enumerate(_lines()):
+        for number, (mine, theirs, cast, stream, remark) in enumerate(_lines()):
             pair.source.run(f"CREATE TABLE t{number} (a {mine})")
             pair.target.run(f"CREATE TABLE t{number} (a {theirs})")
             found = _found(pair.spec(f"public.t{number}"), source, target)
             assert found[:2] == (stream, cast), (mine, theirs, found)
-            if stream != "text" or besides == "travels by name":  # else more detailed
-                assert besides in found[2], (mine, theirs, found)
-            if not besides:
+            if stream != "text" or remark == "travels by name":  # else more detailed
+                assert remark in found[2], (mine, theirs, found)
+            if not remark:
                 assert found[2] == "", (mine, theirs, found)
     finally:
         source.close()

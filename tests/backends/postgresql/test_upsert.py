@@ -92,8 +92,10 @@ class TestCounts:
         records = status("r1", target=filled.target.url).committed
         assert sum(record.inserted or 0 for record in records) == 1000
         assert sum(record.updated or 0 for record in records) == 10
-        told = {e.partition_id: (e.inserted, e.updated) for e in events if isinstance(e, Committed)}
-        assert told == {
+        changes = {
+            e.partition_id: (e.inserted, e.updated) for e in events if isinstance(e, Committed)
+        }
+        assert changes == {
             record.partition_id: (record.inserted, record.updated) for record in records
         }
 
@@ -147,15 +149,15 @@ class TestKeys:
         pair.assert_same(where="c > 0")
         assert pair.target.count() == 100
 
-    @pytest.mark.parametrize("asked", [("a", "b"), ("b", "a")])
-    def test_the_requested_key_in_any_order(self, pair: Pair, asked: tuple[str, ...]) -> None:
+    @pytest.mark.parametrize("requested", [("a", "b"), ("b", "a")])
+    def test_the_requested_key_in_any_order(self, pair: Pair, requested: tuple[str, ...]) -> None:
         pair.both(
             "CREATE TABLE t (id int PRIMARY KEY, a int NOT NULL, b int NOT NULL, c int UNIQUE)",
             "CREATE UNIQUE INDEX ON t (b, a) INCLUDE (c)",
         )
         pair.source.run("INSERT INTO t VALUES (1, 1, 1, 1), (2, 2, 2, 2)")
         pair.target.run("INSERT INTO t VALUES (7, 1, 1, 7)")
-        report = pair.copy(mode="upsert", conflict_columns=asked)
+        report = pair.copy(mode="upsert", conflict_columns=requested)
         assert counts(report) == (2, 1, 1)
         pair.assert_same()
 
@@ -278,10 +280,10 @@ class TestNulls:
         pair.source.run("INSERT INTO t VALUES (1, 1, 1), (2, NULL, 2), (3, NULL, 3)")
         (warning,) = pair.plan(mode="upsert").warnings
         assert "a, b may be NULL" in warning
-        said = failure(pair)
-        assert "expected a value in a, b" in said
-        assert "found 2 rows with a NULL" in said
-        assert "'transient': False" in said
+        message = failure(pair)
+        assert "expected a value in a, b" in message
+        assert "found 2 rows with a NULL" in message
+        assert "'transient': False" in message
         assert pair.target.count() == 0
         assert counts(pair.copy(mode="upsert", where="b IS NOT NULL")) == (1, 1, 0)
 
@@ -304,10 +306,10 @@ class TestRefusedAtRunTime:
         pair.source.run("CREATE TABLE t (id int, v int)", "INSERT INTO t VALUES (1, 1), (5, 2)")
         pair.target.run("CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t VALUES (5, 0)")
         pair.source.run("INSERT INTO t VALUES (5, 3)")
-        said = failure(pair)
-        assert "expected every key (id) once" in said
-        assert "Key (id)=(5) is duplicated." in said
-        assert "'transient': False" in said
+        message = failure(pair)
+        assert "expected every key (id) once" in message
+        assert "Key (id)=(5) is duplicated." in message
+        assert "'transient': False" in message
         assert pair.target.rows("SELECT * FROM t") == [(5, 0)]
 
     def test_rows_dropped_by_a_trigger(self, filled: Pair) -> None:
@@ -316,8 +318,8 @@ class TestRefusedAtRunTime:
             " $$ BEGIN IF NEW.id % 2 = 0 THEN RETURN NULL; END IF; RETURN NEW; END $$",
             "CREATE TRIGGER drop_some BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION drop_some()",
         )
-        said = failure(filled)
-        assert "1,000 of 2,000 rows are not in public.t" in said
+        message = failure(filled)
+        assert "1,000 of 2,000 rows are not in public.t" in message
         assert filled.target.count() == 0
 
     def test_rows_kept_by_a_trigger(self, filled: Pair) -> None:
@@ -328,8 +330,8 @@ class TestRefusedAtRunTime:
             " $$ BEGIN RETURN NULL; END $$",
             "CREATE TRIGGER keep BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION keep()",
         )
-        said = failure(filled)
-        assert "1,000 rows of public.t still differ" in said
+        message = failure(filled)
+        assert "1,000 rows of public.t still differ" in message
 
     def test_rows_updated_differently_by_a_trigger(self, filled: Pair) -> None:
         filled.copy(mode="upsert")

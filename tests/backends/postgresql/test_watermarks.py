@@ -76,9 +76,9 @@ def test_status_shows_the_nights_of_a_watermark(
     overtaken = penstock.create(items.spec("public.items", **NIGHT, run_id="overtaken")).run
     night(items, run_id="second").done()
     assert main(["status", "first", "--target", target]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"watermark {NAME} reads all rows, since this is the first night" in said
-    assert "epoch 1: 5,000 inserted, 0 updated, 0 deleted" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert f"watermark {NAME} reads all rows, since this is the first night" in output
+    assert "epoch 1: 5,000 inserted, 0 updated, 0 deleted" in output
     main(["status", overtaken.run_id, "--target", target])
     assert "overtaken by second, as of " in " ".join(capsys.readouterr().out.split())
 

@@ -157,9 +157,9 @@ def test_a_batch_that_ended_early_lists_the_tables_it_did_not_reach(many: Pair) 
     shown = json.loads(many.cli("status", "night", "--target", many.target.url, "--json").stdout)
     assert shown["unplanned"] == TABLES - WINDOW
     assert shown["status"] != "done"
-    said = many.cli("resume", "night", *many.ends)
-    assert said.returncode == EXIT_PERMANENT
-    assert f"{TABLES - WINDOW} more tables have no run yet" in said.stderr
+    resumed = many.cli("resume", "night", *many.ends)
+    assert resumed.returncode == EXIT_PERMANENT
+    assert f"{TABLES - WINDOW} more tables have no run yet" in resumed.stderr
     verified = many.cli("verify", "night", *many.ends)
     assert verified.returncode == EXIT_PERMANENT
     assert "--run-id night" in verified.stderr

@@ -76,18 +76,18 @@ def of(target: Target, run_id: str, *options: str) -> dict[str, Any]:
 
 
 def test_missing_keys_are_named_and_restored(shop: str, target: Target) -> None:
-    asked = request(shop, target.url, target.schema)
-    assert run_cli("copy-all", *asked, "--schema-only").returncode == 0
+    arguments = request(shop, target.url, target.schema)
+    assert run_cli("copy-all", *arguments, "--schema-only").returncode == 0
     keys = target.keys()
     assert len(keys) == 2
     target.run("ALTER TABLE author ADD CONSTRAINT few CHECK (name <> 'Bob')")
-    command = (*asked, "--data-only", "--mode", "truncate", "--run-id", "night")
+    command = (*arguments, "--data-only", "--mode", "truncate", "--run-id", "night")
     failed = run_cli("copy-all", *command)
     assert failed.returncode == 65
     missing = sorted({*keys}.difference(target.keys()))
     assert missing
-    said = failed.stdout + failed.stderr
-    assert RESTORES in said
+    output = failed.stdout + failed.stderr
+    assert RESTORES in output
     for key in missing:
         assert key in failed.stderr.rpartition(RESTORES)[2]
     # The batch, and the run of the table for which they were dropped.
@@ -111,11 +111,11 @@ def test_missing_keys_are_named_and_restored(shop: str, target: Target) -> None:
 
 
 def test_the_statements_restore_them(shop: str, target: Target) -> None:
-    asked = request(shop, target.url, target.schema)
-    assert run_cli("copy-all", *asked, "--schema-only").returncode == 0
+    arguments = request(shop, target.url, target.schema)
+    assert run_cli("copy-all", *arguments, "--schema-only").returncode == 0
     keys = target.keys()
     target.run("ALTER TABLE author ADD CONSTRAINT few CHECK (name <> 'Bob')")
-    command = (*asked, "--data-only", "--mode", "truncate", "--run-id", "night")
+    command = (*arguments, "--data-only", "--mode", "truncate", "--run-id", "night")
     assert run_cli("copy-all", *command).returncode == 65
     target.run("DELETE FROM article")  # it refers to missing rows
     target.run(*(item["remedy"].rstrip(";") for item in of(target, "night")["unrestored"]))
@@ -124,23 +124,23 @@ def test_the_statements_restore_them(shop: str, target: Target) -> None:
 
 
 def test_another_load_restores_them_or_reports_them(shop: str, target: Target) -> None:
-    asked = request(shop, target.url, target.schema)
-    assert run_cli("copy-all", *asked, "--schema-only").returncode == 0
+    arguments = request(shop, target.url, target.schema)
+    assert run_cli("copy-all", *arguments, "--schema-only").returncode == 0
     keys = target.keys()
     target.run("ALTER TABLE author ADD CONSTRAINT few CHECK (name <> 'Bob')")
-    assert run_cli("copy-all", *asked, "--data-only", "--run-id", "night").returncode == 65
+    assert run_cli("copy-all", *arguments, "--data-only", "--run-id", "night").returncode == 65
     missing = {*keys}.difference(target.keys())
     assert missing
     target.run("ALTER TABLE author DROP CONSTRAINT few")
     # A load of another kind reports them...
-    planned = run_cli("plan-all", *asked, "--mode", "truncate")
+    planned = run_cli("plan-all", *arguments, "--mode", "truncate")
     assert planned.returncode == 0, planned.stderr
     for key in missing:
         assert f"restore foreign key {key}" in planned.stdout + planned.stderr
     # ...and another load of the same kind restores them.
-    done = run_cli("copy-all", *asked, "--data-only", "--mode", "truncate")
+    done = run_cli("copy-all", *arguments, "--data-only", "--mode", "truncate")
     assert done.returncode == 0, done.stderr
     assert target.keys() == keys
     assert of(target, "night")["unrestored"] == []
-    again = run_cli("plan-all", *asked, "--mode", "truncate")
+    again = run_cli("plan-all", *arguments, "--mode", "truncate")
     assert "restore foreign key" not in again.stdout + again.stderr

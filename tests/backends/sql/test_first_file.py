@@ -81,10 +81,10 @@ def test_pagila_is_copied_nightly(pair: Pair, file: Path, monkeypatch: pytest.Mo
         "DELETE FROM film_category WHERE film_id <= 2",
         "INSERT INTO category (name) VALUES ('Night')",
     )
-    gone = 2
+    deleted = 2
     assert night(file) == {
         "actor": (0, 1, 0),
-        "film_category": (0, 0, gone),
+        "film_category": (0, 0, deleted),
         "category": (1, 0, 0),
     }
     for table in found:
@@ -117,8 +117,8 @@ def test_sakila_into_postgresql(
         "atomic": "table",
         "deletes": "hard",
     }
-    said = text.replace("\n# ", " ")
-    assert "last_update (timestamp, without an index) may say when a row has changed" in said
+    words = text.replace("\n# ", " ")
+    assert "last_update (timestamp, without an index) may say when a row has changed" in words
     assert '# incremental = "last_update"\n# lookback = "1h"\n' in text
     night(file, target_schema="sakila")
     assert night(file, target_schema="sakila") == {}

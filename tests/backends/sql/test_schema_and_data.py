@@ -90,8 +90,8 @@ def test_a_schema_is_printed_as_json(shop: str, target_url: str) -> None:
 
 
 def test_tables_first_and_rows_later(shop: str, target_url: str) -> None:
-    said = copy_all(*request(shop, target_url), "--schema-only")
-    assert "the table, without rows" in said
+    output = copy_all(*request(shop, target_url), "--schema-only")
+    assert "the table, without rows" in output
     assert ask(target_url, KEYS) == LINKED
     assert ask(target_url, "SELECT count(*) FROM author") == [(0,)]
     again = copy_all(*request(shop, target_url), "--schema-only", code=65)
@@ -108,8 +108,8 @@ def test_tables_first_and_rows_later(shop: str, target_url: str) -> None:
 
 
 def test_rows_without_tables_are_refused(shop: str, target_url: str) -> None:
-    said = copy_all(*request(shop, target_url), "--data-only", code=65)
-    assert "author does not exist" in said
+    output = copy_all(*request(shop, target_url), "--data-only", code=65)
+    assert "author does not exist" in output
     assert ask(target_url, "SELECT 1 FROM pg_class WHERE relname = 'author'") == []
 
 
