@@ -2,7 +2,7 @@
 source, and in mode `replace` in the same partition of the target.
 
 Generated keys go through the conditions that reader and writer use; a few real copies follow.
-PENSTOCK_KEY_EXAMPLES makes it more of them.
+PENSTOCK_KEY_EXAMPLES sets how many keys are generated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COLLATIONS = (
     "utf8mb4_unicode_ci",
     "utf8mb4_unicode_520_ci",
     "utf8mb4_bin",
-    # Of MariaDB, and of MySQL.
+    # The following exist in MariaDB only, or in MySQL only.
     "utf8mb4_uca1400_ai_ci",
     "utf8mb4_uca1400_nopad_as_cs",
     "utf8mb4_nopad_bin",
@@ -152,7 +152,7 @@ def check_once(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_texts_are_in_one_partition(
+def test_each_row_is_in_one_partition_by_texts(
     ends: tuple[str, str], collations: list[str], data: st.DataObject
 ) -> None:
     mine = data.draw(st.sampled_from(collations))
@@ -199,7 +199,7 @@ NO_VALUES = "no condition can name values of type"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_of_other_types_are_in_one_partition(ends: tuple[str, str], kind: str) -> None:
+def test_each_row_of_another_type_is_in_one_partition(ends: tuple[str, str], kind: str) -> None:
     type_, values = KINDS[kind]
     if kind in ("uuid", "inet6") and not rows(ends[0], "SELECT version() LIKE '%mariadb%'")[0][0]:
         pytest.skip("MySQL has no such type")
@@ -220,7 +220,7 @@ EXPRESSIONS = (
 )  # fmt: skip
 
 
-def test_values_of_expressions_are_in_one_partition(ends: tuple[str, str]) -> None:
+def test_each_row_is_in_one_partition_by_expressions(ends: tuple[str, str]) -> None:
     values = ["ss", "ß", "SS", "a", "A ", "ä", "ae", "é", "", " "]
     fill(ends, column("latin1_swedish_ci"), column("latin1_swedish_ci"), values)
     for key, strategy, mode in product(EXPRESSIONS, ("values", "hash"), ("append", "replace")):

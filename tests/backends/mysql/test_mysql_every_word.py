@@ -240,12 +240,10 @@ def test_a_default_that_looks_like_clauses() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("relation", [{"table": "seen"}, {"query": "SELECT 1 AS a, 'x' AS b"}])
-def test_a_view_and_a_query_are_created_as_tables(mysql_url: str, relation: dict[str, Any]) -> None:
+@pytest.mark.parametrize("asked", [{"table": "seen"}, {"query": "SELECT 1 AS a, 'x' AS b"}])
+def test_a_view_and_a_query_are_created_as_tables(mysql_url: str, asked: dict[str, Any]) -> None:
     execute(mysql_url, "CREATE VIEW seen AS SELECT 1 AS a, 'x' AS b")
-    spec = CopySpec(
-        source=mysql_url, target=mysql_url, target_table="u", snapshot="none", **relation
-    )
+    spec = CopySpec(source=mysql_url, target=mysql_url, target_table="u", snapshot="none", **asked)
     *_, finished = copy(replace(spec, mode="recreate"))
     assert isinstance(finished, Finished)
     assert finished.not_copied == ()

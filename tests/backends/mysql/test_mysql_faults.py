@@ -252,7 +252,7 @@ def test_a_killed_holder_is_cleaned_up_soon(pair: Pair, temporary: Path) -> None
 def test_a_write_that_takes_long_delays_the_snapshot(
     mysql_server: AnyMysqlServer, items: str, grants: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others wait up to the limit, and no longer."""
+    """Other sessions wait no longer than the limit."""
     monkeypatch.setattr(snapshot, "LOCK_SECONDS", 1)
     name = "reading@'%'"
     execute(items, f"CREATE USER {name} IDENTIFIED BY 'r'", f"GRANT {grants} ON *.* TO {name}")

@@ -146,7 +146,7 @@ def test_keys_to_duckdb_and_back(mysql_url: str, file: Path) -> None:
     assert [item.name for item in planned.not_copied] == ["(code, n)"]
     (warning,) = planned.warnings
     assert "UNIQUE (`code`, `n`) is not created: longtext does not distinguish all texts" in warning
-    # As the warning says.
+    # The plan warned of this.
     recreated(
         source=f"duckdb:///{file}", target=mysql_url, table="main.item",
         target_table=within(mysql_url), types=("code=varchar(100) COLLATE utf8mb4_bin",),

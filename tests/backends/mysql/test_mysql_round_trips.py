@@ -25,7 +25,7 @@ SOURCE, TARGET = 1, 1 + 2 + 1 + 1
 DESCRIBES = 1
 
 MODES = ("recreate", "truncate")
-# Allowed on top with many tables: pieces of long statements, samples of the servers.
+# Margin for many tables: long statements in several pieces, and samples of the servers.
 SPREAD = 12
 # A table's statements in the source and the target together: its share of combined statements is
 # SHOW CREATE TABLE, DROP TABLE, CREATE TABLE, ALTER TABLE; of an attempt fourteen.

@@ -62,7 +62,7 @@ def test_leftovers_of_a_killed_tune_are_dropped_by_the_next(items: str, mysql_ur
     with closing(alive):
         dead.begin()
         alive.begin()
-        dead.close()  # what the server shows of a dead process
+        dead.close()  # like a process that has died
         spec = CopySpec(source=items, target=mysql_url, **SMALL)
         with closing(tune(spec, degrees=(2,), sample=1 << 20)) as events:
             swept = next(events)

@@ -346,7 +346,7 @@ def test_children_get_what_belongs_to_the_parent(days: Pair) -> None:
         ),
     ],
 )  # fmt: skip
-def test_refused_before_anything_is_changed(
+def test_unsuitable_targets_are_refused_before_any_change(
     days: Pair, made: str, options: dict[str, Any], message: str
 ) -> None:
     days.target.run("DROP TABLE t", made.format(COLUMNS))

@@ -122,7 +122,7 @@ def test_a_table_without_the_snapshot_is_read_in_its_current_state(three: Pair) 
     assert three.target.count("small") == 11
 
 
-def test_modes_of_every_kind_side_by_side(three: Pair) -> None:
+def test_tables_with_different_modes_share_a_batch(three: Pair) -> None:
     three.target.run("INSERT INTO small VALUES (1, 'old')", "DROP TABLE empty")
     entries = (
         {"table": "public.large", "mode": "swap", "unlogged": True},
@@ -414,7 +414,7 @@ def spec_of(pair: Pair, name: str, **options: Any) -> CopySpec:
     return CopySpec(source=pair.source.url, target=pair.target.url, table=f"public.{name}", **given)
 
 
-def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None:
+def test_requested_tables_are_runs_with_the_callers_names(three: Pair) -> None:
     """One run is new, with its own partitions; one is continued; one must not be executed."""
 
     def refuse(plan: PartitionPlan) -> None:

@@ -1,4 +1,4 @@
-"""Names, order and kinds of columns; types that travel, and those that do not fit."""
+"""Names, order and kinds of columns; types that can be copied, and those that do not fit."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_each_row_is_copied_once(pair: Pair, kind: Kind) -> None:
     create(pair, kind, "public.t", *filling)
     pair.source.run("ANALYZE t")
     for options in cuts(kind):
-        # All values would be more partitions than a test can wait for.
+        # One partition per value would be too many for a test.
         if options == {"strategy": "values"}:
             options["where"] = "id <= 30 OR k IS NULL"
         report = pair.copy(key="k", mode="truncate", **options)

@@ -151,7 +151,7 @@ def test_partitions_by_value_and_null(days: Pair) -> None:
     assert days.target.count(where="id >= 0") == 1000
 
 
-def test_text_is_compared_alike_on_both_sides(days: Pair) -> None:
+def test_both_sides_compare_text_the_same_way(days: Pair) -> None:
     given = [window("low", None, "r1", key="region"), window("high", "r1", None, key="region")]
     assert sum(committed(load(days, "a", given, key="region")).values()) == 1000
     plan = penstock.status("a", target=days.target.url).run.plan

@@ -170,7 +170,7 @@ def test_into_an_existing_table(people: Pair) -> None:
         people.copy(mode="append", **options)
 
 
-def test_an_expression_may_be_any_of_the_sources(people: Pair) -> None:
+def test_any_expression_of_the_source_is_allowed(people: Pair) -> None:
     people.target.run("CREATE TABLE t (id bigint, rest int, braces text)")
     expressions = ("rest=id % 7 -- a comment", "braces='{\"a%s\": {}, 1}'")
     people.copy(verify="checksums", columns=("id",), set=list(expressions))

@@ -1,4 +1,4 @@
-"""A worker's memory does not grow with the table, and little with a row."""
+"""A worker's memory does not grow with the table, and only a little with the size of a row."""
 
 from __future__ import annotations
 

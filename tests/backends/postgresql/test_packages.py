@@ -1,6 +1,6 @@
 """What `make wheels` builds: valid packages, and a wheel that copies a table on its own.
 
-penstock-native's wheel is tried in test_native.py, those of the integrations in tests/airflow and
+penstock-native's wheel is tested in test_native.py, those of the integrations in tests/airflow and
 tests/dagster.
 """
 

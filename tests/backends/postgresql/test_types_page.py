@@ -41,7 +41,7 @@ def test_every_line_is_true(pair: Pair) -> None:
             pair.target.run(f"CREATE TABLE t{number} (a {theirs})")
             found = _found(pair.spec(f"public.t{number}"), source, target)
             assert found[:2] == (stream, cast), (mine, theirs, found)
-            if stream != "text" or remark == "travels by name":  # else more detailed
+            if stream != "text" or remark == "travels by name":  # others say more than the plan
                 assert remark in found[2], (mine, theirs, found)
             if not remark:
                 assert found[2] == "", (mine, theirs, found)

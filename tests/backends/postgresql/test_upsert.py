@@ -149,15 +149,15 @@ class TestKeys:
         pair.assert_same(where="c > 0")
         assert pair.target.count() == 100
 
-    @pytest.mark.parametrize("requested", [("a", "b"), ("b", "a")])
-    def test_the_requested_key_in_any_order(self, pair: Pair, requested: tuple[str, ...]) -> None:
+    @pytest.mark.parametrize("asked", [("a", "b"), ("b", "a")])
+    def test_the_requested_key_in_any_order(self, pair: Pair, asked: tuple[str, ...]) -> None:
         pair.both(
             "CREATE TABLE t (id int PRIMARY KEY, a int NOT NULL, b int NOT NULL, c int UNIQUE)",
             "CREATE UNIQUE INDEX ON t (b, a) INCLUDE (c)",
         )
         pair.source.run("INSERT INTO t VALUES (1, 1, 1, 1), (2, 2, 2, 2)")
         pair.target.run("INSERT INTO t VALUES (7, 1, 1, 7)")
-        report = pair.copy(mode="upsert", conflict_columns=requested)
+        report = pair.copy(mode="upsert", conflict_columns=asked)
         assert counts(report) == (2, 1, 1)
         pair.assert_same()
 
@@ -194,7 +194,7 @@ class TestKeys:
         assert counts(pair.copy(mode="upsert")) == (2, 1, 0)
         assert pair.target.count() == 3
 
-    def test_identity_always(self, pair: Pair) -> None:
+    def test_identity_always_in_the_key(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v int)")
         pair.source.run("INSERT INTO t (v) SELECT n FROM generate_series(1, 9) AS n")
         pair.target.run("INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (3, 0), (4, 4)")

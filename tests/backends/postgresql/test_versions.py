@@ -150,6 +150,6 @@ def test_xml_declarations_are_kept(mixed: Pair) -> None:
 def test_partitions_are_attached(mixed: Pair) -> None:
     mixed.target.run("CREATE TABLE parted (LIKE t, PRIMARY KEY (id)) PARTITION BY RANGE (id)")
     options: dict[str, Any] = {"mode": "attach", "strategy": "range", "key": "id", "partitions": 4}
-    for _ in range(2):  # the second time children are replaced
+    for _ in range(2):  # replaces the children the second time
         mixed.copy(**options, target_table="public.parted", verify="checksums")
         assert mixed.target.count("parted") == 3000
