@@ -2,7 +2,7 @@
 source, and in mode `replace` in the same partition of the target.
 
 Generated keys go through the conditions that reader and writer use; a few real copies follow.
-PENSTOCK_KEY_EXAMPLES sets how many keys are generated.
+PENSTOCK_KEY_EXAMPLES sets the number of generated examples.
 """
 
 from __future__ import annotations
