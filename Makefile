@@ -39,7 +39,7 @@ demo: $(NATIVE) ## copy tables between two real servers, and watch
 check: $(NATIVE) ## the unit tests, and a copy between all kinds of source and target
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 2 --dist worksteal tests/unit \
 		tests/contract/test_pairs.py \
-		tests/backends/postgresql/test_types.py::test_every_value_arrives_as_it_was_in_binary_streams
+		tests/backends/postgresql/test_types.py::test_every_value_is_unchanged_in_binary_streams
 
 # Always write bytecode: the tests start thousands of Python processes.
 .PHONY: test

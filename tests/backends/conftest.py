@@ -108,7 +108,7 @@ class Pair:
     def assert_same(
         self, table: str = "public.t", where: str = "true", columns: str = "t.*"
     ) -> None:
-        """Check that both sides hold the same rows, each as often."""
+        """Check that both sides contain the same rows, with the same multiplicity."""
         mine = self.source.contents(table, where, columns)
         theirs = self.target.contents(table, where, columns)
         assert mine == theirs
@@ -146,7 +146,7 @@ def older_server() -> Iterator[Server]:
     params=["same versions", "from an older server", "to an older server", "older servers"]
 )
 def any_versions(request: pytest.FixtureRequest) -> Iterator[Pair]:
-    """Return databases on servers of every two versions, in both directions."""
+    """Return databases on each pair of server versions, in both directions."""
     servers: list[Server] = [
         request.getfixturevalue("older_server" if request.param in which else own)
         for which, own in (

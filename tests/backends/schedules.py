@@ -1,8 +1,9 @@
-"""Threads that take turns: at each call that touches files, a seeded generator says who goes on.
+"""Threads that take turns: before each call that touches files, a seeded generator picks the next
+one.
 
-Each thread stands for a process at work on one local dataset. It stops before every such call, and
-goes on when it is told to: a process that is slow, is suspended for long, or is killed there. What
-happens follows from the seed alone, so that a schedule can be had again.
+Each thread stands for a process that works on one local dataset. It pauses before every such call
+until its next turn, like a slow or suspended process, or is killed there. Everything that happens
+follows from the seed alone, so that a schedule can be repeated.
 """
 
 from __future__ import annotations
@@ -33,19 +34,20 @@ from penstock.workers.stream import Waiter
 
 ATTEMPTS = 4
 CALLS = ("link", "listdir", "mkdir", "rename", "rmdir", "scandir", "unlink")
-# An execution of a run of two partitions makes about 90 such calls, that of one copied already 60.
+# An execution of a run of two partitions makes about 90 such calls; one that is copied already, 60.
 LAST_MOMENT = 90
 MOST_TURNS = 60_000
 
 
 class Killed(BaseException):
-    """Nothing of a killed process cleans up: whatever it tries to do meets this again."""
+    """Raised in a killed process, which cleans nothing up: every later call raises it again."""
 
 
 class Actor(threading.Thread):
-    """
+    """A thread that stands for a process.
+
     Args:
-        dies_before: the number of the call before which it is killed; 0: it is not.
+        dies_before: number of the call before which it is killed; 0 for never.
     """
 
     def __init__(
@@ -60,9 +62,9 @@ class Actor(threading.Thread):
         self.killed = False
         self.ended = False
         self.descriptors: set[int] = set()
-        """Files that it has open."""
+        """Its open files."""
         self.result: object = None
-        """What its call returned or raised."""
+        """The value that its call returned, or the exception it raised."""
 
     def run(self) -> None:
         self._turn.acquire()
@@ -77,12 +79,12 @@ class Actor(threading.Thread):
         self._back.release()
 
     def go_on(self) -> None:
-        """Let it go on to the next call that touches files, or to its end."""
+        """Let it run to its next call that touches files, or to its end."""
         self._turn.release()
         self._back.acquire()
 
     def pause(self, call: str) -> None:
-        """On its own thread, before a call that touches files."""
+        """Pause before a call that touches files, on the actor's own thread."""
         if not self.killed:
             self._schedule.trace.append(f"{self.name}: {call}")
             self._back.release()
@@ -100,16 +102,17 @@ class Actor(threading.Thread):
 
 
 class Schedule:
-    """
+    """A sequence of turns that follows from a seed.
+
     Args:
-        root: what is left out of the paths in the trace.
+        root: prefix that is removed from paths in the trace.
     """
 
     def __init__(self, seed: int, root: str) -> None:
         self.random = random.Random(seed)
         self.actors: list[Actor] = []
         self.trace: list[str] = []
-        """Who is about to make which call, in the order of their turns."""
+        """The calls in the order of the actors' turns, each with its actor's name."""
         self._root = root + "/"
         self._stays = self.random.choice([0.0, 0.5, 0.9, 0.97])
         self._deadly = self.random.choice([0.0, 0.0, 0.3, 0.6])
@@ -120,10 +123,10 @@ class Schedule:
         self.actors.append(Actor(self, name, call, moment))
 
     def run(self) -> None:
-        """Until all actors have ended.
+        """Run until all actors have ended.
 
         Raises:
-            AssertionError: they keep each other from it.
+            AssertionError: the actors block each other.
         """
         for actor in self.actors:
             actor.start()
@@ -150,10 +153,11 @@ class Schedule:
             yield current
         raise AssertionError(f"actors that do not end in {MOST_TURNS:,} turns")
 
-    # What the actors' modules see
+    # Replacements in the actors' modules
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have actors stop where they touch files, and meet neither time nor chance nor threads."""
+        """Pause actors where they touch files, and make time, randomness and threads
+        deterministic."""
         for name in CALLS:
             monkeypatch.setattr(os, name, self._stopping(name, getattr(os, name)))
         for module in (documents, local_uploads):
@@ -169,7 +173,7 @@ class Schedule:
         monkeypatch.setattr(writer, "threading", SimpleNamespace(Thread=_AtOnce))
 
     def patch_database(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have actors stop where they wait for a database file, open it and change a table."""
+        """Pause actors where they wait for a database file, open it or change a table."""
         clock = _Clock(self._stop)
         for module in (attempt_files, duck_database, locked_files, older_attempts):
             monkeypatch.setattr(module, "time", clock)
@@ -211,12 +215,12 @@ class Schedule:
 
     def _stopping(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def stopping(*given: Any, **named: Any) -> Any:
-            # Nobody else looks at a draft before it is linked or renamed.
+            # No other process reads a draft before it is linked or renamed.
             if name == "link" or not str(given[0]).endswith(".draft"):
                 paths = (str(each).removeprefix(self._root) for each in given)
                 self._stop(" ".join([name, *paths]))
             found = real(*given, **named)
-            # File systems list what they hold in orders of their own.
+            # File systems list entries in an order of their own.
             if name == "listdir":
                 return sorted(found)
             if name == "scandir" and isinstance(threading.current_thread(), Actor):
@@ -228,7 +232,7 @@ class Schedule:
 
 
 class Load(Protocol):
-    """A run, and what an execution of it does."""
+    """A run, and how it is executed."""
 
     mode: str
 
@@ -236,10 +240,7 @@ class Load(Protocol):
     def id(self) -> str: ...
 
     def execute(self) -> str:
-        """
-        Returns:
-            The run's status.
-        """
+        """Execute the run, and return its status."""
         ...
 
 
@@ -254,17 +255,17 @@ class Trial(Generic[L]):
         self.chance = schedule.random
         self.loads: list[L] = []
         self.ended: dict[str, str | PermanentError] = {}
-        """How each run ended when it was resumed in peace."""
+        """The end of each run after it was resumed without interference."""
 
     def perform(self) -> None:
-        """Have all actors do what they do."""
+        """Run all actors to their ends."""
         self.schedule.run()
         for actor in self.schedule.actors:
             if isinstance(actor.result, BaseException):
                 assert isinstance(actor.result, PenstockError | Killed), repr(actor.result)
 
     def resume_all(self) -> None:
-        """Resume every run, in any order, while nobody disturbs it."""
+        """Resume every run, in any order, without interference."""
         for load in self.chance.sample(self.loads, len(self.loads)):
             self.ended[load.id] = resumed(load)
 
@@ -279,9 +280,10 @@ T = TypeVar("T", bound=Trial[Any])
 
 
 def seeds(few: str) -> range:
-    """
+    """Return the seeds to try.
+
     Args:
-        few: those that are tried where nobody asks for others.
+        few: the range to use if PENSTOCK_SCHEDULES is not set.
     """
     return range(*(int(bound) for bound in os.environ.get("PENSTOCK_SCHEDULES", few).split(":")))
 
@@ -295,8 +297,8 @@ def tried(
     """Try one seed of a scenario.
 
     Args:
-        root: a folder for it alone, which is removed at the end.
-        trial: sets it up.
+        root: the trial's own folder, which is removed at the end.
+        trial: creates the trial.
 
     Returns:
         The trace.
@@ -314,7 +316,7 @@ def tried(
 
 
 def resumed(load: Load) -> str | PermanentError:
-    """How a run ends that nobody disturbs."""
+    """Return how a run ends without interference."""
     for _ in range(ATTEMPTS):
         try:
             if load.execute() == "done":
@@ -325,7 +327,7 @@ def resumed(load: Load) -> str | PermanentError:
 
 
 def again_and_again(call: Callable[[], object]) -> None:
-    """As the supervisor does it: what is transient is tried again."""
+    """Retry transient errors, as the supervisor does."""
     for left in reversed(range(ATTEMPTS)):
         try:
             call()
@@ -346,7 +348,7 @@ def _closing(real: Callable[[int], None]) -> Callable[[int], None]:
 
 
 class _Clock:
-    """Goes on while somebody waits, and else stands still."""
+    """A clock that advances only while an actor waits."""
 
     def __init__(self, stop: Callable[[str], None]) -> None:
         self._now = 0.0
@@ -364,8 +366,8 @@ class _Clock:
 
 
 def _ticking() -> Callable[[int], None]:
-    """Instead of a sync, which takes long: each file that is written gets a time of its own, so
-    that its stamp tells it from the one before."""
+    """Replace sync, which is slow: give each written file a distinct time, so that its stamp
+    differs from the previous one."""
     ticks = itertools.count(1)
 
     def tick(descriptor: int) -> None:
@@ -376,7 +378,7 @@ def _ticking() -> Callable[[int], None]:
 
 
 class _OneByOne(contextlib.nullcontext[Any]):
-    """Does at once what a pool's threads would."""
+    """A thread pool that runs calls at once."""
 
     def __init__(self, threads: int) -> None:
         super().__init__(self)
@@ -386,10 +388,10 @@ class _OneByOne(contextlib.nullcontext[Any]):
 
 
 class _AtOnce:
-    """Does at once what a thread would."""
+    """A thread that runs its target at once."""
 
     def __init__(self, target: Callable[[], None], daemon: bool) -> None:
         self.start = target
 
     def join(self, timeout: float) -> None:
-        """It has ended."""
+        """Return, because the call has ended."""

@@ -1,5 +1,5 @@
-"""Columns of enum types, and types by the source's names for them, in a table that another system
-makes."""
+"""Columns of enum types, and types under the source's names, in tables created in another
+system."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def spec(source: str, target: str, **options: Any) -> CopySpec:
 
 
 def moved(source: str, target: str, **options: Any) -> dict[str, list[str]]:
-    """What was not copied, by kind."""
+    """Return what was not copied, by kind."""
     finished = list(copy(spec(source, target, **options)))[-1]
     assert isinstance(finished, Finished)
     assert finished.status == "done"
@@ -79,11 +79,11 @@ def moved(source: str, target: str, **options: Any) -> dict[str, list[str]]:
     return found
 
 
-def test_an_enum_type_is_made(films: str, target_url: str) -> None:
+def test_an_enum_type_is_created(films: str, target_url: str) -> None:
     for _ in range(2):
-        left = moved(films, target_url, enums="type")
-        # To PostgreSQL, an enum is no text: neither LIKE nor concat takes one.
-        assert left == {"check constraints": ["rated"], "generated columns": ["loud"]}
+        not_copied = moved(films, target_url, enums="type")
+        # In PostgreSQL an enum is not a text: neither LIKE nor concat accepts one.
+        assert not_copied == {"check constraints": ["rated"], "generated columns": ["loud"]}
         assert ask(target_url, LABELS) == MADE
     types = dict(ask(target_url, TYPES.format("shop.film")))
     assert types["rating"] == "shop.film_rating_enum"
@@ -101,42 +101,44 @@ def test_an_enum_type_is_made(films: str, target_url: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "upsert"])
-def test_by_a_mode_that_makes_what_is_missing(films: str, target_url: str, mode: str) -> None:
+def test_a_mode_that_creates_a_missing_table_creates_the_type(
+    films: str, target_url: str, mode: str
+) -> None:
     moved(films, target_url, enums="type", mode=mode)
     assert ask(target_url, LABELS) == MADE
     assert ask(target_url, "SELECT count(*) FROM shop.film") == [(2,)]
 
 
-def test_another_type_of_the_name(films: str, target_url: str) -> None:
+def test_another_type_of_the_same_name(films: str, target_url: str) -> None:
     ask_nothing = (
         "CREATE SCHEMA shop; CREATE TYPE shop.film_rating_enum AS ENUM ('G', 'X');"
         " CREATE TABLE shop.film (id int)"
     )
     with psycopg.connect(target_url, autocommit=True) as connection:
         connection.execute(ask_nothing)
-    wanted = r"film_rating_enum.*differs.*enum \(G, PG, it's\).*enum \(G, X\).*ALTER TYPE"
-    with pytest.raises(PlanningError, match=wanted):
+    expected = r"film_rating_enum.*differs.*enum \(G, PG, it's\).*enum \(G, X\).*ALTER TYPE"
+    with pytest.raises(PlanningError, match=expected):
         moved(films, target_url, enums="type")
     assert ask(target_url, TYPES.format("shop.film")) == [("id", "integer")]
     assert [name for name, _ in ask(target_url, LABELS)] == ["film_rating_enum"]
 
 
-def test_an_interrupted_run_goes_on(films: str, target_url: str) -> None:
-    wanted = spec(
+def test_an_interrupted_run_continues(films: str, target_url: str) -> None:
+    expected = spec(
         films, target_url, enums="type", run_id="resumed", verify="none",
         on_snapshot_lost="accept",
     )  # fmt: skip
-    events = copy(wanted)
+    events = copy(expected)
     while not isinstance(next(events), Committed):
         pass
     events.close()
-    finished = list(copy(wanted))[-1]
+    finished = list(copy(expected))[-1]
     assert isinstance(finished, Finished)
     assert finished.status == "done"
     assert ask(target_url, LABELS) == MADE
 
 
-def test_what_cannot_be_planned_leaves_nothing(films: str, target_url: str) -> None:
+def test_a_table_that_cannot_be_planned_leaves_no_type_behind(films: str, target_url: str) -> None:
     with pytest.raises(PlanningError, match="--types"):
         moved(films, target_url, enums="type", types=("title=no_such_type",))
     run(films, "DELETE FROM film", f"ALTER TABLE film MODIFY rating enum('G', '{'x' * 64}')")
@@ -147,7 +149,7 @@ def test_what_cannot_be_planned_leaves_nothing(films: str, target_url: str) -> N
 
 
 @pytest.mark.parametrize(("enums", "checked"), [("check", True), ("text", False)])
-def test_texts(films: str, target_url: str, enums: str, *, checked: bool) -> None:
+def test_enums_as_texts(films: str, target_url: str, enums: str, *, checked: bool) -> None:
     moved(films, target_url, enums=enums)
     assert ask(target_url, LABELS) == []
     assert dict(ask(target_url, TYPES.format("shop.film")))["rating"] == "text"
@@ -173,23 +175,23 @@ def rated(source_url: str) -> str:
 @pytest.mark.parametrize(
     ("enums", "type_"), [("check", "enum('G','PG')"), ("type", "enum('G','PG')"), ("text", "text")]
 )
-def test_into_mysql(rated: str, mysql_url: str, enums: str, type_: str) -> None:
+def test_enums_into_mysql(rated: str, mysql_url: str, enums: str, type_: str) -> None:
     moved(rated, mysql_url, enums=enums, target_table=f"{urlsplit(mysql_url).path[1:]}.film")
     ((_, found, *_),) = run(mysql_url, "SHOW COLUMNS FROM film LIKE 'rating'")
     assert found.removeprefix("long") == type_
 
 
 @pytest.mark.parametrize(("enums", "type_"), [("type", "ENUM('G', 'PG')"), ("text", "VARCHAR")])
-def test_into_duckdb(rated: str, tmp_path: Path, enums: str, type_: str) -> None:
+def test_enums_into_duckdb(rated: str, tmp_path: Path, enums: str, type_: str) -> None:
     path = tmp_path / "made.duckdb"
     moved(rated, f"duckdb:///{path}", enums=enums, target_table="main.film")
-    with duckdb.connect(str(path)) as made:
+    with duckdb.connect(str(path)) as database:
         found = dict(
-            made.execute("SELECT column_name, column_type FROM (DESCRIBE film)").fetchall()
+            database.execute("SELECT column_name, column_type FROM (DESCRIBE film)").fetchall()
         )
         assert found["rating"] == type_
-        made.execute("INSERT INTO film (id) VALUES (2)")
-        assert made.execute("SELECT rating FROM film WHERE id = 2").fetchall() == [("PG",)]
+        database.execute("INSERT INTO film (id) VALUES (2)")
+        assert database.execute("SELECT rating FROM film WHERE id = 2").fetchall() == [("PG",)]
 
 
 def test_between_servers_of_one_system_types_are_copied(rated: str, target_url: str) -> None:
@@ -197,8 +199,8 @@ def test_between_servers_of_one_system_types_are_copied(rated: str, target_url: 
         moved(rated, target_url, enums="text")
 
 
-def test_types_by_the_names_that_the_source_has(films: str, target_url: str) -> None:
-    """Also where it calls a type by another name: MariaDB's JSON is a `longtext`."""
+def test_types_are_matched_by_the_sources_names(films: str, target_url: str) -> None:
+    """Even if the source calls a type differently: MariaDB's JSON is a `longtext`."""
     rules = ("source:json=json", "source:tinyint(1)=boolean", "source:bit(1)=boolean")
     moved(films, target_url, types=rules)
     types = dict(ask(target_url, TYPES.format("shop.film")))
@@ -211,14 +213,14 @@ def test_types_by_the_names_that_the_source_has(films: str, target_url: str) -> 
     assert ask(target_url, added) == [(True, True)]
     run(films, "UPDATE film SET active = 2 WHERE id = 2")
     seen = copy(spec(films, target_url, types=rules))
-    said: list[str] = []
+    output: list[str] = []
     with pytest.raises(RunFailed):
-        said.extend(map(repr, seen))
-    assert any("row 2: expected a value that fits into boolean" in each for each in said)
+        output.extend(map(repr, seen))
+    assert any("row 2: expected a value that fits into boolean" in each for each in output)
 
 
 def test_values_that_are_not_compared_are_named(films: str, target_url: str) -> None:
-    """JSON, which PostgreSQL writes anew as jsonb."""
+    """JSON, which PostgreSQL rewrites as jsonb."""
     ends = ["--source", films, "--target", target_url]
     table = ["--table", "film", "--target-table", "shop.film", "--mode", "recreate"]
     why = "values of attrs are not compared by checksums"

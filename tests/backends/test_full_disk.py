@@ -1,6 +1,6 @@
-"""A full file system: said as such, nothing is left half done, and a run goes on from there.
+"""A full file system: the message says so, nothing is left incomplete, and a resumed run completes.
 
-It is a small one of memory, which takes the right to mount one (root in a sandbox of one's own).
+The file system is a small tmpfs, and mounting it requires privileges (root in a sandbox).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Resize = Callable[[int], None]
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[tuple[Path, Resize]]:
-    """A folder on a file system of its own, and what gives it another size, in KiB."""
+    """A folder on its own file system, and a function that resizes it, in KiB."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
     try:
-        made = subprocess.run(mount, capture_output=True, text=True, check=False)
-        why = made.stderr.strip()
+        mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+        why = mounted.stderr.strip()
     except FileNotFoundError:
         why = "there is no program mount (Debian's package mount brings it)"
     if why:
@@ -43,10 +43,10 @@ def disk(tmp_path: Path) -> Iterator[tuple[Path, Resize]]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-# Of 2.7 MB: nothing but folders, records of runs without rows, a part of the partitions.
+# Of the 2.7 MB needed: only folders, run records without rows, or part of the partitions.
 @pytest.mark.parametrize("kib", [8, 120, 1_000])
 @pytest.mark.parametrize("kind", ["parquet", "duckdb"])
-def test_each_row_once_when_there_is_room_again(
+def test_each_row_arrives_once_when_there_is_room_again(
     tmp_path: Path, disk: tuple[Path, Resize], kind: str, kib: int
 ) -> None:
     place, resize = disk
@@ -64,13 +64,13 @@ def test_each_row_once_when_there_is_room_again(
         verify="checksums",
     )  # fmt: skip
     resize(kib)
-    said = []
+    messages = []
     with pytest.raises(PermanentError) as refused:
-        said += [event.to_line() for event in penstock.copy(spec)]
-    told = f"{refused.value.message} {said}"
-    assert "No space left" in told or "ailed" in told
+        messages += [event.to_line() for event in penstock.copy(spec)]
+    details = f"{refused.value.message} {messages}"
+    assert "No space left" in details or "ailed" in details
     if kind == "parquet":
-        # Readers find whole files.
+        # Readers find complete files.
         for path in (place / "lake").glob("*.parquet"):
             duckdb.execute(f"SELECT count(*) FROM '{path}'").fetchall()
     resize(64 << 10)

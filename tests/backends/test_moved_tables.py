@@ -1,5 +1,5 @@
-"""A table that has moved to another system: its types, defaults, checks, computed columns, and the
-number that the next row gets."""
+"""A table moved to another system: its types, defaults, checks, computed columns, and next
+number."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def moved(source: str, target: str, table: str, **options: Any) -> tuple[Planned
     return planned, finished
 
 
-def left(finished: Finished) -> dict[str, list[str]]:
+def not_copied(finished: Finished) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for item in finished.not_copied:
         found.setdefault(item.kind, []).append(item.name.partition(":")[0])
@@ -93,7 +93,7 @@ def films(mysql_url: str) -> str:
 
 def test_from_mysql_into_postgresql(films: str, target_url: str) -> None:
     planned, finished = moved(films, target_url, "public.film")
-    assert left(finished) == {"generated columns": ["loud"]}
+    assert not_copied(finished) == {"generated columns": ["loud"]}
     (warning,) = [text for text in planned.warnings if "into" in text]
     assert warning.startswith("attrs ("), "a varchar is no reason to warn"
     with psycopg.connect(target_url, autocommit=True) as connection:
@@ -125,17 +125,17 @@ def test_from_mysql_into_postgresql(films: str, target_url: str) -> None:
         assert kept.fetchone() == ([1.5, None], "Trailers,Scenes", 2001, 1, True, 6)
 
 
-def test_truth_values_by_an_option(films: str, target_url: str) -> None:
+def test_booleans_on_request(films: str, target_url: str) -> None:
     moved(f"{films}?tinyint1=bool", target_url, "public.film")
     with psycopg.connect(target_url, autocommit=True) as connection:
         row = connection.execute("INSERT INTO film (title) VALUES ('C 3') RETURNING active")
         assert row.fetchone() == (True,)
 
 
-def test_computed_columns_that_are_asked_for_are_copied(films: str, target_url: str) -> None:
+def test_requested_computed_columns_are_copied(films: str, target_url: str) -> None:
     columns = ("film_id", "title", "total")
     _, finished = moved(films, target_url, "public.film", columns=columns)
-    assert left(finished)["generated columns"] == ["total"]
+    assert not_copied(finished)["generated columns"] == ["total"]
     with psycopg.connect(target_url) as connection:
         assert connection.execute("SELECT DISTINCT total FROM film").fetchall() == [
             (Decimal("15.97"),)
@@ -147,15 +147,15 @@ def test_from_postgresql_into_mysql(source_url: str, mysql_url: str) -> None:
         connection.execute(PAGILA)
     schema = urlsplit(mysql_url).path[1:]
     _, finished = moved(source_url, mysql_url, f"{schema}.film")
-    assert left(finished) == {"generated columns": ["loud"]}
+    assert not_copied(finished) == {"generated columns": ["loud"]}
     with closing(connect_mysql(mysql_url)) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW CREATE TABLE film")
-        made = cursor.fetchone()[1]
+        created = cursor.fetchone()[1]
         for part in (
             "`title` varchar(255) NOT NULL", "`code` varchar(10)", "enum('G','PG','it''s')",
             "`plot` longtext",
         ):  # fmt: skip
-            assert part in made
+            assert part in created
         cursor.execute("SET time_zone = '+00:00'")
         cursor.execute("INSERT INTO film (title) VALUES ('C 3')")
         cursor.execute(
@@ -176,22 +176,22 @@ def test_from_postgresql_into_duckdb(source_url: str, tmp_path: Path) -> None:
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute(PAGILA)
     path = tmp_path / "target.duckdb"
-    for _ in range(2):  # a table that is made again has the sequence of the first one
+    for _ in range(2):  # a recreated table keeps the sequence of the first one
         moved(source_url, f"duckdb:///{path}", "main.film")
-    with duckdb.connect(str(path)) as made:
+    with duckdb.connect(str(path)) as created:
         types = dict(
-            made.execute("SELECT column_name, column_type FROM (DESCRIBE film)").fetchall()
+            created.execute("SELECT column_name, column_type FROM (DESCRIBE film)").fetchall()
         )
         assert (types["rating"], types["attrs"]) == ("ENUM('G', 'PG', 'it''s')", "JSON")
-        found = made.execute(
+        found = created.execute(
             "INSERT INTO film (title, total) VALUES ('C 3', 1)"
             " RETURNING film_id, rating, attrs, count, made_on = current_date, uid IS NOT NULL"
         )
         assert found.fetchone() == (41, "PG", "{}", 6, True, True)
 
 
-def test_a_row_too_long_for_its_texts(source_url: str, mysql_url: str) -> None:
-    """The shorter ones keep their lengths."""
+def test_a_row_too_long_with_its_texts(source_url: str, mysql_url: str) -> None:
+    """The shorter texts keep their lengths."""
     with psycopg.connect(source_url, autocommit=True) as connection:
         listed = ", ".join(f"c{place} varchar({50 + 4 * place})" for place in range(100))
         connection.execute(f"CREATE TABLE film (id int PRIMARY KEY, {listed}, big varchar(20000))")
@@ -199,10 +199,10 @@ def test_a_row_too_long_for_its_texts(source_url: str, mysql_url: str) -> None:
     moved(source_url, mysql_url, f"{urlsplit(mysql_url).path[1:]}.film")
     with closing(connect_mysql(mysql_url)) as target, target.cursor() as cursor:
         cursor.execute("SHOW CREATE TABLE film")
-        made = cursor.fetchone()[1]
-    assert "`c0` varchar(50)" in made
-    assert "`c99` longtext" in made
-    assert "`big` longtext" in made
+        created = cursor.fetchone()[1]
+    assert "`c0` varchar(50)" in created
+    assert "`c99` longtext" in created
+    assert "`big` longtext" in created
 
 
 ARRAYS = """
@@ -217,7 +217,7 @@ ARRAYS = """
 """
 
 
-def test_arrays_into_a_system_without(source_url: str, mysql_url: str) -> None:
+def test_arrays_into_a_system_without_arrays(source_url: str, mysql_url: str) -> None:
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute(ARRAYS)
     table = f"{urlsplit(mysql_url).path[1:]}.film"
@@ -233,7 +233,10 @@ def test_arrays_into_a_system_without(source_url: str, mysql_url: str) -> None:
             arrays="json",
             types=("source:timestamp without time zone=datetime(3)",),
         )
-        assert left(finished) == {"check constraints": ["film_tags_check"], "defaults": ["tags"]}
+        assert not_copied(finished) == {
+            "check constraints": ["film_tags_check"],
+            "defaults": ["tags"],
+        }
         assert any("arrays are written as JSON" in text for text in planned.warnings)
         cursor.execute("SELECT tags, sizes, grid, prices, seen FROM film ORDER BY id")
         first, second = cursor.fetchall()
@@ -245,7 +248,7 @@ def test_arrays_into_a_system_without(source_url: str, mysql_url: str) -> None:
         assert cursor.fetchone()[1] == "datetime(3)"
 
 
-def test_types_by_rules() -> None:
+def test_types_are_chosen_by_rules() -> None:
     columns = [Column("id", "int"), Column("a", "tinyint(1)"), Column("made_at", "datetime(6)")]
     rules = {"source:tinyint(1)": "boolean", "*_at": "timestamptz", "id": "bigint"}
     assert requested_types(rules, columns) == {
@@ -256,7 +259,7 @@ def test_types_by_rules() -> None:
 
 
 def interrupted(source: str, target: str, table: str) -> None:
-    """A run that ends when its rows are there, and is continued."""
+    """Interrupt a run when its rows have arrived, and resume it."""
     spec = CopySpec(
         source=source, target=target, table="film", target_table=table, mode="recreate",
         run_id="resumed", on_snapshot_lost="accept",
@@ -281,8 +284,8 @@ def test_the_next_number_after_a_resume(
         connection.execute(PAGILA)
     path = tmp_path / "target.duckdb"
     interrupted(source_url, f"duckdb:///{path}", "main.film")
-    with duckdb.connect(str(path)) as made:
-        inserted = made.execute("INSERT INTO film (title) VALUES ('C 3') RETURNING film_id")
+    with duckdb.connect(str(path)) as created:
+        inserted = created.execute("INSERT INTO film (title) VALUES ('C 3') RETURNING film_id")
         assert inserted.fetchone() == (41,)
     with mysql_server.new_database() as url:
         interrupted(source_url, url, f"{urlsplit(url).path[1:]}.film")
@@ -293,10 +296,10 @@ def test_the_next_number_after_a_resume(
 
 def test_from_duckdb_into_postgresql(tmp_path: Path, target_url: str) -> None:
     path = tmp_path / "source.duckdb"
-    with duckdb.connect(str(path)) as made:
-        made.execute("CREATE SEQUENCE numbers START 5 INCREMENT 2")
-        made.execute('CREATE SEQUENCE "q\'s"')
-        made.execute(
+    with duckdb.connect(str(path)) as created:
+        created.execute("CREATE SEQUENCE numbers START 5 INCREMENT 2")
+        created.execute('CREATE SEQUENCE "q\'s"')
+        created.execute(
             "CREATE TABLE film (film_id INTEGER DEFAULT nextval('numbers') PRIMARY KEY,"
             " other BIGINT DEFAULT nextval('\"q''s\"'), title VARCHAR DEFAULT 'it''s',"
             " made_on DATE DEFAULT current_date, count INTEGER DEFAULT (1 + 2),"
@@ -304,9 +307,9 @@ def test_from_duckdb_into_postgresql(tmp_path: Path, target_url: str) -> None:
             " CHECK (count > 0 AND (title LIKE 'i%' OR length(title) < 5)),"
             " twice INTEGER GENERATED ALWAYS AS (count * 2))"
         )
-        made.execute("INSERT INTO film (count, tags) VALUES (1, ['a']), (2, NULL)")
+        created.execute("INSERT INTO film (count, tags) VALUES (1, ['a']), (2, NULL)")
     _, finished = moved(f"duckdb:///{path}", target_url, "public.film")
-    assert left(finished) == {}
+    assert not_copied(finished) == {}
     with psycopg.connect(target_url, autocommit=True) as connection:
         row = connection.execute("INSERT INTO film DEFAULT VALUES RETURNING *")
         found = row.fetchone()

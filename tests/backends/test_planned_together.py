@@ -1,4 +1,4 @@
-"""Tables that are planned together, round by round: what is found of one is of that one."""
+"""Tables planned together, round by round: each table's findings are its own."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def batch_of(pair: Pair, target: str, keys: dict[str, str], **defaults: Any) -> 
 def test_conditions_on_missing_tables_of_different_columns(
     pair: Pair, tmp_path: Path, system: str
 ) -> None:
-    """The condition of each is tried on the table that will be made for it."""
+    """Each condition is tried on the table that will be created for it."""
     keys = {"a": "first", "b": "second", "c": "third"}
     make(pair, **keys)
     target = pair.target.url if system == "postgresql" else f"duckdb:///{tmp_path / 'x.duckdb'}"
@@ -55,9 +55,9 @@ def test_conditions_on_missing_tables_of_different_columns(
     assert [(each.status, each.rows) for each in found.tables] == [("done", 100)] * 3, found
 
 
-def test_a_table_that_fails_between_others(pair: Pair) -> None:
-    """What the server refuses ends the transaction in which all are planned. What is wrong with the
-    table itself comes out, and no other table feels it."""
+def test_a_table_that_fails_among_others(pair: Pair) -> None:
+    """A refused query ends the transaction in which all tables are planned; only the faulty table
+    is reported, and the others are unaffected."""
     make(pair)
     options = {"strategy": "values", "mode": "append", "verify": "checksums"}
     batch = batch_of(pair, pair.target.url, {"b": "id / 0 + nosuch"}, **options)

@@ -1,4 +1,4 @@
-"""Every block of docs/tasks is run, in its order, and says what the page shows."""
+"""Every block of docs/tasks is run in order, and prints the output shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock_testkit import S3Server
 
 TASKS = Path(__file__).resolve().parents[2] / "docs" / "tasks"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Other blocks show what other programs run, or what belongs into a file.
+# Other blocks show what other programs run, or the contents of files.
 ASK = "echo $?"
 RUN = ("console", "sh", "sql")
 SHOP = (
@@ -33,11 +33,11 @@ SHOP = (
 
 
 class Reader:
-    """A reader who does what a page says.
+    """A reader who follows a page.
 
     Args:
-        shop, warehouse: URLs, in place of those that the page exports.
-        variables: more of the environment.
+        shop, warehouse: URLs that replace those exported by the page.
+        variables: additional environment variables.
     """
 
     def __init__(self, shop: str, warehouse: str, variables: Mapping[str, str]) -> None:
@@ -53,15 +53,19 @@ class Reader:
             return
         todo = [*commands(language, block), ("", [])]
         for (command, shown), (after, _) in pairwise(todo):
-            said = self.run(command)
+            printed = self.run(command)
             for line in shown:
-                assert any(alike(line, other) for other in said), (command, line, said)
+                assert any(same_but_varying(line, other) for other in printed), (
+                    command,
+                    line,
+                    printed,
+                )
             if after != ASK:
-                # Where a page shows a failure, it shows its exit code.
-                assert command == ASK or self.code == 0, (command, said)
+                # If a page shows a failure, it shows its exit code.
+                assert command == ASK or self.code == 0, (command, printed)
 
     def run(self, command: str) -> list[str]:
-        """The lines that a command prints; with an exit code where the page shows one."""
+        """Return the lines that a command prints, with the exit code if the page shows one."""
         if command.startswith(("export ", "pip install ")):
             return []
         if command == ASK:
@@ -74,7 +78,7 @@ class Reader:
 
 
 def commands(language: str, block: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of a block, each with the lines that are shown below it."""
+    """Return the commands of a block, each with the output shown below it."""
     lines = block.replace("\\\n", " ").splitlines()
     if language == "sh":
         yield from ((line, []) for line in lines if line.strip() and line[0] != "#")
@@ -88,12 +92,12 @@ def commands(language: str, block: str) -> Iterator[tuple[str, list[str]]]:
     yield from found
 
 
-def alike(line: str, other: str) -> bool:
-    """Whether two lines differ in times, rates, streams and names of runs alone."""
-    return simple(line) == simple(other)
+def same_but_varying(line: str, other: str) -> bool:
+    """Whether two lines differ only in times, rates, streams and names of runs."""
+    return without_varying(line) == without_varying(other)
 
 
-def simple(line: str) -> str:
+def without_varying(line: str) -> str:
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S*", "TIME", line)
     line = re.sub(r"\d\d:\d\d:\d\dZ", "TIME", line)
     line = re.sub(r"[\d,.]+ (s|ms)\b", "N s", line)
@@ -124,12 +128,14 @@ BUCKET = "parquet-from-s3.md"
 
 
 @pytest.mark.parametrize("page", sorted({path.name for path in TASKS.glob("*.md")} - {BUCKET}))
-def test_a_page(page: str, source_url: str, target_url: str) -> None:
+def test_a_page_shows_actual_output(page: str, source_url: str, target_url: str) -> None:
     prepared(source_url)
     follow(page, Reader(source_url, target_url, {}))
 
 
-def test_the_page_of_files(source_url: str, target_url: str, s3_server: S3Server) -> None:
+def test_the_page_on_files_shows_actual_output(
+    source_url: str, target_url: str, s3_server: S3Server
+) -> None:
     prepared(source_url)
     s3_server.create_bucket("lake")
     reader = Reader(source_url, target_url, s3_server.environment)

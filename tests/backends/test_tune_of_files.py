@@ -1,4 +1,4 @@
-"""`penstock tune` where the target is files: into a folder beside it, of which nothing is left."""
+"""`penstock tune` into files: it writes to a folder beside the target, and removes it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def source(pair: Pair) -> Pair:
 
 
 def database(folder: Path) -> dict[str, Any]:
-    """With a table, an index, and a sequence in another schema than the table."""
+    """Create a database with a table, an index, and a sequence in another schema than the table."""
     path = folder / "it's ö.duckdb"
     with duckdb.connect(str(path)) as connection:
         for statement in (
@@ -67,7 +67,7 @@ def state(folder: Path) -> dict[str, bytes]:
 
 
 def is_as(before: dict[str, bytes], folder: Path) -> bool:
-    """Whoever was killed may have workers that still end, and tidy up."""
+    """Whether the folder is unchanged; workers of a killed process may still be cleaning up."""
     try:
         return state(folder) == before
     except FileNotFoundError:
@@ -78,7 +78,9 @@ def is_as(before: dict[str, bytes], folder: Path) -> bool:
     ("make", "mode"),
     [(database, "append"), (database, "swap"), (dataset, "truncate"), (dataset, "recreate")],
 )
-def test_measures_and_leaves_nothing(source: Pair, tmp_path: Path, make: Make, mode: str) -> None:
+def test_each_setting_is_measured_and_nothing_left_behind(
+    source: Pair, tmp_path: Path, make: Make, mode: str
+) -> None:
     target = make(tmp_path)
     before = state(tmp_path)
     spec = source.spec(**target, **SMALL, mode=mode)
@@ -90,8 +92,8 @@ def test_measures_and_leaves_nothing(source: Pair, tmp_path: Path, make: Make, m
 
 
 def test_the_scratch_table_is_like_the_target(source: Pair, tmp_path: Path) -> None:
-    told = tune(source.spec(**database(tmp_path), **SMALL), degrees=(2,), sample=1 << 20)
-    for each in told:
+    events = tune(source.spec(**database(tmp_path), **SMALL), degrees=(2,), sample=1 << 20)
+    for each in events:
         if isinstance(each, SweepBegun) and each.number == 1:
             break
     (scratch,) = tmp_path.glob("*.penstock_tune_*/scratch.duckdb")
@@ -100,7 +102,7 @@ def test_the_scratch_table_is_like_the_target(source: Pair, tmp_path: Path) -> N
             "SELECT (SELECT count(*) FROM t) > 1000, (SELECT count(*) FROM duckdb_indexes()),"
             " (SELECT sql FROM duckdb_tables() WHERE table_name = 't')"
         ).fetchone()
-    told.close()
+    events.close()
     assert found is not None
     assert found[:2] == (True, 1)
     assert "nextval('numbers')" in found[2]
@@ -108,7 +110,7 @@ def test_the_scratch_table_is_like_the_target(source: Pair, tmp_path: Path) -> N
 
 
 @every
-def test_a_target_that_is_not_there(source: Pair, tmp_path: Path, make: Make) -> None:
+def test_a_target_that_does_not_exist(source: Pair, tmp_path: Path, make: Make) -> None:
     place = "duckdb:///{}/new.duckdb" if make is database else "{}/new"
     target = {**make(tmp_path), "target": place.format(tmp_path)}
     before = state(tmp_path)
@@ -118,15 +120,15 @@ def test_a_target_that_is_not_there(source: Pair, tmp_path: Path, make: Make) ->
 
 
 def is_begun(folder: Path) -> bool:
-    """Whether something is staged, or written, in it."""
-    with suppress(FileNotFoundError):  # a folder that is removed as it is looked at
+    """Whether anything has been staged or written in the folder."""
+    with suppress(FileNotFoundError):  # a folder that is removed while it is read
         return any((*folder.rglob("*.arrows"), *folder.rglob("dataset")))
     return False
 
 
 @pytest.fixture
 def begun(source: Pair, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Cli]]:
-    """Begins a tune that would be at work for minutes, and waits for its first rows."""
+    """Start a tune that would take minutes, and wait for its first rows."""
     processes: list[Cli] = []
 
     def begin(target: dict[str, Any]) -> Cli:
@@ -154,7 +156,7 @@ def begun(source: Pair, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], C
 
 
 @every
-def test_interrupted_it_leaves_nothing(
+def test_an_interrupted_tune_leaves_no_folder(
     begun: Callable[[dict[str, Any]], Cli], tmp_path: Path, make: Make
 ) -> None:
     target = make(tmp_path)
@@ -166,28 +168,28 @@ def test_interrupted_it_leaves_nothing(
 
 
 @every
-def test_what_a_killed_one_leaves_the_next_one_removes(
+def test_leftovers_of_a_killed_tune_are_removed_by_the_next(
     source: Pair, begun: Callable[[dict[str, Any]], Cli], tmp_path: Path, make: Make
 ) -> None:
     target = make(tmp_path)
     before = state(tmp_path)
     process = begun(target)
-    (left,) = tmp_path.glob("*.penstock_tune_*")
+    (folder,) = tmp_path.glob("*.penstock_tune_*")
     spec = source.spec(**target, **SMALL)
-    # One that is at work is left alone.
-    said = [str(each) for each in tune(spec, degrees=(2,), sample=1 << 20)]
-    assert not [each for each in said if "dropped " in each]
-    assert left.is_dir()
+    # The folder of a running tune is left alone.
+    events = [str(each) for each in tune(spec, degrees=(2,), sample=1 << 20)]
+    assert not [each for each in events if "dropped " in each]
+    assert folder.is_dir()
     process.kill()
     process.wait(30)
     time.sleep(1)  # its workers end
     first, *_ = tune(spec, degrees=(2,), sample=1 << 20)
     assert isinstance(first, SweepNote)
-    assert left.name in first.text
+    assert folder.name in first.text
     eventually("nothing is left", lambda: is_as(before, tmp_path), 30)
 
 
-def test_what_is_refused(source: Pair, tmp_path: Path) -> None:
+def test_unsuitable_targets_are_refused(source: Pair, tmp_path: Path) -> None:
     target = database(tmp_path)
     with duckdb.connect(target["target"].removeprefix("duckdb:///")) as connection:
         connection.execute("CREATE TABLE child (n int REFERENCES t (n), pad text)")

@@ -14,7 +14,7 @@ from .mysql_pair import TABLE, Pair, execute, fill
 
 @pytest.fixture(scope="module")
 def items(mysql_server: AnyMysqlServer) -> Iterator[str]:
-    """A database with items, which nobody writes to."""
+    """A database with items, which no test writes to."""
     with mysql_server.new_database() as url:
         fill(url)
         yield url
@@ -23,5 +23,5 @@ def items(mysql_server: AnyMysqlServer) -> Iterator[str]:
 @pytest.fixture
 def pair(items: str, mysql_url: str) -> Iterator[Pair]:
     execute(mysql_url, TABLE)
-    with closing(Pair(items, mysql_url)) as made:
-        yield made
+    with closing(Pair(items, mysql_url)) as pair_of_databases:
+        yield pair_of_databases

@@ -1,4 +1,4 @@
-"""Two databases of a server with a table of items, the runs between them, and what must hold."""
+"""Two databases of a server with a table of items, runs between them, and checks of the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABLE = """
         id bigint PRIMARY KEY, note varchar(20) NOT NULL, amount decimal(12, 2), pad varchar(300)
     ) ENGINE = InnoDB
 """
-# A note names its row in the bytes of a stream.
+# A row's note contains its number, so that the row can be recognised in a stream's bytes.
 FILLED = """
     INSERT INTO item
     SELECT n, concat('<', lpad(n, 8, '0'), '>'), if(n % 7, n / 100, NULL), repeat(sha2(n, 256), 4)
@@ -45,7 +45,7 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
 
 
 def fill(url: str) -> None:
-    """Make the table of items, with all of them."""
+    """Create the table of items, with all rows."""
     digits = ", ".join(f"({digit})" for digit in range(10))
     execute(
         url,
@@ -58,16 +58,17 @@ def fill(url: str) -> None:
 
 
 def middle(partition: int) -> bytes:
-    """Of a row in the middle of a partition's stream, counted from 1."""
+    """Return the note of a row in the middle of a partition's stream, counted from 1."""
     each = ROWS // PARTITIONS
     return f"<{partition * each - each // 2:08}>".encode()
 
 
 class Pair:
-    """
+    """A source and a target, with the runs between them.
+
     Args:
         source: URL of a database with items.
-        target: of one with an empty table of them.
+        target: URL of a database with an empty table of items.
     """
 
     def __init__(self, source: str, target: str) -> None:
@@ -89,23 +90,23 @@ class Pair:
                 proxy.close()
 
     def gate(self, needle: bytes) -> Gate:
-        """Hold the stream in which this leaves the source; all runs take the way that has it."""
+        """Hold the source's stream at these bytes, behind a proxy that all runs use."""
         if self.proxy is None:
             self.proxy = TcpProxy.of(self.source)
             self.proxy.__enter__()
-        made = Gate(self.proxy, needle, "to_client")
-        self._gates.append(made)
-        return made
+        gate = Gate(self.proxy, needle, "to_client")
+        self._gates.append(gate)
+        return gate
 
     def before_target(self) -> TcpProxy:
-        """Which sees what all runs write."""
+        """Put a proxy in front of the target, which sees what all runs write."""
         self.target_proxy = TcpProxy.of(self.target)
         return self.target_proxy.__enter__()
 
     @property
     def ends(self) -> tuple[str, ...]:
         source, target, options = self.source, self.target, self.options
-        if self.proxy is not None:  # which must see what passes
+        if self.proxy is not None:  # must see what passes
             source = self.proxy.url(source)
             options = {"ssl_mode": "disabled", **options}
         if self.target_proxy is not None:
@@ -130,14 +131,14 @@ class Pair:
     def resume(self, *words: str, run_id: str = RUN_ID) -> Run:
         return self.start("resume", run_id, *self.ends, *words)
 
-    # What must hold
+    # Checks
 
     def attempts(self, run_id: str = RUN_ID) -> dict[str, int]:
         status = penstock.status(run_id, target=self.target)
         return {record.partition_id: record.attempt for record in status.committed}
 
     def check_once(self) -> None:
-        """Each row of the source is in the target once, with the same values."""
+        """Check that each row of the source is in the target once, with the same values."""
         query = DIGEST.format("id, note, amount, pad")
         assert rows(self.target, query) == rows(self.source, query)
 
@@ -149,7 +150,7 @@ class Pair:
         self.check_no_session()
 
     def check_no_session(self) -> None:
-        """None of the runs has left one."""
+        """Check that no session of a run is left."""
         with closing(connect_mysql(self.target)) as connection, connection.cursor() as cursor:
 
             def gone() -> bool:

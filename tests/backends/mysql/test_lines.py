@@ -1,4 +1,4 @@
-"""Rows that PostgreSQL writes as lines, and MySQL takes as they are."""
+"""Rows that PostgreSQL writes as lines, and MySQL loads unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from penstock.events import Failed, Finished, Prepared
 
 from .mysql_pair import execute, rows
 
-# Every character below a space, of which COPY writes some as letters; and what looks like one.
+# Every character below a space, some of which COPY escapes as letters; and texts that look like
+# escapes.
 CHARACTERS = "".join(map(chr, range(1, 129))) + "äß€😀"
 TEXTS = [
     CHARACTERS,
@@ -49,24 +50,24 @@ def spec(source_url: str, mysql_url: str) -> CopySpec:
     )  # fmt: skip
 
 
-def failures(asked: CopySpec) -> list[Mapping[str, Any]]:
+def failures(request: CopySpec) -> list[Mapping[str, Any]]:
     found = []
     with suppress(RunFailed):
-        for event in penstock.copy(asked):
+        for event in penstock.copy(request):
             if isinstance(event, Failed):
                 found.append(event.error)
     return found
 
 
 def copied(source_url: str, mysql_url: str) -> str:
-    """Returns: the format of the streams."""
-    asked = spec(source_url, mysql_url)
-    last = list(penstock.copy(asked))[-1]
+    """Copy, and return the format of the streams."""
+    request = spec(source_url, mysql_url)
+    last = list(penstock.copy(request))[-1]
     assert isinstance(last, Finished), last
-    return penstock.plan(asked).format
+    return penstock.plan(request).format
 
 
-def test_texts(source_url: str, mysql_url: str) -> None:
+def test_texts_arrive_unchanged(source_url: str, mysql_url: str) -> None:
     at(
         source_url,
         "CREATE TABLE t (id int PRIMARY KEY, a text NOT NULL, b varchar(300), c char(4))",
@@ -85,7 +86,7 @@ def test_texts(source_url: str, mysql_url: str) -> None:
     ]
 
 
-def test_a_large_row(source_url: str, mysql_url: str) -> None:
+def test_a_large_row_arrives(source_url: str, mysql_url: str) -> None:
     at(
         source_url,
         "CREATE TABLE t (id int PRIMARY KEY, a text)",
@@ -119,7 +120,7 @@ VALUES: list[tuple[LiteralString, str, LiteralString]] = [
 
 
 @pytest.mark.parametrize(("mine", "theirs", "values"), VALUES)
-def test_values(
+def test_values_arrive_unchanged(
     source_url: str, mysql_url: str, mine: LiteralString, theirs: str, values: LiteralString
 ) -> None:
     at(
@@ -130,7 +131,7 @@ def test_values(
     execute(mysql_url, f"CREATE TABLE t (id int PRIMARY KEY, v {theirs})")
     assert copied(source_url, mysql_url) == "lines"
     lines = rows(mysql_url, "SELECT * FROM t ORDER BY id")
-    # As record batches make them, of which other tests know that they are right.
+    # The same values as with record batches, which other tests cover.
     execute(
         mysql_url, "DROP DATABASE penstock", "TRUNCATE TABLE t", "SET GLOBAL local_infile = OFF"
     )
@@ -163,10 +164,10 @@ REFUSED: list[tuple[LiteralString, str, LiteralString, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("mine", "theirs", "value", "said"), REFUSED)
-def test_a_value_that_would_become_another_one(
+@pytest.mark.parametrize(("mine", "theirs", "value", "message"), REFUSED)
+def test_a_value_that_would_change_is_refused(
     source_url: str, mysql_url: str, mine: LiteralString, theirs: str, value: LiteralString,
-    said: str,
+    message: str,
 ) -> None:  # fmt: skip
     at(
         source_url,
@@ -174,17 +175,17 @@ def test_a_value_that_would_become_another_one(
         f"INSERT INTO t VALUES (1, NULL), (2, {value})",
     )
     execute(mysql_url, f"CREATE TABLE t (id int PRIMARY KEY, v {theirs})")
-    asked = spec(source_url, mysql_url)
-    assert penstock.plan(asked).format == "lines"
-    (error,) = failures(asked)
-    assert re.search(said, error["message"]), error
-    if theirs != "json":  # which MariaDB tells of as of a constraint
+    request = spec(source_url, mysql_url)
+    assert penstock.plan(request).format == "lines"
+    (error,) = failures(request)
+    assert re.search(message, error["message"]), error
+    if theirs != "json":  # MariaDB reports it like a constraint
         assert "column 'v', row 2: expected " in error["message"]
     assert rows(mysql_url, "SELECT count(*) FROM t") == [(0,)]
 
 
-def test_json(source_url: str, mysql_url: str) -> None:
-    """MySQL writes it anew: it is not the same text there."""
+def test_the_server_rewrites_json(source_url: str, mysql_url: str) -> None:
+    """The text that arrives differs from the source's."""
     at(
         source_url,
         "CREATE TABLE t (id int PRIMARY KEY, v text)",
@@ -197,11 +198,11 @@ def test_json(source_url: str, mysql_url: str) -> None:
     assert [pair.target for pair in planned.pairs if not pair.canonical] == (
         [] if "  " in kept else ["v"]
     )
-    # From such a column it is.
+    # From a JSON column the text is the same.
     execute(mysql_url, "CREATE TABLE u LIKE t")
-    asked = replace(spec(mysql_url, mysql_url), table="t", target_table="u")
-    assert isinstance(list(penstock.copy(asked))[-1], Finished)
-    assert all(pair.canonical for pair in penstock.plan(asked).pairs)
+    request = replace(spec(mysql_url, mysql_url), table="t", target_table="u")
+    assert isinstance(list(penstock.copy(request))[-1], Finished)
+    assert all(pair.canonical for pair in penstock.plan(request).pairs)
 
 
 BY_BATCHES: list[tuple[LiteralString, str]] = [
@@ -220,7 +221,7 @@ BY_BATCHES: list[tuple[LiteralString, str]] = [
 
 
 @pytest.mark.parametrize(("mine", "theirs"), BY_BATCHES)
-def test_what_the_server_would_change_in_silence(
+def test_columns_that_the_server_would_change_silently(
     source_url: str, mysql_url: str, mine: LiteralString, theirs: str
 ) -> None:
     at(source_url, f"CREATE TABLE t (id int PRIMARY KEY, v {mine})")
@@ -230,21 +231,21 @@ def test_what_the_server_would_change_in_silence(
     assert "arrow streams, because of v" in planned.reasons
 
 
-def test_a_column_that_changes_before_the_load(source_url: str, mysql_url: str) -> None:
+def test_a_column_that_is_altered_before_the_load(source_url: str, mysql_url: str) -> None:
     at(source_url, "CREATE TABLE t (id int PRIMARY KEY, v timestamp)", "INSERT INTO t VALUES (1)")
     execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, v datetime(6))")
-    said = []
+    message = []
 
     def copy() -> None:
         for event in penstock.copy(spec(source_url, mysql_url)):
             if isinstance(event, Prepared):
                 execute(mysql_url, "ALTER TABLE t MODIFY v datetime")
             elif isinstance(event, Failed):
-                said.append(event.error["message"])
+                message.append(event.error["message"])
 
     with pytest.raises(PenstockError) as caught:
         copy()
     if isinstance(caught.value, RunFailed):
-        assert "column 'v': expected a type as when the run was planned" in said[0]
-    else:  # where the server says when the table was altered
+        assert "column 'v': expected a type as when the run was planned" in message[0]
+    else:  # if the server reports when the table was altered
         assert isinstance(caught.value, TargetChanged)

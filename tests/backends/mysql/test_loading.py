@@ -1,4 +1,4 @@
-"""Record batches into a table: every value as it is, or an error that names column and row."""
+"""Record batches into a table: every value unchanged, or an error that names column and row."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WHOLE = datetime.fromisoformat("2020-01-02 03:04:05")
 
 
 class Waiting:
-    """As a worker waits; counts the times that the socket was full."""
+    """A worker's wait, which counts how often the socket was full."""
 
     def __init__(self, when_full: Callable[[], None] = lambda: None) -> None:
         self.full = 0
@@ -63,7 +63,7 @@ class Waiting:
 
 
 class Table:
-    """A table `t` that is loaded in a transaction, by one of the two ways."""
+    """A table `t` that is loaded in a transaction, in one of the two ways."""
 
     def __init__(self, url: str, infile: bool) -> None:
         self.url = url
@@ -94,11 +94,12 @@ class Table:
         return rows
 
     def refused(self, *batches: pa.RecordBatch) -> str:
-        """The error of a load, after which the session's transaction can still be rolled back."""
+        """Return the error of a load, after which the session can still roll back its
+        transaction."""
         with pytest.raises(PermanentError) as caught:
             self.load(*batches)
         assert caught.value.diagnosis.side == "target"
-        with contextlib.suppress(Exception):  # in mid-stream nothing but leaving is left
+        with contextlib.suppress(Exception):  # in mid-stream the only way out is to close
             self.connection._force_close()
         self.connection = connect(self.url, "target", loads=True)
         assert self.texts("count(*)") == ["0"]
@@ -194,7 +195,7 @@ KEPT = {
     "part": ("longtext", pa.array(["\t", *STRINGS, "\t"]).slice(1, len(STRINGS)), "x", STRINGS),
     "no text": ("text", pa.nulls(2), "x", [None, None]),
     "latin1": ("varchar(9) CHARACTER SET latin1", pa.array(["€\\é\t"]), "x", ["€\\é\t"]),
-    # Blanks at its end are no part of such a text.
+    # Trailing blanks are not part of such a text.
     "char": ("char(3)", pa.array(["ab ", "abc  ", " a"]), "x", ["ab", "abc", " a"]),
     "utf16": ("varchar(9) CHARACTER SET utf16", pa.array(["😀\n"]), "x", ["😀\n"]),
     "sjis": ("varchar(9) CHARACTER SET sjis", pa.array(["ソ能'"]), "x", ["ソ能'"]),
@@ -241,7 +242,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("case", KEPT)
-def test_a_value_stays_what_it_is(table: Table, case: str) -> None:
+def test_a_value_stays_the_same(table: Table, case: str) -> None:
     type_, array, expression, expected = KEPT[case]
     table.make(f"n int NOT NULL AUTO_INCREMENT PRIMARY KEY, x {type_}, y int")
     filler = pa.nulls(len(array), pa.int32())
@@ -253,8 +254,8 @@ def test_a_value_stays_what_it_is(table: Table, case: str) -> None:
     assert sorted(map(str, table.texts(expression))) == sorted(map(str, [None, *expected]))
 
 
-# What the server makes another value of without a warning, or with a note: each was seen to, in
-# MySQL 9.7 or in MariaDB 10.11.
+# Values that the server changes without a warning, or with a note; each was observed in MySQL 9.7
+# or MariaDB 10.11.
 CHANGED = {
     "rounded to a whole number": ("int", pa.array([1.5]), "1.5"),
     "wrapped": ("int unsigned", pa.array([-1]), "-1"),
@@ -314,7 +315,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("case", CHANGED)
-def test_what_the_server_would_change_is_refused(table: Table, case: str) -> None:
+def test_a_value_that_the_server_would_change_is_refused(table: Table, case: str) -> None:
     type_, array, found = CHANGED[case]
     table.make(f"x {type_}")
     good = array.slice(0, 0)
@@ -323,7 +324,8 @@ def test_what_the_server_would_change_is_refused(table: Table, case: str) -> Non
     assert found in error
 
 
-# What the server finds. LOAD DATA LOCAL makes warnings of it, and cuts values or leaves rows out.
+# Errors that the server detects. LOAD DATA LOCAL turns them into warnings, and truncates values or
+# skips rows.
 FOUND = {
     "out of range": ("mediumint", pa.array([1, 2**23], pa.int32()), "Out of range"),
     "decimal": ("decimal(5,2)", pa.array([1, 1000]), "Out of range"),
@@ -353,7 +355,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("case", FOUND)
-def test_what_the_server_warns_of_is_refused(table: Table, case: str) -> None:
+def test_a_value_that_the_server_warns_of_is_refused(table: Table, case: str) -> None:
     type_, array, found = FOUND[case]
     with table.reader.cursor() as cursor:
         cursor.execute("CREATE TABLE other (n int PRIMARY KEY)")
@@ -367,7 +369,7 @@ def test_what_the_server_warns_of_is_refused(table: Table, case: str) -> None:
     assert found in error
 
 
-def test_a_column_that_nobody_fills(table: Table) -> None:
+def test_a_column_that_is_not_loaded_gets_its_default(table: Table) -> None:
     table.make("x int, z int NOT NULL")
     error = table.refused(many(1))
     assert (
@@ -380,12 +382,12 @@ def test_a_column_that_nobody_fills(table: Table) -> None:
     assert table.load(many(1)) == 1
 
 
-def test_no_partition_for_a_row(table: Table) -> None:
+def test_a_row_outside_all_partitions_is_refused(table: Table) -> None:
     table.make("x int", "PARTITION BY RANGE (x) (PARTITION p VALUES LESS THAN (7))")
     assert "7" in table.refused(many(6, 7))
 
 
-def test_a_trigger_that_signals(table: Table) -> None:
+def test_a_trigger_that_signals_an_error(table: Table) -> None:
     table.make("x int")
     with table.reader.cursor() as cursor:
         cursor.execute(
@@ -401,13 +403,15 @@ def test_a_trigger_that_signals(table: Table) -> None:
         ("int AS (1)", "a column that is not computed"),
     ],
 )
-def test_columns_that_keep_no_value(table: Table, column: str, expected: str) -> None:
-    """The server rounds, or leaves out, without a warning."""
+def test_a_column_that_cannot_keep_values_is_refused(
+    table: Table, column: str, expected: str
+) -> None:
+    """The server rounds, or drops digits, without a warning."""
     table.make(f"x {column}")
     assert f"column 'x': expected {expected}" in table.refused(many(1))
 
 
-def test_rows_are_counted_from_the_beginning_of_the_stream(table: Table) -> None:
+def test_errors_count_rows_within_the_stream(table: Table) -> None:
     table.make("x int, y varchar(2)")
     rows = 40_000  # in more than one INSERT
     long = ["y" * 60] * rows
@@ -423,7 +427,7 @@ def test_rows_are_counted_from_the_beginning_of_the_stream(table: Table) -> None
     assert error.endswith("found 2147483648")
 
 
-def test_many_warnings_are_told_in_a_few_words(table: Table) -> None:
+def test_many_warnings_are_summarised(table: Table) -> None:
     table.make("x varchar(1)")
     error = table.refused(many(*["xy"] * 1000))
     assert "'x' at row 1" in error
@@ -433,13 +437,13 @@ def test_many_warnings_are_told_in_a_few_words(table: Table) -> None:
         assert re.search(r"; and (61|997) more", error)
 
 
-def test_zero_in_an_automatic_column(table: Table) -> None:
+def test_zero_in_an_auto_increment_column(table: Table) -> None:
     table.make("x int NOT NULL AUTO_INCREMENT PRIMARY KEY")
     assert table.load(many(0, 5)) == 2
     assert table.texts() == ["0", "5"]
 
 
-def test_names_that_have_to_be_quoted(table: Table) -> None:
+def test_names_that_must_be_quoted(table: Table) -> None:
     name = "a`b%s '\\é"
     table.make(f"{MYSQL.ident(name)} int, `@x` blob")
     assert table.load(pa.record_batch([[1], [b"2"]], [name, "@x"])) == 1
@@ -447,7 +451,7 @@ def test_names_that_have_to_be_quoted(table: Table) -> None:
     assert table.texts("`@x`") == ["2"]
 
 
-def test_types_of_mariadb(table: Table) -> None:
+def test_types_of_mariadb_arrive(table: Table) -> None:
     if not table.connection.is_mariadb:
         pytest.skip("this is MySQL")
     table.make("a uuid, b uuid, c inet6, x int")
@@ -462,7 +466,7 @@ def test_types_of_mariadb(table: Table) -> None:
     assert "Incorrect inet6 value: 'x'" in table.refused(many("x"))
 
 
-def test_a_stream_without_rows(table: Table) -> None:
+def test_an_empty_stream_loads_nothing(table: Table) -> None:
     table.make("x int")
     assert table.load(batch(pa.array([], pa.int32()))) == 0
 
@@ -472,7 +476,7 @@ def test_floats_keep_all_their_bits(table: Table) -> None:
     raw = [numbers.getrandbits(32) for _ in range(20_000)]
     raw += [1, 0x007FFFFF, 0x00800000, 0x7F7FFFFF]
     found = [struct.unpack("<f", struct.pack("<I", bits))[0] for bits in raw]
-    # MariaDB forgets the sign of zero.
+    # MariaDB loses the sign of zero.
     finite = [number for number in found if number - number == 0 and number]
     table.make("n int, x float, y double")
     table.load(
@@ -490,7 +494,7 @@ def test_floats_keep_all_their_bits(table: Table) -> None:
         assert list(cursor.fetchall()) == [(number, number / 3) for number in finite]
 
 
-def test_any_text_and_any_bytes(table: Table) -> None:
+def test_any_text_and_any_bytes_arrive(table: Table) -> None:
     numbers = random.Random(2)
     alphabet = "\\\t\n\r\0'\"N,()ab\x1aé€😀 "
     table.make("n int, x text, y blob, z varchar(20)")
@@ -506,7 +510,7 @@ def test_any_text_and_any_bytes(table: Table) -> None:
         assert list(cursor.fetchall()) == list(zip(values, octets, values, strict=True))
 
 
-def test_a_row_larger_than_a_packet(table: Table) -> None:
+def test_a_row_larger_than_max_allowed_packet(table: Table) -> None:
     table.make("x longtext")
     (most,) = table.connection.rows("SELECT @@max_allowed_packet")[0]
     text = "x" * (most + 1)
@@ -521,7 +525,7 @@ def test_a_row_larger_than_a_packet(table: Table) -> None:
         )
 
 
-def test_a_row_of_more_than_one_packet_of_the_protocol(table: Table) -> None:
+def test_a_row_larger_than_a_packet_of_the_protocol(table: Table) -> None:
     table.make("x longtext")
     with table.reader.cursor() as cursor:
         cursor.execute("SELECT @@global.max_allowed_packet")
@@ -529,7 +533,7 @@ def test_a_row_of_more_than_one_packet_of_the_protocol(table: Table) -> None:
         cursor.execute("SET GLOBAL max_allowed_packet = 67108864")
     try:
         table.connection = connect(table.url, "target", loads=True)
-        # A packet that is full has another one after it, even if there is nothing left.
+        # A full packet is followed by another one, even an empty one.
         statement = len("?INSERT INTO `t` (`x`) VALUES ('')")
         lengths = [2**24 - 1 - statement + more for more in (-1, 0, 1)]
         assert table.load(*(many("x" * length) for length in lengths)) == 3
@@ -540,7 +544,7 @@ def test_a_row_of_more_than_one_packet_of_the_protocol(table: Table) -> None:
 
 
 def test_a_full_socket_is_waited_for(table: Table) -> None:
-    """While the server waits for a lock it takes no rows; the worker notices how long."""
+    """A server that waits for a lock reads no rows; the worker can time that wait."""
     table.make("x int PRIMARY KEY, y text")
     table.reader.begin()
     with table.reader.cursor() as cursor:
@@ -555,23 +559,23 @@ def test_a_full_socket_is_waited_for(table: Table) -> None:
         assert table.load(*batches) == 50_000
         assert table.wait.full
     else:
-        # Each statement is answered: there the answer is waited for.
+        # Each statement is answered, so the wait is for its answer.
         release = Timer(1, table.reader.rollback)
         release.start()
         assert table.load(*batches) == 50_000
 
 
-def test_a_stream_that_is_abandoned(table: Table) -> None:
+def test_an_abandoned_stream_loads_nothing(table: Table) -> None:
     table.make("x int PRIMARY KEY")
     stream = table.opened()
     stream.write(many(*range(10_000)), table.wait)
     table.connection.abandon()
     with table.reader.cursor() as cursor:
-        cursor.execute("INSERT INTO t VALUES (1)")  # waits for who holds such a row
+        cursor.execute("INSERT INTO t VALUES (1)")  # waits for whoever locks such a row
     assert table.texts() == ["1"]
 
 
-def test_a_session_that_is_killed(table: Table) -> None:
+def test_a_session_killed_before_rows_are_sent(table: Table) -> None:
     table.make("x int")
     stream = table.opened()
     stream.write(many(1), table.wait)
@@ -582,7 +586,7 @@ def test_a_session_that_is_killed(table: Table) -> None:
     assert table.texts() == []
 
 
-def test_a_session_that_is_killed_while_rows_are_sent(table: Table) -> None:
+def test_a_session_killed_while_rows_are_sent(table: Table) -> None:
     table.make("x text")
     stream = table.opened()
     kill(table.url, "target", table.connection.number)
@@ -592,7 +596,7 @@ def test_a_session_that_is_killed_while_rows_are_sent(table: Table) -> None:
     assert table.texts() == []
 
 
-def test_no_check_speaks_where_the_server_is_silent(table: Table) -> None:
+def test_check_passes_while_the_server_is_silent(table: Table) -> None:
     table.make("x int")
     stream = table.opened()
     stream.check()
@@ -604,7 +608,7 @@ def test_no_check_speaks_where_the_server_is_silent(table: Table) -> None:
 
 
 def test_a_server_gets_no_file(mysql_url: str, tmp_path: Path) -> None:
-    """A hostile server asks for one in answer to any statement."""
+    """A hostile server may request one in answer to any statement."""
     secret = tmp_path / "secret"
     secret.write_text("1\n")
     with closing(connect_mysql(mysql_url)) as reader, reader.cursor() as cursor:
@@ -629,7 +633,7 @@ def tls_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("infile", [True, False], ids=["infile", "inserts"])
-def test_a_server_that_takes_no_files(tls_url: str, infile: bool) -> None:
+def test_a_server_without_local_infile(tls_url: str, infile: bool) -> None:
     table = Table(tls_url, infile)
     table.make("x int")
     assert read_settings(table.connection).files
@@ -647,7 +651,7 @@ def test_a_server_that_takes_no_files(tls_url: str, infile: bool) -> None:
 
 
 @pytest.mark.parametrize("infile", [True, False], ids=["infile", "inserts"])
-def test_over_tls(tls_url: str, infile: bool) -> None:
+def test_rows_are_loaded_over_tls(tls_url: str, infile: bool) -> None:
     table = Table(f"{tls_url}?ssl_mode=required", infile)
     assert isinstance(table.connection._sock, ssl.SSLSocket)
     table.make("x int, y text")

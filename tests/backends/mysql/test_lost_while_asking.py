@@ -1,4 +1,4 @@
-"""The connection is lost at any question that is asked of a target: a transient error, always."""
+"""Losing the connection at any statement to a target is always a transient error."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ PLANS: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def lost_at(monkeypatch: pytest.MonkeyPatch, url: str, number: int) -> Iterator[list[bytes]]:
-    """End the session that says the statement of this number. Yields all that were said."""
-    said: list[bytes] = []
+    """Terminate the session at the statement with this number; yield all statements sent."""
+    statements: list[bytes] = []
     execute_command = Connection._execute_command
 
     def ending(self: Connection, command: int, text: Any) -> None:
         if self.side == "target":
-            said.append(text if isinstance(text, bytes) else str(text).encode())
-            if len(said) == number:
+            statements.append(text if isinstance(text, bytes) else str(text).encode())
+            if len(statements) == number:
                 end(url, self.number)
         execute_command(self, command, text)
 
     with monkeypatch.context() as patched:
         patched.setattr(Connection, "_execute_command", ending)
-        yield said
+        yield statements
 
 
 def end(url: str, number: int) -> None:
@@ -52,7 +52,7 @@ def end(url: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
-def test_planning(
+def test_planning_loses_its_connection(
     source: PostgresConnection,
     source_url: str,
     mysql_url: str,
@@ -71,10 +71,10 @@ def test_planning(
         penstock.release(run_id, target=mysql_url)
 
     create()
-    with lost_at(monkeypatch, mysql_url, 0) as said:
+    with lost_at(monkeypatch, mysql_url, 0) as statements:
         create()
-    assert len(said) > 10
-    for number, statement in enumerate(said, 1):
+    assert len(statements) > 10
+    for number, statement in enumerate(statements, 1):
         with lost_at(monkeypatch, mysql_url, number):
             try:
                 create()

@@ -1,4 +1,4 @@
-"""Masks of MariaDB's or MySQL's own texts and times, and tables that are made of them."""
+"""Masks of MariaDB's and MySQL's own texts and times, and the tables created for them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def expected() -> list[tuple[Any, ...]]:
     ] + [(keyed("5"), keyed("alone"), *[None] * 7)]  # fmt: skip
 
 
-def test_into_postgresql(shop: str, source_url: str) -> None:
+def test_masked_columns_into_postgresql(shop: str, source_url: str) -> None:
     report = copied(source=shop, target=source_url, table="t", target_table="public.t")
     with psycopg.connect(source_url) as connection:
         found = connection.execute("SELECT * FROM t").fetchall()
@@ -98,17 +98,17 @@ def test_into_postgresql(shop: str, source_url: str) -> None:
     kinds = [kind.partition("(")[0] for (kind,) in types]
     assert set(kinds[:6]) <= {"character varying", "text"}
     assert (kinds[7], kinds[6][:9], kinds[8][:9]) == ("date", "timestamp", "timestamp")
-    left = {(item.kind, item.name) for item in report.not_copied}
-    assert ("identity columns", "id") in left
-    assert ("indexes", "by_born") in left
+    not_copied = {(item.kind, item.name) for item in report.not_copied}
+    assert ("identity columns", "id") in not_copied
+    assert ("indexes", "by_born") in not_copied
 
 
-def test_into_a_database_of_its_own_kind(shop: str) -> None:
+def test_masked_columns_into_the_same_system(shop: str) -> None:
     schema = shop.partition("?")[0].rpartition("/")[2]
     copied(source=shop, target=shop, table="t", target_table=f"{schema}.copied",
            control_schema=schema)  # fmt: skip
     found = rows(shop, "SELECT * FROM copied")
     assert sorted(found, key=str) == sorted(expected(), key=str)
-    (made,) = rows(shop, "SHOW CREATE TABLE copied")
-    assert "PRIMARY KEY" in made[1]
-    assert "varchar(64)" in made[1]
+    (created,) = rows(shop, "SHOW CREATE TABLE copied")
+    assert "PRIMARY KEY" in created[1]
+    assert "varchar(64)" in created[1]

@@ -1,4 +1,4 @@
-"""What cannot be copied into MySQL, or out of it: what is said, and with which exit code."""
+"""Rows and tables that cannot be copied into or out of MySQL: the message and the exit code."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def database(url: str) -> str:
 
 
 class Copy(OneCopy):
-    """A copy of one partition."""
+    """A copy in one partition."""
 
     def __init__(self, source: str, target: str, table: str = "t", **options: Any) -> None:
         given: dict[str, Any] = {
@@ -65,7 +65,7 @@ class Copy(OneCopy):
 
 @contextmanager
 def user(server: AnyMysqlServer, url: str, *grants: str) -> Iterator[str]:
-    """The same database as somebody who may do little."""
+    """Return the URL of the same database for a user with few privileges."""
     name = "somebody"
     execute(
         url,
@@ -80,7 +80,7 @@ def user(server: AnyMysqlServer, url: str, *grants: str) -> Iterator[str]:
 
 @contextmanager
 def setting(url: str, name: str, value: object) -> Iterator[None]:
-    """Of the whole server."""
+    """Change a setting of the whole server."""
     ((before,),) = rows(url, f"SELECT @@GLOBAL.{name}")
     execute(url, f"SET GLOBAL {name} = {value}")
     try:
@@ -93,7 +93,7 @@ def setting(url: str, name: str, value: object) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "said"),
+    ("change", "code", "message"),
     [
         (
             (":penstock@", ":wrong@"),
@@ -109,16 +109,16 @@ def setting(url: str, name: str, value: object) -> Iterator[None]:
         ),
     ],
 )
-def test_no_connection(
-    source: str, mysql_url: str, change: tuple[str, str], code: int, said: str
+def test_a_failed_login_is_reported(
+    source: str, mysql_url: str, change: tuple[str, str], code: int, message: str
 ) -> None:
     target = f"{mysql_url}?connect_timeout=5".replace(*change)
     copied = Copy(source, target)
     assert copied.code == code
-    assert re.search(said, copied.said), copied.said
+    assert re.search(message, copied.said), copied.said
 
 
-def test_no_server(source: str) -> None:
+def test_an_unreachable_server_is_reported(source: str) -> None:
     copied = Copy(source, "mysql://somebody:gehe1m@127.0.0.1:1/nope")
     assert copied.code == 75
     assert "target: 127.0.0.1:1: Can't connect to MySQL server" in copied.said
@@ -128,7 +128,7 @@ def test_no_server(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"where": "id >"}, "source: --where: You have an error in your SQL syntax"),
         ({"where": "nope = 1"}, "source: --where: Unknown column 'nope'"),
@@ -141,12 +141,12 @@ def test_no_server(source: str) -> None:
     ],
 )
 def test_a_request_that_the_source_refuses(
-    source: str, mysql_url: str, options: dict[str, Any], said: str
+    source: str, mysql_url: str, options: dict[str, Any], message: str
 ) -> None:
     execute(mysql_url, PLAIN)
     copied = Copy(source, mysql_url, **options)
     assert copied.code == 65
-    assert said in copied.said
+    assert message in copied.said
     assert rows(mysql_url, "SELECT count(*) FROM t") == [(0,)]
 
 
@@ -154,7 +154,7 @@ def test_a_request_that_the_source_refuses(
 
 
 @pytest.mark.parametrize(
-    ("definition", "said"),
+    ("definition", "message"),
     [
         (f"{PLAIN} ENGINE = MyISAM", "to use InnoDB, found engine MyISAM"),
         ("CREATE TABLE t (id int, note varchar(100), day varchar(30), must int NOT NULL)",
@@ -185,14 +185,14 @@ def test_a_request_that_the_source_refuses(
 )  # fmt: skip
 @pytest.mark.parametrize("local_infile", [1, 0])
 def test_a_table_that_refuses_rows(
-    source: str, mysql_url: str, definition: str, said: str, local_infile: int
+    source: str, mysql_url: str, definition: str, message: str, local_infile: int
 ) -> None:
     execute(mysql_url, *definition.split(";"))
     before = rows(mysql_url, "SELECT count(*) FROM t")
     with setting(mysql_url, "local_infile", local_infile):
         copied = Copy(source, mysql_url)
-    assert copied.code == (76 if "no such column" in said else 65)
-    assert re.search(said, copied.said), copied.said
+    assert copied.code == (76 if "no such column" in message else 65)
+    assert re.search(message, copied.said), copied.said
     assert rows(mysql_url, "SELECT count(*) FROM t") == before
 
 
@@ -210,7 +210,7 @@ def test_a_long_name_in_another_script(source: str, mysql_url: str) -> None:
     assert rows(mysql_url, f"SELECT count(*) FROM {table}") == [(3,)]
 
 
-def test_zero_dates(source: str, mysql_url: str) -> None:
+def test_zero_dates_become_null_or_fail(source: str, mysql_url: str) -> None:
     execute(mysql_url, PLAIN.replace("varchar(30)", "date"))
     copied = Copy(source, mysql_url, "zero")
     assert copied.code == 65
@@ -222,10 +222,8 @@ def test_zero_dates(source: str, mysql_url: str) -> None:
 
 
 @pytest.mark.parametrize("system", ["mysql", "postgresql"])
-def test_zero_dates_of_columns_that_are_never_null(
-    mysql_url: str, target_url: str, system: str
-) -> None:
-    """A table that is made has room for what they become."""
+def test_zero_dates_in_not_null_columns(mysql_url: str, target_url: str, system: str) -> None:
+    """In a created table such a column accepts the NULLs they become."""
     execute(
         mysql_url,
         "SET sql_mode = ''",
@@ -251,7 +249,7 @@ def test_zero_dates_of_columns_that_are_never_null(
             assert connection.execute(query).fetchall() == [(None, None, None)]
 
 
-def test_a_row_that_is_larger_than_a_packet(source: str, mysql_url: str) -> None:
+def test_a_row_larger_than_a_packet_is_refused(source: str, mysql_url: str) -> None:
     execute(mysql_url, PLAIN.replace("varchar(100)", "longtext"))
     with setting(mysql_url, "max_allowed_packet", 1 << 20), setting(mysql_url, "local_infile", 0):
         copied = Copy(source, mysql_url, "long_row")
@@ -265,7 +263,9 @@ def test_a_row_that_is_larger_than_a_packet(source: str, mysql_url: str) -> None
 # Users
 
 
-def test_who_may_only_read(mysql_server: AnyMysqlServer, source: str, mysql_url: str) -> None:
+def test_a_user_who_may_only_read(
+    mysql_server: AnyMysqlServer, source: str, mysql_url: str
+) -> None:
     execute(mysql_url, PLAIN)
     with user(mysql_server, source, f"SELECT ON {database(source)}.*") as url:
         copied = Copy(url, mysql_url)
@@ -277,10 +277,10 @@ def test_who_may_only_read(mysql_server: AnyMysqlServer, source: str, mysql_url:
         assert Copy(url, mysql_url, mode="truncate").code == 0
 
 
-def test_who_may_load_and_no_more(
+def test_a_user_who_may_load_and_no_more(
     mysql_server: AnyMysqlServer, source: str, mysql_url: str
 ) -> None:
-    """The few rights that the documentation names are enough."""
+    """The few privileges that the documentation lists are enough."""
     execute(mysql_url, PLAIN)
     few = f"SELECT, INSERT ON {database(mysql_url)}.*"
     with user(mysql_server, mysql_url, few) as url:
@@ -296,14 +296,14 @@ def test_who_may_load_and_no_more(
 
 
 @pytest.mark.parametrize("mode", ["append", "recreate"])
-def test_a_server_that_is_read_only(
+def test_a_read_only_server_is_refused(
     mysql_server: AnyMysqlServer, source: str, mysql_url: str, mode: str
 ) -> None:
     execute(mysql_url, PLAIN)
     grants = (f"ALL ON {database(mysql_url)}.*", "ALL ON penstock.*")
     with user(mysql_server, mysql_url, *grants) as url, setting(mysql_url, "read_only", 1):
         copied = Copy(source, url, mode=mode)
-        asked = CopySpec(
+        request = CopySpec(
             source=source,
             target=url,
             table=f"{database(source)}.t",
@@ -311,9 +311,9 @@ def test_a_server_that_is_read_only(
             mode=mode,
         )
         with pytest.raises(PlanningError, match="expected a primary server that accepts writes"):
-            penstock.plan(asked)
-        # Who is exempt may go on.
-        assert penstock.plan(replace(asked, target=mysql_url)).partitions
+            penstock.plan(request)
+        # A user who is exempt may continue.
+        assert penstock.plan(replace(request, target=mysql_url)).partitions
     assert copied.code == 65
     assert "expected a primary server that accepts writes" in copied.said
 
@@ -321,7 +321,7 @@ def test_a_server_that_is_read_only(
 # Secrets
 
 
-def test_the_password_shows_nowhere(
+def test_the_password_appears_nowhere(
     mysql_server: AnyMysqlServer, source: str, mysql_url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     execute(mysql_url, PLAIN)
@@ -333,11 +333,11 @@ def test_the_password_shows_nowhere(
             "source": url.replace(database(mysql_url), database(source)),
             "target": url,
         }
-        asked = CopySpec(
+        request = CopySpec(
             **ends, table=f"{database(source)}.t", target_table=f"{database(mysql_url)}.t"
         )
-        shown.append(repr(asked))
-        for event in penstock.copy(asked):
+        shown.append(repr(request))
+        for event in penstock.copy(request):
             shown.append(repr(event) + event.to_line())
             if isinstance(event, Opened):
                 process = psutil.Process(event.pid)
@@ -349,7 +349,7 @@ def test_the_password_shows_nowhere(
     assert not [text for text in shown if PASSWORD in text]
 
 
-def test_control_tables_that_one_may_not_use(
+def test_control_tables_without_privileges(
     source: str, mysql_url: str, mysql_server: AnyMysqlServer
 ) -> None:
     execute(mysql_url, PLAIN.replace("TABLE t", "TABLE IF NOT EXISTS t"))

@@ -1,4 +1,4 @@
-"""A batch is killed while it does something for many tables at once; the same batch goes on."""
+"""A batch killed during a step for many tables is continued by the same batch."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def copy_all(source: str, target: str) -> Run:
         b"is_used_lock",
         b"DROP TABLE IF EXISTS",
         b"CASE `run_id`",
-        # A partition is begun, and completed.
+        # A partition starts, and completes.
         b"= connection_id()",
         b"release_lock",
-        # Indexes are made, and recorded.
+        # Indexes are built, and recorded.
         b", altering",
         b"ALTER TABLE",
         b"INTO `test_%s`.`step_record`",
@@ -60,7 +60,7 @@ def copy_all(source: str, target: str) -> Run:
     ],
     ids=bytes.decode,
 )
-def test_killed_at(ends: tuple[str, str], needle: bytes) -> None:
+def test_a_batch_killed_at_a_statement_is_continued(ends: tuple[str, str], needle: bytes) -> None:
     source, target = ends
     database = target.rpartition("/")[2]
     needle = needle.replace(b"test_%s", database.encode())

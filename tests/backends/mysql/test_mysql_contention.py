@@ -1,4 +1,4 @@
-"""What is between a run and its rows: cut connections, held rows, proxies, other machines."""
+"""Obstacles between a run and its rows: lost connections, row locks, proxies, other machines."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ WAITING = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK W
 
 @pytest.fixture
 def other(pair: Pair) -> Iterator[Any]:
-    """Somebody else's transaction in the target, which has the same rows as the source."""
+    """Another user's transaction in the target, which has the same rows as the source."""
     database = pair.source.rpartition("/")[2]
     execute(pair.target, f"INSERT INTO item SELECT * FROM {database}.item")
     with (
         closing(connect_mysql(pair.target, autocommit=False)) as connection,
         connection.cursor() as cursor,
     ):
-        # It holds the rows that it has changed, and none that it has merely looked at.
+        # It locks the rows it changed, and none that it only read.
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         cursor.execute("UPDATE item SET note = 'old'")
         connection.commit()
@@ -48,14 +48,15 @@ def other(pair: Pair) -> Iterator[Any]:
 
 
 def retried(run: Run) -> list[str]:
-    """The partitions that have failed for what passes, and were copied by the next attempt."""
+    """Return the partitions that failed with a transient error, and were copied by the next
+    attempt."""
     failed = run.of(Failed)
     assert all(event.error["transient"] for event in failed)
     assert len(run.of(Opened)) == PARTITIONS + len(failed)
     return [event.partition_id for event in failed]
 
 
-def test_a_connection_to_the_target_that_is_cut(pair: Pair) -> None:
+def test_a_lost_connection_to_the_target(pair: Pair) -> None:
     pair.before_target().on_bytes(middle(3), "to_server", cut_this_connection)
     run = pair.copy()
     run.ended(0)
@@ -63,7 +64,7 @@ def test_a_connection_to_the_target_that_is_cut(pair: Pair) -> None:
     pair.check_once()
 
 
-def test_a_connection_to_the_source_that_is_cut(pair: Pair) -> None:
+def test_a_lost_connection_to_the_source(pair: Pair) -> None:
     pair.gate(middle(2)).open()
     assert pair.proxy is not None
     pair.proxy.on_bytes(middle(3), "to_client", cut_this_connection)
@@ -73,7 +74,7 @@ def test_a_connection_to_the_source_that_is_cut(pair: Pair) -> None:
     pair.check_done()
 
 
-def test_all_connections_to_the_target_are_cut(pair: Pair) -> None:
+def test_all_connections_to_the_target_are_lost(pair: Pair) -> None:
     proxy = pair.before_target()
     proxy.on_bytes(middle(3), "to_server", proxy.cut)
     run = pair.copy()
@@ -85,7 +86,7 @@ def test_all_connections_to_the_target_are_cut(pair: Pair) -> None:
 # Locks
 
 
-def test_rows_that_somebody_holds_for_long(pair: Pair, other: Any) -> None:
+def test_rows_locked_for_a_long_time(pair: Pair, other: Any) -> None:
     other.execute("SELECT * FROM item WHERE id = 5000 FOR UPDATE")
     run = pair.copy(*UPSERT, "--stall-timeout", "2s", "--attempts", "20")
     failed = run.wait_for(Failed)
@@ -96,13 +97,13 @@ def test_rows_that_somebody_holds_for_long(pair: Pair, other: Any) -> None:
 
 
 def waits(pair: Pair) -> bool:
-    # What the server shows is as old as the last look, where that was within 0.1 s.
+    # The server shows the state of the previous query if that was less than 0.1 s ago.
     time.sleep(0.2)
     return bool(rows(pair.target, WAITING))
 
 
-def test_a_deadlock(pair: Pair, other: Any) -> None:
-    """The server ends the one of the two that has changed fewer rows."""
+def test_a_deadlock_is_retried(pair: Pair, other: Any) -> None:
+    """The server ends the transaction that has changed fewer rows."""
     other.execute("UPDATE item SET note = 'mine' WHERE id > 100")
     run = pair.copy("--mode", "replace", partitions=1)
     eventually("it waits", lambda: waits(pair), PATIENCE)
@@ -116,8 +117,8 @@ def test_a_deadlock(pair: Pair, other: Any) -> None:
     pair.check_once()
 
 
-def test_ones_own_locks_where_a_proxy_does_not_tell_the_sessions_number(pair: Pair) -> None:
-    """MySQL Router, where connections are shared, greets everybody with 0."""
+def test_own_locks_behind_a_proxy_that_hides_session_ids(pair: Pair) -> None:
+    """With shared connections, MySQL Router reports the id 0 to every client."""
     pair.copy().ended(0)
     with closing(connect(pair.target, "target")) as connection:
         connection.server_thread_id = (0,)
@@ -130,7 +131,7 @@ def test_ones_own_locks_where_a_proxy_does_not_tell_the_sessions_number(pair: Pa
 
 
 def test_a_holder_on_another_machine(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where its socket is not."""
+    """Its socket does not exist on this one."""
     with tempfile.TemporaryDirectory(prefix="p-") as folder:
         monkeypatch.setenv("TMPDIR", folder)
         tables = [f"{url.rpartition('/')[2]}.item" for url in (pair.source, pair.target)]

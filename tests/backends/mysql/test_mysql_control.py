@@ -1,4 +1,4 @@
-"""The control tables, which MySQL makes one by one: made by half, and by two at once."""
+"""Control tables, which MySQL creates one by one: partly created, and created by two at once."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ STATEMENTS = ddl("penstock").split(";\n")
 
 @pytest.fixture
 def without(pair: Pair) -> Iterator[Pair]:
-    """Runs of others are in other tests."""
+    """A pair without control tables."""
     execute(pair.target, "DROP DATABASE IF EXISTS penstock")
     yield pair
     execute(pair.target, "DROP DATABASE IF EXISTS penstock")
 
 
-@pytest.mark.parametrize("made", range(1, len(STATEMENTS)))
-def test_whoever_made_them_was_killed(without: Pair, made: int) -> None:
-    """After any of its statements: the next run makes the others, and whoever reads finds none."""
-    execute(without.target, *STATEMENTS[:made])
+@pytest.mark.parametrize("executed", range(1, len(STATEMENTS)))
+def test_creation_that_was_killed_is_completed(without: Pair, executed: int) -> None:
+    """Whichever statement was the last: the next run creates the rest, and readers find no runs."""
+    execute(without.target, *STATEMENTS[:executed])
     assert not penstock.runs(target=without.target)
     without.copy().ended(0)
     without.check_done()
     assert rows(without.target, TABLES) == [(len(STATEMENTS) - 2,)]
 
 
-def test_one_that_is_gone_is_not_made_again(without: Pair) -> None:
+def test_a_missing_table_is_not_created_again(without: Pair) -> None:
     without.copy().ended(0)
     execute(without.target, "DROP TABLE penstock.commit_record")
     with pytest.raises(PermanentError, match="lacks commit_record"):
         penstock.status(RUN_ID, target=without.target)
 
 
-def test_two_that_make_them_at_once(without: Pair) -> None:
-    """The second one waits for the first, however long that takes, or says that it does."""
+def test_two_runs_create_them_at_once(without: Pair) -> None:
+    """The second waits for the first, however long that takes, or says that it does."""
     with (
         closing(connect(without.target, "target")) as first,
         closing(connect(without.target, "target")) as second,

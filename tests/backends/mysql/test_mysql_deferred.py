@@ -1,4 +1,4 @@
-"""`--indexes defer`: what is dropped before a load, and comes back after it, whatever happens."""
+"""`--indexes defer`: indexes dropped before a load come back after it, whatever happens."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def pair(pair: Pair) -> Pair:
 
 
 def written(url: str, table: str = "item") -> dict[str, str]:
-    """The keys and indexes of a table, as the server writes them."""
+    """Return the keys and indexes of a table, as the server shows them."""
     ((_, statement),) = rows(url.partition("?")[0], f"SHOW CREATE TABLE `{table}`")
     model = read_table(statement, TableRef("d", table)).model
     return {key.name or "PRIMARY": clause_of(key) for key in keys_of(model)}
 
 
-# In front of a statement, where no plan that is stored has it.
+# Precedes a statement on the wire, but not in a stored plan.
 QUERY = b"\x00\x03"
 ALTER = QUERY + b"ALTER TABLE `test_"
-"""Of a table in a database of the tests': those of control tables do not count."""
+"""An ALTER TABLE of a test's table, and not of a control table."""
 BEFORE_MAKING = QUERY + b"UPDATE `penstock`.`run` SET `made`"
-"""The second one: the first is before they are dropped."""
+"""Sent twice: before indexes are dropped, and before they are built."""
 
 
 @contextmanager
 def proxied(pair: Pair) -> Iterator[TcpProxy]:
-    """All that goes to the target passes it."""
+    """A pair with a proxy for all traffic to the target."""
     target = pair.target
     with TcpProxy.of(target) as proxy:
         pair.target = f"{proxy.url(target)}?ssl_mode=disabled"
@@ -70,7 +70,7 @@ def proxied(pair: Pair) -> Iterator[TcpProxy]:
 
 @contextmanager
 def held(pair: Pair, needle: bytes, skip: int = 0) -> Iterator[Gate]:
-    """What goes to the target waits where this is in it."""
+    """Hold the traffic to the target that contains the needle."""
     with proxied(pair) as proxy:
         gate = Gate(proxy, needle, "to_server", skip=skip)
         try:
@@ -88,7 +88,7 @@ def killed_at(pair: Pair, needle: bytes, skip: int, *words: str) -> None:
     pair.check_no_session()
 
 
-def test_they_come_back_as_they_were(pair: Pair) -> None:
+def test_indexes_come_back_unchanged(pair: Pair) -> None:
     before = written(pair.target)
     with held(pair, ALTER, skip=1) as gate:
         run = pair.copy(*DEFER)
@@ -121,7 +121,7 @@ def test_a_kill_at_each_step(pair: Pair, mode: str, needle: bytes, skip: int) ->
 
 
 def a_second_later(pair: Pair) -> None:
-    """What is changed from now on has another time than what is there."""
+    """Wait until later changes have a different time from earlier ones."""
     later = (
         "SELECT now() > max(create_time) FROM information_schema.tables"
         " WHERE table_schema = database()"
@@ -131,8 +131,8 @@ def a_second_later(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "swap"])
-def test_a_kill_when_they_are_made(pair: Pair, mode: str) -> None:
-    """The server says that the table was made then: it is the same one all the same."""
+def test_a_kill_while_indexes_are_built(pair: Pair, mode: str) -> None:
+    """The server then reports a new creation time, although it is the same table."""
     before = written(pair.target)
     with proxied(pair) as proxy:
         gate = Gate(proxy, ALTER, "to_server", skip=1)
@@ -151,7 +151,7 @@ def test_a_kill_when_they_are_made(pair: Pair, mode: str) -> None:
 
 
 def test_two_runs_at_once(pair: Pair) -> None:
-    """Neither takes the other's change of the table for somebody else's."""
+    """Neither takes the other's change of the table for another user's."""
     before = written(pair.target)
     with held(pair, middle(1)) as gate:
         first = pair.copy(*DEFER, "--where", "id % 2 = 0", run_id="first")
@@ -166,8 +166,8 @@ def test_two_runs_at_once(pair: Pair) -> None:
     pair.check_once()
 
 
-def test_rows_that_do_not_fit(pair: Pair) -> None:
-    """The run fails, and has its indexes once somebody has removed what is in the way."""
+def test_rows_that_violate_a_key(pair: Pair) -> None:
+    """The run fails, and restores its indexes once the offending rows are removed."""
     before = written(pair.target)
     execute(pair.target, "INSERT INTO item VALUES (5000, 'in the way', NULL, NULL)")
     run = pair.copy(*DEFER)
@@ -183,8 +183,8 @@ def test_rows_that_do_not_fit(pair: Pair) -> None:
 @pytest.mark.parametrize(
     "change", ["ADD KEY by_amount (id)", "DROP COLUMN amount"], ids=["same name", "no column"]
 )
-def test_somebody_changes_the_table(pair: Pair, change: str) -> None:
-    """Nothing is lost: the message has the statement that makes the indexes."""
+def test_another_user_changes_the_table(pair: Pair, change: str) -> None:
+    """Nothing is lost: the message contains the statement that creates the indexes."""
     killed_at(pair, BEFORE_MAKING, 1)
     a_second_later(pair)
     execute(pair.target, f"ALTER TABLE item {change}")
@@ -198,12 +198,12 @@ def test_somebody_changes_the_table(pair: Pair, change: str) -> None:
 
 
 def test_an_index_of_the_same_name(pair: Pair) -> None:
-    """Where the server does not tell that the table was changed, the index itself does."""
+    """If the server does not report that the table was changed, the index itself shows it."""
     before = written(pair.target)
     killed_at(pair, BEFORE_MAKING, 1)
     execute(pair.target, "ALTER TABLE item ADD KEY by_amount (id)")
-    made = "SELECT create_time FROM information_schema.tables WHERE table_name = 'item'"
-    ((now,),) = rows(pair.target, f"{made} AND table_schema = database()")
+    created_at = "SELECT create_time FROM information_schema.tables WHERE table_name = 'item'"
+    ((now,),) = rows(pair.target, f"{created_at} AND table_schema = database()")
     execute(pair.target, f"UPDATE penstock.run SET made = '{now}'")
     refused = pair.resume()
     refused.ended(65)
@@ -211,14 +211,14 @@ def test_an_index_of_the_same_name(pair: Pair) -> None:
     assert expected in refused.errors
     assert "found KEY `by_amount` (`id`); drop that one" in refused.errors
     execute(pair.target, "ALTER TABLE item DROP KEY by_amount")
-    ((now,),) = rows(pair.target, f"{made} AND table_schema = database()")
+    ((now,),) = rows(pair.target, f"{created_at} AND table_schema = database()")
     execute(pair.target, f"UPDATE penstock.run SET made = '{now}'")
     pair.resume().ended(0)
     assert written(pair.target) == before
     pair.check_done()
 
 
-# What stays
+# Indexes that stay
 
 KEPT = """
     CREATE TABLE item (
@@ -235,14 +235,14 @@ KEPT = """
 STRICT = "SHOW VARIABLES LIKE 'restrict_fk_on_non_standard_key'"
 
 
-def test_what_the_server_needs_stays(items: str, mysql_url: str) -> None:
+def test_indexes_that_the_server_needs_stay(items: str, mysql_url: str) -> None:
     execute(
         mysql_url,
         "CREATE TABLE seven (n int PRIMARY KEY) ENGINE = InnoDB",
         "INSERT INTO seven VALUES (3)",
         KEPT,
     )
-    # MySQL 8.4 and later want a unique key there.
+    # MySQL 8.4 and later require a unique key there.
     refers = not rows(mysql_url, STRICT)
     if refers:
         execute(
@@ -267,7 +267,7 @@ def test_what_the_server_needs_stays(items: str, mysql_url: str) -> None:
     pair.check_once()
 
 
-def test_a_view(pair: Pair) -> None:
+def test_a_view_has_no_indexes_to_defer(pair: Pair) -> None:
     execute(pair.target, "CREATE VIEW v AS SELECT * FROM item")
     with pytest.raises(PlanningError, match=r"expected .* to be a table"):
         penstock.plan(penstock.CopySpec(
@@ -276,8 +276,8 @@ def test_a_view(pair: Pair) -> None:
         ))  # fmt: skip
 
 
-def test_as_mysql_writes_it() -> None:
-    """Of MySQL 8.4."""
+def test_a_definition_as_mysql_shows_it() -> None:
+    """From MySQL 8.4."""
     statement = (
         "CREATE TABLE `t` (\n"
         "  `a` int NOT NULL AUTO_INCREMENT COMMENT 'KEY `x` (`y`)',\n"
@@ -308,36 +308,36 @@ def test_as_mysql_writes_it() -> None:
     )  # fmt: skip
     assert (check.name, check.test.text, check.enforced) == ("c", "(`a` > 0)", False)
     assert model.partitioning.endswith("PARTITIONS 4 */")
-    assert [(left.kind, left.name) for left in found.others] == [
+    assert [(item.kind, item.name) for item in found.others] == [
         ("index options", "hidden: INVISIBLE"), ("index options", "f: WITH PARSER `ngram`"),
     ]  # fmt: skip
 
 
-def test_indexes_that_a_stopped_run_has_dropped(source_url: str, mysql_url: str) -> None:
+def test_indexes_dropped_by_a_stopped_run(source_url: str, mysql_url: str) -> None:
     with psycopg.connect(source_url) as at:
         at.execute("CREATE TABLE t AS SELECT n AS id, n % 7 AS kind FROM generate_series(1, 99) n")
     execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, kind int, KEY a (kind))")
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "source": source_url, "target": mysql_url, "table": "public.t", "target_table": "t",
         "mode": "truncate", "indexes": "defer", "allow_ddl": True,
     }  # fmt: skip
-    with closing(penstock.copy(CopySpec(**asked, run_id="stopped"))) as events:
+    with closing(penstock.copy(CopySpec(**options, run_id="stopped"))) as events:
         assert any(isinstance(event, Prepared) for event in events)
     execute(mysql_url, "ALTER TABLE t ADD KEY b (kind, id)")
-    list(penstock.copy(CopySpec(**asked)))
+    list(penstock.copy(CopySpec(**options)))
     found = rows(mysql_url, "SHOW INDEX FROM t")
     assert {row[2] for row in found} == {"PRIMARY", "a", "b"}
 
 
-def test_indexes_dropped_by_a_run_that_was_not_prepared_yet(
+def test_indexes_dropped_by_a_run_that_was_not_yet_prepared(
     source_url: str, mysql_url: str
 ) -> None:
     with psycopg.connect(source_url) as at:
         at.execute("CREATE TABLE t AS SELECT n AS id, n % 7 AS kind FROM generate_series(1, 99) n")
     execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, kind int, KEY a (kind))")
     ends = {"source": source_url, "target": mysql_url, "table": "public.t", "target_table": "t"}
-    asked: dict[str, Any] = {**ends, "mode": "truncate", "allow_ddl": True}
-    penstock.create(CopySpec(**asked, indexes="defer", run_id="killed"))
+    options: dict[str, Any] = {**ends, "mode": "truncate", "allow_ddl": True}
+    penstock.create(CopySpec(**options, indexes="defer", run_id="killed"))
     execute(mysql_url, "ALTER TABLE t DROP INDEX a")
-    list(penstock.copy(CopySpec(**asked)))
+    list(penstock.copy(CopySpec(**options)))
     assert {row[2] for row in rows(mysql_url, "SHOW INDEX FROM t")} == {"PRIMARY", "a"}

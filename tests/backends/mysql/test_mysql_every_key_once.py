@@ -1,8 +1,8 @@
-"""Whatever a key holds, and however its column compares it, each row is in one partition: on the
-source, and in mode `replace` in the same one on the target.
+"""Whatever a key contains, and however its column compares it, each row is in one partition of the
+source, and in mode `replace` in the same partition of the target.
 
 Generated keys go through the conditions that reader and writer use; a few real copies follow.
-PENSTOCK_KEY_EXAMPLES makes it more of them.
+PENSTOCK_KEY_EXAMPLES sets the number of generated examples.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COLLATIONS = (
     "utf8mb4_unicode_ci",
     "utf8mb4_unicode_520_ci",
     "utf8mb4_bin",
-    # Of MariaDB, and of MySQL.
+    # The following exist in MariaDB only, or in MySQL only.
     "utf8mb4_uca1400_ai_ci",
     "utf8mb4_uca1400_nopad_as_cs",
     "utf8mb4_nopad_bin",
@@ -48,7 +48,7 @@ COLLATIONS = (
     "cp932_japanese_ci",
     "ucs2_general_ci",
 )
-# Case, accents, ligatures, decomposed and ignorable characters, blanks at ends, quotes.
+# Case, accents, ligatures, decomposed and ignorable characters, trailing blanks, quotes.
 LETTERS = "aAbBsSßzZéÉeE\u0301åÅäöñœ \t\0\x01\u200b\u00ad0-_'\\%アｱ\U0001f600"
 TEXTS = st.one_of(
     st.text(LETTERS, max_size=4),
@@ -68,7 +68,7 @@ def ends(mysql_server: AnyMysqlServer) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def collations(ends: tuple[str, str]) -> list[str]:
-    """Those that the server has."""
+    """The tested collations that the server supports."""
     source, _ = ends
     known = {
         name
@@ -85,11 +85,11 @@ _FULL = "SELECT full_collation_name FROM information_schema.collation_character_
 
 
 def _has_full(url: str) -> bool:
-    asked = (
+    query = (
         "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'information_schema'"
         " AND column_name = 'FULL_COLLATION_NAME'"
     )
-    return bool(rows(url, asked)[0][0])
+    return bool(rows(url, query)[0][0])
 
 
 def column(collation: str, type_: str = "varchar(20)") -> str:
@@ -109,10 +109,10 @@ def spec_of(ends: tuple[str, str], **options: Any) -> CopySpec:
 
 
 def fill(ends: tuple[str, str], mine: str, theirs: str, values: list[Any]) -> None:
-    """Rows in the source's table, and the same in the target's."""
+    """Insert rows into the source's table, and the same into the target's."""
     source, target = ends
     with closing(connect_mysql(source)) as connection, connection.cursor() as cursor:
-        cursor.execute("SET sql_mode = ''")  # what a column cannot hold is cut off or replaced
+        cursor.execute("SET sql_mode = ''")  # truncates what does not fit
         for table, type_ in ((named(source), mine), (named(target), theirs)):
             cursor.execute(f"DROP TABLE IF EXISTS {table}")
             cursor.execute(TABLE.format(table, type_, "ENGINE = InnoDB"))
@@ -123,11 +123,11 @@ def fill(ends: tuple[str, str], mine: str, theirs: str, values: list[Any]) -> No
         cursor.execute(f"ANALYZE TABLE {named(source)}")
 
 
-def selected(url: str, table: str, dialect: Any, made: PartitionPlan) -> dict[int, list[str]]:
-    """By row, the partitions whose conditions select it."""
+def selected(url: str, table: str, dialect: Any, planned: PartitionPlan) -> dict[int, list[str]]:
+    """Return, for each row, the partitions whose conditions select it."""
     found: dict[int, list[str]] = {}
     with closing(connect_mysql(url)) as connection, connection.cursor() as cursor:
-        for each in made.partitions:
+        for each in planned.partitions:
             chosen = condition(dialect, None, each.extent)
             cursor.execute(f"SELECT id FROM {table} WHERE {chosen}".replace("%", "%%"), ())
             for (row,) in cursor.fetchall():
@@ -135,12 +135,14 @@ def selected(url: str, table: str, dialect: Any, made: PartitionPlan) -> dict[in
     return found
 
 
-def check_once(ends: tuple[str, str], made: PartitionPlan, count: int, *, replaces: bool) -> None:
+def check_once(
+    ends: tuple[str, str], planned: PartitionPlan, count: int, *, replaces: bool
+) -> None:
     source, target = ends
-    found = selected(source, named(source), MYSQL, made)
+    found = selected(source, named(source), MYSQL, planned)
     assert {row: len(ids) for row, ids in found.items()} == dict.fromkeys(range(count), 1)
     if replaces:
-        assert selected(target, named(target), BY_BYTES, made) == found
+        assert selected(target, named(target), BY_BYTES, planned) == found
 
 
 @pytest.mark.timeout(300 + 10 * EXAMPLES)
@@ -150,7 +152,9 @@ def check_once(ends: tuple[str, str], made: PartitionPlan, count: int, *, replac
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_texts(ends: tuple[str, str], collations: list[str], data: st.DataObject) -> None:
+def test_each_row_is_in_one_partition_by_texts(
+    ends: tuple[str, str], collations: list[str], data: st.DataObject
+) -> None:
     mine = data.draw(st.sampled_from(collations))
     theirs = data.draw(st.sampled_from([mine, "utf8mb4_bin", "utf8mb4_general_ci"]))
     if not theirs.startswith("utf8mb4") and mine != theirs:
@@ -162,16 +166,16 @@ def test_texts(ends: tuple[str, str], collations: list[str], data: st.DataObject
     for mode in ("append", "replace"):
         spec = spec_of(ends, strategy=strategy, mode=mode)
         try:
-            made = plan(spec)
+            planned = plan(spec)
         except PlanningError:
             if (strategy, mode) == ("hash", "replace"):
-                continue  # of types that are written differently
+                continue  # of types with a different text form
             raise
-        check_once(ends, made, len(values) + 1, replaces=mode == "replace")
+        check_once(ends, planned, len(values) + 1, replaces=mode == "replace")
 
 
 KINDS: dict[str, tuple[str, list[Any]]] = {
-    # Ordered by their numbers, and compared by their texts.
+    # Enums are ordered by their numbers, and compared by their texts.
     "enum": ("enum('z', 'a', 'M', 'b', '')", ["z", "a", "M", "b", "", "nope"]),
     "set": ("set('b', 'a', 'C')", ["b", "a", "a,b", "C", "", "b,a,C"]),
     "year": ("year", [0, 1901, 1970, 2000, 2026, 2155]),
@@ -195,19 +199,19 @@ NO_VALUES = "no condition can name values of type"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_types(ends: tuple[str, str], kind: str) -> None:
+def test_each_row_of_another_type_is_in_one_partition(ends: tuple[str, str], kind: str) -> None:
     type_, values = KINDS[kind]
     if kind in ("uuid", "inet6") and not rows(ends[0], "SELECT version() LIKE '%mariadb%'")[0][0]:
         pytest.skip("MySQL has no such type")
     fill(ends, type_, type_, values * 5)
     for strategy, mode in product(STRATEGIES, ("append", "replace")):
         try:
-            made = plan(spec_of(ends, strategy=strategy, mode=mode))
+            planned = plan(spec_of(ends, strategy=strategy, mode=mode))
         except PlanningError as error:
             if any(reason in error.message for reason in (NOT_RANGED, NO_VALUES)):
                 continue
             raise
-        check_once(ends, made, len(values) * 5 + 1, replaces=mode == "replace")
+        check_once(ends, planned, len(values) * 5 + 1, replaces=mode == "replace")
 
 
 EXPRESSIONS = (
@@ -216,12 +220,12 @@ EXPRESSIONS = (
 )  # fmt: skip
 
 
-def test_expressions(ends: tuple[str, str]) -> None:
+def test_each_row_is_in_one_partition_by_expressions(ends: tuple[str, str]) -> None:
     values = ["ss", "ß", "SS", "a", "A ", "ä", "ae", "é", "", " "]
     fill(ends, column("latin1_swedish_ci"), column("latin1_swedish_ci"), values)
     for key, strategy, mode in product(EXPRESSIONS, ("values", "hash"), ("append", "replace")):
-        made = plan(spec_of(ends, strategy=strategy, key=key, mode=mode))
-        check_once(ends, made, len(values) + 1, replaces=mode == "replace")
+        planned = plan(spec_of(ends, strategy=strategy, key=key, mode=mode))
+        check_once(ends, planned, len(values) + 1, replaces=mode == "replace")
 
 
 CITIES = ["berlin", "Berlin", "Paris", "paris", "rome", "Rome ", "ß", "ss", "é", "e\u0301"] * 30
@@ -236,32 +240,34 @@ CITIES = ["berlin", "Berlin", "Paris", "paris", "rome", "Rome ", "ß", "ss", "é
         ("utf8mb4_bin", "latin1_swedish_ci", "ntile"),
     ],
 )
-def test_replaced_twice(ends: tuple[str, str], mine: str, theirs: str, strategy: str) -> None:
-    """By real runs: the target has the source's rows, and no others."""
+def test_replacing_twice_changes_nothing(
+    ends: tuple[str, str], mine: str, theirs: str, strategy: str
+) -> None:
+    """In real runs: the target has the source's rows, and no others."""
     source, target = ends
     values = [v for v in CITIES if "\u0301" not in v or "latin1" not in mine + theirs]
     fill(ends, column(mine), column(theirs), values)
-    wanted = rows(source, f"SELECT id, CONVERT(k USING utf8mb4) FROM {named(source)} ORDER BY id")
+    expected = rows(source, f"SELECT id, CONVERT(k USING utf8mb4) FROM {named(source)} ORDER BY id")
     execute(target, f"INSERT INTO {named(target)} SELECT id + 100000, k FROM {named(target)}")
     for _ in range(2):
         spec = spec_of(ends, strategy=strategy, mode="replace", verify="checksums")
         committed = [event.rows for event in copy(spec) if isinstance(event, Committed)]
-        assert sum(committed) == len(wanted)
-        asked = f"SELECT id, CONVERT(k USING utf8mb4) FROM {named(target)} ORDER BY id"
-        assert rows(target, asked) == wanted
+        assert sum(committed) == len(expected)
+        query = f"SELECT id, CONVERT(k USING utf8mb4) FROM {named(target)} ORDER BY id"
+        assert rows(target, query) == expected
 
 
-def test_replaced_in_postgresql_and_back(ends: tuple[str, str], target_server: Server) -> None:
+def test_replacing_in_postgresql_and_back(ends: tuple[str, str], target_server: Server) -> None:
     source, target = ends
     fill(ends, column("utf8mb4_general_ci"), column("utf8mb4_general_ci"), CITIES)
-    wanted = rows(source, f"SELECT id, k FROM {named(source)} ORDER BY id")
+    expected = rows(source, f"SELECT id, k FROM {named(source)} ORDER BY id")
     with fresh_database(target_server) as between:
         execute_postgresql(between, "CREATE TABLE item (id int PRIMARY KEY, k varchar(20))")
         there = replace(spec_of(ends), target=between, target_table="public.item")
         back = replace(spec_of(ends), source=between, table="public.item")
         for spec, strategy in product((there, back), ("range", "values")):
             list(copy(replace(spec, mode="replace", strategy=strategy, verify="checksums")))
-        assert rows(target, f"SELECT id, k FROM {named(target)} ORDER BY id") == wanted
+        assert rows(target, f"SELECT id, k FROM {named(target)} ORDER BY id") == expected
 
 
 def execute_postgresql(url: str, statement: str) -> None:
@@ -274,8 +280,8 @@ def execute_postgresql(url: str, statement: str) -> None:
 @pytest.mark.parametrize(
     "collation", ["latin1_swedish_ci", "utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_unicode_ci"]
 )
-def test_bounds_without_a_scan(ends: tuple[str, str], collation: str) -> None:
-    """Of the default strategy, which takes the primary key: about as many ranges as asked for."""
+def test_bounds_are_found_without_a_scan(ends: tuple[str, str], collation: str) -> None:
+    """With the default strategy, which uses the primary key: about as many ranges as requested."""
     source, _ = ends
     names = "anna zoe Zoë José Øyvind Åsa Ärger Özil élan Été naïve Straße Muller Müller Lea Léa"
     firsts = names.split()
@@ -293,20 +299,22 @@ def test_bounds_without_a_scan(ends: tuple[str, str], collation: str) -> None:
     spec = replace(spec_of(ends), key=None, table=named(source, "people"))
     execute(ends[1], "CREATE TABLE IF NOT EXISTS people (k varchar(60), id int)")
     for count in (8, 64):
-        made = plan(replace(spec, target_table=named(ends[1], "people"), partitions=count))
-        assert len(made.partitions) > count * 0.8
-        found = selected(source, named(source, "people"), MYSQL, made)
+        planned = plan(replace(spec, target_table=named(ends[1], "people"), partitions=count))
+        assert len(planned.partitions) > count * 0.8
+        found = selected(source, named(source, "people"), MYSQL, planned)
         assert set(map(len, found.values())) == {1}
         assert [(len(found),)] == rows(source, "SELECT count(*) FROM people")
 
 
-def test_bounds_that_do_not_ascend(ends: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever they come from, the source is asked before the plan is stored."""
+def test_bounds_that_do_not_ascend_are_refused(
+    ends: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their origin, the source checks them before the plan is stored."""
     fill(ends, column("utf8mb4_general_ci"), column("utf8mb4_bin"), CITIES)
     found = dive
 
-    def backwards(*asked: Any, **options: Any) -> Any:
-        bounds, nulls = found(*asked, **options)
+    def backwards(*query: Any, **options: Any) -> Any:
+        bounds, nulls = found(*query, **options)
         return bounds[::-1], nulls
 
     monkeypatch.setattr("penstock.backends.mysql.catalog.bounds.dive", backwards)
@@ -314,7 +322,9 @@ def test_bounds_that_do_not_ascend(ends: tuple[str, str], monkeypatch: pytest.Mo
     refusal = r"--strategy range: --key k: expected bounds that the source .* found that the source"
     with pytest.raises(PlanningError, match=refusal):
         plan(replace(spec, strategy="range"))
-    made = plan(spec)
-    assert made.strategy == "hash"
-    assert any("hash: not range, since the source does not order" in each for each in made.reasons)
-    check_once(ends, made, len(CITIES) + 1, replaces=False)
+    planned = plan(spec)
+    assert planned.strategy == "hash"
+    assert any(
+        "hash: not range, since the source does not order" in each for each in planned.reasons
+    )
+    check_once(ends, planned, len(CITIES) + 1, replaces=False)

@@ -1,5 +1,5 @@
-"""Every word of a table's statement is made or listed: into the same flavour, the other one, and
-another system."""
+"""Every clause of a CREATE TABLE statement is recreated or listed: in the same flavour, the other
+one, and another system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from penstock import BatchSpec, CopySpec, copy, copy_all
 from penstock.backends.mysql import target as mysql_target
 from penstock.backends.mysql.catalog.table_model import read_table
-from penstock.backends.mysql.load import tables as made
+from penstock.backends.mysql.load import tables as created_tables
 from penstock.events import BatchFinished, Finished, Planned
 from penstock.model.tables import NotCopied, TableRef
 from penstock_testkit import AnyMysqlServer
@@ -111,7 +111,7 @@ def test_into_the_same_flavour(mariadb: str, other: str) -> None:
     assert theirs.model == mine.model
     assert theirs.made_with == mine.made_with
     assert rows(other, "SELECT loud FROM rich ORDER BY id") == [("a!",), ("A!",)]
-    # What is listed is made by its statement.
+    # A listed part is created by its statement.
     execute(other, found["sequences", "numbers"].remedy)
     own = found["defaults", "id: nextval(`numbers`)"].remedy.replace(mariadb.rpartition("/")[2], "")
     execute(other, own.replace("nextval(``.", "nextval("), "INSERT INTO numbered (n) VALUES (1)")
@@ -128,8 +128,9 @@ def test_into_the_same_flavour(mariadb: str, other: str) -> None:
 
 
 def test_into_the_other_flavour(mariadb: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One server is taken for the other kind. Texts stay apart which a collation tells apart."""
-    monkeypatch.setattr(made, "flavour_of", lambda session: "another")
+    """The server is treated as the other flavour. Texts that a collation distinguishes stay
+    distinct."""
+    monkeypatch.setattr(created_tables, "flavour_of", lambda session: "another")
     monkeypatch.setattr(mysql_target, "flavour_of", lambda session: "another")
     found = moved(mariadb, other, other.rpartition("/")[2])
     assert set(found) == {
@@ -192,7 +193,7 @@ def test_into_another_system(mariadb: str, tmp_path: Path) -> None:
         assert connection.execute("SELECT nextval('numbers')").fetchone() == (9,)
 
 
-def test_a_type_that_is_asked_for_keeps_the_rest(mysql_url: str) -> None:
+def test_a_requested_type_keeps_the_other_clauses(mysql_url: str) -> None:
     execute(
         mysql_url,
         "CREATE TABLE t (id int AUTO_INCREMENT PRIMARY KEY,"
@@ -213,7 +214,7 @@ def test_a_type_that_is_asked_for_keeps_the_rest(mysql_url: str) -> None:
         execute(mysql_url, "INSERT INTO u (n) VALUES (9)")
 
 
-def test_a_default_that_looks_like_more() -> None:
+def test_a_default_that_looks_like_clauses() -> None:
     """Words within texts are no clauses."""
     found = read_table(
         "CREATE TABLE `t` (\n"
@@ -240,7 +241,7 @@ def test_a_default_that_looks_like_more() -> None:
 
 
 @pytest.mark.parametrize("asked", [{"table": "seen"}, {"query": "SELECT 1 AS a, 'x' AS b"}])
-def test_a_view_and_a_query(mysql_url: str, asked: dict[str, Any]) -> None:
+def test_a_view_and_a_query_are_created_as_tables(mysql_url: str, asked: dict[str, Any]) -> None:
     execute(mysql_url, "CREATE VIEW seen AS SELECT 1 AS a, 'x' AS b")
     spec = CopySpec(source=mysql_url, target=mysql_url, target_table="u", snapshot="none", **asked)
     *_, finished = copy(replace(spec, mode="recreate"))
@@ -249,8 +250,8 @@ def test_a_view_and_a_query(mysql_url: str, asked: dict[str, Any]) -> None:
     assert rows(mysql_url, "SELECT a, b FROM u") == [(1, "x")]
 
 
-def test_subpartitions(mysql_url: str, other: str) -> None:
-    """A partition's rows are those of its subpartitions, and it is made by its statement."""
+def test_subpartitions_are_copied(mysql_url: str, other: str) -> None:
+    """A partition's rows are those of its subpartitions, and its statement creates it."""
     execute(
         mysql_url,
         "CREATE TABLE t (id int, k int, PRIMARY KEY (id, k)) PARTITION BY RANGE (id)"
@@ -264,6 +265,6 @@ def test_subpartitions(mysql_url: str, other: str) -> None:
     (planned,) = (event for event in events if isinstance(event, Planned))
     assert planned.partitions == 2
     assert rows(other, "SELECT count(*) FROM t") == [(3,)]
-    (left,) = planned.not_copied
-    execute(other, left.remedy)
+    (item,) = planned.not_copied
+    execute(other, item.remedy)
     assert statement(other, "t") == statement(mysql_url, "t")

@@ -1,4 +1,4 @@
-"""Copies within MySQL when processes and servers end in between: each row is there once."""
+"""Copies within MySQL when processes and servers die: each row arrives once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def changing(mysql_server: AnyMysqlServer, mysql_url: str) -> Iterator[Pair]:
 
 @pytest.fixture
 def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where runs have temporary files. A socket's path must be short."""
+    """The directory for temporary files of runs. A socket's path must be short."""
     with tempfile.TemporaryDirectory(prefix="p-") as folder:
         monkeypatch.setenv("TMPDIR", folder)
         yield Path(folder)
@@ -78,7 +78,7 @@ def test_a_killed_supervisor(pair: Pair) -> None:
     pair.check_done()
 
 
-def test_a_stopped_run_wakes_up_after_it_was_resumed(pair: Pair) -> None:
+def test_a_suspended_run_wakes_after_it_was_resumed(pair: Pair) -> None:
     gate = pair.gate(middle(1))
     stopped = pair.copy("--grace", "1s", "--snapshot", "none", degree=1)
     gate.reached()
@@ -96,7 +96,7 @@ def test_ctrl_c(pair: Pair, temporary: Path) -> None:
     gate = pair.gate(middle(2))
     run = pair.copy()
     gate.reached()
-    run.wait_for(Committed)  # by the other stream, so that there is something to go on from
+    run.wait_for(Committed)  # by the other stream, so that there is something to continue
     run.signal_all(signal.SIGINT)
     run.ended(130)
     gate.open()
@@ -112,7 +112,7 @@ def test_ctrl_c(pair: Pair, temporary: Path) -> None:
 # Servers
 
 
-def test_a_server_that_is_killed(items: str) -> None:
+def test_a_killed_server(items: str) -> None:
     try:
         mysql_program()
     except ServerError as error:
@@ -135,7 +135,7 @@ def test_a_server_that_is_killed(items: str) -> None:
 # Runs on one table
 
 
-def test_two_runs_append(pair: Pair) -> None:
+def test_two_runs_append_at_once(pair: Pair) -> None:
     runs = [
         pair.copy("--where", condition, run_id=f"run{number}")
         for number, condition in enumerate(["id % 2 = 0", "id % 2 = 1"])
@@ -147,7 +147,7 @@ def test_two_runs_append(pair: Pair) -> None:
 
 
 def until_done(pair: Pair, runs: list[Run]) -> None:
-    """One may have to wait for the other's end."""
+    """Wait for the runs, and resume one that the other has blocked."""
     codes = [run.popen.wait(PATIENCE) for run in runs]
     assert set(codes) <= {0, 75}
     assert 0 in codes
@@ -158,14 +158,14 @@ def until_done(pair: Pair, runs: list[Run]) -> None:
     pair.check_no_session()
 
 
-def test_two_runs_replace_with_other_cuts(pair: Pair) -> None:
+def test_two_runs_replace_with_different_partitions(pair: Pair) -> None:
     runs = [
         pair.copy("--mode", "replace", run_id=f"run{parts}", partitions=parts) for parts in (3, 5)
     ]
     until_done(pair, runs)
 
 
-def test_two_runs_upsert(pair: Pair) -> None:
+def test_two_runs_upsert_at_once(pair: Pair) -> None:
     database = pair.source.rpartition("/")[2]
     old = f"INSERT INTO item SELECT id, 'old', NULL, NULL FROM {database}.item WHERE id % 3 = 0"
     execute(pair.target, old)
@@ -178,8 +178,8 @@ def test_two_runs_upsert(pair: Pair) -> None:
     until_done(pair, runs)
 
 
-def test_upsert_into_a_table_that_the_server_thinks_is_empty(pair: Pair) -> None:
-    """As it thinks for some seconds after a load: rows are found by the key all the same."""
+def test_upsert_into_a_table_that_the_server_considers_empty(pair: Pair) -> None:
+    """It does so for some seconds after a load; rows are still found by their key."""
     execute(
         pair.target,
         "ALTER TABLE item STATS_PERSISTENT = 1, STATS_AUTO_RECALC = 0",
@@ -191,7 +191,7 @@ def test_upsert_into_a_table_that_the_server_thinks_is_empty(pair: Pair) -> None
     pair.check_done()
 
 
-def test_a_run_that_truncates_while_another_one_loads(pair: Pair) -> None:
+def test_a_run_truncates_while_another_one_loads(pair: Pair) -> None:
     gate = pair.gate(middle(2))
     first = pair.copy(run_id="first")
     gate.reached()
@@ -206,7 +206,7 @@ def test_a_run_that_truncates_while_another_one_loads(pair: Pair) -> None:
 # The snapshot
 
 
-def test_changes_of_the_source_do_not_show(changing: Pair) -> None:
+def test_later_changes_of_the_source_are_invisible(changing: Pair) -> None:
     gate = changing.gate(middle(1))
     execute(changing.source, "CREATE TABLE before_it AS SELECT * FROM item")
     run = changing.copy("--strategy", "range", degree=3, partitions=12)
@@ -224,7 +224,7 @@ def test_changes_of_the_source_do_not_show(changing: Pair) -> None:
     changing.check_no_session()
 
 
-def test_more_workers_are_lost_than_sessions_are_left(changing: Pair) -> None:
+def test_more_workers_are_lost_than_sessions_remain(changing: Pair) -> None:
     gate = changing.gate(middle(2))
     changing.options = {"snapshot_sessions": "2"}
     run = changing.copy(degree=1)
@@ -235,7 +235,7 @@ def test_more_workers_are_lost_than_sessions_are_left(changing: Pair) -> None:
     assert "snapshot_sessions" in run.errors
 
 
-def test_a_holder_that_was_killed_leaves_nothing_for_long(pair: Pair, temporary: Path) -> None:
+def test_a_killed_holder_is_cleaned_up_soon(pair: Pair, temporary: Path) -> None:
     gate = pair.gate(middle(1))
     # By one worker: once anything is committed, a resumed run asks what to do.
     run = pair.copy(degree=1)
@@ -249,10 +249,10 @@ def test_a_holder_that_was_killed_leaves_nothing_for_long(pair: Pair, temporary:
 
 
 @pytest.mark.parametrize("grants", ["SELECT, RELOAD", "SELECT, LOCK TABLES"])
-def test_a_write_that_takes_long(
+def test_a_write_that_takes_long_delays_the_snapshot(
     mysql_server: AnyMysqlServer, items: str, grants: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others wait for as long as the limit is, and no longer."""
+    """Other sessions wait no longer than the limit."""
     monkeypatch.setattr(snapshot, "LOCK_SECONDS", 1)
     name = "reading@'%'"
     execute(items, f"CREATE USER {name} IDENTIFIED BY 'r'", f"GRANT {grants} ON *.* TO {name}")
@@ -283,10 +283,10 @@ def fails(connection: Any, statement: str) -> None:
         connection.cursor().execute(statement)
 
 
-def test_a_stopped_worker_of_a_user_who_sees_little(
+def test_a_suspended_worker_of_a_user_with_few_privileges(
     mysql_server: AnyMysqlServer, pair: Pair
 ) -> None:
-    """Without PROCESS nobody is told how many rows a transaction has changed."""
+    """Without PROCESS a user cannot see how many rows a transaction has changed."""
     database = pair.target.rpartition("/")[2]
     execute(
         pair.target,

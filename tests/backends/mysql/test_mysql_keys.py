@@ -1,4 +1,4 @@
-"""Keys of a table that is made for another system's: those that mean the same there."""
+"""Keys of a table created for another system's: those that mean the same there."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def recreated(**options: Any) -> Planned:
     return planned
 
 
-def test_from_postgresql(postgresql_url: str, mysql_url: str) -> None:
-    """Texts differ by their bytes there: by no collation are two of them one."""
+def test_keys_from_postgresql(postgresql_url: str, mysql_url: str) -> None:
+    """PostgreSQL compares texts by their bytes; no collation makes two of them equal."""
     with psycopg.connect(postgresql_url) as source:
         source.execute(POSTGRESQL)
     planned = recreated(
@@ -50,8 +50,8 @@ def test_from_postgresql(postgresql_url: str, mysql_url: str) -> None:
     )
     assert [columns for _, columns in rows(mysql_url, KEYS)] == ["code,day", "n,day", "uid"]
     assert rows(mysql_url, "SELECT count(*) FROM item") == [(3,)]
-    left = {(item.kind, item.name) for item in planned.not_copied}
-    assert left == {
+    not_copied = {(item.kind, item.name) for item in planned.not_copied}
+    assert not_copied == {
         ("unique constraints", "item_free_key (free)"),
         ("indexes", "item_later_key"),
         ("unique constraints", "item_long_one_key (long_one)"),
@@ -61,10 +61,10 @@ def test_from_postgresql(postgresql_url: str, mysql_url: str) -> None:
 
 
 @pytest.mark.parametrize("charset", ["latin1", "utf8mb4 COLLATE utf8mb4_unicode_ci"])
-def test_texts_that_the_database_would_not_hold(
+def test_texts_that_the_database_character_set_lacks(
     postgresql_url: str, mysql_url: str, charset: str
 ) -> None:
-    """The made table holds them; where the database would, its collation stays."""
+    """The created table can store them; if the database can, its collation is kept."""
     execute(mysql_url, f"ALTER DATABASE {within(mysql_url)[:-5]} CHARACTER SET {charset}")
     with psycopg.connect(postgresql_url) as source:
         source.execute("CREATE TABLE item (code varchar(20) PRIMARY KEY, note text)")
@@ -97,7 +97,7 @@ MYSQL = (
 LEFT = {"beginning", "size: (abs(`n`))"}
 
 
-def test_to_postgresql(postgresql_url: str, mysql_url: str) -> None:
+def test_keys_to_postgresql(postgresql_url: str, mysql_url: str) -> None:
     execute(mysql_url, *MYSQL)
     planned = recreated(
         source=mysql_url, target=postgresql_url, table=within(mysql_url), target_table="public.item"
@@ -125,7 +125,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "some.duckdb"
 
 
-def test_to_duckdb_and_back(mysql_url: str, file: Path) -> None:
+def test_keys_to_duckdb_and_back(mysql_url: str, file: Path) -> None:
     execute(mysql_url, *MYSQL)
     planned = recreated(
         source=mysql_url, target=f"duckdb:///{file}", table=within(mysql_url),
@@ -146,7 +146,7 @@ def test_to_duckdb_and_back(mysql_url: str, file: Path) -> None:
     assert [item.name for item in planned.not_copied] == ["(code, n)"]
     (warning,) = planned.warnings
     assert "UNIQUE (`code`, `n`) is not created: longtext does not distinguish all texts" in warning
-    # As the warning says.
+    # The plan warned of this.
     recreated(
         source=f"duckdb:///{file}", target=mysql_url, table="main.item",
         target_table=within(mysql_url), types=("code=varchar(100) COLLATE utf8mb4_bin",),

@@ -1,4 +1,4 @@
-"""A table that is missing is made by the mode that finds it missing; its DDL commits by itself."""
+"""A mode that finds the table missing creates it; MySQL commits each DDL statement by itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def missing(pair: Pair) -> Pair:
 
 
 @pytest.mark.parametrize("moment", [MAKES, NOTES])
-def test_killed_before_it_is_made_and_after(missing: Pair, moment: bytes) -> None:
+def test_a_run_killed_before_or_after_creating_it(missing: Pair, moment: bytes) -> None:
     gate = Gate(missing.before_target(), moment, "to_server")
     run = missing.copy(*REPLACING)
     gate.reached()
@@ -41,8 +41,8 @@ def test_killed_before_it_is_made_and_after(missing: Pair, moment: bytes) -> Non
 
 
 @pytest.mark.parametrize("moment", [MAKES, NOTES])
-def test_two_days_at_once(missing: Pair, moment: bytes) -> None:
-    """One is held while it makes the table, the other one makes it or finds it."""
+def test_two_days_create_it_at_once(missing: Pair, moment: bytes) -> None:
+    """One is held while it creates the table; the other one creates or finds it."""
     gate = Gate(missing.before_target(), moment, "to_server")
     first = missing.copy(*REPLACING, "--where", "id <= 6000", run_id="first")
     gate.reached()
@@ -55,8 +55,8 @@ def test_two_days_at_once(missing: Pair, moment: bytes) -> None:
     assert "PRIMARY KEY (`id`)" in rows(missing.target, "SHOW CREATE TABLE item")[0][1]
 
 
-def test_it_is_like_the_source(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
-    """But for foreign keys, which would refuse rows whose others are still to come."""
+def test_the_created_table_is_like_the_source(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+    """Except for foreign keys, which would refuse rows whose parents are not copied yet."""
     execute(
         mysql_url,
         "CREATE TABLE other (id int PRIMARY KEY) ENGINE = InnoDB",
@@ -93,6 +93,6 @@ def test_it_is_like_the_source(mysql_server: AnyMysqlServer, mysql_url: str) -> 
 
 
 def _lines(statement: str) -> list[str]:
-    """Of a table's definition, without foreign keys, and how it goes on counting."""
+    """Return the lines of a definition, without foreign keys and the AUTO_INCREMENT position."""
     kept = [line.rstrip(",") for line in statement.splitlines() if "FOREIGN KEY" not in line]
     return [re.sub(r" AUTO_INCREMENT=\d+", "", line) for line in kept]

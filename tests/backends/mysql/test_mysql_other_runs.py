@@ -1,4 +1,4 @@
-"""Two runs on one table: nobody's rows are lost behind a run that said it was done."""
+"""Two runs on one table: no run that reported success loses rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def other(pair: Pair, mode: str) -> Run:
     ("mode", "second"),
     [("append", "swap"), ("swap", "append"), ("truncate", "swap"), ("swap", "truncate")],
 )
-def test_the_second_is_refused_while_the_first_is_executed(
+def test_the_second_is_refused_while_the_first_is_executing(
     pair: Pair, mode: str, second: str
 ) -> None:
     execute(pair.target, WITHOUT_KEY)
@@ -44,10 +44,10 @@ def test_the_second_is_refused_while_the_first_is_executed(
 
 
 def unseen(pair: Pair, run: Run) -> None:
-    """Stop a run, and end its sessions but those of its attempts: nothing shows that it lives."""
+    """Suspend a run, and end its sessions except those of its attempts: it appears dead."""
     run.signal_all(signal.SIGSTOP)
     database = pair.target.rpartition("/")[2]
-    # What the server shows of transactions is as old as the last look, where that was lately.
+    # The server shows the state of transactions at the previous query, if that was recent.
     time.sleep(0.2)
     idle = (
         "SELECT id FROM information_schema.processlist WHERE db = '{}' AND id <> connection_id()"
@@ -58,18 +58,19 @@ def unseen(pair: Pair, run: Run) -> None:
 
 
 def check_nothing_lost(pair: Pair, taking: Run, append: Run, append_id: str) -> None:
-    """Who takes rows away has ended well, and nobody has committed any that it took."""
+    """Check that the removing run ended well, and that no rows it removed were reported as
+    committed."""
     codes = [run.popen.wait(PATIENCE) for run in (taking, append)]
     ((found,),) = rows(pair.target, "SELECT count(*) FROM item")
-    told = f"{codes}, {found} rows: {taking.errors} {append.errors}"
-    assert codes == [0, 65], told
-    assert found == ROWS, told
-    assert not pair.attempts(append_id), told
+    details = f"{codes}, {found} rows: {taking.errors} {append.errors}"
+    assert codes == [0, 65], details
+    assert found == ROWS, details
+    assert not pair.attempts(append_id), details
     assert "taken rows out of" in append.errors
 
 
-def test_swap_waits_for_an_attempt_of_a_run_that_nobody_sees(pair: Pair) -> None:
-    """It has its rows in the table before swap can lock it, and would commit them first."""
+def test_swap_waits_for_an_attempt_of_an_invisible_run(pair: Pair) -> None:
+    """The attempt has rows in the table before swap can lock it, and would commit them first."""
     execute(pair.target, WITHOUT_KEY)
     gate = pair.gate(middle(4))
     append = pair.copy("--mode", "append", degree=1, partitions=1)
@@ -82,8 +83,8 @@ def test_swap_waits_for_an_attempt_of_a_run_that_nobody_sees(pair: Pair) -> None
     check_nothing_lost(pair, swap, append, RUN_ID)
 
 
-def test_a_run_that_starts_over_waits_for_such_an_attempt(pair: Pair) -> None:
-    """TRUNCATE would take what the attempt commits before it."""
+def test_a_restarting_run_waits_for_such_an_attempt(pair: Pair) -> None:
+    """TRUNCATE would delete what the attempt commits before it."""
     execute(pair.target, WITHOUT_KEY)
     words = ("--on-snapshot-lost", "restart")
     gate = pair.gate(middle(4))
@@ -106,9 +107,7 @@ def test_a_run_that_starts_over_waits_for_such_an_attempt(pair: Pair) -> None:
 
 @pytest.mark.parametrize("verify", ["counts", "checksums"])
 @pytest.mark.parametrize("mode", ["truncate", "append", "replace"])
-def test_rows_that_somebody_deletes_while_the_table_is_loaded(
-    pair: Pair, mode: str, verify: str
-) -> None:
+def test_rows_deleted_by_another_user_during_the_load(pair: Pair, mode: str, verify: str) -> None:
     gate = pair.gate(middle(4))
     running = pair.copy("--mode", mode, "--verify", verify)
     gate.reached()

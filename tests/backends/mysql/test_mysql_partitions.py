@@ -45,15 +45,15 @@ def spec(mysql_url: str, target_url: str, **options: object) -> CopySpec:
 
 
 @pytest.mark.parametrize(("parts", "names"), PARTS)
-def test_partition_by_partition(
+def test_a_table_is_copied_partition_by_partition(
     mysql_url: str, target_url: str, parts: str, names: list[str]
 ) -> None:
     execute(mysql_url, TABLE.format("", "", parts))
     fill(mysql_url)
-    asked = spec(mysql_url, target_url)
-    found = [str(partition.extent) for partition in penstock.plan(asked).partitions]
+    request = spec(mysql_url, target_url)
+    found = [str(partition.extent) for partition in penstock.plan(request).partitions]
     assert [name.partition(".")[2].strip('"') for name in found] == names
-    events = list(penstock.copy(asked))
+    events = list(penstock.copy(request))
     assert isinstance(events[-1], Finished)
     assert (events[-1].rows, events[-1].committed) == (900, len(names))
 
@@ -62,12 +62,12 @@ def test_which_strategy_is_chosen(mysql_url: str, target_url: str) -> None:
     parts, _ = PARTS[2]
     execute(mysql_url, TABLE.format("", "", parts))
     fill(mysql_url)
-    asked = spec(mysql_url, target_url, strategy="auto", bytes_per_partition="1KB")
-    planned = penstock.plan(asked)
+    request = spec(mysql_url, target_url, strategy="auto", bytes_per_partition="1KB")
+    planned = penstock.plan(request)
     assert planned.strategy == "children"
     assert any("a table in 3 partitions of about" in reason for reason in planned.reasons)
     execute(mysql_url, "ALTER TABLE t ADD PRIMARY KEY (id)", "ANALYZE TABLE t")
-    assert penstock.plan(asked).strategy == "range"
+    assert penstock.plan(request).strategy == "range"
 
 
 def test_a_table_without_partitions(mysql_url: str, target_url: str) -> None:
@@ -76,19 +76,19 @@ def test_a_table_without_partitions(mysql_url: str, target_url: str) -> None:
         penstock.plan(spec(mysql_url, target_url))
 
 
-def test_partitions_that_are_others_now(mysql_url: str, target_url: str) -> None:
+def test_partitions_that_changed_after_planning(mysql_url: str, target_url: str) -> None:
     parts, _ = PARTS[0]
     execute(mysql_url, TABLE.format("", "", parts))
     fill(mysql_url)
     with psycopg.connect(target_url, autocommit=True) as connection:
         connection.execute("CREATE TABLE t (id int CHECK (id < 1000), kind int, note text)")
-    asked = spec(mysql_url, target_url, mode="append", run_id="parts", attempts=1, verify="none")
+    request = spec(mysql_url, target_url, mode="append", run_id="parts", attempts=1, verify="none")
     with pytest.raises(RunFailed):
-        list(penstock.copy(asked))
+        list(penstock.copy(request))
     halves = "PARTITION a VALUES LESS THAN (500), PARTITION p0 VALUES LESS THAN (1000)"
     execute(mysql_url, f"ALTER TABLE t REORGANIZE PARTITION p0 INTO ({halves})")
     with pytest.raises(PlanningError, match="consists of other tables"):
-        list(penstock.resume("parts", source=asked.source, target=asked.target))
+        list(penstock.resume("parts", source=request.source, target=request.target))
     with psycopg.connect(target_url) as connection:
         found = connection.execute("SELECT count(*), count(DISTINCT id) FROM t").fetchone()
     assert found == (449, 449)

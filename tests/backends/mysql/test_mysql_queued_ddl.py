@@ -1,4 +1,4 @@
-"""Somebody's ALTER TABLE waits for the snapshot's sessions: none of the run waits behind it."""
+"""Another user's ALTER TABLE waits for the snapshot's sessions, and the run never waits for it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def changing(mysql_server: AnyMysqlServer, mysql_url: str) -> Iterator[Pair]:
 
 @contextmanager
 def altering(url: str) -> Iterator[threading.Thread]:
-    """It waits for somebody who reads the table."""
+    """Run an ALTER TABLE that waits for a reader of the table."""
     connection = connect_mysql(url)
 
     def alter() -> None:
@@ -57,7 +57,7 @@ def altering(url: str) -> Iterator[threading.Thread]:
         connection.close()
 
 
-def test_workers_and_verification_are_not_behind_it(changing: Pair) -> None:
+def test_workers_and_verification_do_not_queue_behind_it(changing: Pair) -> None:
     gate = changing.gate(middle(1))
     run = changing.copy("--verify", "counts", degree=1)
     run.wait_for(Prepared)
@@ -69,7 +69,7 @@ def test_workers_and_verification_are_not_behind_it(changing: Pair) -> None:
         assert not waiting.is_alive()
 
 
-def test_who_is_in_the_way_is_named(changing: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_blocking_session_is_named(changing: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "LOCK_SECONDS", 1)
     monkeypatch.setattr(snapshot, "_lock", lambda *_: None)
     table = TableRef(changing.source.rpartition("/")[2].partition("?")[0], "item")

@@ -1,4 +1,4 @@
-"""Mode `recreate` within one server: a table like the source's, and no run waits for itself."""
+"""Mode `recreate` within one server: a table like the source's, and no run blocks itself."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def connection(mysql_url: str) -> Iterator[pymysql.Connection]:
 def columns_of(connection: pymysql.Connection, table: str) -> list[tuple[str, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(f"SHOW FULL COLUMNS FROM {table}")
-        # Indexes are not copied, and privileges are not the table's.
+        # Indexes are not copied, and privileges do not belong to the table.
         return [(*row[:4], *row[5:7], row[8]) for row in cursor.fetchall()]
 
 
@@ -61,7 +61,9 @@ def written(connection: pymysql.Connection, table: str) -> ReadTable:
 
 
 @pytest.mark.parametrize("mode", ["recreate", "truncate"])
-def test_an_invisible_column(mysql_url: str, connection: pymysql.Connection, mode: str) -> None:
+def test_an_invisible_column_stays_invisible(
+    mysql_url: str, connection: pymysql.Connection, mode: str
+) -> None:
     execute(
         mysql_url,
         "ALTER TABLE t ADD hidden int INVISIBLE DEFAULT 7",
@@ -98,17 +100,17 @@ def test_into_another_table_of_the_same_database(
     assert written_keys(connection, "u") == written_keys(connection, "t")
 
 
-def test_a_computed_column_that_is_asked_for(
+def test_a_requested_computed_column_becomes_a_plain_one(
     mysql_url: str, connection: pymysql.Connection
 ) -> None:
-    """It has the values, and computes no more."""
+    """It has the values, and is no longer computed."""
     spec = CopySpec(source=mysql_url, target=mysql_url, table="t", target_table="u")
     events = list(copy(replace(spec, mode="recreate", columns=("id", "note", "twice"))))
     assert rows(mysql_url, "SELECT id, twice FROM u ORDER BY id") == [(1, "xx"), (2, None)]
     (planned,) = (event for event in events if isinstance(event, Planned))
-    (left,) = (left for left in planned.not_copied if left.kind == "generated columns")
-    assert left.name == "twice: (concat(`note`,`note`))"
-    execute(mysql_url, left.remedy)
+    (item,) = (item for item in planned.not_copied if item.kind == "generated columns")
+    assert item.name == "twice: (concat(`note`,`note`))"
+    execute(mysql_url, item.remedy)
     (row,) = (row for row in columns_of(connection, "u") if row[0] == "twice")
     assert "GENERATED" in row[5]
 
@@ -152,17 +154,17 @@ def recreated(**options: Any) -> list[Event]:
 
 
 def checks(table: ReadTable) -> dict[str, str]:
-    """MySQL writes a text in the character set of what it is compared with, the second time."""
+    """Return the checks without the character set introducers that MySQL adds."""
     return {
         each.name: re.sub(r"\b_(latin1|utf8mb4)(?=')", "", each.test.text)
         for each in table.model.checks
     }
 
 
-def test_everything_of_a_table(
+def test_every_part_of_a_table_is_recreated(
     mysql_server: AnyMysqlServer, mysql_url: str, connection: pymysql.Connection
 ) -> None:
-    """Twice: the second time it is dropped with all of that."""
+    """Twice: the second time, the table is dropped with all its parts."""
     execute(mysql_url, DRESSED, FILLED)
     with mysql_server.new_database() as target:
         for _ in range(2):
@@ -185,13 +187,13 @@ def test_everything_of_a_table(
     assert theirs.made_with == "DEFAULT CHARSET=latin1 COLLATE=latin1_bin"
     assert theirs.model.comment == "a = 'b';"
     (planned,) = (event for event in events if isinstance(event, Planned))
-    (left,) = planned.not_copied
-    assert (left.kind, left.name) == ("table options", "ROW_FORMAT=DYNAMIC")
-    execute(mysql_url, left.remedy.replace(left.table.replace(".", "`.`"), "dressed"))
+    (item,) = planned.not_copied
+    assert (item.kind, item.name) == ("table options", "ROW_FORMAT=DYNAMIC")
+    execute(mysql_url, item.remedy.replace(item.table.replace(".", "`.`"), "dressed"))
 
 
-def test_some_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
-    """What speaks of others is left out, and named."""
+def test_a_subset_of_the_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+    """Parts that refer to other columns are omitted, and listed."""
     execute(mysql_url, DRESSED, FILLED)
     with mysql_server.new_database() as target:
         events = recreated(
@@ -205,7 +207,7 @@ def test_some_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
         with connect_mysql(target) as other:
             assert set(written_keys(other, "dressed")) == {"PRIMARY", "begins", "by_note", "words"}
     (planned,) = (event for event in events if isinstance(event, Planned))
-    assert {(left.kind, left.name.partition(" (")[0]) for left in planned.not_copied} == {
+    assert {(item.kind, item.name.partition(" (")[0]) for item in planned.not_copied} == {
         ("table options", "ROW_FORMAT=DYNAMIC"),
         ("unique constraints", "once"),
         ("indexes", "by_amount"),
@@ -217,7 +219,7 @@ def test_some_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
     }
 
 
-def test_a_key_that_the_new_types_do_not_have(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+def test_a_key_that_the_new_types_cannot_have(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
     execute(mysql_url, DRESSED, FILLED)
     with mysql_server.new_database() as target:
         events = recreated(
@@ -230,9 +232,9 @@ def test_a_key_that_the_new_types_do_not_have(mysql_server: AnyMysqlServer, mysq
         with connect_mysql(target) as other:
             assert "by_amount" not in written_keys(other, "dressed")
     (planned,) = (event for event in events if isinstance(event, Planned))
-    (left,) = (left for left in planned.not_copied if left.name == "by_amount")
-    table = f"`{left.table.replace('.', '`.`')}`"
-    assert left.remedy.startswith(f"CREATE INDEX `by_amount` ON {table} (`amount` DESC,`code`)")
+    (item,) = (item for item in planned.not_copied if item.name == "by_amount")
+    table = f"`{item.table.replace('.', '`.`')}`"
+    assert item.remedy.startswith(f"CREATE INDEX `by_amount` ON {table} (`amount` DESC,`code`)")
     (warning,) = (warning for warning in planned.warnings if "`by_amount`" in warning)
     assert "is not created: " in warning
     assert "key length" in warning
@@ -248,7 +250,7 @@ def test_a_kill_at_each_step(mysql_server: AnyMysqlServer, mysql_url: str, needl
         TcpProxy.of(target) as proxy,
         closing(Pair(mysql_url, f"{proxy.url(target)}?ssl_mode=disabled")) as pair,
     ):
-        # The first one is in the plan, as it is stored.
+        # The first occurrence is in the plan, as it is stored.
         gate = Gate(proxy, needle, "to_server", skip=1)
         words = ("--mode", "recreate", "--run-id", "faults")
         tables = ("--table", "dressed", "--target-table", within(target))
@@ -282,8 +284,10 @@ FOREIGN = (
 )
 
 
-def test_a_batch(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
-    """Foreign keys between its tables are made when all are loaded, and again the next time."""
+def test_a_batch_creates_foreign_keys_at_its_end(
+    mysql_server: AnyMysqlServer, mysql_url: str
+) -> None:
+    """Foreign keys between its tables are created when all are loaded, in each run."""
     execute(mysql_url, *LINKED)
     database = mysql_url.rpartition("/")[2]
     with mysql_server.new_database() as target:
@@ -299,13 +303,13 @@ def test_a_batch(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
             events = list(copy_all(spec))
             assert rows(target, FOREIGN) == [("fk",)]
             assert rows(target, "SELECT count(p), count(*) FROM child") == [(2, 3)]
-        left = {each.name for event in events if isinstance(event, Planned)
+        item = {each.name for event in events if isinstance(event, Planned)
                 for each in event.not_copied}  # fmt: skip
-        assert left == {"parent_ibfk_1"}
+        assert item == {"parent_ibfk_1"}
 
 
-def test_rows_that_refer_to_nothing(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
-    """The runs are done without the foreign key, and the report has its statement."""
+def test_rows_that_violate_a_foreign_key(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+    """The runs complete without the foreign key, and the report contains its statement."""
     execute(mysql_url, *LINKED, "SET foreign_key_checks = 0", "DELETE FROM parent WHERE id = 2")
     database = mysql_url.rpartition("/")[2]
     with mysql_server.new_database() as target:
@@ -321,15 +325,15 @@ def test_rows_that_refer_to_nothing(mysql_server: AnyMysqlServer, mysql_url: str
         assert rows(target, "SELECT count(*) FROM child") == [(3,)]
         finished = [event for event in events if isinstance(event, Finished)]
         assert {event.status for event in finished} == {"done"}
-        (left,) = (item for event in finished for item in event.not_copied if item.name == "fk")
-        execute(target, "DELETE FROM child WHERE p = 2", left.remedy)
+        (item,) = (item for event in finished for item in event.not_copied if item.name == "fk")
+        execute(target, "DELETE FROM child WHERE p = 2", item.remedy)
         assert rows(target, FOREIGN) == [("fk",)]
 
 
-def test_a_foreign_key_whose_table_is_not_made_again(
+def test_a_foreign_key_of_a_table_that_is_not_recreated(
     mysql_server: AnyMysqlServer, mysql_url: str
 ) -> None:
-    """It was dropped, so that the table it points to could be made again, and comes back."""
+    """It was dropped so that the table it points to could be recreated, and comes back."""
     execute(mysql_url, *LINKED)
     database = mysql_url.rpartition("/")[2]
     with mysql_server.new_database() as target:

@@ -1,5 +1,5 @@
-"""How often a copy waits for an answer, and how many statements it sends: of one table and of many,
-of one partition and of many."""
+"""How often a copy waits for an answer and how many statements it sends: for one table and for
+many, for one partition and for many."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from penstock_testkit import AnyMysqlServer, DistantServer
 from .mysql_pair import Pair, execute, rows
 
 MANY = 50
-# So many that no session has more to say than the only worker's.
+# Enough that no session sends more than the single worker's does.
 PARTITIONS = 64
-# Reads once. Into the target: begins; LOAD DATA waits until it may send, and at its end; the
+# One read. Into the target: begin; LOAD DATA waits before it may send, and at its end; the
 # completed record; the commit.
 SOURCE, TARGET = 1, 1 + 2 + 1 + 1
-# A worker that has another table before it asks for the types of its columns.
+# A worker that copied another table before queries the types of its columns.
 DESCRIBES = 1
 
 MODES = ("recreate", "truncate")
-# What there may be more of with many tables: pieces of what is sent, looks at the servers.
+# Margin for many tables: long statements in several pieces, and samples of the servers.
 SPREAD = 12
-# A table's statements in the source and the target together: its share of what is sent at once is
+# A table's statements in the source and the target together: its share of combined statements is
 # SHOW CREATE TABLE, DROP TABLE, CREATE TABLE, ALTER TABLE; of an attempt fourteen.
 STATEMENTS = 24
 PLAIN = "ssl_mode=disabled"
@@ -35,7 +35,7 @@ PLAIN = "ssl_mode=disabled"
 
 @contextmanager
 def distant(*urls: str) -> Iterator[list[DistantServer]]:
-    """Proxies that count; to delay would only take time."""
+    """Proxies that count round trips; delaying would only take time."""
     with ExitStack() as stack:
         yield [stack.enter_context(DistantServer(url, 0)) for url in urls]
 
@@ -50,7 +50,7 @@ def distant(*urls: str) -> Iterator[list[DistantServer]]:
     ],
     ids=str,
 )
-def test_of_each_partition(pair: Pair, options: dict[str, Any], at_target: int) -> None:
+def test_round_trips_of_each_partition(pair: Pair, options: dict[str, Any], at_target: int) -> None:
     with distant(pair.source, pair.target) as (source, target):
         spec = CopySpec(
             source=f"{source.url}?{PLAIN}",
@@ -66,14 +66,14 @@ def test_of_each_partition(pair: Pair, options: dict[str, Any], at_target: int) 
         *_, report = copy(spec)
         assert isinstance(report, Finished)
         pair.check_once()
-        # To connect, and to begin, takes fewer than there are partitions.
+        # Connecting and starting takes fewer than there are partitions.
         assert source.most // PARTITIONS == SOURCE
         assert target.most // PARTITIONS == at_target
 
 
 @pytest.fixture(scope="module")
 def tables(mysql_server: AnyMysqlServer) -> Iterator[str]:
-    """A database with tables of which none is like another one."""
+    """A database of tables that all differ."""
     with mysql_server.new_database() as url:
         for number in range(MANY):
             execute(
@@ -87,9 +87,9 @@ def tables(mysql_server: AnyMysqlServer) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_of_many_tables(mysql_server: AnyMysqlServer, tables: str, mode: str) -> None:
+def test_round_trips_of_many_tables(mysql_server: AnyMysqlServer, tables: str, mode: str) -> None:
     schema = tables.rpartition("/")[2]
-    trips, asked = {}, {}
+    trips, statements = {}, {}
     for pattern, count in ((f"{schema}.t7", 1), (f"{schema}.t*", MANY)):
         with mysql_server.new_database() as url, distant(tables, url) as (source, target):
             made = {
@@ -108,15 +108,15 @@ def test_of_many_tables(mysql_server: AnyMysqlServer, tables: str, mode: str) ->
             assert end.status == "done"
             assert len(end.tables) == count
             trips[count] = source.round_trips, target.round_trips
-            asked[count] = questions(url) - before
+            statements[count] = questions(url) - before
     more = [many - one for one, many in zip(trips[1], trips[MANY], strict=True)]
     others = MANY - 1
     assert more[0] <= others * (SOURCE + DESCRIBES) + SPREAD, trips
     assert more[1] <= others * TARGET + SPREAD, trips
-    assert asked[MANY] - asked[1] <= others * STATEMENTS, asked
+    assert statements[MANY] - statements[1] <= others * STATEMENTS, statements
 
 
 def questions(url: str) -> int:
-    """Statements that the server was asked to run, one by one or several at once."""
+    """Return the number of statements that the server has run, alone or combined."""
     ((_, count),) = rows(url, "SHOW GLOBAL STATUS LIKE 'Questions'")
     return int(count)

@@ -1,4 +1,4 @@
-"""What is checked of a server's certificate. No connection is made."""
+"""Checks of a server's certificate. No connection is made."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from penstock.backends.mysql.location import URLS, tls_options
         ("preferred", False, False, False),
         ("required", True, False, False),
         ("verify_ca", True, True, False),
-        # Without a CA of one's own, too: the system's are used.
+        # Also without a custom CA: the system's are used.
         ("verify_identity", True, True, True),
     ],
 )
-def test_modes(mode: str, required: bool, verified: bool, named: bool) -> None:
+def test_each_mode_checks_what_it_should(
+    mode: str, required: bool, verified: bool, named: bool
+) -> None:
     query = f"?ssl_mode={mode}" if mode else ""
     options = tls_options(URLS.parse(f"mysql://me@db/shop{query}"))
     session = Connection(defer_connect=True, **options)
@@ -30,7 +32,7 @@ def test_modes(mode: str, required: bool, verified: bool, named: bool) -> None:
     assert session.ctx.check_hostname is named
 
 
-def test_disabled() -> None:
+def test_tls_can_be_disabled() -> None:
     session = Connection(
         defer_connect=True, **tls_options(URLS.parse("mysql://me@db?ssl_mode=disabled"))
     )

@@ -1,4 +1,5 @@
-"""`penstock tune` into MySQL or MariaDB: it leaves nothing, and takes what the dead have left."""
+"""`penstock tune` into MySQL or MariaDB: it leaves nothing behind, and removes killed tunes'
+leftovers."""
 
 from __future__ import annotations
 
@@ -17,13 +18,15 @@ from .mysql_pair import TABLE, execute, rows
 SMALL: dict[str, Any] = {"partitions": 8, "table": "item"}
 
 
-def left(url: str) -> list[str]:
+def new_databases(url: str) -> list[str]:
     found = rows(url, "SHOW DATABASES LIKE 'penstock\\_tune\\_%'")
     return [name for (name,) in found]
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "recreate", "swap"])
-def test_measures_and_leaves_nothing(items: str, mysql_url: str, mode: str) -> None:
+def test_each_setting_is_measured_and_nothing_left_behind(
+    items: str, mysql_url: str, mode: str
+) -> None:
     execute(mysql_url, TABLE, "CREATE INDEX amounts ON item (amount)")
     execute(mysql_url, "INSERT INTO item VALUES (-1, 'mine', 1, 'x')")
     spec = CopySpec(source=items, target=mysql_url, mode=mode, **SMALL)
@@ -31,16 +34,16 @@ def test_measures_and_leaves_nothing(items: str, mysql_url: str, mode: str) -> N
     assert isinstance(result, Tuning)
     assert len(result.figures) == 4
     assert rows(mysql_url, "SELECT id, note FROM item") == [(-1, "mine")]
-    assert left(mysql_url) == []
+    assert new_databases(mysql_url) == []
 
 
 def test_the_scratch_table_is_like_the_target(items: str, mysql_url: str) -> None:
     execute(mysql_url, TABLE, "CREATE INDEX amounts ON item (amount)")
-    told = tune(CopySpec(source=items, target=mysql_url, **SMALL), degrees=(2,), sample=1 << 20)
-    for each in told:
+    events = tune(CopySpec(source=items, target=mysql_url, **SMALL), degrees=(2,), sample=1 << 20)
+    for each in events:
         if isinstance(each, SweepBegun) and each.number == 1:
             break
-    (name,) = left(mysql_url)
+    (name,) = new_databases(mysql_url)
     ((count,),) = rows(mysql_url, f"SELECT count(*) FROM {name}.scratch_table")
     assert count > 0
     found = rows(
@@ -49,28 +52,28 @@ def test_the_scratch_table_is_like_the_target(items: str, mysql_url: str) -> Non
         f"WHERE table_schema = '{name}' AND table_name = 'scratch_table' ORDER BY 1",
     )
     assert [index for (index,) in found] == ["amounts", "PRIMARY"]
-    told.close()
-    assert left(mysql_url) == []
+    events.close()
+    assert new_databases(mysql_url) == []
 
 
-def test_what_a_killed_one_leaves_the_next_one_drops(items: str, mysql_url: str) -> None:
+def test_leftovers_of_a_killed_tune_are_dropped_by_the_next(items: str, mysql_url: str) -> None:
     execute(mysql_url, TABLE)
     dead, alive = MySqlScratch(mysql_url, None), MySqlScratch(mysql_url, None)
     with closing(alive):
         dead.begin()
         alive.begin()
-        dead.close()  # as the server sees a process that is gone
+        dead.close()  # like a process that has died
         spec = CopySpec(source=items, target=mysql_url, **SMALL)
-        with closing(tune(spec, degrees=(2,), sample=1 << 20)) as told:
-            swept = next(told)
+        with closing(tune(spec, degrees=(2,), sample=1 << 20)) as events:
+            swept = next(events)
             assert isinstance(swept, SweepNote)
             assert dead.name in swept.text
-        assert left(mysql_url) == [alive.name]
+        assert new_databases(mysql_url) == [alive.name]
         alive.drop()
-    assert left(mysql_url) == []
+    assert new_databases(mysql_url) == []
 
 
-def test_refused_without_the_right_to_make_a_database(items: str, mysql_url: str) -> None:
+def test_refused_without_the_right_to_create_a_database(items: str, mysql_url: str) -> None:
     execute(mysql_url, TABLE)
     with closing(connect_mysql(mysql_url)) as admin, admin.cursor() as cursor:
         cursor.execute("SELECT database()")
@@ -85,4 +88,4 @@ def test_refused_without_the_right_to_make_a_database(items: str, mysql_url: str
                 list(tune(spec, degrees=(2,), sample=1 << 20))
         finally:
             cursor.execute("DROP USER 'tuner'@'%'")
-    assert left(mysql_url) == []
+    assert new_databases(mysql_url) == []

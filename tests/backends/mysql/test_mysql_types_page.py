@@ -1,4 +1,4 @@
-"""The types of MySQL in `tests/types/`, against a server and the code."""
+"""The types of MySQL in `tests/types/`, compared with a server and the code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def url(mysql_server: AnyMysqlServer) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("mine", "theirs", "kind"), lines("mysql/from"))
-def test_from_mysql(url: str, mine: str, theirs: str, kind: str) -> None:
+def test_types_read_from_mysql(url: str, mine: str, theirs: str, kind: str) -> None:
     with connect_mysql(url) as connection, connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS t")
         cursor.execute(f"CREATE TABLE t (c {mine})")
@@ -38,7 +38,7 @@ def test_from_mysql(url: str, mine: str, theirs: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("mine", "theirs"), lines("mysql/made"))
-def test_into_mysql(mine: str, theirs: str) -> None:
+def test_types_written_to_mysql(mine: str, theirs: str) -> None:
     try:
         found = TYPES.created.of(ARROW_TYPES[mine], "c")
     except PlanningError:
@@ -47,9 +47,9 @@ def test_into_mysql(mine: str, theirs: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "made", sorted({theirs for _, theirs in lines("mysql/made")} - {"refused"})
+    "type_", sorted({theirs for _, theirs in lines("mysql/made")} - {"refused"})
 )
-def test_the_server_makes_it(url: str, made: str) -> None:
+def test_the_server_accepts_the_created_type(url: str, type_: str) -> None:
     with connect_mysql(url) as connection, connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS m")
-        cursor.execute(f"CREATE TABLE m (c {made} NULL)")
+        cursor.execute(f"CREATE TABLE m (c {type_} NULL)")

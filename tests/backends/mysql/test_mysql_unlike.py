@@ -1,5 +1,5 @@
-"""A table of PostgreSQL's in MySQL or MariaDB: it works afterwards, and a step that was done is not
-done again."""
+"""A PostgreSQL table in MySQL or MariaDB: it works afterwards, and completed steps are not
+repeated."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def recreated(ends: dict[str, Any]) -> Finished:
     return finished
 
 
-def test_it_works_afterwards(ends: dict[str, Any], mysql_url: str) -> None:
+def test_a_recreated_table_works(ends: dict[str, Any], mysql_url: str) -> None:
     finished = recreated(ends)
     assert [(item.kind, item.name) for item in finished.not_copied] == [("indexes", "by_group")]
     execute(mysql_url, "INSERT INTO t (`key`) VALUES ('c')")
@@ -65,7 +65,7 @@ def test_it_works_afterwards(ends: dict[str, Any], mysql_url: str) -> None:
     assert parts == [("note", 192), ("at", None)]
 
 
-def test_steps_of_which_nothing_is_recorded(ends: dict[str, Any], mysql_url: str) -> None:
+def test_steps_that_were_not_recorded(ends: dict[str, Any], mysql_url: str) -> None:
     """As after a kill between a statement, which commits by itself, and its record."""
     finished = recreated(ends)
     run = f"WHERE run_id = '{finished.run_id}'"
@@ -94,10 +94,10 @@ OWN = """
 """
 
 
-def test_a_server_of_the_other_kind(
+def test_a_server_of_the_other_flavour(
     mysql_server: AnyMysqlServer, mysql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From MySQL to MariaDB and back; here one server is taken for the other kind."""
+    """From MySQL to MariaDB and back; here one server is treated as the other flavour."""
     monkeypatch.setattr(made, "flavour_of", lambda session: "another")
     monkeypatch.setattr(mysql_target, "flavour_of", lambda session: "another")
     with mysql_server.new_database() as source:
@@ -113,8 +113,8 @@ def test_a_server_of_the_other_kind(
         )
         *_, finished = copy(spec)
     assert isinstance(finished, Finished)
-    left = [(item.kind, item.name.partition(":")[0]) for item in finished.not_copied]
-    assert left == [("generated columns", "twice")]
+    not_copied = [(item.kind, item.name.partition(":")[0]) for item in finished.not_copied]
+    assert not_copied == [("generated columns", "twice")]
     assert rows(mysql_url, "SELECT twice, double_price * 100 FROM t") == [(2, 998), (4, 998)]
     ((_, statement),) = rows(mysql_url, "SHOW CREATE TABLE t")
     for wanted in (

@@ -1,4 +1,4 @@
-"""Mode `upsert` into a key whose collation holds texts equal that are written differently."""
+"""Mode `upsert` into a key whose collation considers texts equal that are spelled differently."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_a_row_gets_the_sources_spelling(
 ) -> None:
     spec = filled(ends, mine, theirs, **options)
     committed = [event for event in copy(spec) if isinstance(event, Committed)]
-    wanted = [(1, "a", "new"), (2, "B ", "same"), (3, "é", "new"), (9, "rest", "left")]
-    assert rows(ends[1], "SELECT * FROM item ORDER BY id") == wanted
+    expected = [(1, "a", "new"), (2, "B ", "same"), (3, "é", "new"), (9, "rest", "left")]
+    assert rows(ends[1], "SELECT * FROM item ORDER BY id") == expected
     assert sum(event.inserted or 0 for event in committed) == 1
     assert sum(event.updated or 0 for event in committed) == 2
 
@@ -74,10 +74,8 @@ def test_a_row_gets_the_sources_spelling(
     "options",
     [{"strategy": "ntile", "key": "id", "partitions": 4}, {"strategy": "values"}],
 )
-def test_two_rows_that_the_targets_key_holds_equal(
-    ends: tuple[str, str], options: dict[str, Any]
-) -> None:
-    """Each is in a partition of its own: the last one would win."""
+def test_two_rows_equal_in_the_targets_key(ends: tuple[str, str], options: dict[str, Any]) -> None:
+    """Each is in a partition of its own, and the last one would win."""
     spec = filled(ends, "utf8mb4_bin", "utf8mb4_general_ci", **options)
     execute(ends[0], "INSERT INTO item VALUES (7, 'É', 'other'), (8, 'x', ''), (9, 'y', '')")
     execute(ends[1], "DELETE FROM item")
@@ -87,7 +85,7 @@ def test_two_rows_that_the_targets_key_holds_equal(
     assert set(found.groups()) == {"é", "É"}
 
 
-def test_two_rows_of_one_partition(ends: tuple[str, str]) -> None:
+def test_two_equal_rows_in_one_partition(ends: tuple[str, str]) -> None:
     spec = filled(ends, "utf8mb4_bin", "utf8mb4_general_ci")
     execute(ends[0], "INSERT INTO item VALUES (7, 'É', 'other')")
     spec = replace(spec, strategy="whole", key=None, partitions=None)
@@ -95,7 +93,7 @@ def test_two_rows_of_one_partition(ends: tuple[str, str]) -> None:
 
 
 def failure(spec: CopySpec) -> str:
-    """Why a run fails for good."""
+    """Return why a run fails permanently."""
     why = ""
     with suppress(RunFailed):
         for event in copy(spec):

@@ -1,4 +1,4 @@
-"""Numbers and times of MySQL that it writes, casts and names in its own way, into files."""
+"""Numbers and times that MySQL writes, casts and names in its own way, copied into files."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ def spec(mysql_url: str, tmp_path: Path) -> CopySpec:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_partition_for_each_value(spec: CopySpec, key: str) -> None:
-    """And none of them is another value."""
+def test_each_value_gets_a_partition(spec: CopySpec, key: str) -> None:
+    """No two values share a partition."""
     spec = replace(spec, strategy="values", key=key)
     committed = {e.partition_id: e.rows for e in copy(spec) if isinstance(e, Committed)}
     assert committed == {"p0001": 1, "p0002": 1, "p0003": 0, "p0004": 1}
 
 
-def test_values_of_a_query_for_them(spec: CopySpec) -> None:
+def test_partitions_by_values_of_a_query(spec: CopySpec) -> None:
     listed = "SELECT 0 UNION SELECT 18446744073709551615"
     spec = replace(spec, strategy="values", key="wide", values_query=listed)
     assert [e.rows for e in copy(spec) if isinstance(e, Committed)] == [1, 1, 0, 1]
 
 
-def test_values_that_no_condition_names(spec: CopySpec) -> None:
+def test_values_that_no_condition_can_select(spec: CopySpec) -> None:
     with pytest.raises(PlanningError, match="--key flags: no condition can name values of type"):
         plan(replace(spec, strategy="values", key="flags"))
 
 
-def test_ranges_of_keys_far_apart(mysql_url: str, tmp_path: Path) -> None:
-    """One key that is far from all others leaves them in one range no more."""
+def test_ranges_of_widely_spaced_keys(mysql_url: str, tmp_path: Path) -> None:
+    """One distant key does not put all others into one range."""
     execute(
         mysql_url,
         "CREATE TABLE far (id bigint unsigned PRIMARY KEY)",

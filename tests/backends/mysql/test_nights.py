@@ -1,4 +1,4 @@
-"""Nights into MySQL: keys that its collations hold equal, and tables that undo nothing."""
+"""Nights into MySQL: keys that its collations consider equal, and engines without rollback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def words(source: Connection, mysql_url: str) -> Connection:
     return source
 
 
-def test_a_key_that_is_written_otherwise_gets_the_source_s_spelling(
+def test_a_key_spelled_differently_gets_the_sources_spelling(
     words: Connection, source_url: str, mysql_url: str
 ) -> None:
     given = {"atomic": "table", "deletes": "hard", "max_deletes": "100%"}
@@ -51,7 +51,7 @@ def test_a_key_that_is_written_otherwise_gets_the_source_s_spelling(
     assert rows(mysql_url, ALL) == [("A", 1), ("C", 3), ("d", 4)]
 
 
-def test_a_night_does_not_overwrite_a_row_whose_key_the_target_holds_equal(
+def test_a_row_whose_key_is_equal_in_the_target_is_not_overwritten(
     words: Connection, source_url: str, mysql_url: str
 ) -> None:
     copied(source_url, mysql_url, incremental="xmin").done()
@@ -63,7 +63,7 @@ def test_a_night_does_not_overwrite_a_row_whose_key_the_target_holds_equal(
     assert rows(mysql_url, ALL) == [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
 
 
-def test_keys_that_the_target_holds_equal_are_there_twice(
+def test_keys_that_are_equal_in_the_target_are_duplicates(
     words: Connection, source_url: str, mysql_url: str
 ) -> None:
     words.execute(b"INSERT INTO items VALUES ('A', 5)")
@@ -73,7 +73,7 @@ def test_keys_that_the_target_holds_equal_are_there_twice(
     assert rows(mysql_url, ALL) == []
 
 
-def test_an_engine_that_undoes_nothing_is_refused(
+def test_an_engine_without_rollback_is_refused(
     words: Connection, source_url: str, mysql_url: str
 ) -> None:
     execute(mysql_url, "ALTER TABLE items ENGINE = MyISAM")
@@ -84,7 +84,7 @@ def test_an_engine_that_undoes_nothing_is_refused(
 
 @pytest.fixture
 def limited(mysql_url: str) -> Iterator[str]:
-    """The same database, for a user who may do what docs/mysql.md says that nights need."""
+    """The same database, for a user with the privileges that docs/mysql.md lists for nights."""
     parts, name = urlsplit(mysql_url), f"night_{uuid.uuid4().hex[:8]}"
     database = parts.path[1:]
     execute(
@@ -98,7 +98,7 @@ def limited(mysql_url: str) -> Iterator[str]:
     execute(mysql_url, f"DROP USER {name}")
 
 
-def test_rights_that_nights_need(words: Connection, source_url: str, limited: str) -> None:
+def test_privileges_that_nights_need(words: Connection, source_url: str, limited: str) -> None:
     given = {"incremental": "xmin", "deletes": "hard", "max_deletes": "100%"}
     copied(source_url, limited, **given).done()
     words.execute(b"DELETE FROM items WHERE id = 2")

@@ -85,7 +85,7 @@ def reader(connection: Any, mysql_url: str) -> Iterator[MySqlReader]:
     found.abandon()
 
 
-def test_partitions_over_one_session(reader: MySqlReader, connection: Any) -> None:
+def test_partitions_are_read_in_one_session(reader: MySqlReader, connection: Any) -> None:
     whole = read(reader)
     assert whole.column_names == ["to_f", "to_n"]
     assert whole.column("to_n").to_pylist() == list(range(ROWS))
@@ -104,7 +104,7 @@ def test_a_query_with_a_condition(reader: MySqlReader, mysql_url: str) -> None:
     assert sorted(tuple(row.values()) for row in read(reader).to_pylist()) == [(6666, 2), (6667, 1)]
 
 
-def test_what_the_url_says_of_values(connection: Any, mysql_url: str) -> None:
+def test_url_options_control_values(connection: Any, mysql_url: str) -> None:
     run(connection, "UPDATE t SET d = '0000-00-00' WHERE n = 1")
     plain, null = (
         MySqlReader(spec(mysql_url, "d")),
@@ -119,7 +119,7 @@ def test_what_the_url_says_of_values(connection: Any, mysql_url: str) -> None:
     null.abandon()
 
 
-def test_it_goes_on_after_it_was_left(reader: MySqlReader) -> None:
+def test_the_reader_continues_after_an_abandoned_stream(reader: MySqlReader) -> None:
     stream = reader.read(Partition("p1", Whole()), Waiter(Meter(), 60))
     next(stream)
     reader.abandon()
@@ -127,8 +127,8 @@ def test_it_goes_on_after_it_was_left(reader: MySqlReader) -> None:
     assert read(reader).num_rows == ROWS
 
 
-def test_what_runs_is_ended_and_shown(connection: Any, mysql_url: str) -> None:
-    """A statement that has nothing to send would not notice that nobody listens any more."""
+def test_a_running_statement_is_ended_and_shown(connection: Any, mysql_url: str) -> None:
+    """A statement that has nothing to send would not notice that its client is gone."""
     reader = MySqlReader(spec(mysql_url, "n", where="sleep(100) = 0"))
     reader.label("penstock:r1:p1:1")
     stream = reader.read(Partition("p1", Whole()), Waiter(Meter(), 0.5))
@@ -151,7 +151,7 @@ def running(connection: Any) -> bool:
     )
 
 
-def test_it_only_reads(connection: Any, mysql_url: str) -> None:
+def test_the_session_is_read_only(connection: Any, mysql_url: str) -> None:
     run(
         connection,
         "CREATE FUNCTION f() RETURNS int MODIFIES SQL DATA"

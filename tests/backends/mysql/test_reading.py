@@ -56,7 +56,7 @@ def is_mariadb(connection: Any) -> bool:
 def batches(
     connection: Any, query: str, order: str = "", options: Mapping[str, str] = NONE
 ) -> Iterator[pa.RecordBatch]:
-    """What a query's rows are."""
+    """Return a query's rows as record batches."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM ({query}) AS q LIMIT 0")
         columns = [(field.name, mysql_types.type_of(field)) for field in cursor._result.fields]
@@ -70,7 +70,7 @@ def batches(
         for found in read_rows(connection, query, Waiter(Meter(), 60)):
             yield decoder.decode(found)
     except (PermanentError, pymysql.Error):
-        # Rows that nobody has read are still to come.
+        # The unread rows are still pending.
         connection._force_close()
         connection.connect()
         raise
@@ -88,7 +88,7 @@ def read(
 def column(
     connection: Any, type_: str, *values: str, options: Mapping[str, str] = NONE
 ) -> pa.ChunkedArray:
-    """Values, in SQL, as a column of that type gives them."""
+    """Return values, given in SQL, as a column of that type delivers them."""
     listed = ", ".join(f"({place}, {value})" for place, value in enumerate(values))
     run(connection, f"CREATE TABLE t (n int, c {type_} NULL)", f"INSERT INTO t VALUES {listed}")
     return read(connection, order="ORDER BY n", options=options).column("c")
@@ -96,7 +96,7 @@ def column(
 
 D = Decimal
 MOST_65 = "9" * 35 + "." + "9" * 30
-# Of each type: how it is written, how Arrow has it, and values with what they are.
+# For each type: its declaration, its Arrow type, and values with their expected results.
 TYPES: Sequence[tuple[str, str, pa.DataType, dict[str, Any]]] = [
     ("tinyint", "tinyint", pa.int8(), {"-128": -128, "127": 127}),
     ("tinyint unsigned", "tinyint unsigned", pa.uint8(), {"0": 0, "255": 255}),
@@ -283,7 +283,7 @@ TYPES: Sequence[tuple[str, str, pa.DataType, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("written", "shown", "arrow", "values"), TYPES, ids=[t[0] for t in TYPES])
-def test_type(
+def test_values_of_each_type_are_read(
     connection: Any, written: str, shown: str, arrow: pa.DataType, values: dict[str, Any]
 ) -> None:
     found = column(connection, written, "NULL", *values)
@@ -295,7 +295,7 @@ def test_type(
     assert str(mysql_types.type_of(field)) == shown
 
 
-def test_json(connection: Any) -> None:
+def test_json_is_read_as_text(connection: Any) -> None:
     found = column(connection, "json", "NULL", """'{"a": "é\\\\n", "b": [1]}'""")
     assert found.type == pa.string()
     assert [text and json.loads(text) for text in found.to_pylist()] == [
@@ -329,13 +329,13 @@ def test_types_that_only_mysql_has(connection: Any) -> None:
         "CREATE TABLE t (g point SRID 4326)",
         "INSERT INTO t VALUES (ST_GeomFromText('POINT(48 11)', 4326))",
     )
-    # Longitude first, as every reader of WKB expects it; the server itself writes latitude first.
+    # Longitude first, as every WKB reader expects it; the server itself writes latitude first.
     wkb = struct.pack("<BIdd", 1, 1, 11.0, 48.0)
     assert read(connection).column("g").to_pylist() == [wkb]
 
 
 @pytest.mark.parametrize(("type_", "form"), [("double", "<d"), ("float", "<f")])
-def test_every_bit_of_floating_numbers(connection: Any, type_: str, form: str) -> None:
+def test_floats_keep_all_their_bits(connection: Any, type_: str, form: str) -> None:
     draw = random.Random(1)
     size = struct.calcsize(form)
     values = {0.0}
@@ -348,14 +348,14 @@ def test_every_bit_of_floating_numbers(connection: Any, type_: str, form: str) -
         cursor.executemany("INSERT INTO t VALUES (%s)", [(repr(v),) for v in values])
     run(connection, "INSERT INTO t VALUES (-0e0)")
     found = read(connection).column("c").to_pylist()
-    # Of MariaDB only some versions write a zero's sign.
+    # Only some versions of MariaDB write the sign of zero.
     with connection.cursor() as cursor:
         cursor.execute("SELECT min(concat(c)) FROM t WHERE c = 0")
         zero = float(cursor.fetchone()[0])
     assert sorted(map(repr, found)) == sorted(map(repr, [*values, zero]))
 
 
-def test_truth_values(connection: Any) -> None:
+def test_booleans_are_read(connection: Any) -> None:
     found = column(connection, "tinyint(1)", "0", "1", "NULL", options={"tinyint1": "bool"})
     assert (found.type, found.to_pylist()) == (pa.bool_(), [False, True, None])
     run(connection, "CREATE TABLE u (c tinyint(1) unsigned)")
@@ -378,7 +378,9 @@ def test_truth_values(connection: Any) -> None:
         ("timestamp", "0", "0000-00-00 00:00:00"),
     ],
 )
-def test_zero_dates(connection: Any, type_: str, value: str, shown: str) -> None:
+def test_zero_dates_become_null_or_fail(
+    connection: Any, type_: str, value: str, shown: str
+) -> None:
     with pytest.raises(PermanentError) as caught:
         column(connection, type_, "'2020-10-10'", "NULL", value)
     assert str(caught.value).startswith(
@@ -396,7 +398,7 @@ def test_times_beyond_a_day(connection: Any, value: str) -> None:
         column(connection, "time", "'01:00:00'", f"'{value}'")
 
 
-def test_days_that_no_calendar_has(connection: Any) -> None:
+def test_dates_that_no_calendar_has(connection: Any) -> None:
     for options in (NONE, ZERO_NULL):
         run(connection, "DROP TABLE IF EXISTS t")
         run(connection, f"SET sql_mode = '{MODE},ALLOW_INVALID_DATES'")
@@ -404,7 +406,7 @@ def test_days_that_no_calendar_has(connection: Any) -> None:
             column(connection, "date", "'2021-02-30'", options=options)
 
 
-def test_the_row_of_an_error_is_counted_in_the_stream(
+def test_errors_count_rows_within_the_stream(
     connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mysql_rows, "MOST_ROWS", 100)
@@ -420,7 +422,7 @@ NUMBERS = """WITH RECURSIVE ten AS (SELECT 0 AS d UNION ALL SELECT d + 1 FROM te
 
 
 def test_values_of_all_lengths(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short, long, and none: in every order, over the ends of buffers."""
+    """Short, long and empty values in every order, across buffer boundaries."""
     draw = random.Random(2)
     lengths = [0, 1, 250, 251, 252, 253, 254, 255, 256, 65535, 65536, 70000]
     values = [
@@ -454,7 +456,7 @@ LONGEST = (1 << 24) - 1
 
 @pytest.mark.parametrize(
     "length",
-    # A packet ends with the row; the buffer does. Before the value are four bytes, or nine.
+    # The packet ends with the row, and so does the buffer. Four or nine bytes precede the value.
     [*range(LONGEST - 6, LONGEST + 3), *range((1 << 22) - 10, (1 << 22) + 2), 2 * LONGEST - 9],
 )
 def test_rows_of_many_packets(connection: Any, mysql_url: str, length: int) -> None:
@@ -475,7 +477,7 @@ def test_rows_of_many_packets(connection: Any, mysql_url: str, length: int) -> N
 
 @contextmanager
 def with_limit(connection: Any, mysql_url: str, most: int) -> Iterator[Any]:
-    """A session whose max_allowed_packet is that."""
+    """Open a session with that max_allowed_packet."""
     ((_, before),) = rows_of(connection, "SHOW GLOBAL VARIABLES LIKE 'max_allowed_packet'")
     run(connection, f"SET GLOBAL max_allowed_packet = {most}")
     try:
@@ -492,7 +494,7 @@ def rows_of(connection: Any, query: str) -> list[tuple[Any, ...]]:
 
 
 def test_values_larger_than_the_servers_limit(connection: Any, mysql_url: str) -> None:
-    """They are values or an error, and never NULL."""
+    """They arrive or cause an error, and never become NULL."""
     with with_limit(connection, mysql_url, 32 << 20) as other:
         run(
             other,
@@ -516,7 +518,7 @@ def test_rows_too_long_for_arrow(
             read(other)
 
 
-def test_no_rows(connection: Any) -> None:
+def test_an_empty_result_has_a_schema(connection: Any) -> None:
     run(connection, "CREATE TABLE t (c int)")
     assert read(connection).num_rows == 0
     assert [row["c"] for row in read(connection, "SELECT 1 AS c").to_pylist()] == [1]
@@ -527,12 +529,12 @@ def test_names_are_quoted(connection: Any) -> None:
     assert read(connection).to_pylist() == [{"a`b c": 1.0}]
 
 
-def test_a_session_goes_on_after_a_stream(connection: Any) -> None:
+def test_a_session_is_usable_after_a_stream(connection: Any) -> None:
     assert read(connection, f"{NUMBERS} SELECT n FROM numbers").num_rows == 100_000
     assert rows_of(connection, "SELECT 1") == [(1,)]
 
 
-def test_an_error_in_between(connection: Any) -> None:
+def test_an_error_between_two_streams(connection: Any) -> None:
     query = f"{NUMBERS} SELECT if(n = 99999, (SELECT d FROM ten WHERE n >= 0), n) FROM numbers"
     found: list[int] = []
     with pytest.raises(pymysql.Error, match="more than 1 row"):
@@ -552,7 +554,7 @@ def test_a_session_that_is_killed(connection: Any, mysql_url: str) -> None:
 
 
 @pytest.mark.parametrize("statement", ["DO 1", "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE t"])
-def test_answers_that_are_no_rows(mysql_url: str, connection: Any, statement: str) -> None:
+def test_answers_without_rows_are_refused(mysql_url: str, connection: Any, statement: str) -> None:
     run(connection, "CREATE TABLE t (c text)")
     with (
         closing(connect_mysql(mysql_url, local_infile=True)) as other,
@@ -567,7 +569,7 @@ def test_a_stall_is_noticed(connection: Any) -> None:
 
 
 @pytest.mark.skipif(bool(mysql_missing()), reason=mysql_missing())
-def test_tls(tmp_path: Path) -> None:
+def test_a_stream_over_tls(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key", tmp_path / "certificate"
     subprocess.run(
         "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"

@@ -1,4 +1,4 @@
-"""The golden file of binary COPY, and streams made of its fields."""
+"""The golden file of binary COPY fields, and streams built from it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Field:
-    """A line of the file."""
+    """A line of the golden file."""
 
     kind: str
     type: str

@@ -1,4 +1,4 @@
-"""What a database says of itself, in the words of pg_dump: an account that is not our own."""
+"""A database's definitions as pg_dump writes them, independent of our own catalog queries."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import subprocess
 
 from penstock_testkit import PostgresServer
 
-# Words that differ from one dump to the next.
+# Words that differ between dumps.
 _NOISE = re.compile(r"^(--.*|\\(un)?restrict .*|SET .*|SELECT pg_catalog\.set_config.*|)$")
 
 
 def definitions(url: str, *tables: str) -> list[str]:
-    """Every definition but those of the control tables.
+    """Return every definition except those of the control tables.
 
     Args:
-        tables: only these, and what belongs to them.
+        tables: restricts the result to these and the objects that belong to them.
     """
     chosen = [f"--table={table}" for table in tables]
     dumped = subprocess.run(
@@ -31,7 +31,7 @@ def definitions(url: str, *tables: str) -> list[str]:
 
 
 def carry(section: str, source: str, target: str) -> None:
-    """A section of one database's dump, into another database."""
+    """Restore a section of one database's dump into another database."""
     server = PostgresServer()
     dumped = subprocess.run(
         [str(server.bin("pg_dump")), f"--section={section}", source],

@@ -1,4 +1,4 @@
-"""Bounds that another system has written: their tags mean the same here."""
+"""Bounds written by another system: their type tags keep their meaning here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TableRef("public", "t")
 A = Key("a")
-# In ascending order, as the common notation has them.
+# In ascending order, in the notation that all systems share.
 TAGGED = {
     "bool": ["false", "true"],
     "int2": ["-1", "7"],
@@ -54,7 +54,7 @@ def count(pair: Pair, extent: Extent) -> int:
 
 
 @pytest.mark.parametrize("tag", TAGGED)
-def test_tags(pair: Pair, tag: str) -> None:
+def test_a_tagged_bound_selects_the_rows_below_it(pair: Pair, tag: str) -> None:
     texts = TAGGED[tag]
     bounds = tuple(Bound(tag, text) for text in texts)
     pair.target.run(f"CREATE TABLE t (a {tag})", "INSERT INTO t VALUES (NULL)")
@@ -67,7 +67,7 @@ def test_tags(pair: Pair, tag: str) -> None:
     assert count(pair, KeyOther(A, bounds[:1])) == len(texts) - 1
 
 
-def test_what_is_no_bound_here(pair: Pair) -> None:
+def test_an_unusable_bound_is_refused(pair: Pair) -> None:
     pair.target.run("CREATE TABLE t (a int)")
     with pytest.raises(PlanningError, match="hugeint"):
         count(pair, KeyValues(A, (Bound("hugeint", "1"),)))

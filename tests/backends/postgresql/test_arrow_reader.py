@@ -64,7 +64,7 @@ def worker_spec(
 
 
 def batches(spec: WorkerSpec, partition: Partition = WHOLE) -> Iterator[pa.RecordBatch]:
-    """Read a partition; the reader's own count is checked."""
+    """Read a partition, checking the reader's own row count."""
     reader = PostgresReader(spec)
     found = 0
     try:
@@ -96,8 +96,8 @@ class Found:
 
 
 def column(pair: Pair, type_: str, *values: str | None, flat: bool = True) -> Found:
-    """What becomes of values in a column of their own."""
-    pair.source.connection.prepare_threshold = None  # the same words read another table each time
+    """Return what values become in a column of their own."""
+    pair.source.connection.prepare_threshold = None  # same statement, another table each time
     pair.source.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (n int, a {type_})")
     for place, value in enumerate(values):
         text = "NULL" if value is None else "'" + value.replace("'", "''") + "'"
@@ -107,7 +107,7 @@ def column(pair: Pair, type_: str, *values: str | None, flat: bool = True) -> Fo
         _, planned = source.in_arrow(T, source.columns(T))
     finally:
         source.close()
-    if flat and "[][]" not in type_:  # a query does not tell dimensions
+    if flat and "[][]" not in type_:  # a query does not report dimensions
         found = table(worker_spec(pair, ["a"], Query("SELECT a FROM t ORDER BY n")))
         assert found.schema.field("a").type == arrow_type(planned)
     found = table(worker_spec(pair, ["a", "n"])).sort_by("n")
@@ -119,7 +119,7 @@ def seen(found: Found) -> tuple[pa.DataType, list[Any]]:
     return found.type, found.values
 
 
-def test_types(pair: Pair) -> None:
+def test_values_of_each_type_arrive(pair: Pair) -> None:
     for type_, wanted, values in [
         ("bool", pa.bool_(), {"true": True, "false": False}),
         ("int2", pa.int16(), {"-32768": -32768}),
@@ -179,7 +179,7 @@ def test_types(pair: Pair) -> None:
         for value, expected in zip(found.values, values.values(), strict=False):
             if expected is not None:
                 assert value == expected, type_
-    # By Python's own text of them, which is the server's.
+    # Compared by Python's text of them, which equals the server's.
     for type_, value in [
         ("date", "2026-02-28"),
         ("date", "0001-01-01"),
@@ -192,7 +192,7 @@ def test_types(pair: Pair) -> None:
         assert [str(x) for x in column(pair, f"{type_}[]", f'{{"{value}"}}').values[0]] == [value]
 
 
-def test_own_types(pair: Pair) -> None:
+def test_user_defined_types_arrive(pair: Pair) -> None:
     pair.source.run(
         "CREATE TYPE mood AS ENUM ('sad', 'glad')",
         "CREATE DOMAIN feeling AS mood",
@@ -216,8 +216,8 @@ def test_own_types(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("type_", ["date", "timestamp", "timestamptz"])
-def test_days_of_all_ages(pair: Pair, type_: str) -> None:
-    """What Arrow's reader does not know: years before the first and after the 9999th."""
+def test_days_outside_pythons_calendar_arrive(pair: Pair, type_: str) -> None:
+    """Years before 1 and after 9999, which Arrow's own reader does not support."""
     days = ["4713-01-01 BC", "0001-12-31 BC", "0004-02-29", "10000-02-29", "294246-12-31"]
     days += ["0005-02-28 BC", "0005-02-29 BC", "0401-02-29 BC", "2000-02-29", "1900-03-01"]
     cast = pa.int32() if type_ == "date" else pa.int64()
@@ -244,7 +244,9 @@ def test_days_of_all_ages(pair: Pair, type_: str) -> None:
         ("date[]", "{infinity}", "list<item: date32[day]>"),
     ],
 )
-def test_what_arrow_cannot_hold(pair: Pair, type_: str, value: str, wanted: str) -> None:
+def test_a_value_that_arrow_cannot_hold_is_refused(
+    pair: Pair, type_: str, value: str, wanted: str
+) -> None:
     pair.source.run(f"CREATE TABLE t (n int, a {type_})")
     pair.source.run("INSERT INTO t SELECT n, NULL FROM generate_series(1, 70000) AS n")
     pair.source.run(f"INSERT INTO t VALUES (70001, '{value}')")
@@ -257,8 +259,8 @@ def test_what_arrow_cannot_hold(pair: Pair, type_: str, value: str, wanted: str)
     assert caught.value.diagnosis.side == "source"
 
 
-def test_every_type_of_the_server(pair: Pair) -> None:
-    """Each has a type in Arrow, and its values arrive, or one of them is refused by name."""
+def test_every_type_of_the_server_is_read_or_refused_by_name(pair: Pair) -> None:
+    """Each type has a counterpart in Arrow; its values arrive, or are refused by name."""
     extensions = {row[0] for row in pair.source.rows("SELECT name FROM pg_available_extensions")}
     contrib = {name: types for name, types in CONTRIB.items() if name in extensions}
     for name in contrib:
@@ -306,18 +308,18 @@ def test_every_type_of_the_server(pair: Pair) -> None:
     ]
 
 
-def test_no_rows_and_no_columns_but_one(pair: Pair) -> None:
+def test_empty_results_and_single_columns(pair: Pair) -> None:
     pair.source.run("CREATE TABLE t (a int, b text NOT NULL)")
     found = list(batches(worker_spec(pair, ["b", "a"])))
     assert [batch.num_rows for batch in found] == [0]
     assert found[0].schema == pa.schema([pa.field("b", pa.string(), False), ("a", pa.int32())])
-    # A line without anything in it is a row, whose only column is NULL.
+    # An empty line is a row whose only column is NULL.
     pair.source.run("INSERT INTO t SELECT NULL, '' FROM generate_series(1, 3)")
     assert table(worker_spec(pair, ["a"]))["a"].to_pylist() == [None] * 3
     assert table(worker_spec(pair, ["b"]))["b"].to_pylist() == [""] * 3
 
 
-def test_names_and_parts(pair: Pair) -> None:
+def test_quoted_names_and_partitions(pair: Pair) -> None:
     pair.source.run('CREATE TABLE t ("a b" int, "c""d" int)')
     pair.source.run("INSERT INTO t SELECT n, n FROM generate_series(1, 200000) AS n")
     spec = worker_spec(pair, [], pairs=(ColumnPair('c"d', "x"), ColumnPair("a b", "y")))
@@ -330,8 +332,8 @@ def test_names_and_parts(pair: Pair) -> None:
     assert len(found) > 1
 
 
-def test_large_values_are_not_gathered(pair: Pair) -> None:
-    """Fifty megabytes each: one row is held at once, a few times."""
+def test_large_values_are_not_accumulated(pair: Pair) -> None:
+    """With values of 50 MB, memory stays within a few times one row."""
     size = 50 << 20
     pair.source.run(
         "CREATE TABLE t (a bytea, b text)",

@@ -1,4 +1,4 @@
-"""From a server through record batches into a server: every type, fitted, loaded and compared."""
+"""Server to record batches to server: every type is fitted, loaded and compared."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def matched(pair: Pair) -> ColumnMapping:
-    """The columns of `t` on both sides, for record batches."""
+    """Return the columns of `t` on both sides, matched for record batches."""
     source, target = PostgresSource(pair.source.url), PostgresTarget(pair.target.url, "penstock")
     try:
         mine = source.in_arrow(T, source.columns(T))
@@ -49,7 +49,7 @@ def matched(pair: Pair) -> ColumnMapping:
 
 
 def digests(pair: Pair, pairs: tuple[ColumnPair, ...]) -> tuple[Any, Any]:
-    """The checksums of both sides."""
+    """Return the checksums of both sides."""
     source, target = PostgresSource(pair.source.url), PostgresTarget(pair.target.url, "penstock")
     try:
         return (
@@ -68,12 +68,12 @@ def copied(pair: Pair) -> ColumnMapping:
     return found
 
 
-# These arrive as others: arrays lose where their subscripts begin.
+# These change on the way: arrays lose their lower bounds.
 CHANGED = {("here.pairs", "[5:5]={NULL}")}
 
 
 def _changed(pair: Pair, type_: str, values: list[str | None]) -> set[tuple[str, str | None]]:
-    """The values that arrive as others."""
+    """Return the values that change on the way."""
     for place, value in enumerate(values):
         written = "NULL" if value is None else "'" + value.replace("'", "''") + "'"
         pair.source.run(f"INSERT INTO t VALUES ({place}, {written}::{type_})")
@@ -86,7 +86,7 @@ def _changed(pair: Pair, type_: str, values: list[str | None]) -> set[tuple[str,
     return changed
 
 
-def test_every_type(pair: Pair) -> None:
+def test_every_type_arrives(pair: Pair) -> None:
     for side in (pair.source, pair.target):
         side.connection.prepare_threshold = None
     extensions = {row[0] for row in pair.source.rows("SELECT name FROM pg_available_extensions")}
@@ -118,7 +118,7 @@ def test_every_type(pair: Pair) -> None:
     }  # fmt: skip
 
 
-# What both systems compare: written down once more, from the page that tells it.
+# The text that both systems hash: written a second time, from the page that specifies it.
 
 
 def text_of(value: Any, kind: str) -> str | None:
@@ -216,14 +216,14 @@ def test_values_arrive_and_digests_agree(pair: Pair, rows: list[tuple[Any, ...]]
     assert [each.canonical for each in found.pairs] == kinds
     mine, theirs = digests(pair, found.pairs)
     assert mine == theirs
-    # Four bytes as text are short: they are not the digits of the number.
+    # The text of a float4 is shorter than its exact digits.
     wide = ", ".join(f"c{n}{'::float8' * (t == 'float4')}" for n, t in enumerate(KINDS))
     stored = pair.source.rows(f"SELECT {wide} FROM t")
     assert mine.digest == str(sum(digest_of(list(row), kinds) for row in stored))
 
 
-def test_rows_are_told_apart(pair: Pair) -> None:
-    """Their keys are texts that any system can write."""
+def test_rows_are_identified_by_keys_as_text(pair: Pair) -> None:
+    """Row keys are texts that any system can produce."""
     pair.source.run("CREATE TYPE two AS (a int, b text)")
     for side, composites in ((pair.source, "two[]"), (pair.target, "text[]")):
         side.run(f"CREATE TABLE t (k numeric(5,2), l char(5), v float8[], c {composites})")
@@ -252,7 +252,7 @@ def test_rows_are_told_apart(pair: Pair) -> None:
         target.close()
 
 
-# Fits
+# Fitting columns
 
 
 def arrow_column(type_: pa.DataType, *, nullable: bool = True, name: str = "a") -> Column:
@@ -269,7 +269,7 @@ def fit(pair: Pair, type_: pa.DataType, target_type: str) -> Fit:
     return found
 
 
-def test_generated_and_unloadable(pair: Pair) -> None:
+def test_generated_and_unloadable_columns(pair: Pair) -> None:
     found = fit(pair, pa.int32(), "int GENERATED ALWAYS AS (1) STORED")
     assert found == Fit(reason="the target computes this column")
     assert "its input function rejects every value" in fit(pair, pa.string(), "pg_node_tree").reason
@@ -301,7 +301,7 @@ def shape(pair: Pair, table: str = "t") -> list[tuple[Any, ...]]:
     )
 
 
-def test_a_table_is_made(pair: Pair) -> None:
+def test_a_table_is_created(pair: Pair) -> None:
     pair.target.run("CREATE TABLE t (old int)", "CREATE TYPE mood AS ENUM ('sad')")
     columns = [
         arrow_column(pa.int64(), nullable=False, name='k"1'),
@@ -330,7 +330,7 @@ def test_a_table_is_made(pair: Pair) -> None:
             made(pair, columns, {"v": wanted})
 
 
-def test_a_table_is_made_in_a_schema_of_its_own_and_unlogged(pair: Pair) -> None:
+def test_a_table_is_created_unlogged_in_a_new_schema(pair: Pair) -> None:
     ref = TableRef("new one", "t")
     plan, _ = made(pair, [arrow_column(pa.int32())], {}, ref, unlogged=True)
     assert plan.volatile
@@ -343,7 +343,7 @@ def test_a_table_is_made_in_a_schema_of_its_own_and_unlogged(pair: Pair) -> None
     assert pair.target.value(persistence) == "p"
 
 
-def test_what_depends_on_the_table(pair: Pair) -> None:
+def test_dependents_of_the_table(pair: Pair) -> None:
     pair.target.run("CREATE TABLE t (a int)", "CREATE VIEW v AS SELECT a FROM t")
     with pytest.raises(PlanningError, match="other objects depend on it"):
         made(pair, [arrow_column(pa.int32())], {})

@@ -22,7 +22,7 @@ TABLE = (
 
 @pytest.fixture(autouse=True)
 def in_record_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two servers would speak their own formats; here they are held to the one of unlike ends."""
+    """Force record batches, which two PostgreSQL servers would not use between them."""
     monkeypatch.setattr(Capabilities, "formats", property(lambda _: (ARROW,)))
 
 
@@ -38,7 +38,7 @@ def fill(pair: Pair, rows: int = 20_000) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "replace", "swap", "upsert", "recreate"])
-def test_modes(pair: Pair, mode: str) -> None:
+def test_each_mode_loads_all_rows(pair: Pair, mode: str) -> None:
     fill(pair)
     keyed = {"strategy": "range", "key": "id"} if mode == "replace" else {}
     report = pair.copy(mode=mode, degree=2, partitions=4, **keyed)
@@ -51,7 +51,7 @@ def test_modes(pair: Pair, mode: str) -> None:
     assert not result.ok
 
 
-def test_a_bad_row_and_then_none(pair: Pair) -> None:
+def test_a_run_resumes_after_a_bad_row_is_fixed(pair: Pair) -> None:
     fill(pair, 5000)
     pair.source.run("UPDATE t SET n = 'NaN' WHERE id = 4000")
     with pytest.raises(PenstockError) as caught:
@@ -64,7 +64,7 @@ def test_a_bad_row_and_then_none(pair: Pair) -> None:
     pair.assert_same()
 
 
-def test_tpch(pair: Pair) -> None:
+def test_tpch_tables_agree(pair: Pair) -> None:
     load(pair.source.url, ("lineitem", "orders"), 0.01)
     for name in ("lineitem", "orders"):
         report = pair.copy(f"public.{name}", mode="recreate", degree=2)

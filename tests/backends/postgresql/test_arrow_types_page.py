@@ -1,4 +1,4 @@
-"""The types of PostgreSQL and Arrow in `tests/types/`, on a real server: each line."""
+"""Each line of the PostgreSQL and Arrow types in `tests/types/`, on a real server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 
-def test_from_a_server(pair: Pair) -> None:
+def test_types_read_from_a_server(pair: Pair) -> None:
     pair.both(examples("postgresql"))
     source = PostgresSource(pair.source.url)
     try:
@@ -33,7 +33,7 @@ def test_from_a_server(pair: Pair) -> None:
         source.close()
 
 
-def test_into_a_server(pair: Pair) -> None:
+def test_types_written_to_a_server(pair: Pair) -> None:
     pair.both(examples("postgresql"))
     target = PostgresTarget(pair.target.url, "penstock")
     try:
@@ -42,21 +42,21 @@ def test_into_a_server(pair: Pair) -> None:
             pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {theirs})")
             columns = target.columns(TableRef("public", "t"))
             (fit,) = target.fit([Column("a", mine, traits={"arrow": type_})], columns)
-            told = (mine, theirs, fit)
-            assert bool(fit.reason) == (stream == "refused"), told
+            details = (mine, theirs, fit)
+            assert bool(fit.reason) == (stream == "refused"), details
             if fit.reason:
                 continue
             encoder = Encoder(pa.schema([("a", type_)]), columns, "t", all_send=True)
-            assert encoder.format.partition("-")[2] == stream, told
-            assert (fit.warning, fit.canonical) == (warning, kind), told
+            assert encoder.format.partition("-")[2] == stream, details
+            assert (fit.warning, fit.canonical) == (warning, kind), details
     finally:
         target.close()
 
 
-def test_columns_that_are_made(pair: Pair) -> None:
+def test_types_of_created_columns(pair: Pair) -> None:
     for mine, theirs in lines("postgresql/made"):
         assert made_for(ARROW_TYPES[mine]) == theirs, mine
-        # It is what the server itself calls it.
+        # The server's own name for the type.
         pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {theirs})")
         found = pair.target.value(
             "SELECT format_type(atttypid, atttypmod) FROM pg_attribute"

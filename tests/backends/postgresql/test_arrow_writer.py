@@ -32,7 +32,7 @@ STATE = SourceState("", "", "", "")
 
 
 def prepared(pair: Pair) -> None:
-    """The control tables, and the run that `worker_spec` speaks of."""
+    """Create the control tables and the run that `worker_spec` refers to."""
     target = PostgresTarget(pair.target.url, "penstock")
     try:
         target.control.create()
@@ -66,7 +66,7 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
 
 
 def form(pair: Pair, given: pa.RecordBatch) -> str:
-    """In which form of COPY a batch travels."""
+    """Return the COPY format that a batch is sent in."""
     target = PostgresTarget(pair.target.url, "penstock")
     try:
         columns = target.columns(T)
@@ -79,7 +79,7 @@ def form(pair: Pair, given: pa.RecordBatch) -> str:
 
 
 def put(pair: Pair, type_: str, array: pa.Array) -> tuple[str, list[Any]]:
-    """The form in which an array travels, and what stands in the target then, as text."""
+    """Return the format an array is sent in, and the target's values as text."""
     pair.target.connection.prepare_threshold = None
     pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (n int, a {type_})")
     given = batch(n=pa.array(range(len(array)), pa.int32()), a=array)
@@ -89,7 +89,7 @@ def put(pair: Pair, type_: str, array: pa.Array) -> tuple[str, list[Any]]:
 
 
 D = Decimal
-AT = dt.datetime(2026, 1, 2, 3, 4, 5, 600000)  # noqa: DTZ001 - of no zone
+AT = dt.datetime(2026, 1, 2, 3, 4, 5, 600000)  # noqa: DTZ001 - without a time zone
 ID = UUID("00000000-0000-0000-0000-0000000000ff")
 
 
@@ -110,8 +110,8 @@ def uuids(*values: bytes | None) -> pa.Array:
 
 
 @pytest.mark.parametrize("all_text", [False, True], ids=["as it is", "text"])
-def test_types(pair: Pair, all_text: bool) -> None:
-    """By binary where there is a form; the same by text, where another column has none."""
+def test_values_of_each_type_arrive(pair: Pair, all_text: bool) -> None:
+    """In binary where the type has a binary form; as text if another column has none."""
     text = ["", '"\\N\t\r\n,é\\', None]
     if all_text:
         pair.target.run("CREATE TYPE pair AS (a int, b text)")
@@ -194,7 +194,7 @@ def test_types(pair: Pair, all_text: bool) -> None:
             assert put(pair, target, array) == (BINARY, wanted), (target, array.type)
 
 
-def test_types_without_a_binary_form(pair: Pair) -> None:
+def test_types_without_a_binary_form_arrive(pair: Pair) -> None:
     pair.target.run(
         "CREATE TYPE mood AS ENUM ('sad', 'glad')",
         "CREATE TYPE patient AS (name text, how mood, n int[])",
@@ -236,7 +236,7 @@ def test_types_without_a_binary_form(pair: Pair) -> None:
 
 
 def strange(content: bytes) -> pa.Array:
-    """A text column of one value that nobody has looked at."""
+    """Return a text column with one value that is not validated."""
     offsets = pa.array([0, len(content)], pa.int32()).buffers()[1]
     return pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(content)])
 
@@ -273,10 +273,10 @@ BY_SERVER = [
 @pytest.mark.parametrize(
     ("type_", "array", "found"), [*REFUSED, *BY_SERVER], ids=lambda value: str(value)[:20]
 )
-def test_refused_values(
+def test_a_refused_value_is_reported_with_its_column_and_row(
     pair: Pair, type_: str, array: pa.Array, found: str, all_text: bool
 ) -> None:
-    """Told with the column and the row of the stream, whoever refuses it."""
+    """Whether the server refuses it or Penstock does."""
     pair.target.run(
         "CREATE TYPE mood AS ENUM ('sad')",
         "CREATE DOMAIN positive AS int CHECK (VALUE > 0)",
@@ -287,7 +287,7 @@ def test_refused_values(
         filler = pa.array([1], array.type)
 
     def rows(*arrays: pa.Array) -> pa.RecordBatch:
-        """With lines that are no rows beside them."""
+        """Return a batch with the arrays, beside a column whose texts contain line feeds."""
         together = pa.concat_arrays(arrays)
         more = {"i": pa.nulls(len(together))} if all_text else {}
         return batch(a=together, s=pa.array(["two\nlines"] * len(together)), **more)
@@ -297,16 +297,16 @@ def test_refused_values(
         load(pair, given)
     message = caught.value.message
     assert message.startswith("target: ")
-    if "positive" in type_:  # of a domain's constraint the server tells the row alone
+    if "positive" in type_:  # for a domain's constraint the server reports the row alone
         assert "row 3,002" in message, message
     else:
         assert "column 'a', row 3,002: " in message, message
-    assert any(part in message for part in found.split("|"))  # the server's words, or ours
+    assert any(part in message for part in found.split("|"))  # the server's message, or ours
     assert caught.value.diagnosis.side == "target"
     assert pair.target.count() == 0
 
 
-def test_nothing_to_load(pair: Pair) -> None:
+def test_an_empty_stream_loads_nothing(pair: Pair) -> None:
     for type_ in ("int4", "inet"):
         pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {type_})")
         empty = batch(a=pa.array([], pa.string() if type_ == "inet" else pa.int64()))
@@ -314,15 +314,15 @@ def test_nothing_to_load(pair: Pair) -> None:
         assert load(pair, [empty, empty, empty]) == Loaded(0)
 
 
-def test_a_column_without_binary_form_beside(pair: Pair) -> None:
-    """Binary COPY refuses the whole table, even where that column is not loaded."""
+def test_a_column_that_is_not_loaded_may_lack_a_binary_form(pair: Pair) -> None:
+    """Binary COPY refuses the whole table, even if that column is not loaded."""
     pair.target.run("CREATE TABLE t (a int, acl aclitem)")
     given = batch(a=pa.array([1, 2]))
     assert form(pair, given) == TEXT
     assert load(pair, [given]) == Loaded(2)
 
 
-def test_upsert_and_replace(pair: Pair) -> None:
+def test_upsert_and_replace_load_record_batches(pair: Pair) -> None:
     pair.target.run("CREATE TABLE t (k int PRIMARY KEY, v numeric)", "INSERT INTO t VALUES (1, 1)")
     given = batch(k=pa.array([1, 2]), v=pa.array([D("1.5"), D("2.5")]))
     loaded = load(pair, [given], mode="upsert", conflict_columns=("k",))
@@ -331,7 +331,7 @@ def test_upsert_and_replace(pair: Pair) -> None:
     assert pair.target.rows("SELECT * FROM t ORDER BY 1") == [(1, D("1.5")), (2, D("2.5"))]
 
 
-def test_large_values(pair: Pair) -> None:
+def test_large_values_arrive(pair: Pair) -> None:
     size = 50 << 20
     for type_, array in [
         ("bytea", pa.array([b"z" * size])),

@@ -35,7 +35,7 @@ DAYS = {"mode": "attach", "strategy": "time", "key": "day", "interval": "1 day"}
 
 @pytest.fixture
 def days(pair: Pair) -> Pair:
-    """Five days of ten rows each, and an empty table that is partitioned by them."""
+    """Five days of ten rows each, and an empty target partitioned by day."""
     pair.source.run(
         f"CREATE TABLE t ({COLUMNS}, PRIMARY KEY (id, day))",
         "INSERT INTO t SELECT i, date '2026-03-01' + i / 10, 'k' || i % 3, i"
@@ -53,7 +53,7 @@ def days(pair: Pair) -> Pair:
 
 
 def children(pair: Pair) -> dict[str, str]:
-    """The children of the target's table, with their bounds."""
+    """Return the children of the target's table, with their bounds."""
     return dict(
         pair.target.rows(
             "SELECT c.relname, pg_get_expr(c.relpartbound, c.oid) FROM pg_inherits AS i"
@@ -75,7 +75,7 @@ NOTHING_LEFT = (
 
 
 def shape(pair: Pair, table: str) -> list[tuple[Any, ...]]:
-    """What belongs to a child, but for its name and its bounds."""
+    """Return a child's definition, apart from its name and bounds."""
     return pair.target.rows(
         "SELECT kind, replace(said, 'X', '') FROM ("
         "  SELECT 'index' AS kind, replace(pg_get_indexdef(indexrelid), "
@@ -101,13 +101,13 @@ def test_each_window_becomes_a_child(days: Pair) -> None:
     days.assert_same()
     assert children(days) == ALL_DAYS
     assert days.target.value(NOTHING_LEFT) == 0
-    # As the server makes them.
+    # Compared with what the server itself creates.
     days.target.run(f"CREATE TABLE t_p2026_03_20 PARTITION OF t {range_of('20', '21')}")
     assert shape(days, "t_p2026_03_01") == shape(days, "t_p2026_03_20")
 
 
 def test_rows_are_frozen_at_once(days: Pair) -> None:
-    """A transaction that is older than the rows sees them: no VACUUM will write them once more."""
+    """A transaction older than the rows sees them, so VACUUM will not have to rewrite them."""
     with days.target.connection.transaction():
         days.target.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         assert days.target.value("SELECT 1 FROM pg_class LIMIT 1") == 1
@@ -115,7 +115,7 @@ def test_rows_are_frozen_at_once(days: Pair) -> None:
         assert days.target.count("t") == 50
 
 
-def test_the_next_day(days: Pair) -> None:
+def test_the_next_day_is_attached_beside_the_others(days: Pair) -> None:
     days.copy(**DAYS)
     days.source.run("INSERT INTO t SELECT i, '2026-03-06', 'new', i FROM generate_series(50, 59) i")
     finished = days.copy(**DAYS, where="day >= '2026-03-06'", verify="checksums")
@@ -132,12 +132,13 @@ def test_a_second_run_replaces_the_children_of_the_first(days: Pair) -> None:
     finished = days.copy(**DAYS, degree=3, verify="checksums")
     assert finished.rows == 40
     days.assert_same(where="day < '2026-03-05'")
-    assert children(days) == ALL_DAYS  # nothing was planned for the fifth
+    assert children(days) == ALL_DAYS  # no partition was planned for the fifth day
     assert shape(days, "t_p2026_03_02") == before
 
 
-def test_a_partition_copied_again(days: Pair) -> None:
-    """Its child goes, whatever it is called now, and no other one; readers see one or the other."""
+def test_a_partition_copied_again_replaces_its_child(days: Pair) -> None:
+    """Its child is replaced, whatever its name is now, and no other; readers see one or the
+    other."""
     days.copy(**DAYS, run_id="r")
     others = days.target.rows("SELECT tableoid, id FROM t WHERE day <> '2026-03-02' ORDER BY 2")
     days.target.run("ALTER TABLE t_p2026_03_02 RENAME TO second")
@@ -150,7 +151,7 @@ def test_a_partition_copied_again(days: Pair) -> None:
     assert others == days.target.rows(
         "SELECT tableoid, id FROM t WHERE day <> '2026-03-02' ORDER BY 2"
     )
-    # Without rows, without a child.
+    # A partition without rows gets no child.
     days.source.run("DELETE FROM t WHERE day = '2026-03-02'")
     resume_days(days, only=["p0002"], recopy="mended again", as_of_now=True)
     assert "second" not in children(days)
@@ -164,7 +165,7 @@ def resume_days(days: Pair, **options: Any) -> Finished:
     return last
 
 
-def test_values(pair: Pair) -> None:
+def test_children_by_list_of_values(pair: Pair) -> None:
     pair.source.run(
         "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, kind text, twice bigint)",
         "INSERT INTO t (kind, twice) SELECT (ARRAY['a b', 'c', NULL])[1 + i % 3], 2 * i"
@@ -187,8 +188,8 @@ def test_values(pair: Pair) -> None:
     assert pair.target.value("SELECT max(id) FROM t") == 31
 
 
-def test_rows_that_no_child_takes(days: Pair) -> None:
-    """They are copied all the same, and fail their partition: none is lost without a word."""
+def test_rows_outside_a_childs_bounds_fail_their_partition(days: Pair) -> None:
+    """They are copied, and then fail their partition: no row is lost silently."""
     days.both("ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER day DROP NOT NULL")
     run = create(days.spec(**DAYS, run_id="r")).run
     *_, last, null = [partition.child for partition in run.plan.partitions]
@@ -209,7 +210,7 @@ def test_rows_that_no_child_takes(days: Pair) -> None:
 
 
 def all_of(events: Iterator[Event]) -> list[Event | PenstockError]:
-    """What is told, and the error at its end."""
+    """Return the events, and the error that ends them."""
     seen: list[Event | PenstockError] = []
     try:
         seen.extend(events)
@@ -218,7 +219,7 @@ def all_of(events: Iterator[Event]) -> list[Event | PenstockError]:
     return seen
 
 
-def test_a_child_that_somebody_takes_away(days: Pair) -> None:
+def test_a_child_detached_by_another_user(days: Pair) -> None:
     create(days.spec(**DAYS, run_id="r"))
     resume_days(days, only=["p0001", "p0002"])
     days.target.run("VACUUM FULL t_p2026_03_01")
@@ -228,8 +229,8 @@ def test_a_child_that_somebody_takes_away(days: Pair) -> None:
         resume_days(days)
 
 
-def test_two_runs_with_other_cuts(days: Pair) -> None:
-    """Both were planned before either has attached anything."""
+def test_two_runs_with_different_partitions(days: Pair) -> None:
+    """Both are planned before either attaches a child."""
 
     def given(name: str, lower: str, upper: str) -> Partition:
         bounds = (Bound("", f"2026-03-{day}") for day in (lower, upper))
@@ -257,8 +258,8 @@ def test_two_runs_with_other_cuts(days: Pair) -> None:
     days.assert_same(where="day < '2026-03-05'")
 
 
-def test_what_belongs_to_the_parent(days: Pair) -> None:
-    """Owner, foreign keys both ways, and what only some of the children have."""
+def test_children_get_what_belongs_to_the_parent(days: Pair) -> None:
+    """Owner, foreign keys in both directions, and what only some of the children have."""
     days.target.run(
         "CREATE TABLE kind (name text PRIMARY KEY)",
         "INSERT INTO kind VALUES ('k0'), ('k1')",
@@ -280,7 +281,8 @@ def test_what_belongs_to_the_parent(days: Pair) -> None:
         days.target.run(f"ALTER TABLE t_p2026_03_20 OWNER TO {ROLE}")
         assert shape(days, "t_p2026_03_01") == shape(days, "t_p2026_03_20")
         days.target.run("INSERT INTO note VALUES (1, '2026-03-01')")
-        # A note names a row of it: it cannot go, and nothing else goes either.
+        # A note refers to one of its rows: it cannot be dropped, and no other child is dropped
+        # either.
         with pytest.raises(RunFailed) as caught:
             days.copy(**DAYS, on_error="continue")
         assert "note" in str(caught.value.__notes__)
@@ -344,7 +346,7 @@ def test_what_belongs_to_the_parent(days: Pair) -> None:
         ),
     ],
 )  # fmt: skip
-def test_refused_before_anything_is_changed(
+def test_unsuitable_targets_are_refused_before_any_change(
     days: Pair, made: str, options: dict[str, Any], message: str
 ) -> None:
     days.target.run("DROP TABLE t", made.format(COLUMNS))
@@ -359,13 +361,13 @@ def test_refused_before_anything_is_changed(
     assert not days.has_control_schema()
 
 
-def test_a_condition_replaces_no_child_of_another_run(days: Pair) -> None:
+def test_a_run_with_a_condition_replaces_only_its_own_children(days: Pair) -> None:
     days.copy(**DAYS)
     with pytest.raises(RunFailed) as caught:
         days.copy(**DAYS, where="kind = 'k1'")
     assert "condition may leave out some of its rows" in str(caught.value.__notes__)
     days.assert_same()
-    # What it has attached itself is its own.
+    # The child that the run itself attached is its own.
     days.target.run("DROP TABLE t_p2026_03_02")
     with pytest.raises(RunFailed):
         days.copy(**DAYS, where="kind = 'k1'", run_id="r", on_error="continue")
@@ -375,8 +377,8 @@ def test_a_condition_replaces_no_child_of_another_run(days: Pair) -> None:
     )
 
 
-def test_from_another_system(days: Pair, tmp_path: Path) -> None:
-    """Record batches are frozen like any other rows."""
+def test_rows_from_another_system_are_frozen_too(days: Pair, tmp_path: Path) -> None:
+    """Rows from record batches are frozen like any others."""
     file = tmp_path / "days.duckdb"
     with duckdb.connect(str(file)) as other:
         other.execute(

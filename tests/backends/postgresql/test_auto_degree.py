@@ -1,4 +1,4 @@
-"""The automatic degree on real servers: it tries, says why, and loses nothing by it."""
+"""The automatic degree on real servers: it tries more streams, says why, and loses no rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TRIED = re.compile(r"trying (more|fewer).*; [\d.,]+ MB/s with \d+ streams?")
 
 
-def test_it_tries_more_and_says_why(pair: Pair) -> None:
+def test_more_streams_are_tried_and_the_reason_is_given(pair: Pair) -> None:
     pair.both("CREATE TABLE t (n int PRIMARY KEY, pad text)")
     pair.source.run(
         "INSERT INTO t SELECT n, repeat(md5(n::text), 30) FROM generate_series(1, 4000) AS n",
@@ -22,7 +22,7 @@ def test_it_tries_more_and_says_why(pair: Pair) -> None:
     )
     streams = stream_count("auto")
     seen: list[Event] = []
-    # Slowed down, so that it lasts.
+    # Throttled, so that it lasts long enough.
     spec = pair.spec(
         strategy="range",
         partitions=40 * streams,
@@ -40,7 +40,7 @@ def test_it_tries_more_and_says_why(pair: Pair) -> None:
     report = seen[-1]
     assert isinstance(report, Finished)
     assert report.degree == changes[-1].degree
-    # A worker that is one too many stays, and is used again.
+    # A superfluous worker stays, and is used again.
     pids = {event.pid for event in seen if isinstance(event, Opened)}
     assert len(pids) <= max(streams, *(change.degree for change in changes))
     pair.assert_same()

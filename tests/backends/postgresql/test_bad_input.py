@@ -1,4 +1,4 @@
-"""Bad input, through the real command line: what it says, its exit code, and nothing changed."""
+"""Bad input through the real command line: the message, the exit code, and no change."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 REPLACING = ["--mode", "replace", "--strategy", "range", "--key", "id"]
-# What the command line alone decides is 64; 65 needs a look at a server. Arguments after the
-# table, the exit code, and what the message must say.
+# Errors that the command line alone detects exit with 64; those that need a server, with 65. Each
+# case has the arguments after the table, the exit code, and parts of the message.
 REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
     "unknown table": (
         ["--table", "public.nowhere"],
@@ -162,14 +162,16 @@ def tables(pair: Pair) -> Iterator[Pair]:
         "CREATE VIEW seen AS SELECT * FROM t",
     )
     yield pair
-    # Whatever was asked for: nothing came of it.
+    # Whatever the arguments were, nothing was changed.
     assert pair.target.rows("SELECT id, name FROM t") == [(0, "mine")]
     assert pair.target.count("other") == 0
     assert not pair.has_control_schema()
 
 
 @pytest.mark.parametrize(("arguments", "code", "parts"), REFUSED.values(), ids=REFUSED)
-def test_is_refused(tables: Pair, arguments: list[str], code: int, parts: list[str]) -> None:
+def test_bad_arguments_are_refused(
+    tables: Pair, arguments: list[str], code: int, parts: list[str]
+) -> None:
     table = [] if {"--table", "--query"} & set(arguments) else ["--table", "public.t"]
     done = tables.cli("copy", *tables.ends, *table, *arguments)
     assert done.returncode == code, done.stderr
@@ -213,7 +215,7 @@ def with_login(url: str, user: str, database: str | None = None) -> str:
     return urlunsplit(parts._replace(netloc=f"{user}@{host}", path=path))
 
 
-def test_a_database_that_is_not_there(tables: Pair) -> None:
+def test_a_missing_database_is_named(tables: Pair) -> None:
     url = with_login(tables.source.url, "postgres", "nowhere")
     done = tables.cli("copy", "--source", url, "--target", tables.target.url, "--table", "public.t")
     assert done.returncode == 65
@@ -223,7 +225,7 @@ def test_a_database_that_is_not_there(tables: Pair) -> None:
 
 @pytest.fixture
 def reader(tables: Pair) -> Iterator[str]:
-    """A user of the target who may do nothing but connect."""
+    """A user of the target who may only connect."""
     name = f"reader_{os.getpid()}"
     tables.target.run(f"CREATE ROLE {name} LOGIN")
     try:
@@ -243,7 +245,7 @@ def reader(tables: Pair) -> Iterator[str]:
         ("replace", "INSERT", "DELETE, SELECT"),
     ],
 )
-def test_a_target_that_may_not_be_written(
+def test_a_missing_privilege_on_the_target_is_named(
     tables: Pair, reader: str, mode: str, granted: str, missing: str
 ) -> None:
     if granted:
@@ -258,7 +260,7 @@ def test_a_target_that_may_not_be_written(
         assert part in done.stderr
 
 
-def test_a_run_id_that_exists_with_another_spec(pair: Pair) -> None:
+def test_a_run_id_used_with_other_options_is_refused(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id int, name text)")
     pair.source.run("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 10) AS n")
     pair.copy(run_id="r1", where="id < 5")
@@ -288,7 +290,9 @@ CONSTRAINTS: dict[str, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("constraint", "parts"), CONSTRAINTS.values(), ids=CONSTRAINTS)
-def test_a_value_that_breaks_a_constraint(pair: Pair, constraint: str, parts: list[str]) -> None:
+def test_a_value_that_breaks_a_constraint_is_reported(
+    pair: Pair, constraint: str, parts: list[str]
+) -> None:
     columns = "id int, name text, doc jsonb"
     pair.source.run(
         f"CREATE TABLE t ({columns})",
@@ -303,8 +307,8 @@ def test_a_value_that_breaks_a_constraint(pair: Pair, constraint: str, parts: li
     before = pair.target.count()
     done = pair.cli("copy", *pair.ends, "--table", "public.t", "--strategy", "whole")
     assert done.returncode == 65
-    said = " ".join((done.stdout + done.stderr).replace("│", " ").split())
+    output = " ".join((done.stdout + done.stderr).replace("│", " ").split())
     for part in ("p0001", *parts):
-        assert part in said
+        assert part in output
     assert pair.target.count() == before
     assert pair.target.count("penstock.commit_record") == 0

@@ -48,7 +48,7 @@ def events_of(spec: BatchSpec) -> list[Event]:
 
 
 def failing(spec: BatchSpec, message: str) -> list[Event]:
-    """The events up to the error."""
+    """Return the events up to the error."""
     seen: list[Event] = []
     with pytest.raises(RunFailed, match=message):
         seen.extend(copy_all(spec))
@@ -99,7 +99,7 @@ def test_workers_are_shared_by_all_tables(three: Pair) -> None:
     assert len(pids) == 1
 
 
-def test_all_tables_are_read_as_of_one_moment(three: Pair) -> None:
+def test_all_tables_are_read_in_one_snapshot(three: Pair) -> None:
     changed = False
     for event in copy_all(batch(three, *ENTRIES, degree=1)):
         if isinstance(event, Committed) and not changed:
@@ -112,7 +112,7 @@ def test_all_tables_are_read_as_of_one_moment(three: Pair) -> None:
     assert (three.target.count("small"), three.target.count("empty")) == (10, 0)
 
 
-def test_a_table_without_the_snapshot_is_read_as_it_is(three: Pair) -> None:
+def test_a_table_without_the_snapshot_is_read_in_its_current_state(three: Pair) -> None:
     changed = False
     entries = ({"table": "public.large"}, {"table": "public.small", "snapshot": "none"})
     for event in copy_all(batch(three, *entries, degree=1)):
@@ -122,7 +122,7 @@ def test_a_table_without_the_snapshot_is_read_as_it_is(three: Pair) -> None:
     assert three.target.count("small") == 11
 
 
-def test_modes_of_every_kind_side_by_side(three: Pair) -> None:
+def test_tables_with_different_modes_share_a_batch(three: Pair) -> None:
     three.target.run("INSERT INTO small VALUES (1, 'old')", "DROP TABLE empty")
     entries = (
         {"table": "public.large", "mode": "swap", "unlogged": True},
@@ -136,22 +136,22 @@ def test_modes_of_every_kind_side_by_side(three: Pair) -> None:
 
 
 class TestOneFailingTable:
-    def test_that_cannot_be_planned_does_not_stop_the_others(self, three: Pair) -> None:
+    def test_an_unplannable_table_does_not_stop_the_others(self, three: Pair) -> None:
         three.target.run("ALTER TABLE small RENAME id TO number")
         with pytest.raises(RunFailed, match="1 of 3 tables are not done"):
             events_of(batch(three, *ENTRIES))
         three.assert_same("public.large")
 
-    def test_that_is_missing_does_not_stop_the_others(self, three: Pair) -> None:
-        asked = batch(three, *ENTRIES, {"table": "public.nowhere"})
-        seen = failing(asked, "1 of 4 tables")
+    def test_a_missing_table_does_not_stop_the_others(self, three: Pair) -> None:
+        spec_of = batch(three, *ENTRIES, {"table": "public.nowhere"})
+        seen = failing(spec_of, "1 of 4 tables")
         (failed,) = [table for table in finished(seen).tables if table.status != "done"]
         assert failed.table == "public.nowhere"
         assert failed.error is not None
         assert "does not exist" in failed.error["message"]
         three.assert_same("public.large")
 
-    def test_whose_rows_are_refused_does_not_stop_the_others(self, three: Pair) -> None:
+    def test_refused_rows_do_not_stop_the_others(self, three: Pair) -> None:
         three.target.run("ALTER TABLE small ADD CHECK (id < 5)")
         seen = failing(batch(three, *ENTRIES), "1 of 3 tables")
         ends = {event.run_id: event for event in seen if isinstance(event, Finished)}
@@ -159,20 +159,20 @@ class TestOneFailingTable:
         three.assert_same("public.large")
         assert three.target.count("small") == 0
 
-    def test_stops_the_others_where_asked(self, three: Pair) -> None:
+    def test_a_failure_stops_the_others_on_request(self, three: Pair) -> None:
         three.target.run("ALTER TABLE large ADD CHECK (id < 5)")
         with pytest.raises(RunFailed):
             events_of(batch(three, *ENTRIES, degree=1, on_table_error="stop"))
         assert three.target.count("small") == 0
 
 
-class TestWhatIsNotSupported:
-    def test_by_no_table_changes_nothing(self, three: Pair) -> None:
+class TestUnsupportedTables:
+    def test_a_batch_that_no_table_supports_changes_nothing(self, three: Pair) -> None:
         with pytest.raises(UsageError, match="does not support --compression"):
             events_of(batch(three, *ENTRIES, compression="zstd"))
         assert not three.has_control_schema()
 
-    def test_is_said_of_each_table(self, three: Pair) -> None:
+    def test_the_reason_is_given_for_each_table(self, three: Pair) -> None:
         entries: list[dict[str, Any]] = [*ENTRIES[:2], {**ENTRIES[2], "compression": "zstd"}]
         seen = failing(batch(three, *entries), "1 of 3 tables are not done")
         tables = {each.table: each for each in finished(seen).tables}
@@ -185,11 +185,11 @@ class TestWhatIsNotSupported:
 
 
 class TestByItsId:
-    """What takes a run's id takes a batch's."""
+    """Commands that accept a run's id accept a batch's."""
 
     @pytest.fixture
     def night(self, three: Pair) -> Pair:
-        """A batch of which one table has failed; another has options of its own."""
+        """A batch with one failed table, and another that has its own options."""
         three.target.run("ALTER TABLE small ADD CONSTRAINT few CHECK (id < 5)")
         entries: list[dict[str, Any]] = [
             *ENTRIES[:2],
@@ -200,7 +200,7 @@ class TestByItsId:
         three.target.run("ALTER TABLE small DROP CONSTRAINT few")
         return three
 
-    def test_its_tables_are_listed(self, night: Pair) -> None:
+    def test_status_lists_its_tables(self, night: Pair) -> None:
         found = {entry.source: entry for entry in batch_runs("night", target=night.target.url)}
         assert found.keys() == {"public.empty", "public.small", "public.large"}
         assert {entry.batch for entry in found.values()} == {"night"}
@@ -210,10 +210,10 @@ class TestByItsId:
         assert done.returncode == 0, done.stderr
         assert "batch night failed" in done.stdout
         assert "2 done" in done.stdout
-        told = json.loads(night.cli("status", "night", "--json", *night.ends[2:]).stdout)
-        assert (told["batch"], told["status"], len(told["runs"])) == ("night", "failed", 3)
+        output = json.loads(night.cli("status", "night", "--json", *night.ends[2:]).stdout)
+        assert (output["batch"], output["status"], len(output["runs"])) == ("night", "failed", 3)
 
-    def test_it_is_resumed(self, night: Pair) -> None:
+    def test_resume_completes_its_tables(self, night: Pair) -> None:
         refused = night.cli("resume", "night", "--only", "p0001", *night.ends)
         assert refused.returncode == 64
         assert "--only: night is a batch" in refused.stderr
@@ -223,34 +223,34 @@ class TestByItsId:
         assert night.target.count("small") == 10
         assert night.target.count("large") == 19_995, "what was done is not done again"
 
-    def test_it_is_verified(self, night: Pair) -> None:
+    def test_verify_checks_its_tables(self, night: Pair) -> None:
         assert night.cli("verify", "night", *night.ends).returncode == 65
         assert night.cli("resume", "night", *night.ends).returncode == 0
         done = night.cli("verify", "night", *night.ends)
         assert done.returncode == 0, done.stderr
         assert done.stdout.count(" verified") == 3
-        told = json.loads(night.cli("verify", "night", "--json", *night.ends).stdout)
-        assert (told["ok"], len(told["runs"])) == (True, 3)
+        output = json.loads(night.cli("verify", "night", "--json", *night.ends).stdout)
+        assert (output["ok"], len(output["runs"])) == (True, 3)
 
-    def test_a_name_that_only_begins_like_it_is_none_of_it(self, night: Pair) -> None:
+    def test_a_run_whose_name_has_the_same_prefix_is_not_part_of_it(self, night: Pair) -> None:
         night.copy(table="public.small", run_id="night-0123abcd", mode="truncate")
         assert len(batch_runs("night", target=night.target.url)) == 3
 
     @pytest.mark.parametrize("command", ["status", "resume", "verify"])
-    def test_of_no_run_and_no_batch(self, night: Pair, command: str) -> None:
+    def test_an_unknown_id_is_refused(self, night: Pair, command: str) -> None:
         done = night.cli(command, "day", *(night.ends[2:] if command == "status" else night.ends))
         assert done.returncode == 64
         assert "run 'day' is not in the target's control schema" in done.stderr
 
 
-def test_goes_on_with_the_same_run_id(three: Pair) -> None:
+def test_the_same_run_id_continues_the_batch(three: Pair) -> None:
     three.target.run("ALTER TABLE small ADD CONSTRAINT few CHECK (id < 5)")
     with pytest.raises(RunFailed):
         events_of(batch(three, *ENTRIES, run_id="nightly"))
     three.target.run("ALTER TABLE small DROP CONSTRAINT few")
     events = events_of(batch(three, *ENTRIES, run_id="nightly"))
     assert finished(events).status == "done"
-    # The others were done, and are not copied again.
+    # The other tables were done, and are not copied again.
     assert sum(event.rows for event in events if isinstance(event, Committed)) == 10
     for name in ("large", "small", "empty"):
         three.assert_same(f"public.{name}")
@@ -287,7 +287,7 @@ def test_tables_have_options_of_their_own(three: Pair) -> None:
 
 
 class TestCommandLine:
-    def test_a_file(self, three: Pair, tmp_path: Path) -> None:
+    def test_tables_are_read_from_a_file(self, three: Pair, tmp_path: Path) -> None:
         file = tmp_path / "plan.toml"
         file.write_text(
             'source = "env:SRC"\ntarget = "env:DST"\n'
@@ -301,14 +301,14 @@ class TestCommandLine:
         assert "public.large p0001" in done.stderr
         three.assert_same("public.large")
 
-    def test_events_as_json(self, three: Pair, tmp_path: Path) -> None:
+    def test_events_are_written_as_json(self, three: Pair, tmp_path: Path) -> None:
         file = tmp_path / "plan.toml"
         file.write_text('[[table]]\ntable = "public.small"\n', encoding="utf-8")
         done = three.cli("copy-all", str(file), *three.ends, "--json")
         names = [json.loads(line)["event"] for line in done.stdout.splitlines()]
         assert (names[0], names[-1]) == ("batch_started", "batch_finished")
 
-    def test_a_failing_table_is_told_with_the_command_that_goes_on(
+    def test_a_failed_table_is_reported_with_the_command_that_resumes_it(
         self, three: Pair, tmp_path: Path
     ) -> None:
         three.target.run("ALTER TABLE small ADD CHECK (id < 5)")
@@ -323,7 +323,7 @@ class TestCommandLine:
         assert f"copy-all {file} --source " in done.stderr
         assert " --run-id nightly" in done.stderr.splitlines()[-1]
 
-    def test_several_tables_are_not_for_copy(self, three: Pair, tmp_path: Path) -> None:
+    def test_copy_refuses_several_tables(self, three: Pair, tmp_path: Path) -> None:
         file = tmp_path / "plan.toml"
         file.write_text('[[table]]\ntable = "public.small"\n', encoding="utf-8")
         done = three.cli("copy", str(file), *three.ends)
@@ -331,8 +331,8 @@ class TestCommandLine:
         assert "penstock copy-all" in done.stderr
 
 
-class TestWhatIsSaidAtTheEnd:
-    def test_what_is_not_copied_by_kind_with_the_statement(self, pair: Pair) -> None:
+class TestFinalSummary:
+    def test_lists_what_is_not_copied_by_kind_with_its_statement(self, pair: Pair) -> None:
         pair.source.run(
             "CREATE TABLE customers (id int PRIMARY KEY)",
             "CREATE TABLE orders (id int PRIMARY KEY, customer int"
@@ -345,8 +345,8 @@ class TestWhatIsSaidAtTheEnd:
         )
         pair.target.run("CREATE TABLE customers (id int PRIMARY KEY)")
         exclude = ["public.kept_out", "public.customers"]
-        made = {"tables": ["public.*"], "exclude": exclude, "mode": "recreate"}
-        end = finished(events_of(batch(pair, **made)))
+        options = {"tables": ["public.*"], "exclude": exclude, "mode": "recreate"}
+        end = finished(events_of(batch(pair, **options)))
         assert [(item.kind, item.name) for item in end.not_copied] == [
             ("functions", "public.half"),
             ("sequences", "public.tickets"),
@@ -361,19 +361,19 @@ class TestWhatIsSaidAtTheEnd:
         assert pair.target.value("SELECT half(4) + nextval('tickets')") == 9
         assert pair.target.rows("SELECT FROM recent") == []
 
-    def test_a_view_that_is_copied_by_its_name_is_not_said(self, pair: Pair) -> None:
+    def test_omits_a_view_that_is_copied_by_name(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int)", "CREATE VIEW v AS SELECT id FROM t")
-        asked = batch(pair, tables=["public.*", "public.v"], mode="recreate")
-        end = finished(events_of(asked))
+        spec_of = batch(pair, tables=["public.*", "public.v"], mode="recreate")
+        end = finished(events_of(spec_of))
         assert [table.table for table in end.tables] == ["public.t", "public.v"]
         assert end.not_copied == ()
 
-    def test_nothing_where_the_tables_are_there_already(self, pair: Pair) -> None:
+    def test_lists_nothing_if_the_tables_existed(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int)", "CREATE VIEW v AS SELECT id FROM t")
         end = finished(events_of(batch(pair, tables=["public.*"])))
         assert end.not_copied == ()
 
-    def test_why_partitions_failed_and_what_plans_warn_of(self, three: Pair) -> None:
+    def test_says_why_partitions_failed_and_what_plans_warn_of(self, three: Pair) -> None:
         three.target.run(
             "ALTER TABLE small ADD CONSTRAINT few CHECK (id < 5)",
             "ALTER TABLE empty ALTER id TYPE real",
@@ -384,7 +384,7 @@ class TestWhatIsSaidAtTheEnd:
         assert "few" in failure.error["message"]
         assert "digits beyond the precision" in tables["public.empty"].warnings[0]
 
-    def test_in_text_on_standard_output(self, three: Pair) -> None:
+    def test_is_written_as_text_to_standard_output(self, three: Pair) -> None:
         three.source.run(
             "ALTER TABLE empty ADD CONSTRAINT small_first FOREIGN KEY (id) REFERENCES small"
         )
@@ -409,24 +409,24 @@ class TestWhatIsSaidAtTheEnd:
         ) in done.stdout
 
 
-def asked(pair: Pair, name: str, **options: Any) -> CopySpec:
+def spec_of(pair: Pair, name: str, **options: Any) -> CopySpec:
     given = {"mode": "append", "degree": 2, "run_id": f"own-{name}", **options}
     return CopySpec(source=pair.source.url, target=pair.target.url, table=f"public.{name}", **given)
 
 
-def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None:
-    """One is new, with partitions of its own; one is continued; one must not be executed."""
+def test_requested_tables_are_runs_with_the_callers_names(three: Pair) -> None:
+    """One run is new, with its own partitions; one is continued; one must not be executed."""
 
     def refuse(plan: PartitionPlan) -> None:
         raise UsageError("not this one")
 
     part = Partition("low", KeyRange(Key("id"), None, Bound("", "5")))
-    large = asked(three, "large", strategy="range", key="id", partitions=4)
+    large = spec_of(three, "large", strategy="range", key="id", partitions=4)
     create(large)
     requests = [
-        TableRequest(spec=asked(three, "small", key="id"), partitions=(part,), series="ours"),
+        TableRequest(spec=spec_of(three, "small", key="id"), partitions=(part,), series="ours"),
         TableRequest(spec=large),
-        TableRequest(spec=asked(three, "empty"), check=refuse),
+        TableRequest(spec=spec_of(three, "empty"), check=refuse),
     ]
     seen: list[Event] = []
     with pytest.raises(RunFailed, match="1 of 3 tables"):
@@ -450,19 +450,19 @@ def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None
     }
     assert [len(each.committed) for each in known.values()] == [1, 4]
     assert len({r.read_at for each in known.values() for r in each.committed}) == 1
-    # Again: what is done is left alone.
+    # The second time, finished tables are left alone.
     again = finished([*copy_tables(requests[:2], run_id="by-request", degree=2)])
     assert (again.status, again.rows) == ("done", 0)
-    # Under the same name, but otherwise.
-    other = TableRequest(spec=asked(three, "small", key="id", where="id > 1"), partitions=(part,))
+    # The same name with other options.
+    other = TableRequest(spec=spec_of(three, "small", key="id", where="id > 1"), partitions=(part,))
     with pytest.raises(RunFailed):
         [*copy_tables([other], run_id="by-request", degree=2)]
     assert three.target.value("SELECT count(*) FROM small") == 4
 
 
-def test_a_request_may_read_what_is_left_as_it_is_now(three: Pair) -> None:
+def test_a_request_may_read_the_remaining_partitions_in_their_current_state(three: Pair) -> None:
     three.target.run("ALTER TABLE small ADD CHECK (id <> 10)")
-    spec = asked(three, "small", strategy="range", key="id", partitions=2, on_error="continue")
+    spec = spec_of(three, "small", strategy="range", key="id", partitions=2, on_error="continue")
     with pytest.raises(RunFailed):
         [*copy(spec)]
     three.source.run("UPDATE small SET id = 11 WHERE id = 10")
@@ -473,7 +473,7 @@ def test_a_request_may_read_what_is_left_as_it_is_now(three: Pair) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "replace"])
-def test_partitions_by_two_keys(three: Pair, mode: str) -> None:
+def test_partitions_by_two_keys_cover_each_row_once(three: Pair, mode: str) -> None:
     """Each row is in one of them, and `replace` deletes what the partition selects."""
     three.source.run("UPDATE large SET v = 'v' || id % 3")
     extents = [
@@ -486,12 +486,12 @@ def test_partitions_by_two_keys(three: Pair, mode: str) -> None:
     ]
     given = [Partition(f"p{n}", extent) for n, extent in enumerate(extents)]
     request = TableRequest(
-        spec=asked(three, "large", mode=mode, key="id", verify="checksums"), partitions=given
+        spec=spec_of(three, "large", mode=mode, key="id", verify="checksums"), partitions=given
     )
     end = finished([*copy_tables([request], run_id="two", degree=2)])
     assert end.rows == 20_000
     three.assert_same("public.large")
-    spec = asked(three, "large", run_id="o", key="id")
+    spec = spec_of(three, "large", run_id="o", key="id")
     overlapping = [given[0], Partition("q", extents[0])]
     with pytest.raises(UsageError, match="found p0 and q, which are both id"):
         create(spec, partitions=overlapping)

@@ -1,4 +1,5 @@
-"""Binary COPY decoded and encoded by `penstock_native`, without a server; and a server's own."""
+"""Binary COPY decoded and encoded by `penstock_native` without a server, and compared with a real
+one."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def decoded(kinds: list[str], message: bytes) -> list[pa.Array]:
 
 
 @pytest.mark.parametrize("field", golden(), ids=str)
-def test_fields(field: Field) -> None:
+def test_golden_fields_are_decoded(field: Field) -> None:
     if field.found == REFUSED:
         decoder = native.Decoder([field.kind], 10, 1 << 20)
         assert decoder.feed(HEAD + row(NULL) + row(field.sent)) == NOT_HELD
@@ -55,7 +56,7 @@ def test_fields(field: Field) -> None:
     assert (repr if isinstance(value, str | bytes) else str)(value) == field.found
 
 
-def test_a_server_sends_them_so(pair: Pair) -> None:
+def test_a_server_sends_the_golden_fields(pair: Pair) -> None:
     pair.source.run("CREATE TYPE mood AS ENUM ('sad', 'glad')", "SET timezone = 'UTC'")
     version = pair.source.connection.info.server_version
     for field in golden():
@@ -68,7 +69,7 @@ def test_a_server_sends_them_so(pair: Pair) -> None:
             assert b"".join(copy) == stream(row(field.sent)), field
 
 
-def test_batches_end_where_they_are_full() -> None:
+def test_a_batch_ends_when_it_is_full() -> None:
     rows = [row(struct.pack(">ii", 4, number)) for number in range(10)]
     decoder = native.Decoder(["int32"], 3, 1 << 20)
     found = []
@@ -84,8 +85,8 @@ def test_batches_end_where_they_are_full() -> None:
     assert [by_size.feed(m) for m in [HEAD + rows[0], rows[1], rows[2]]] == [MORE, MORE, READY]
 
 
-def test_texts_are_checked_each_for_itself() -> None:
-    """Two halves of a character are no texts, though they are one together."""
+def test_each_text_is_validated_by_itself() -> None:
+    """Two halves of a character are invalid, although valid when concatenated."""
     halves = [struct.pack(">i", 1) + half for half in (b"\xc3", b"\xa9")]
     for kind, fields, place in [
         ("text", halves, 0),
@@ -100,7 +101,7 @@ def test_texts_are_checked_each_for_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "reason"),
     [
         (b"PGCOPX\n\xff\r\n\0" + bytes(8), "another beginning"),
         (HEAD[:11] + b"\0\1\0\0" + bytes(4), "flags that are not known"),
@@ -111,15 +112,15 @@ def test_texts_are_checked_each_for_itself() -> None:
         (HEAD + row(NULL, NULL), "another number of columns"),
     ],
 )
-def test_what_is_no_copy(message: bytes, said: str) -> None:
+def test_a_stream_that_is_not_binary_copy_is_refused(message: bytes, reason: str) -> None:
     decoder = native.Decoder(["int32"], 10, 1 << 20)
     assert decoder.feed(message) == NOT_HELD
     _, _, why, what = decoder.fault
     assert why == "form"
-    assert said in what.decode()
+    assert reason in what.decode()
 
 
-def test_arrays_that_claim_too_much_take_no_memory() -> None:
+def test_an_array_with_an_excessive_length_allocates_nothing() -> None:
     for lengths in [(1 << 30, 1 << 30), (1 << 30, 0), (0, 1 << 30), (-1, 5), (1 << 30,)]:
         head = struct.pack(">iii", len(lengths), 0, 23)
         value = head + b"".join(struct.pack(">ii", length, 1) for length in lengths)
@@ -135,7 +136,7 @@ FIELDS = golden()
 @settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_hostile_streams_are_refused_or_decoded(data: st.DataObject) -> None:
-    """Whatever is sent, nothing crashes, and what comes out is valid."""
+    """Nothing crashes on any input, and whatever is decoded is valid."""
     field = data.draw(st.sampled_from(FIELDS))
     message = bytearray(stream(row(field.sent), row(NULL), row(field.sent)))
     for _ in range(data.draw(st.integers(0, 4))):
@@ -158,7 +159,7 @@ def test_hostile_streams_are_refused_or_decoded(data: st.DataObject) -> None:
 
 def _decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
     most = 10**precision - 1
-    # Of a text it is exact, whatever the context's precision.
+    # Exact when created from text, whatever the context's precision.
     return st.integers(-most, most).map(lambda units: Decimal(f"{units}e-{scale}"))
 
 
@@ -184,13 +185,13 @@ VALUES: dict[str, tuple[str, int | None, st.SearchStrategy[Any]]] = {
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
+def test_decoding_restores_what_was_encoded(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(VALUES)))
     form, element, values = VALUES[kind]
     drawn = data.draw(st.lists(st.none() | values, max_size=20))
     type_ = arrow_type(kind)
     wire = pa.binary(16) if kind == "uuid" else type_
-    # With an offset, as a slice of a larger array has it.
+    # With an offset, like a slice of a larger array.
     array = pa.array([None, *drawn], wire).slice(data.draw(st.integers(0, 1)))
     encoder = native.Encoder([(form, element)])
     message = bytes(memoryview(encoder.encode(HEAD, len(array), [_buffers(array)])))
@@ -198,7 +199,7 @@ def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
     assert (found.storage if kind == "uuid" else found).to_pylist() == array.to_pylist()
 
 
-def test_moments_that_the_server_cannot_count() -> None:
+def test_timestamps_out_of_the_servers_range_are_refused() -> None:
     least = pa.array([-(1 << 63)], pa.int64())
     for form, array in [
         ("timestamp", least.view(pa.timestamp("us"))),

@@ -25,7 +25,7 @@ OF_ONES_OWN = (
 EXTENSIONS = ("citext", "hstore", "cube", "earthdistance", "lo", "isn")
 
 
-def test_the_server_s_own_rules_are_kept(pair: Pair) -> None:
+def test_casts_follow_the_servers_own_assignment_rules(pair: Pair) -> None:
     """Every type into every other: allowed where the server's own INSERT allows it."""
     side = pair.source
     side.run(
@@ -46,8 +46,8 @@ def test_the_server_s_own_rules_are_kept(pair: Pair) -> None:
     pairs = [
         (source, target) for source in columns for target in columns if source.type != target.type
     ]
-    wanted = [(source.name, data_type(target).bare.written) for source, target in pairs]
-    ours = castable(connection, columns, wanted)
+    expected = [(source.name, data_type(target).bare.written) for source, target in pairs]
+    ours = castable(connection, columns, expected)
     connection.close()
     assert any(ours)
     assert not all(ours)
@@ -67,7 +67,7 @@ def _insertable(pair: Pair, source: str, target: str) -> bool:
     return True
 
 
-def test_what_arrives_is_what_the_server_itself_would_assign(pair: Pair) -> None:
+def test_a_cast_value_equals_what_the_server_would_assign(pair: Pair) -> None:
     pair.both("SET TIME ZONE UTC")
     casts = pair.source.rows(
         "SELECT format_type(s.oid, -1), format_type(t.oid, -1), s.typname, t.typname FROM pg_cast"
@@ -78,7 +78,7 @@ def test_what_arrives_is_what_the_server_itself_would_assign(pair: Pair) -> None
     columns: list[tuple[str, str, list[str]]] = []
     for source, target, short_source, short_target in casts:
         values = (SYSTEM | BY_NAME).get(short_source, (SYSTEM | BY_NAME).get(source, []))
-        # An object's number is another one in the target.
+        # An object id denotes another object in the target.
         if not {short_source, short_target} <= names or short_source in BY_NAME:
             continue
         good = [
@@ -126,7 +126,7 @@ def test_what_arrives_is_what_the_server_itself_would_assign(pair: Pair) -> None
 
 
 def _casts(pair: Pair, value: str, source: str, target: str) -> bool:
-    if (source, value) == ('"char"', "\\377"):  # the server would make a text of it that is none
+    if (source, value) == ('"char"', "\\377"):  # the server would produce an invalid text
         return False
     if NEWER.get((source, value), 0) > pair.source.connection.info.server_version:
         return False
@@ -137,7 +137,7 @@ def _casts(pair: Pair, value: str, source: str, target: str) -> bool:
     return True
 
 
-def test_a_text_that_is_too_long_is_an_error_and_not_cut(pair: Pair) -> None:
+def test_a_text_that_is_too_long_is_an_error_and_not_truncated(pair: Pair) -> None:
     pair.source.run("CREATE TABLE t (a text)", "INSERT INTO t VALUES ('abcd')")
     pair.target.run("CREATE TABLE t (a varchar(3))")
     assert pair.plan().pairs[0].cast == "character varying"
@@ -147,27 +147,27 @@ def test_a_text_that_is_too_long_is_an_error_and_not_cut(pair: Pair) -> None:
     assert pair.target.count() == 0
 
 
-def test_plan_says_what_is_cast_and_what_may_be_lost(pair: Pair) -> None:
+def test_plan_lists_casts_and_possible_losses(pair: Pair) -> None:
     pair.source.run("CREATE TABLE t (a numeric, b int, c regtype)")
     pair.target.run("CREATE TABLE t (a int, b int, c regtype)")
     done = pair.cli("plan", *pair.ends, "--table", "public.t")
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     assert done.returncode == 0
-    assert "cast by the source: a::integer" in said
-    assert "a (numeric into integer): digits after the decimal point are rounded away" in said
-    assert "postgresql-text streams, because of c" in said
+    assert "cast by the source: a::integer" in output
+    assert "a (numeric into integer): digits after the decimal point are rounded away" in output
+    assert "postgresql-text streams, because of c" in output
 
 
-def test_types_of_the_same_name_in_another_schema(pair: Pair) -> None:
-    made = (
+def test_types_of_the_same_name_in_another_schema_are_cast(pair: Pair) -> None:
+    statements = (
         "CREATE TYPE {0}.mood AS ENUM ('sad', 'glad')",
         "CREATE TYPE {0}.pair AS (a int, m {0}.mood)",
         "CREATE DOMAIN {0}.few AS {0}.pair[] CHECK (cardinality(VALUE) < 3)",
         "CREATE TYPE {0}.moods AS RANGE (subtype = {0}.mood)",
         "CREATE TABLE t (a {0}.mood, b {0}.pair, c {0}.few, d {0}.moods, e {0}.mood[])",
     )
-    pair.source.run("CREATE SCHEMA app", *(line.format("app") for line in made))
-    pair.target.run('CREATE SCHEMA "Dw h"', *(line.format('"Dw h"') for line in made))
+    pair.source.run("CREATE SCHEMA app", *(line.format("app") for line in statements))
+    pair.target.run('CREATE SCHEMA "Dw h"', *(line.format('"Dw h"') for line in statements))
     pair.source.run(
         "INSERT INTO t VALUES ('sad', '(1,glad)', '{\"(2,sad)\"}', '[sad,glad]', '{glad}')"
     )
@@ -175,7 +175,7 @@ def test_types_of_the_same_name_in_another_schema(pair: Pair) -> None:
     pair.assert_same()
 
 
-def test_domains_are_taken_for_what_is_below_them(pair: Pair) -> None:
+def test_domains_are_treated_as_their_base_types(pair: Pair) -> None:
     pair.both(
         "CREATE DOMAIN small AS int CHECK (VALUE < 10)",
         "CREATE DOMAIN smaller AS small NOT NULL CHECK (VALUE < 5)",
@@ -194,7 +194,7 @@ def test_domains_are_taken_for_what_is_below_them(pair: Pair) -> None:
     assert pair.target.count() == 1
 
 
-def test_a_label_that_the_target_lacks_is_told_before_and_fails_at_its_row(pair: Pair) -> None:
+def test_a_missing_enum_label_is_announced_and_fails_at_its_row(pair: Pair) -> None:
     pair.source.run(
         "CREATE TYPE mood AS ENUM ('sad', 'so so', 'glad')",
         "CREATE TABLE t (a mood[])",
@@ -208,7 +208,7 @@ def test_a_label_that_the_target_lacks_is_told_before_and_fails_at_its_row(pair:
     assert 'invalid input value for enum mood: "so so"' in done.stdout + done.stderr
 
 
-def test_a_type_that_the_source_does_not_know_is_no_cast(pair: Pair) -> None:
+def test_a_type_unknown_to_the_source_is_not_cast(pair: Pair) -> None:
     pair.source.run("CREATE TABLE t (a text)")
     pair.target.run("CREATE EXTENSION citext", "CREATE TABLE t (a citext)")
     with pytest.raises(PlanningError, match="no assignment cast"):

@@ -1,4 +1,4 @@
-"""`verify --checksum`: every kind of damage is found, and nothing else is."""
+"""`verify --checksum` finds every kind of damage, and reports nothing else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check(pair: Pair, *, show_rows: bool = True) -> Verification:
 
 
 def found(result: Verification) -> dict[str | None, set[tuple[str, str]]]:
-    """By partition that is wrong: keys, and what is wrong with them."""
+    """Return, for each partition that differs, its keys and how they differ."""
     return {
         each.partition_id: {(row.key, row.what) for row in each.rows}
         for each in result.checks
@@ -50,7 +50,7 @@ def found(result: Verification) -> dict[str | None, set[tuple[str, str]]]:
 
 
 def home(pair: Pair, id_: int) -> str:
-    """The partition by range that holds a row of the source."""
+    """Return the range partition that contains a row of the source."""
     for each in status(RUN, target=pair.target.url).run.plan.partitions:
         condition = str(each.extent)
         if "[" in condition:
@@ -75,7 +75,7 @@ def keyless(pair: Pair) -> Pair:
     return pair
 
 
-class TestAgree:
+class TestSidesAgree:
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("cut", STRATEGIES.values(), ids=STRATEGIES)
     def test_after_a_copy(self, filled: Pair, mode: str, cut: dict[str, Any]) -> None:
@@ -100,7 +100,7 @@ class TestAgree:
         filled.target.run("INSERT INTO t VALUES (-1, NULL, 'later', 0)")
         assert check(filled).ok
 
-    def test_of_one_day_that_was_replaced(self, filled: Pair) -> None:
+    def test_after_one_day_was_replaced(self, filled: Pair) -> None:
         filled.target.run("INSERT INTO t VALUES (0, '1999-01-01', 'mine', 0)")
         where = "at >= '2026-01-05' AND at < '2026-01-09'"
         filled.copy(mode="replace", run_id=RUN, where=where, **STRATEGIES["time"])
@@ -110,7 +110,7 @@ class TestAgree:
         assert rows == {("150", DIFFERENT)}
         assert whole is None
 
-    def test_after_the_target_was_written_anew(self, filled: Pair) -> None:
+    def test_after_the_target_was_rewritten(self, filled: Pair) -> None:
         filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
         filled.target.run("ALTER TABLE t SET UNLOGGED", "ALTER TABLE t SET LOGGED")
         assert check(filled).ok
@@ -120,7 +120,7 @@ class TestAgree:
             None: set(),
         }
 
-    def test_after_rows_were_written_anew_as_they_were(self, filled: Pair) -> None:
+    def test_after_rows_were_rewritten_unchanged(self, filled: Pair) -> None:
         filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["ctid"])
         filled.target.run("UPDATE t SET note = note WHERE id % 3 = 0")
         assert check(filled).ok
@@ -142,7 +142,7 @@ class TestAgree:
         pair.target.run("DELETE FROM t WHERE id = 7")
         assert home(pair, 7) in found(check(pair))
 
-    def test_of_no_rows_and_of_no_columns(self, pair: Pair) -> None:
+    def test_without_rows_or_without_columns(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t ()")
         pair.copy(run_id=RUN)
         assert check(pair).ok
@@ -200,7 +200,7 @@ KINDS = {
 
 class TestTypes:
     @pytest.mark.parametrize(("kind", "values"), KINDS.items(), ids=KINDS)
-    def test_agree_and_tell_every_value_from_the_others(
+    def test_checksums_agree_and_distinguish_all_values(
         self, pair: Pair, kind: str, values: list[str]
     ) -> None:
         pair.both(
@@ -215,14 +215,14 @@ class TestTypes:
         result = check(pair)
         assert result.ok, result
         if kind == "char(4)":
-            return  # blanks at the end mean nothing
+            return  # trailing blanks are insignificant
         for n, value in enumerate(values[1:]):
             pair.target.run(f"UPDATE t SET v = {value} WHERE id = {n}")
         if len(values) > 1:
             expected = {(str(n), DIFFERENT) for n in range(len(values) - 1)}
             assert found(check(pair)) == {"p0001": expected, None: set()}
 
-    def test_a_table_of_1600_columns(self, pair: Pair) -> None:
+    def test_a_table_of_1600_columns_is_compared(self, pair: Pair) -> None:
         names = [f"c{n}" for n in range(1600)]
         pair.both(f"CREATE TABLE t ({', '.join(f'{name} int' for name in names)})")
         pair.source.run(f"INSERT INTO t VALUES ({', '.join(map(str, range(1600)))})")
@@ -231,7 +231,7 @@ class TestTypes:
         pair.target.run("UPDATE t SET c1599 = 0")
         assert not check(pair, show_rows=False).ok
 
-    def test_a_large_value(self, pair: Pair) -> None:
+    def test_a_large_value_is_compared(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY, v text, w bytea)")
         pair.source.run(
             "INSERT INTO t SELECT 1, repeat('x', 100000000), decode(repeat('ab', 50000000), 'hex')"
@@ -262,14 +262,14 @@ DAMAGE: dict[str, tuple[list[str], dict[int, str]]] = {
         {3: DIFFERENT, 4: MISSING},
     ),
 }
-# After these, what the target holds beside the run's rows is damage too.
+# After these modes, any other row in the target is damage too.
 FRESH = ("truncate", "replace")
 
 
 class TestDamage:
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize(("statements", "expected"), DAMAGE.values(), ids=DAMAGE)
-    def test_is_found(
+    def test_damage_is_found(
         self, filled: Pair, mode: str, statements: list[str], expected: dict[int, str]
     ) -> None:
         filled.copy(mode=mode, run_id=RUN, **STRATEGIES["range"])
@@ -282,21 +282,23 @@ class TestDamage:
         assert result == by_home
 
     @pytest.mark.parametrize("mode", ["append", "truncate", "upsert"])
-    def test_is_found_among_blocks(self, filled: Pair, mode: str) -> None:
+    def test_damage_is_found_among_blocks(self, filled: Pair, mode: str) -> None:
         filled.copy(mode=mode, run_id=RUN, **STRATEGIES["ctid"])
         filled.target.run("UPDATE t SET note = 'x' WHERE id = 1", "DELETE FROM t WHERE id = 2000")
         expected = {"p0001": {("1", DIFFERENT)}, "p0004": {("2000", MISSING)}, None: set()}
         assert found(check(filled)) == expected
 
     @pytest.mark.parametrize("mode", ["append", "truncate"])
-    def test_is_named_by_partition_without_a_look_at_rows(self, filled: Pair, mode: str) -> None:
+    def test_damage_is_attributed_to_a_partition_without_listing_rows(
+        self, filled: Pair, mode: str
+    ) -> None:
         filled.copy(mode=mode, run_id=RUN, **STRATEGIES["ctid"])
         filled.target.run("UPDATE t SET note = 'x' WHERE id = 1")
         result = check(filled, show_rows=False)
         assert found(result) == {"p0001": set(), None: set()}
 
     @pytest.mark.parametrize("cut", ["ctid", "range"])
-    def test_a_doubled_row(self, keyless: Pair, cut: str) -> None:
+    def test_a_duplicated_row_is_found(self, keyless: Pair, cut: str) -> None:
         keyless.copy(mode="truncate", run_id=RUN, **STRATEGIES[cut])
         keyless.target.run("INSERT INTO t SELECT * FROM t WHERE id = 2000")
         result = found(check(keyless))
@@ -305,12 +307,12 @@ class TestDamage:
         assert what == EXTRA
         assert result.keys() == {"p0004", None}
 
-    def test_a_row_of_nobody(self, keyless: Pair) -> None:
+    def test_a_row_that_no_run_loaded_is_found(self, keyless: Pair) -> None:
         keyless.copy(mode="truncate", run_id=RUN, **STRATEGIES["ctid"])
         keyless.target.run("INSERT INTO t VALUES (-1, NULL, 'whose?', NULL)")
         assert found(check(keyless)) == {None: {("(-1,,whose?,)", EXTRA)}}
 
-    def test_a_changed_row_without_a_key(self, keyless: Pair) -> None:
+    def test_a_changed_row_without_a_key_is_found(self, keyless: Pair) -> None:
         keyless.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
         keyless.target.run("UPDATE t SET note = 'x', at = NULL WHERE id = 7")
         result = found(check(keyless))
@@ -319,7 +321,7 @@ class TestDamage:
         assert what == MISSING
         assert result[None] == {("(7,,x,1.00)", EXTRA)}
 
-    def test_lists_twenty_rows_of_a_partition_at_most(self, filled: Pair) -> None:
+    def test_at_most_twenty_rows_of_a_partition_are_listed(self, filled: Pair) -> None:
         filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
         filled.target.run("UPDATE t SET note = 'x' WHERE id < 900")
         result = found(check(filled))
@@ -327,7 +329,7 @@ class TestDamage:
         filled.target.run("TRUNCATE t")
         assert {len(rows) for rows in found(check(filled)).values()} <= {0, 20}
 
-    def test_is_a_changed_row_of_the_source_too(self, filled: Pair) -> None:
+    def test_a_changed_row_of_the_source_is_found(self, filled: Pair) -> None:
         filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
         filled.source.run("UPDATE t SET note = 'x' WHERE id = 7", "DELETE FROM t WHERE id = 1999")
         result = check(filled)
@@ -338,7 +340,7 @@ class TestDamage:
         }
         assert any("as they are now" in note for note in result.notes)
 
-    def test_a_source_that_was_written_anew_is_compared_as_a_whole(self, filled: Pair) -> None:
+    def test_a_rewritten_source_is_compared_as_a_whole(self, filled: Pair) -> None:
         filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["ctid"])
         filled.source.run("CREATE INDEX by_at ON t (at DESC)", "CLUSTER t USING by_at")
         result = check(filled)
@@ -349,7 +351,7 @@ class TestDamage:
 
 
 class TestCommandLine:
-    def test_names_partition_and_key(self, filled: Pair) -> None:
+    def test_output_names_partition_and_key(self, filled: Pair) -> None:
         filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
         words = ["verify", RUN, *filled.ends, "--checksum", "--show-rows"]
         good = filled.cli(*words)
@@ -364,7 +366,7 @@ class TestCommandLine:
         (wrong,) = [each for each in shown["checks"] if not each["ok"] and each["partition_id"]]
         assert wrong["rows"] == [{"key": "1500", "what": DIFFERENT}]
 
-    def test_rows_are_found_by_checksums_only(self, filled: Pair) -> None:
+    def test_listing_rows_requires_checksums(self, filled: Pair) -> None:
         filled.copy(run_id=RUN)
         done = filled.cli("verify", RUN, *filled.ends, "--show-rows")
         assert done.returncode == 64
@@ -380,27 +382,32 @@ SPOILER = """
 class TestAtTheEndOfARun:
     @pytest.mark.parametrize("method", ["counts", "checksums"])
     @pytest.mark.parametrize("mode", MODES)
-    def test_is_told(self, filled: Pair, method: str, mode: str) -> None:
+    def test_the_result_is_reported(self, filled: Pair, method: str, mode: str) -> None:
         events = filled.events(mode=mode, verify=method, **STRATEGIES["range"])
-        (told,) = [event for event in events if isinstance(event, Verified)]
-        assert (told.ok, told.method, told.partitions, told.mismatches) == (True, method, 4, 0)
+        (results,) = [event for event in events if isinstance(event, Verified)]
+        assert (results.ok, results.method, results.partitions, results.mismatches) == (
+            True,
+            method,
+            4,
+            0,
+        )
         assert not any(isinstance(e, Verified) for e in filled.events(mode="upsert"))
 
-    def test_reads_the_source_under_the_run_s_snapshot(self, filled: Pair) -> None:
-        told = []
+    def test_the_source_is_read_in_the_runs_snapshot(self, filled: Pair) -> None:
+        results = []
         for event in copy(filled.spec(verify="checksums", **STRATEGIES["range"])):
             if isinstance(event, Prepared):
                 filled.source.run("UPDATE t SET note = 'late'", "DELETE FROM t WHERE id > 1900")
             if isinstance(event, Verified):
-                told.append(event.ok)
-        assert told == [True]
+                results.append(event.ok)
+        assert results == [True]
 
-    def test_a_difference_fails_the_run_until_it_is_gone(self, filled: Pair) -> None:
+    def test_a_difference_fails_the_run_until_it_is_repaired(self, filled: Pair) -> None:
         filled.target.run(
             SPOILER,
             "CREATE TRIGGER spoil BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION spoil()",
         )
-        asked: dict[str, Any] = {"mode": "truncate", "run_id": RUN, **STRATEGIES["range"]}
+        options: dict[str, Any] = {"mode": "truncate", "run_id": RUN, **STRATEGIES["range"]}
         done = filled.cli(
             "copy", *filled.ends, "--table", "public.t", "--mode", "truncate", "--run-id", RUN,
             "--strategy", "range", "--key", "id", "--partitions", "4", "--verify", "checksums",
@@ -412,9 +419,9 @@ class TestAtTheEndOfARun:
         assert status(RUN, target=filled.target.url).run.status == "failed"
 
         filled.target.run("UPDATE t SET note = 'note 1500' WHERE id = 1500")
-        filled.copy(verify="checksums", **asked)
-        # Done for good: what is written from now on is none of the run's.
+        filled.copy(verify="checksums", **options)
+        # The run is complete: what is written from here on does not belong to it.
         filled.source.run("DELETE FROM t")
         assert not any(
-            isinstance(event, Verified) for event in filled.events(verify="checksums", **asked)
+            isinstance(event, Verified) for event in filled.events(verify="checksums", **options)
         )

@@ -1,4 +1,5 @@
-"""A session is closed while another thread executes on it: it waits, or the other one closes it."""
+"""Closing a session while another thread executes on it: close waits, or the other thread closes
+it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ import pytest
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 
 TRIES = 30
-# In a process of its own, which may crash. What is freed is overwritten there, so that it does.
+# In a separate process, which may crash. Freed memory is overwritten there, to make a crash
+# certain.
 CRASHES = f"""
 import sys, threading, time, psycopg
 from penstock.backends.postgresql.connection import abandon, connect
@@ -41,7 +43,7 @@ for number in range({TRIES}):
 
 
 @pytest.mark.parametrize("seconds", ["0", "600"])
-def test_nothing_is_freed_beneath_a_call(target_url: str, seconds: str) -> None:
+def test_nothing_is_freed_during_a_call(target_url: str, seconds: str) -> None:
     found = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", CRASHES, target_url, seconds],
         env={**os.environ, "MALLOC_PERTURB_": "165"},
@@ -53,38 +55,36 @@ def test_nothing_is_freed_beneath_a_call(target_url: str, seconds: str) -> None:
     assert (found.returncode, found.stderr) == (0, "")
 
 
-def asked_until(asking: Connection, expected: int, query: str) -> None:
+def poll_until(poll: Connection, expected: int, query: str) -> None:
     deadline = time.monotonic() + 60
-    while (found := asking.value(query)) != expected and time.monotonic() < deadline:
+    while (found := poll.value(query)) != expected and time.monotonic() < deadline:
         time.sleep(0.01)
     assert found == expected
 
 
 class Deaf(Connection):
-    """Does not hear of the server what is cancelled."""
+    """A connection whose cancel requests never reach the server."""
 
     def cancel_safe(self, *, timeout: float = 0.0) -> None:
         raise OSError("no answer")
 
 
 @pytest.mark.parametrize("close", [abandon, Connection.close])
-def test_it_is_closed_once_the_call_has_ended(
+def test_the_session_is_closed_once_the_call_has_ended(
     target_url: str, close: Callable[[Connection], None]
 ) -> None:
-    """Also where whoever closes it has stopped waiting for that."""
-    asking = connect(target_url, "target", "penstock:asking")
-    asking.execute("SELECT pg_advisory_lock(1)")
+    """Even if the closing thread has stopped waiting for that."""
+    poll = connect(target_url, "target", "penstock:asking")
+    poll.execute("SELECT pg_advisory_lock(1)")
     connection = Deaf.connect(target_url, autocommit=True, application_name="penstock:closed")
     thread = threading.Thread(target=connection.execute, args=("SELECT pg_advisory_lock(1)",))
     thread.start()
-    asked_until(
-        asking, 1, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    )
+    poll_until(poll, 1, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
     close(connection)
     before = connection.closed
-    asking.execute("SELECT pg_advisory_unlock(1)")
+    poll.execute("SELECT pg_advisory_unlock(1)")
     thread.join()
     assert (before, connection.closed) == (False, True)
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock:closed'"
-    asked_until(asking, 0, sessions)
-    asking.close()
+    poll_until(poll, 0, sessions)
+    poll.close()

@@ -1,7 +1,7 @@
-"""Text keys: columns, databases and servers that order texts in different ways.
+"""Text keys when columns, databases and servers collate text differently.
 
-The servers have their locales from a folder of our own: embedded ones have no ICU, and a system may
-have no locale but C.
+The servers read their locales from a folder that the tests build: embedded servers lack ICU, and a
+system may have no locale other than C.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def locales() -> Iterator[Path]:
     known = Path("/usr/lib/locale/C.utf8")
     if shutil.which("localedef") is None or not known.is_dir():
         pytest.skip("there is nothing to build a locale with")
-    # Others than we must be able to read it, hence not tmp_path.
+    # Other users must be able to read it, hence not tmp_path.
     folder = Path(tempfile.mkdtemp(prefix="penstock-locale-"))
     try:
-        made = subprocess.run(
+        localedef = subprocess.run(
             ["localedef", "-i", "en_US", "-f", "UTF-8", str(folder / "en_US.utf8")],
             capture_output=True,
             check=False,
         )
-        if made.returncode:
+        if localedef.returncode:
             pytest.skip("localedef cannot build en_US.utf8 here")
         shutil.copytree(known, folder / "C.utf8")
         folder.chmod(0o755)
@@ -93,7 +93,7 @@ def test_ranges_follow_the_order_of_the_source_column(
 
 @pytest.mark.parametrize("collation", ['COLLATE "C"', "COLLATE english", ""])
 @pytest.mark.parametrize("query", [False, True], ids=["table", "query"])
-def test_ntile_follows_the_order_of_what_is_read(
+def test_ntile_follows_the_order_of_the_column_or_query(
     english: Pair, collation: str, query: bool
 ) -> None:
     english.both("CREATE TABLE t (k text, n int)")
@@ -121,7 +121,7 @@ CUTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("sides", SIDES.values(), ids=SIDES)
 @pytest.mark.parametrize("cut", CUTS, ids=lambda cut: str(cut["strategy"]))
-def test_replace_deletes_what_it_loads_whatever_the_target_s_order(
+def test_replace_deletes_the_rows_it_loads_whatever_the_targets_order(
     english: Pair, sides: tuple[str, str], cut: dict[str, Any]
 ) -> None:
     for side, collation in zip((english.source, english.target), sides, strict=True):
@@ -129,7 +129,7 @@ def test_replace_deletes_what_it_loads_whatever_the_target_s_order(
     english.source.run(WORDS, "ANALYZE t")
     english.target.run(WORDS, "INSERT INTO t VALUES ('zebra', 0), ('', 0), ('B', 100)")
     for _ in range(2):
-        # What the source does not have, the list of values has not either.
+        # The list of values contains only what the source has.
         where = "n BETWEEN 1 AND 20"
         report = english.copy(mode="replace", key="k", where=where, **cut)
         assert report.partitions >= 3
@@ -138,10 +138,8 @@ def test_replace_deletes_what_it_loads_whatever_the_target_s_order(
 
 
 @pytest.mark.parametrize("sides", [("", 'COLLATE "unicode"'), ('COLLATE "C"', 'COLLATE "unicode"')])
-def test_replace_never_asks_the_target_for_an_order_of_its_own(
-    pair: Pair, sides: tuple[str, str]
-) -> None:
-    # Where the server has no ICU, evaluating this collation is an error.
+def test_replace_never_uses_an_order_of_the_target(pair: Pair, sides: tuple[str, str]) -> None:
+    # Without ICU in the server, evaluating this collation is an error.
     for side, collation in zip((pair.source, pair.target), sides, strict=True):
         side.run(f"CREATE TABLE t (k text {collation}, n int)")
     pair.source.run(WORDS, "ANALYZE t")

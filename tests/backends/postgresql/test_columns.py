@@ -1,4 +1,4 @@
-"""Names, orders and kinds of columns; types that travel, and those that do not fit."""
+"""Names, order and kinds of columns; types that can be copied, and those that do not fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TestNames:
-    def test_of_every_alphabet_and_with_every_sign(self, pair: Pair) -> None:
+    def test_names_in_any_alphabet_with_any_character(self, pair: Pair) -> None:
         table = '"Größe.%s {}"."Tä""ble ; --"'
         columns = '"select", "Ünï.code", "per%cent %s", "quo""te", "{0}", "back\\slash", "🐘"'
         pair.both(
@@ -34,7 +34,7 @@ class TestNames:
         pair.copy(table, mode="replace", strategy="range", key="back\\slash", partitions=3)
         pair.assert_same(table)
 
-    def test_another_table_in_another_schema(self, pair: Pair) -> None:
+    def test_a_table_of_another_name_in_another_schema(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t AS SELECT n AS id FROM generate_series(1, 9) AS n")
         pair.target.run('CREATE SCHEMA "B"', 'CREATE TABLE "B"."t.2" (id int)')
         pair.copy(target_table='B."t.2"')
@@ -55,7 +55,7 @@ class TestWhere:
         ],
     )
     @pytest.mark.parametrize("strategy", ["whole", "range"])
-    def test_is_taken_as_it_is_written(
+    def test_a_condition_is_used_as_written(
         self, pair: Pair, where: str, count: int, strategy: str
     ) -> None:
         pair.both("CREATE TABLE t (id int, name text)")
@@ -72,7 +72,9 @@ class TestWhere:
         assert pair.target.count() == count
 
     @pytest.mark.parametrize("where", ["id < 3) OR (id > 7", "true) OR (true", "1 = 1; --"])
-    def test_that_breaks_out_of_its_parentheses_is_refused(self, pair: Pair, where: str) -> None:
+    def test_a_condition_that_escapes_its_parentheses_is_refused(
+        self, pair: Pair, where: str
+    ) -> None:
         pair.both("CREATE TABLE t (id int)")
         pair.source.run("INSERT INTO t SELECT generate_series(1, 9)", "ANALYZE t")
         with pytest.raises(PlanningError, match="--where"):
@@ -80,10 +82,8 @@ class TestWhere:
         assert pair.target.count() == 0
         assert not pair.has_control_schema()
 
-    def test_that_fails_on_no_row_of_the_table_is_none_of_the_planners_business(
-        self, pair: Pair
-    ) -> None:
-        # Bounds of the statistics may be rows that are gone by now.
+    def test_a_condition_that_fails_on_no_existing_row_can_be_planned(self, pair: Pair) -> None:
+        # Bounds in the statistics may come from rows that have been deleted.
         pair.both("CREATE TABLE t (id int)")
         pair.source.run(
             "INSERT INTO t SELECT generate_series(1, 500)",
@@ -95,7 +95,7 @@ class TestWhere:
 
 
 class TestColumns:
-    def test_some_of_them(self, pair: Pair) -> None:
+    def test_a_subset_is_copied(self, pair: Pair) -> None:
         pair.source.run(
             "CREATE TABLE t (a int, b int, c text, d int)",
             "INSERT INTO t SELECT n, n, 'x', n FROM generate_series(1, 9) AS n",
@@ -106,7 +106,7 @@ class TestColumns:
             "SELECT DISTINCT c, a = ANY (ARRAY[1,2,3,4,5,6,7,8,9]), d, e FROM t"
         ) == [("x", True, 7, None)]
 
-    def test_in_another_order(self, pair: Pair) -> None:
+    def test_columns_in_another_order_are_copied(self, pair: Pair) -> None:
         pair.source.run(
             "CREATE TABLE t (a int, b int, c int, d text)",
             "INSERT INTO t VALUES (1, 2, 3, 'four')",
@@ -116,7 +116,7 @@ class TestColumns:
         pair.copy()
         assert pair.target.rows("SELECT a, c, d FROM t") == [(1, 3, "four")]
 
-    def test_generated_and_identity(self, pair: Pair) -> None:
+    def test_generated_and_identity_columns(self, pair: Pair) -> None:
         pair.source.run(
             "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, a int,"
             " both_stored int GENERATED ALWAYS AS (a * 2) STORED,"
@@ -162,7 +162,7 @@ class TestColumns:
 
 
 class TestTypesThatDoNotFit:
-    def test_come_in_one_table_with_columns_that_have_no_counterpart(self, pair: Pair) -> None:
+    def test_are_listed_together_with_columns_without_a_counterpart(self, pair: Pair) -> None:
         pair.both("CREATE TYPE mood AS ENUM ('sad', 'glad')", "CREATE TYPE pair AS (a int, b text)")
         pair.source.run(
             "CREATE TABLE t (a text, b date, c jsonb, d pair, e int, only_here int, fits int)"
@@ -194,7 +194,7 @@ class TestTypesThatDoNotFit:
         assert pair.target.count() == 1
         assert not pair.has_control_schema()
 
-    def test_say_nothing_of_names_where_all_have_counterparts(self, pair: Pair) -> None:
+    def test_do_not_mention_names_if_all_columns_have_counterparts(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (a text, b bytea)")
         pair.target.run("CREATE TABLE t (a int, b text)")
         with pytest.raises(PlanningError) as caught:

@@ -1,4 +1,4 @@
-"""The control tables: who may create them, what they say, and `status` and `verify` on top."""
+"""The control tables: who may create them, what they record, and `status` and `verify`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def filled(pair: Pair) -> Pair:
 
 
 class TestRecords:
-    def test_say_what_was_moved(self, filled: Pair) -> None:
+    def test_commit_records_say_what_was_moved(self, filled: Pair) -> None:
         events = filled.events(strategy="range", key="id", partitions=4, run_id="r1", degree=2)
         plan = filled.plan(strategy="range", key="id", partitions=4)
         committed = {event.partition_id: event for event in events if isinstance(event, Committed)}
@@ -54,7 +54,7 @@ class TestRecords:
             assert record.bytes == copied_bytes(filled, where)
         assert sum(record.rows for record in records) == 1000
 
-    def test_of_a_run_say_what_was_asked_for(self, filled: Pair) -> None:
+    def test_a_runs_record_says_what_was_requested(self, filled: Pair) -> None:
         filled.copy(run_id="r1", where="id > 500", strategy="ctid", partitions=2)
         shown = status("r1", target=filled.target.url).as_json()
         assert shown["status"] == "done"
@@ -77,7 +77,7 @@ def copied_bytes(pair: Pair, where: str) -> int:
 
 
 class TestStatus:
-    def test_of_a_run_that_was_cut_off(self, filled: Pair) -> None:
+    def test_an_interrupted_run(self, filled: Pair) -> None:
         spec = filled.spec(strategy="range", key="id", partitions=4, run_id="r1")
         events = copy(spec)
         for event in events:
@@ -92,8 +92,8 @@ class TestStatus:
         assert len(shown["committed"]) + len(shown["pending"]) == shown["partitions"]
         assert shown["running"] == []
 
-    def test_while_it_runs(self, filled: Pair) -> None:
-        # Someone else's lock keeps the copy from getting on.
+    def test_a_run_in_progress(self, filled: Pair) -> None:
+        # Another session's lock blocks the copy.
         with psycopg.connect(filled.target.url) as other:
             events = copy(filled.spec(strategy="whole", run_id="r1"))
             for event in events:
@@ -107,7 +107,7 @@ class TestStatus:
             assert [event.name for event in events][-1] == "finished"
 
     @pytest.mark.parametrize("command", ["status", "verify", "resume"])
-    def test_of_a_run_that_is_not_there(self, filled: Pair, command: str) -> None:
+    def test_an_unknown_run(self, filled: Pair, command: str) -> None:
         source = [] if command == "status" else ["--source", filled.source.url]
         done = filled.cli(command, "r9", "--target", filled.target.url, *source)
         assert done.returncode == 64
@@ -117,7 +117,7 @@ class TestStatus:
 
 @pytest.mark.parametrize("table", ["run", "commit_record", "step_record", "volatile_run"])
 @pytest.mark.parametrize("command", ["status", "resume"])
-def test_a_control_table_that_is_gone_is_named(filled: Pair, command: str, table: str) -> None:
+def test_a_missing_control_table_is_named(filled: Pair, command: str, table: str) -> None:
     filled.copy(run_id="r1")
     filled.target.run(f"DROP TABLE penstock.{table} CASCADE")
     source = [] if command == "status" else ["--source", filled.source.url]
@@ -144,7 +144,7 @@ class TestVerify:
             assert check["target"] == check["committed"] - 1
         assert "p0004" in bad.stdout + bad.stderr
 
-    def test_tells_blocks_apart_by_who_has_loaded_them(self, filled: Pair) -> None:
+    def test_distinguishes_blocks_by_the_run_that_loaded_them(self, filled: Pair) -> None:
         filled.copy(strategy="ctid", partitions=2, run_id="r1", mode="truncate")
         source, target = filled.source.url, filled.target.url
         assert verify("r1", source=source, target=target).ok
@@ -155,7 +155,7 @@ class TestVerify:
         result = verify("r1", source=source, target=target)
         assert [check.partition_id for check in result.checks if not check.ok] == ["p0002", None]
 
-    def test_counts_the_run_s_rows_where_the_target_holds_others_too(self, filled: Pair) -> None:
+    def test_counts_only_the_runs_rows(self, filled: Pair) -> None:
         filled.target.run("INSERT INTO t VALUES (0, 'mine')")
         filled.copy(strategy="range", key="id", partitions=2, run_id="r1")
         source, target = filled.source.url, filled.target.url
@@ -170,7 +170,7 @@ class TestVerify:
 
 
 class TestReport:
-    def test_on_the_command_line(self, filled: Pair, tmp_path: Path) -> None:
+    def test_is_shown_on_the_command_line(self, filled: Pair, tmp_path: Path) -> None:
         filled.copy(run_id="r1", strategy="ctid", partitions=3)
         page = tmp_path / "r1.html"
         target = ("--target", filled.target.url)
@@ -184,7 +184,7 @@ class TestReport:
         for word in (urlsplit(filled.target.url).netloc, filled.source.url):
             assert word not in page.read_text(encoding="utf-8")
 
-    def test_of_what_is_not_there(self, filled: Pair, tmp_path: Path) -> None:
+    def test_of_an_unknown_run(self, filled: Pair, tmp_path: Path) -> None:
         filled.copy(run_id="r1")
         target = ("--target", filled.target.url)
         for command in ("status", "report"):
@@ -195,8 +195,8 @@ class TestReport:
         assert failed.returncode == 64
         assert "--html: cannot write" in failed.stderr
 
-    def test_what_the_servers_waited_for(self, filled: Pair) -> None:
-        """For a lock of somebody else, by the target's own word for it."""
+    def test_names_what_the_servers_waited_for(self, filled: Pair) -> None:
+        """A wait for another session's lock, by the target's own name for it."""
         with psycopg.connect(filled.target.url) as other:
             other.execute("LOCK TABLE t IN SHARE MODE")
             events = copy(filled.spec(run_id="r1"))
@@ -223,7 +223,7 @@ class TestReport:
         filled.copy(run_id="r1")
         assert status("r1", target=filled.target.url).run.status == "done"
 
-    def test_a_journal_that_somebody_keeps_locked_does_no_harm(self, filled: Pair) -> None:
+    def test_a_locked_journal_does_no_harm(self, filled: Pair) -> None:
         filled.copy(run_id="old")
         with psycopg.connect(filled.target.url) as other:
             other.execute("LOCK TABLE penstock.journal IN ACCESS EXCLUSIVE MODE")
@@ -275,7 +275,7 @@ class TestPrivileges:
         assert filled.target.count() == 1000
         assert filled.target.count(f"{quoted}.commit_record") == 1
 
-    def test_control_ddl_says_the_grants_that_a_loader_needs(self) -> None:
+    def test_control_ddl_contains_the_grants_that_a_loader_needs(self) -> None:
         text = control_ddl("postgresql://")
         assert "GRANT USAGE ON SCHEMA" in text
         assert "GRANT SELECT, INSERT, UPDATE, DELETE" in text
@@ -285,10 +285,10 @@ class TestPrivileges:
         filled.target.run(control_ddl("postgresql://"))
         assert filled.target.count("penstock.commit_record") == 1
 
-    def test_tables_of_an_earlier_version_whose_owner_is_another(
+    def test_tables_of_an_earlier_version_owned_by_another_user(
         self, filled: Pair, loader: str
     ) -> None:
-        """They do without reports, until an administrator runs the statements."""
+        """They work without reports, until an administrator runs the statements."""
         filled.copy(run_id="old")
         filled.target.run(
             *OF_AN_EARLIER_VERSION,
@@ -308,8 +308,8 @@ class TestPrivileges:
         assert len(found.executions) == 1
         assert filled.target.count() == 3000
 
-    def test_tables_of_an_earlier_version_that_others_use(self, filled: Pair) -> None:
-        """To add a column would have to wait for them."""
+    def test_tables_of_an_earlier_version_in_use(self, filled: Pair) -> None:
+        """Adding a column would have to wait for the other sessions."""
         filled.copy(run_id="old")
         filled.target.run(*OF_AN_EARLIER_VERSION)
         with psycopg.connect(filled.target.url) as attempt:
@@ -319,7 +319,7 @@ class TestPrivileges:
         filled.copy(run_id="r2")
         assert report("r2", target=filled.target.url).spent is not None
 
-    def test_another_schema_is_another_memory(self, filled: Pair) -> None:
+    def test_another_control_schema_knows_nothing_of_the_run(self, filled: Pair) -> None:
         filled.copy(run_id="r1", control_schema="one")
         filled.copy(run_id="r1", control_schema="two")
         assert filled.target.count() == 2000
@@ -327,8 +327,8 @@ class TestPrivileges:
         assert status("r1", target=filled.target.url, control_schema="two").committed
 
 
-def test_the_server_looks_whether_its_client_is_still_there(pair: Pair) -> None:
-    """What a session holds would stay for two hours otherwise, when its machine is gone."""
+def test_the_server_checks_whether_its_client_is_alive(pair: Pair) -> None:
+    """Without the check, locks of a crashed client machine would stay for two hours."""
     with closing(connect(pair.target.url, "target", "penstock:test")) as connection:
         assert connection.execute("SHOW tcp_keepalives_idle").fetchone() == ("60",)
         assert connection.execute("SHOW tcp_keepalives_count").fetchone() == ("6",)

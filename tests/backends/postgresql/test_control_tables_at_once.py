@@ -1,4 +1,4 @@
-"""Whoever waits for another one that makes the control tables finds them there."""
+"""A session that waits for another one to create the control tables finds them afterwards."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from penstock.backends.postgresql.records import CREATE_LOCK
 from penstock.backends.postgresql.target import PostgresTarget
 
 
-def test_a_session_that_has_looked_before(target_url: str) -> None:
+def test_a_session_with_cached_catalog_entries(target_url: str) -> None:
     errors: list[BaseException] = []
     with (
         closing(PostgresTarget(target_url, "penstock")) as target,
         psycopg.connect(target_url) as other,
     ):
-        # As a rehearsal does; a session's first statement of the kind opens a table of the catalog.
+        # As a rehearsal does; a session's first statement of this kind opens a table of the
+        # catalog.
         target._connection.execute("CREATE TEMPORARY TABLE rehearsed (n int)")
-        assert target.control.load_run("any") is None  # it remembers that there is no schema
+        assert target.control.load_run("any") is None  # it caches that there is no schema
         other.execute("SELECT pg_advisory_xact_lock(%s)", [CREATE_LOCK])
 
         def create() -> None:

@@ -1,4 +1,4 @@
-"""--indexes defer: every index is as it was, and none was there in between."""
+"""`--indexes defer`: indexes are absent during the load, and restored unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INDEXES = "SELECT indexname FROM pg_indexes WHERE schemaname <> 'penstock' ORDER
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate"])
-def test_every_index_is_as_it_was(pair: Pair, mode: str) -> None:
+def test_every_index_is_restored_unchanged(pair: Pair, mode: str) -> None:
     pair.both(TYPES, EVERYTHING)
     pair.source.run(ROWS)
     before = definitions(pair.target.url)
@@ -29,7 +29,7 @@ def test_every_index_is_as_it_was(pair: Pair, mode: str) -> None:
     pair.assert_same('app."T a"', columns=", ".join(f'"{name}"' for name in LOADED))
 
 
-def test_none_is_there_while_rows_are_loaded(pair: Pair) -> None:
+def test_indexes_are_absent_while_rows_are_loaded(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id int PRIMARY KEY, a int UNIQUE, b int)", "CREATE INDEX ON t (b)")
     pair.source.run("INSERT INTO t SELECT n, n, n FROM generate_series(1, 100) AS n")
     query = INDEXES.replace("<>", "=").replace("'penstock'", "'public'")
@@ -41,7 +41,7 @@ def test_none_is_there_while_rows_are_loaded(pair: Pair) -> None:
     assert pair.target.rows(query) == before
 
 
-def test_indexes_are_built_side_by_side(pair: Pair) -> None:
+def test_indexes_are_built_in_parallel(pair: Pair) -> None:
     pair.both(
         "CREATE TABLE t (a int NOT NULL, b int, c int)",
         "CREATE INDEX one ON t (a)",
@@ -56,7 +56,7 @@ def test_indexes_are_built_side_by_side(pair: Pair) -> None:
     with psycopg.connect(pair.target.url) as writer:
         for event in copy(pair.spec(degree=3, strategy="whole", **DEFERRED)):
             if isinstance(event, Committed):
-                writer.execute("LOCK TABLE t IN ROW EXCLUSIVE MODE")  # no build gets past it
+                writer.execute("LOCK TABLE t IN ROW EXCLUSIVE MODE")  # blocks every build
             elif isinstance(event, StepChanged) and "build" in event.step:
                 started += [event.step] if event.state == "started" else []
                 assert event.state == "started" or len(started) == 3
@@ -66,7 +66,7 @@ def test_indexes_are_built_side_by_side(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("unlogged", [False, True])
-def test_a_partitioned_table(pair: Pair, unlogged: bool) -> None:
+def test_indexes_of_a_partitioned_table_are_restored(pair: Pair, unlogged: bool) -> None:
     pair.both(PARTITIONED)
     pair.target.run("CREATE INDEX odd ON t_north_low (region)")
     before = definitions(pair.target.url)
@@ -77,7 +77,7 @@ def test_a_partitioned_table(pair: Pair, unlogged: bool) -> None:
     assert pair.target.value(invalid) == 0
 
 
-def test_what_others_need_is_kept(pair: Pair) -> None:
+def test_indexes_that_others_need_are_kept(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id int PRIMARY KEY, a int UNIQUE, b int)", "CREATE INDEX ON t (b)")
     pair.target.run(
         "CREATE TABLE o (a int CONSTRAINT points REFERENCES t (a))",
@@ -104,7 +104,7 @@ def test_a_partitioned_index_that_others_need_is_kept(pair: Pair) -> None:
     pair.assert_same()
 
 
-def test_rows_that_break_a_key_leave_the_run_to_be_resumed(pair: Pair) -> None:
+def test_rows_that_break_a_key_leave_the_run_resumable(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id int PRIMARY KEY, b int)", "CREATE INDEX ON t (b)")
     pair.source.run("INSERT INTO t SELECT n, n FROM generate_series(1, 100) AS n")
     pair.target.run("INSERT INTO t VALUES (7, 0)")
@@ -118,7 +118,7 @@ def test_rows_that_break_a_key_leave_the_run_to_be_resumed(pair: Pair) -> None:
     pair.assert_same()
 
 
-def test_an_index_that_is_not_valid_is_left_alone(pair: Pair) -> None:
+def test_an_invalid_index_is_left_alone(pair: Pair) -> None:
     pair.both(
         "CREATE TABLE t (id int)", "CREATE INDEX broken ON t (id)", "CREATE INDEX ok ON t (id)"
     )
@@ -129,7 +129,7 @@ def test_an_index_that_is_not_valid_is_left_alone(pair: Pair) -> None:
 
 
 class TestRefused:
-    def test_with_replace(self, pair: Pair) -> None:
+    def test_replace_mode(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY)")
         with pytest.raises(UsageError, match="not support --indexes defer with --mode replace"):
             pair.plan(mode="replace", key="id", strategy="range", **DEFERRED)

@@ -1,4 +1,4 @@
-"""A run whose row somebody has edited: an error that says so, and no traceback."""
+"""A run whose stored row has been edited: an error that says so, and no traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write(pair: Pair, column: str, value: Any) -> None:
 
 
 def check(pair: Pair) -> None:
-    """Everything that reads a run either does, or refuses with an error of ours."""
+    """Everything that reads a run either succeeds or raises one of our errors."""
     ends: dict[str, Any] = {"source": pair.source.url, "target": pair.target.url}
     for call in (
         lambda: status("r", target=ends["target"]).as_json(),
@@ -44,14 +44,14 @@ def check(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_column(copied: Pair, column: str) -> None:
+def test_an_edited_column(copied: Pair, column: str) -> None:
     for wrong in WRONG:
         write(copied, column, wrong)
         check(copied)
 
 
 @pytest.mark.parametrize("column", ["plan", "source_state"])
-def test_a_part_of_a_column(copied: Pair, column: str) -> None:
+def test_an_edited_part_of_a_column(copied: Pair, column: str) -> None:
     (stored,) = copied.target.rows(f"SELECT {column} FROM penstock.run")
     for name in stored[0]:
         for wrong in WRONG:
@@ -59,7 +59,7 @@ def test_a_part_of_a_column(copied: Pair, column: str) -> None:
             check(copied)
 
 
-def test_says_which_run(copied: Pair) -> None:
+def test_the_error_names_the_run(copied: Pair) -> None:
     write(copied, "plan", {})
     with pytest.raises(PenstockError, match="the record of run r cannot be read"):
         status("r", target=copied.target.url)

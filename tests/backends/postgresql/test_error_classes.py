@@ -1,4 +1,4 @@
-"""What a server says, and whether trying again may help."""
+"""Server errors, and whether retrying can help."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = {}, MESSAGE = {}; END $$"
         ("XX000", "could not open relation with OID 16385", True),
         ("XX000", "unrecognized node type: 4711", False),
         ("XX001", "invalid page in block 1 of relation base/5/16385", False),
-        # What somebody's own code says.
+        # Errors raised by user code.
         ("P0001", "cache lookup failed for relation 16385", False),
     ],
 )
-def test_an_error_of_the_server_itself(pair: Pair, state: str, words: str, transient: bool) -> None:
+def test_a_servers_error_is_classified(pair: Pair, state: str, words: str, transient: bool) -> None:
     with pytest.raises(PenstockError) as caught, translated("target", table="public.item"):
         pair.target.connection.execute(sql.SQL(RAISE).format(state, words))
     assert caught.value.transient is transient
@@ -80,7 +80,7 @@ FATAL = 'connection failed: connection to server at "127.0.0.1", port 5432 faile
         (FATAL + 'password authentication failed for user "me"', PermanentError),
     ],
 )
-def test_what_a_server_or_a_pooler_says_to_who_connects(
+def test_a_connection_error_of_a_server_or_pooler_is_classified(
     words: str, kind: type[PenstockError]
 ) -> None:
     found = from_connecting(psycopg.OperationalError(words), "source")
@@ -100,18 +100,18 @@ def test_what_a_server_or_a_pooler_says_to_who_connects(
         "port=99999",
     ],
 )
-def test_what_libpq_itself_refuses(pair: Pair, parameters: str) -> None:
+def test_refused_parameters_are_a_permanent_error(pair: Pair, parameters: str) -> None:
     with pytest.raises(PermanentError):
         connect(f"{pair.source.url}?{parameters}", "source", "penstock:test")
 
 
-def test_a_server_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_a_transient_error(tmp_path: Path) -> None:
     for url in ("postgresql://127.0.0.1:1/x", f"postgresql:///x?host={tmp_path}"):
         with pytest.raises(TransientError):
             connect(url, "source", "penstock:test")
 
 
-def test_two_sessions_make_one_schema(pair: Pair) -> None:
+def test_two_sessions_create_the_same_schema(pair: Pair) -> None:
     with psycopg.connect(pair.target.url) as other:
         other.execute("CREATE SCHEMA made")
         threading.Timer(0.5, other.commit).start()
@@ -121,19 +121,19 @@ def test_two_sessions_make_one_schema(pair: Pair) -> None:
     assert caught.value.transient
 
 
-def test_a_key_that_is_there_already_is_permanent(pair: Pair) -> None:
+def test_a_duplicate_key_is_a_permanent_error(pair: Pair) -> None:
     pair.target.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     with pytest.raises(PenstockError) as caught, translated("target"):
         pair.target.connection.execute("INSERT INTO t VALUES (1)")
     assert not caught.value.transient
 
 
-def test_text_that_is_not_in_the_encoding_of_its_database(source_url: str, target_url: str) -> None:
-    """A database that checks none. The server that sends it finds out."""
+def test_text_not_in_the_encoding_of_its_database(source_url: str, target_url: str) -> None:
+    """The database does not validate its text; the sending server detects it."""
     base, name = source_url.rpartition("/")[0], "unchecked"
-    made = f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
+    statement = f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
     with psycopg.connect(source_url, autocommit=True) as connection:
-        connection.execute(f"{made} TEMPLATE template0".encode())
+        connection.execute(f"{statement} TEMPLATE template0".encode())
         try:
             with psycopg.connect(f"{base}/{name}", autocommit=True) as unchecked:
                 unchecked.execute(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of keys: its nasty values as text, and an expression over `n` that gives many."""
+    """A type of key: its nasty values as text, and an expression over `n` that yields many."""
 
     type: str
     nasty: tuple[str, ...]
@@ -88,11 +88,11 @@ each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 def create(pair: Pair, kind: Kind, table: str, *filling: str, not_null: bool = False) -> None:
-    """A table on both sides, filled in the source by queries that give keys."""
+    """Create a table on both sides, filled in the source from queries that return keys."""
     constraint = "NOT NULL" if not_null else ""
     pair.both(
         f"CREATE TABLE {table} (id int GENERATED ALWAYS AS IDENTITY, k {kind.type} {constraint})"
-        # Statistics must be there when a test says so, and not before.
+        # Statistics must exist when a test says so, and not before.
         " WITH (autovacuum_enabled = off)"
     )
     for query in filling:
@@ -113,7 +113,7 @@ def nulls(kind: Kind) -> str:
 
 
 def heavy(kind: Kind) -> str:
-    """One value that is as frequent as all others together."""
+    """Return one value that is as frequent as all others together."""
     return f"SELECT (SELECT {kind.many} FROM (VALUES (7)) AS v (n))::{kind.type} " + (
         "FROM generate_series(1, 300)"
     )
@@ -122,7 +122,7 @@ def heavy(kind: Kind) -> str:
 def assert_selects_each_once(
     side: Side, table: str, plan: PartitionPlan, where: str | None
 ) -> None:
-    """Ask the server how many of the partitions' predicates hold for each row."""
+    """Ask the server how many of the partitions' predicates are true for each row."""
     held = [
         f"coalesce(({condition(where, part.extent).as_string(side.connection)}), false)::int"
         for part in plan.partitions
@@ -133,7 +133,7 @@ def assert_selects_each_once(
 
 
 def cuts(kind: Kind) -> Iterator[dict[str, Any]]:
-    """Options that cut by this key in different ways."""
+    """Return options that partition by this key in different ways."""
     yield {"strategy": "range", "partitions": 2}
     yield {"strategy": "range", "partitions": 20}
     yield {"strategy": "ntile", "partitions": 7}
@@ -174,7 +174,7 @@ def test_each_row_is_copied_once(pair: Pair, kind: Kind) -> None:
     create(pair, kind, "public.t", *filling)
     pair.source.run("ANALYZE t")
     for options in cuts(kind):
-        # All values would be more partitions than a test can wait for.
+        # One partition per value would be too many for a test.
         if options == {"strategy": "values"}:
             options["where"] = "id <= 30 OR k IS NULL"
         report = pair.copy(key="k", mode="truncate", **options)
@@ -205,7 +205,7 @@ def test_each_row_is_in_one_window(pair: Pair, type_: str, indexed: bool) -> Non
 
 
 @pytest.mark.parametrize("type_", TIMED)
-def test_windows_that_fit_are_found(pair: Pair, type_: str) -> None:
+def test_windows_that_fit_the_data_are_found(pair: Pair, type_: str) -> None:
     side = pair.source
     kind = KINDS[type_]
     create(pair, kind, "public.t", many(kind), nulls(kind))
@@ -243,7 +243,7 @@ def test_windows_over_all_of_time_are_refused(pair: Pair, type_: str) -> None:
 def test_a_table_without_a_key_is_copied_once(pair: Pair, strategy: str) -> None:
     kind = KINDS["text"]
     create(pair, kind, "public.t", nasty(pair.source, kind), many(kind, 20_000), nulls(kind))
-    # Dead rows, rows that were moved, and blocks that are empty.
+    # Dead rows, updated rows and empty blocks.
     pair.source.run(
         "UPDATE t SET k = k || 'x' WHERE id % 3 = 0",
         "DELETE FROM t WHERE id BETWEEN 5000 AND 9000",
@@ -264,7 +264,7 @@ def test_an_empty_table_is_copied(pair: Pair, strategy: str) -> None:
 
 @pytest.mark.parametrize("rows", [1000, 1001, 3])
 def test_ntile_is_exact(pair: Pair, rows: int) -> None:
-    # Statistics of another time, and a skewed key: neither matters.
+    # Stale statistics and a skewed key do not matter.
     pair.both("CREATE TABLE t (k numeric)")
     pair.source.run(
         f"INSERT INTO t SELECT n ^ 5 FROM generate_series(1, {rows}) AS n",

@@ -1,4 +1,5 @@
-"""More ranges than the statistics have bounds: cut further, and each row in exactly one."""
+"""More ranges than the statistics have bounds: they are subdivided, and each row is in exactly
+one."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def make(url: str, type_: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(("type_", "value"), KEYS.items(), ids=list(KEYS))
-def test_as_many_as_asked_for(target_url: str, type_: str, value: str) -> None:
+def test_the_requested_number_of_ranges_is_planned(target_url: str, type_: str, value: str) -> None:
     make(target_url, type_, value)
     plan = plan_of(target_url, 1000)
     ranges = [part.extent for part in plan.partitions if isinstance(part.extent, KeyRange)]
@@ -73,13 +74,13 @@ def test_as_many_as_asked_for(target_url: str, type_: str, value: str) -> None:
                 [bounds],
             ).fetchall()
         )
-    # Of 20 rows each, on the average; a sample of the values tells no more than that.
+    # They average 20 rows; a sample cannot make them more even.
     assert sum(sizes.values()) == ROWS
     assert max(sizes.values()) < 200
     assert sum(size > 0 for size in sizes.values()) > 700
 
 
-def test_all_rows_once(target_url: str) -> None:
+def test_each_row_is_in_one_range(target_url: str) -> None:
     make(target_url, "numeric", KEYS["numeric"])
     execute(target_url, "INSERT INTO fine VALUES (NULL), ('NaN'), ('Infinity')", "ANALYZE fine")
     spec = CopySpec(
@@ -93,7 +94,7 @@ def test_all_rows_once(target_url: str) -> None:
 
 
 def test_common_values_keep_their_weight(target_url: str) -> None:
-    """A third of the rows has one value, which cannot be cut."""
+    """A third of the rows share one value, which cannot be divided."""
     make(target_url, "int4", "CASE WHEN i % 3 = 0 THEN 777 ELSE i END")
     plan = plan_of(target_url, 500)
     assert len(plan.partitions) == 501 or len(plan.partitions) == 500
@@ -102,7 +103,7 @@ def test_common_values_keep_their_weight(target_url: str) -> None:
     assert "777" in str(heavy.extent)
 
 
-def test_the_plan_says_how_even_they_are(target_url: str) -> None:
+def test_the_plan_says_how_even_the_ranges_are(target_url: str) -> None:
     make(target_url, "text", KEYS["text"])
     assert any("% of the intended size" in why for why in plan_of(target_url, 1000).reasons)
     execute(target_url, "DROP TABLE fine, copied")
@@ -131,5 +132,7 @@ def test_the_plan_says_how_even_they_are(target_url: str) -> None:
         ("text", "a", "z", []),
     ],
 )  # fmt: skip
-def test_between(tag: str, low: str, high: str, found: list[str]) -> None:
+def test_bounds_are_interpolated_between_two_values(
+    tag: str, low: str, high: str, found: list[str]
+) -> None:
     assert between(tag, low, high, 4) == found

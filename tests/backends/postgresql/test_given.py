@@ -1,4 +1,4 @@
-"""Partitions that the caller names: some of a table, by windows, values or buckets."""
+"""Partitions that the caller defines: part of a table, by windows, values or buckets."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DAYS = [
 
 @pytest.fixture
 def days(pair: Pair) -> Pair:
-    """Ten days of a hundred rows each; the target has a day that the source has not."""
+    """Ten days of a hundred rows each; the target has a day that the source lacks."""
     for side in (pair.source, pair.target):
         side.run("CREATE TABLE public.t (id int PRIMARY KEY, day date, region text)")
     pair.source.run(
@@ -88,7 +88,7 @@ def committed(events: list[Event]) -> dict[str, int]:
     return {event.partition_id: event.rows for event in events if isinstance(event, Committed)}
 
 
-def test_those_are_replaced_and_no_others(days: Pair) -> None:
+def test_only_the_given_partitions_are_replaced(days: Pair) -> None:
     events = load(days, "a", DAYS[:2], verify="checksums")
     assert committed(events) == {"2024-01-01": 100, "2024-01-02": 100}
     assert isinstance(events[-1], Finished)
@@ -102,7 +102,7 @@ def test_those_are_replaced_and_no_others(days: Pair) -> None:
     ]
 
 
-def test_again_by_another_run(days: Pair) -> None:
+def test_another_run_replaces_them_again(days: Pair) -> None:
     load(days, "a", DAYS)
     days.source.run("DELETE FROM public.t WHERE id % 2 = 0 AND day = '2024-01-02'")
     assert committed(load(days, "b", DAYS[1:2])) == {"2024-01-02": 50}
@@ -110,7 +110,7 @@ def test_again_by_another_run(days: Pair) -> None:
     assert days.target.count() == 251
 
 
-def test_a_difference_within_them_is_found_and_none_beside_them(days: Pair) -> None:
+def test_verify_finds_differences_within_them_only(days: Pair) -> None:
     load(days, "a", DAYS[:2])
     days.target.run("UPDATE public.t SET region = 'x' WHERE id = -1")
     assert verify(days, "a").ok
@@ -124,7 +124,7 @@ def verify(pair: Pair, run: str, **options: Any) -> Verification:
 
 
 @pytest.mark.parametrize("type_", ["date", "timestamp", "timestamptz"])
-def test_bounds_are_read_by_the_source(pair: Pair, type_: str) -> None:
+def test_the_source_parses_the_bounds(pair: Pair, type_: str) -> None:
     for side in (pair.source, pair.target):
         side.run(f"CREATE TABLE public.t (id int PRIMARY KEY, day {type_})")
     pair.source.run(
@@ -139,7 +139,7 @@ def test_bounds_are_read_by_the_source(pair: Pair, type_: str) -> None:
     assert extent.lower.type == type_
 
 
-def test_values_and_null(days: Pair) -> None:
+def test_partitions_by_value_and_null(days: Pair) -> None:
     days.source.run("UPDATE public.t SET region = NULL WHERE id < 10")
     given = [
         values("zero", "r0"),
@@ -151,7 +151,7 @@ def test_values_and_null(days: Pair) -> None:
     assert days.target.count(where="id >= 0") == 1000
 
 
-def test_text_is_compared_alike_on_both_sides(days: Pair) -> None:
+def test_both_sides_compare_text_the_same_way(days: Pair) -> None:
     given = [window("low", None, "r1", key="region"), window("high", "r1", None, key="region")]
     assert sum(committed(load(days, "a", given, key="region")).values()) == 1000
     plan = penstock.status("a", target=days.target.url).run.plan
@@ -160,12 +160,12 @@ def test_text_is_compared_alike_on_both_sides(days: Pair) -> None:
     }
 
 
-def test_an_empty_range(days: Pair) -> None:
+def test_an_empty_range_is_replaced(days: Pair) -> None:
     given = [window("none", "2024-01-01", "2024-01-01"), DAYS[0]]
     assert committed(load(days, "a", given)) == {"none": 0, "2024-01-01": 100}
 
 
-def test_one_that_fails_leaves_the_others(days: Pair) -> None:
+def test_a_failed_partition_leaves_the_others_committed(days: Pair) -> None:
     days.target.run("ALTER TABLE public.t ADD CHECK (id <> 150)")
     with pytest.raises(RunFailed):
         load(days, "a", DAYS, on_error="continue")
@@ -194,11 +194,11 @@ def test_a_series_loads_a_partition_once(days: Pair) -> None:
         "2024-01-03": "b",
     }
     assert penstock.committed_in_series("others", target=days.target.url) == {}
-    # Another series has nothing to do with it.
+    # Another series is independent of it.
     load(days, "c", [DAYS[2]], "others", mode="replace")
 
 
-def test_why_a_series_refuses(days: Pair) -> None:
+def test_a_series_says_why_it_refuses(days: Pair) -> None:
     load(days, "a", DAYS[:1], "orders", mode="append")
     penstock.create(spec(days, run_id="b", mode="append"), partitions=DAYS[:1], series="orders")
     failures: list[str] = []
@@ -228,7 +228,7 @@ def test_why_a_series_refuses(days: Pair) -> None:
         (DAYS, {"key": "id"}, "expected an extent by --key id, found one by day"),
     ],
 )
-def test_what_cannot_be_given(
+def test_invalid_partitions_are_refused(
     days: Pair, given: list[Partition], options: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(UsageError, match=re.escape(expected)):
@@ -264,7 +264,7 @@ def test_what_cannot_be_given(
         ),
     ],
 )
-def test_what_the_source_refuses(
+def test_partitions_that_the_source_refuses(
     days: Pair, given: list[Partition], options: dict[str, Any], expected: str
 ) -> None:
     if "expected each value" in expected:
@@ -284,7 +284,7 @@ def test_a_run_keeps_its_partitions(days: Pair) -> None:
 
 
 @pytest.mark.parametrize("verifying", ["counts", "checksums"])
-def test_upsert(days: Pair, verifying: str) -> None:
+def test_given_partitions_are_upserted(days: Pair, verifying: str) -> None:
     days.target.run("INSERT INTO public.t VALUES (100, '2024-01-02', 'stale')")
     events = load(days, "a", DAYS[:2], mode="upsert", verify=verifying)
     assert sum(committed(events).values()) == 200
@@ -312,7 +312,7 @@ def test_two_runs_of_a_series_at_once(days: Pair) -> None:
         for thread in threads:
             thread.start()
         deadline = time.monotonic() + 60
-        # One waits for the table, the other for that one's commit record.
+        # One waits for the table, the other for the first one's commit record.
         while waiting(days) < 2:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -330,8 +330,9 @@ def waiting(pair: Pair) -> int:
     return found
 
 
-def test_two_runs_replace_the_same_at_once(days: Pair) -> None:
-    """The second deletes what the first has loaded, although it could not see it when it began."""
+def test_two_runs_replace_the_same_partition_at_once(days: Pair) -> None:
+    """The second deletes what the first loaded, although it was not visible when the second
+    began."""
     days.target.run("ALTER TABLE public.t DROP CONSTRAINT t_pkey", "DELETE FROM public.t")
     for run in ("a", "b"):
         penstock.create(spec(days, run_id=run), partitions=DAYS[:1])
@@ -341,7 +342,7 @@ def test_two_runs_replace_the_same_at_once(days: Pair) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         with psycopg.connect(days.target.url) as gate:
-            # COPY waits for it; to delete, too, but then nothing is there.
+            # COPY waits for it; a DELETE would too, but the table is empty.
             gate.execute("LOCK TABLE public.t IN SHARE MODE")
             runs = [pool.submit(resume, run) for run in ("a", "b")]
             deadline = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""Batches of more tables than one window holds: planned, copied and reported."""
+"""Batches with more tables than fit in one window: planned, copied and reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLES = WINDOW + 20
 
 @pytest.fixture
 def many(pair: Pair) -> Pair:
-    """Tables of which one cannot be copied."""
+    """Many tables, one of which cannot be copied."""
     pair.source.run(
         "CREATE TABLE t0 (id int PRIMARY KEY, at timestamptz)",
         *(f"CREATE TABLE t{number} (LIKE t0 INCLUDING ALL)" for number in range(1, TABLES)),
@@ -40,8 +40,8 @@ def spec(pair: Pair) -> BatchSpec:
     )
 
 
-def test_plans_come_one_by_one_and_are_not_kept(many: Pair) -> None:
-    """Each is the plan of the table alone, and of an earlier window nothing is left."""
+def test_plans_arrive_one_by_one_and_are_not_retained(many: Pair) -> None:
+    """Each is the plan of the table alone, and nothing of an earlier window is retained."""
     plans, alive = {}, []
     for found in plan_all(spec(many)):
         if isinstance(found, BatchPlan):
@@ -60,7 +60,7 @@ def test_plans_come_one_by_one_and_are_not_kept(many: Pair) -> None:
     assert many.target.connection.execute("SELECT to_regclass('t9')").fetchone() == (None,)
 
 
-def test_on_the_command_line(many: Pair) -> None:
+def test_the_command_line_copies_them(many: Pair) -> None:
     options = (*many.ends, "--tables", "public.*", "--mode", "recreate")
     text = many.cli("plan-all", *options)
     assert text.returncode == 65, text.stderr
@@ -75,7 +75,7 @@ def test_on_the_command_line(many: Pair) -> None:
     assert from_json(PartitionPlan, plan).load.table.name == "t9"
 
 
-def test_a_batch_is_logged_by_the_hundred_and_reported_whole(many: Pair, tmp_path: Path) -> None:
+def test_a_batch_is_logged_by_the_hundred_and_reported_in_full(many: Pair, tmp_path: Path) -> None:
     options = (*many.ends, "--tables", "public.*", "--mode", "recreate", "--run-id", "night")
     done = many.cli("copy-all", *options)
     assert done.returncode == 65, done.stderr
@@ -87,7 +87,7 @@ def test_a_batch_is_logged_by_the_hundred_and_reported_whole(many: Pair, tmp_pat
     found = report("night", target=many.target.url)
     assert found.what == f"{TABLES} tables"
     assert len(found.runs) == TABLES - 1
-    # Also of those whose journals were written before the batch's end.
+    # Including those whose journals were written before the end of the batch.
     assert all(run.executions and run.spent for run in found.runs)
     assert set(found.phases) == set(PHASES)
     assert sum(found.phases.values()) == pytest.approx(found.seconds, rel=0.2)
@@ -99,7 +99,7 @@ def test_a_batch_is_logged_by_the_hundred_and_reported_whole(many: Pair, tmp_pat
     assert html.count("<tr><td>public.t") == TABLES - 1 + 10
 
 
-def test_the_status_of_a_batch_lists_what_is_not_done(many: Pair) -> None:
+def test_the_status_of_a_batch_lists_unfinished_tables(many: Pair) -> None:
     options = ["--tables", "public.t*", "--exclude", "t7", "--mode", "recreate"]
     assert many.cli("copy-all", *many.ends, *options, "--run-id", "night").returncode == 0
     many.target.run(

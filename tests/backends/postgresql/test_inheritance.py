@@ -1,4 +1,5 @@
-"""Tables that inherit from others: each is itself, or it is said what becomes of its rows."""
+"""Tables that inherit from others: each is copied as itself, or the plan says what happens to its
+rows."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def assert_each_is_itself(pair: Pair) -> None:
         pair.assert_same(table)
 
 
-def test_recreated_again_and_again(pair: Pair) -> None:
+def test_a_family_recreated_repeatedly_stays_the_same(pair: Pair) -> None:
     pair.source.run(FAMILY, ROWS)
     for _ in range(3):
         end = moved(pair, mode="recreate")
@@ -69,7 +70,7 @@ def test_recreated_again_and_again(pair: Pair) -> None:
     ],
     ids=str,
 )
-def test_into_the_same_family(pair: Pair, options: dict[str, Any]) -> None:
+def test_a_family_is_copied_into_an_identical_family(pair: Pair, options: dict[str, Any]) -> None:
     pair.both(FAMILY)
     keys = [f"CREATE UNIQUE INDEX ON {table} (id)" for table in ("city", "capital")]
     pair.target.run(*keys)
@@ -83,7 +84,7 @@ def test_into_the_same_family(pair: Pair, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["truncate", "replace"])
-def test_one_alone_leaves_the_others(pair: Pair, mode: str) -> None:
+def test_copying_one_table_leaves_the_others(pair: Pair, mode: str) -> None:
     pair.both(FAMILY)
     pair.source.run(ROWS)
     pair.target.run(
@@ -95,7 +96,7 @@ def test_one_alone_leaves_the_others(pair: Pair, mode: str) -> None:
     assert pair.target.rows("SELECT id FROM ONLY city") == [(7,)]
 
 
-def test_rows_of_all_do_not_go_into_one_of_several(pair: Pair) -> None:
+def test_rows_of_a_family_are_not_copied_into_one_of_several_tables(pair: Pair) -> None:
     pair.both(FAMILY)
     pair.source.run(ROWS)
     with pytest.raises(PlanningError, match="--descendants exclude"):
@@ -103,7 +104,7 @@ def test_rows_of_all_do_not_go_into_one_of_several(pair: Pair) -> None:
     assert pair.target.count("place") == 0
 
 
-def test_into_one_table_it_is_said_what_is_lost(pair: Pair) -> None:
+def test_copying_a_family_into_one_table_warns_of_losses(pair: Pair) -> None:
     pair.source.run(FAMILY, ROWS)
     warnings = pair.plan("public.place", mode="recreate").warnings
     assert [("(people)" in w, "(people, country)" in w) for w in warnings] == [
@@ -126,7 +127,7 @@ def test_a_part_of_a_family_is_refused(pair: Pair) -> None:
     assert "public.city missing; copy all or none" in place.error["message"]
 
 
-def test_parts_are_found_by_their_names(pair: Pair) -> None:
+def test_members_are_found_by_their_names(pair: Pair) -> None:
     pair.source.run(
         FAMILY,
         ROWS,
@@ -141,12 +142,12 @@ def test_parts_are_found_by_their_names(pair: Pair) -> None:
         pair.assert_same(table)
 
 
-def test_another_system_lists_it_as_not_copied(pair: Pair, tmp_path: Path) -> None:
+def test_another_system_lists_inheritance_as_not_copied(pair: Pair, tmp_path: Path) -> None:
     pair.source.run(FAMILY, ROWS)
     target = f"duckdb:///{tmp_path}/t.duckdb"
-    asked = CopySpec(
+    request = CopySpec(
         source=pair.source.url, target=target, table="public.city", target_table="main.city",
         mode="recreate",
     )  # fmt: skip
-    left = [(each.kind, each.name) for each in plan(asked).load.not_copied]
-    assert ("inheritance", "public.place") in left
+    not_copied = [(each.kind, each.name) for each in plan(request).load.not_copied]
+    assert ("inheritance", "public.place") in not_copied

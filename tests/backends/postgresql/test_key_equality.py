@@ -1,4 +1,5 @@
-"""What lists the values of a key holds those for equal that its partitions select and delete."""
+"""The list of a key's values uses the same equality as the partitions that select and delete
+them."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ LETTERS = (
 
 @pytest.fixture
 def icu(older_server: Server, make_pair: Callable[..., Pair]) -> Iterator[Pair]:
-    """Databases whose server has ICU, which that of PyPI has not."""
+    """Databases on a server with ICU, which the one from PyPI lacks."""
     with (
         fresh_database(older_server) as mine,
         fresh_database(older_server) as theirs,
@@ -38,7 +39,7 @@ def icu(older_server: Server, make_pair: Callable[..., Pair]) -> Iterator[Pair]:
         yield make_pair(mine, theirs, source, target)
 
 
-def test_rows_of_nulls_are_values(pair: Pair) -> None:
+def test_composite_values_of_nulls_are_values(pair: Pair) -> None:
     pair.both(PAIR, "CREATE DOMAIN named AS pair", "CREATE TABLE t (id int, k pair, d named)")
     values = "('(,)'), ('(1,)'), ('(,1)'), ('(1,1.0)'), ('(1,1.00)'), (NULL)"
     pair.source.run(
@@ -54,7 +55,7 @@ def test_rows_of_nulls_are_values(pair: Pair) -> None:
         pair.plan(strategy="values", key="ROW(id, k)")
 
 
-def test_a_key_that_the_target_compares_in_another_way(pair: Pair) -> None:
+def test_a_key_that_the_target_compares_differently(pair: Pair) -> None:
     pair.both("CREATE EXTENSION citext", "CREATE TABLE t (id int, k citext)")
     pair.source.run(
         "INSERT INTO t SELECT n, v FROM unnest('{a,A,b}'::text[]) AS v, generate_series(1, 2) AS n"
@@ -79,7 +80,7 @@ WORDS = "'a', 'A', 'á', 'a' || chr(769), 'ss', 'ß', '', chr(8203), 'b', 'B'"
 
 
 @pytest.mark.parametrize("mode", ["append", "replace"])
-def test_texts_that_a_collation_holds_equal(icu: Pair, mode: str) -> None:
+def test_texts_that_a_collation_considers_equal(icu: Pair, mode: str) -> None:
     icu.both(LETTERS, "CREATE TABLE t (id int, k text COLLATE letters)")
     icu.source.run(
         f"INSERT INTO t SELECT n, v FROM unnest(ARRAY[{WORDS}]) AS v, generate_series(1, 6) AS n",

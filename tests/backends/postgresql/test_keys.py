@@ -1,4 +1,4 @@
-"""Keys that are not what the catalog says, or that the planner cannot use."""
+"""Keys that differ from what the catalog says, or that the planner cannot use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ each_cut = pytest.mark.parametrize("cut", CUTS, ids=str)
 ROWS = "SELECT n, timestamp '2026-01-01' + n * interval '1 hour' FROM generate_series(1, 100) AS n"
 
 
-class TestNullsWhereNoneMayBe:
+class TestNullsInNotNullColumns:
     @each_cut
     def test_a_constraint_that_was_never_validated(self, pair: Pair, cut: dict[str, Any]) -> None:
         pair.both("CREATE TABLE t (k int, at timestamp)")
@@ -65,7 +65,8 @@ class TestNullsWhereNoneMayBe:
 
 class TestNewValuesAfterPlanning:
     def test_a_renewed_snapshot_misses_none_of_its_rows(self, pair: Pair) -> None:
-        """Nothing was committed with the lost snapshot, so the run reads a newer one, wholly."""
+        """Nothing was committed with the lost snapshot, so the run reads everything in a newer
+        one."""
         pair.both("CREATE TABLE t (k text, n int)")
         pair.source.run("INSERT INTO t VALUES ('a', 1), ('b', 2)")
         events = copy(pair.spec(strategy="values", key="k", run_id="r1"))
@@ -83,7 +84,7 @@ class TestNewValuesAfterPlanning:
 class TestExpressions:
     @pytest.mark.parametrize("key", ["n % 3", "lower(k)", "k -- x", "k || '%s{}'", "NULL::int"])
     @pytest.mark.parametrize("strategy", ["hash", "values"])
-    def test_cut_every_row_into_one_partition(self, pair: Pair, key: str, strategy: str) -> None:
+    def test_put_every_row_into_one_partition(self, pair: Pair, key: str, strategy: str) -> None:
         pair.both("CREATE TABLE t (k text, n int)")
         pair.source.run(
             "INSERT INTO t SELECT (ARRAY['A', 'a', 'b', NULL])[n % 4 + 1], nullif(n, 9)"
@@ -136,7 +137,7 @@ class TestExpressions:
             ),
         ],
     )
-    def test_that_cannot_be_used_are_refused(
+    def test_unusable_expressions_are_refused(
         self, pair: Pair, options: dict[str, Any], parts: list[str]
     ) -> None:
         pair.both("CREATE TABLE t (k text, n int, j jsonb, at timestamp)")
@@ -164,7 +165,7 @@ class TestPlanningScansNothing:
         ],
         ids=str,
     )
-    def test_of_a_table_that_is_analyzed(self, pair: Pair, options: dict[str, Any]) -> None:
+    def test_an_analyzed_table_is_not_scanned(self, pair: Pair, options: dict[str, Any]) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY, name text, at timestamptz)")
         pair.source.run(
             "INSERT INTO t SELECT n, md5(n::text), '2026-01-01Z'::timestamptz + n * interval '1 h'"
@@ -176,8 +177,8 @@ class TestPlanningScansNothing:
         assert pair.plan(**options).partitions
         assert scans(pair) == before
 
-    def test_but_values_are_looked_for(self, pair: Pair) -> None:
-        # Without it, the test above would not know whether scans are counted at all.
+    def test_listing_values_scans_the_table(self, pair: Pair) -> None:
+        # Proves that scans are counted at all, without which the test above would prove nothing.
         pair.both("CREATE TABLE t (id int)")
         pair.source.run("INSERT INTO t SELECT generate_series(1, 50)")
         scanned, read = scans(pair)
@@ -186,8 +187,8 @@ class TestPlanningScansNothing:
 
 
 def scans(pair: Pair) -> tuple[Any, ...]:
-    """Sequential scans of the table, and the rows that they have read."""
-    # A session's counts are there when it has ended, at the latest.
+    """Return the number of sequential scans of the table, and of rows read by them."""
+    # A session's counts are published by the time it has ended.
     active = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock%'"
     while pair.source.value(active):
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Foreign keys between the tables of a batch: made when all of them are loaded."""
+"""Foreign keys between the tables of a batch: created when all of them are loaded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHOP = """
     INSERT INTO line SELECT n, 1 FROM generate_series(1, 30) AS n;
     UPDATE "Order 1" SET latest_line = 1;
 """
-# A statement of its own: the rows before leave checks to the end of theirs.
+# A separate statement, because the rows before it defer their checks to its end.
 UNCHECKED = """
     ALTER TABLE line ADD CONSTRAINT unchecked FOREIGN KEY (number) REFERENCES customer NOT VALID
 """
@@ -49,24 +49,24 @@ def run(pair: Pair, **options: Any) -> list[Event]:
     return list(copy_all(BatchSpec.from_mapping({"tables": "public.*", **given, **options}, "t")))
 
 
-def left(events: list[Event]) -> list[tuple[str, str, str]]:
-    """What is said not to be copied."""
+def not_copied(events: list[Event]) -> list[tuple[str, str, str]]:
+    """Return what is reported as not copied."""
     end = events[-1]
     assert isinstance(end, BatchFinished)
     items = [item for table in end.tables for item in table.not_copied]
     return [(item.table, item.name, item.remedy) for item in items]
 
 
-def test_all_are_made_each_time(pair: Pair) -> None:
+def test_all_foreign_keys_are_created_each_time(pair: Pair) -> None:
     pair.source.run(SHOP, UNCHECKED)
     for _ in range(3):
         events = run(pair)
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
-        assert left(events) == []
+        assert not_copied(events) == []
     assert definitions(pair.target.url) == definitions(pair.source.url)
 
 
-def test_in_another_schema(pair: Pair) -> None:
+def test_foreign_keys_in_another_schema(pair: Pair) -> None:
     pair.source.run(SHOP, UNCHECKED)
     run(pair, target_schema="copied")
     theirs = [row[3].replace("public.", "copied.") for row in pair.source.rows(KEYS)]
@@ -82,34 +82,34 @@ def test_a_single_table_refers_to_itself(pair: Pair) -> None:
     assert report.not_copied == ()
 
 
-def test_one_to_a_table_that_is_not_copied_is_told_with_its_statement(pair: Pair) -> None:
+def test_a_key_to_a_table_that_is_not_copied_is_reported_with_its_statement(pair: Pair) -> None:
     pair.source.run(SHOP, UNCHECKED)
     events = run(pair, exclude="public.line")
-    ((table, name, remedy),) = left(events)
+    ((table, name, remedy),) = not_copied(events)
     assert (table, name) == ('public."Order 1"', "latest") or table == "public.Order 1"
     assert 'REFERENCES public.line("order", number)' in remedy
     pair.copy("public.line", mode="recreate")
     pair.target.run(remedy)
 
 
-def test_one_that_rows_break_is_told_and_made_later(pair: Pair) -> None:
+def test_a_key_that_rows_violate_is_reported_and_created_later(pair: Pair) -> None:
     pair.source.run(SHOP, UNCHECKED)
     where = {"table": "public.customer", "where": "id > 20"}
     events = run(pair, table=[where], run_id="some")
-    found = {name: remedy for _, name, remedy in left(events)}
+    found = {name: remedy for _, name, remedy in not_copied(events)}
     assert set(found) == {"who's", "customer_friend_fkey"}
     warned = [event.message for event in events if isinstance(event, Warned)]
     assert any("violates foreign key" in message for message in warned)
-    # Nothing is lost: the same batch makes it once the rows are there.
+    # Nothing is lost: the same batch creates it once the rows exist.
     assert 'VALIDATE CONSTRAINT "who\'s"' in found["who's"]
     pair.target.run("INSERT INTO customer SELECT n, '', NULL FROM generate_series(1, 20) AS n")
     events = run(pair, table=[where], run_id="some")
-    assert left(events) == []
+    assert not_copied(events) == []
     assert all(row[1] for row in pair.target.rows(KEYS) if row[0] != "unchecked")
 
 
-def test_a_table_that_cannot_be_made_again_keeps_its_own(pair: Pair) -> None:
-    """Its foreign key stood in the way of the other one, which is made again."""
+def test_a_table_that_cannot_be_recreated_keeps_its_foreign_key(pair: Pair) -> None:
+    """Its foreign key blocked the other table, which is recreated."""
     pair.source.run(SHOP, UNCHECKED)
     run(pair)
     pair.source.run("DROP TABLE line CASCADE", "ALTER TABLE customer ADD more int")
@@ -139,13 +139,13 @@ def test_a_table_that_cannot_be_made_again_keeps_its_own(pair: Pair) -> None:
 
 @pytest.mark.parametrize("at", ["started", "done"])
 @pytest.mark.parametrize("nth", [1, 3, 6])
-def test_cut_off_between_the_keys(pair: Pair, nth: int, at: str) -> None:
-    """The same batch goes on where it was cut off, and makes each key once."""
+def test_interrupted_between_the_keys(pair: Pair, nth: int, at: str) -> None:
+    """The batch continues where it was interrupted, and creates each key once."""
     pair.source.run(SHOP, UNCHECKED)
     given = {"source": pair.source.url, "target": pair.target.url, "mode": "recreate"}
-    asked = {**given, "tables": "public.*", "degree": 2, "run_id": "cut"}
+    options = {**given, "tables": "public.*", "degree": 2, "run_id": "cut"}
     seen = 0
-    running = copy_all(BatchSpec.from_mapping(asked, "test"))
+    running = copy_all(BatchSpec.from_mapping(options, "test"))
     for event in running:
         if isinstance(event, StepChanged) and "foreign key" in event.step and event.state == at:
             seen += 1
@@ -154,7 +154,7 @@ def test_cut_off_between_the_keys(pair: Pair, nth: int, at: str) -> None:
     running.close()
     assert seen == nth
     for _ in range(2):
-        end = list(copy_all(BatchSpec.from_mapping(asked, "test")))[-1]
+        end = list(copy_all(BatchSpec.from_mapping(options, "test")))[-1]
         assert isinstance(end, BatchFinished)
         assert end.status == "done"
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)

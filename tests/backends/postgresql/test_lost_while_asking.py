@@ -1,4 +1,4 @@
-"""The connection is lost at any question that is asked of a catalog: a transient error, always."""
+"""Losing the connection during any catalog query is always a transient error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.backends.postgresql.connection import Connection, connect
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
-# Each of these plans asks questions of its own.
+# Each of these plans sends queries of its own.
 PLANS: dict[str, dict[str, Any]] = {
     "histogram": {"strategy": "range", "key": "id", "partitions": 4, "where": "id > 3"},
     "sample": {"strategy": "range", "key": "never", "partitions": 4},
@@ -50,30 +50,30 @@ def filled(pair: Pair) -> Pair:
 def lost_at(
     monkeypatch: pytest.MonkeyPatch, admin: psycopg.Connection[Any], number: int
 ) -> Iterator[list[str]]:
-    """End the session that asks the question of this number. Yields all that were asked."""
-    asked: list[str] = []
+    """Terminate the session at the query with this number; yield all queries sent."""
+    queries: list[str] = []
     execute = Connection.execute
 
     def ending(self: Connection, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if self.side:
-            asked.append(f"{self.side}: {args[0]}")
-            if len(asked) == number:
+            queries.append(f"{self.side}: {args[0]}")
+            if len(queries) == number:
                 admin.execute("SELECT pg_terminate_backend(%s, 10000)", [self.info.backend_pid])
         return execute(self, *args, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(Connection, "execute", ending)
-        yield asked
+        yield queries
 
 
 def ask_all(
     monkeypatch: pytest.MonkeyPatch, pair: Pair, call: Callable[[], object], tried: set[str]
 ) -> None:
-    """Lose the connection at each question that was not tried yet."""
-    with lost_at(monkeypatch, pair.source.connection, 0) as asked:
+    """Lose the connection at each query that was not tried yet."""
+    with lost_at(monkeypatch, pair.source.connection, 0) as queries:
         call()
-    assert len(asked) > 3
-    for number, question in enumerate(asked, 1):
+    assert len(queries) > 3
+    for number, question in enumerate(queries, 1):
         if question in tried:
             continue
         tried.add(question)
@@ -93,14 +93,14 @@ def tried() -> set[str]:
 
 
 @pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
-def test_planning(
+def test_planning_loses_its_connection(
     filled: Pair, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], tried: set[str]
 ) -> None:
     ask_all(monkeypatch, filled, lambda: filled.plan(**options), tried)
 
 
 @pytest.mark.parametrize("checksum", [False, True])
-def test_a_run_that_is_looked_at(
+def test_inspecting_a_run_loses_its_connection(
     filled: Pair, monkeypatch: pytest.MonkeyPatch, checksum: bool, tried: set[str]
 ) -> None:
     filled.copy(run_id="r", strategy="range", key="id", partitions=3)
@@ -113,8 +113,8 @@ def test_a_run_that_is_looked_at(
     ask_all(monkeypatch, filled, look, tried)
 
 
-def test_the_socket_shows_it_before_the_connection_does(pair: Pair) -> None:
-    """Reset while it is waited for, a socket is neither readable nor writable for a moment."""
+def test_a_reset_shows_on_the_socket_before_the_connection(pair: Pair) -> None:
+    """Reset during a wait, a socket is neither readable nor writable for a moment."""
     reading, broken = os.pipe()
     os.close(reading)
     try:

@@ -1,4 +1,4 @@
-"""One run by many processes: created, held, copied, finished and released, each by another."""
+"""One run in many processes: each step, from creation to release, in a different one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUN = "many"
 
 
 class Holding:
-    """`hold` on a thread of its own, and what it has said."""
+    """`hold` on a thread of its own, with the events it emitted."""
 
     def __init__(self, pair: Pair, **options: Any) -> None:
         self.states: list[str] = []
@@ -60,26 +60,26 @@ class Holding:
 
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What these tests write is counted at once; who runs the command line waits in full."""
+    """Shorten the wait for write statistics; the command line waits in full."""
     monkeypatch.setattr(PostgresSource, "settle_seconds", 0.5)
 
 
 @pytest.fixture
 def hold(pair: Pair) -> Iterator[Callable[..., Holding]]:
-    made: list[Holding] = []
+    created: list[Holding] = []
 
     def start(**options: Any) -> Holding:
-        made.append(Holding(pair, **options))
-        return made[-1]
+        created.append(Holding(pair, **options))
+        return created[-1]
 
     yield start
-    for holding in made:
+    for holding in created:
         holding.stop.set()
         holding.ended()
 
 
 def test_two_copies_create_the_run_at_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second to come goes on with it, as it does a moment later."""
+    """The second one continues the run, just as if it had come a moment later."""
     pair.source.run("CREATE TABLE t (id int)", "INSERT INTO t SELECT generate_series(1, 100)")
     pair.target.run("CREATE TABLE t (id int)")
     spec = CopySpec(source=pair.source.url, target=pair.target.url, table="public.t", run_id=RUN)
@@ -101,7 +101,7 @@ def test_two_copies_create_the_run_at_once(pair: Pair, monkeypatch: pytest.Monke
     assert pair.target.value("SELECT count(*) FROM t") == 100
 
 
-def held(pair: Pair) -> int:
+def holders(pair: Pair) -> int:
     found: int = pair.source.value(
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock:snapshot'"
         " AND datname = current_database()"
@@ -109,10 +109,10 @@ def held(pair: Pair) -> int:
     return found
 
 
-def let_go(pair: Pair) -> None:
-    """The session that held the snapshot is gone, or goes at this moment."""
+def wait_until_released(pair: Pair) -> None:
+    """Wait until the session that held the snapshot has ended."""
     deadline = time.monotonic() + PATIENCE
-    while held(pair):
+    while holders(pair):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -138,7 +138,7 @@ def status(pair: Pair) -> penstock.RunStatus:
 def filled(pair: Pair) -> Pair:
     pair.both("CREATE TABLE t (id int PRIMARY KEY, name text)")
     pair.source.run("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 1000) AS n", "ANALYZE t")
-    # The server's statistics of writes come late, and would look like writes that came later.
+    # The server's write statistics arrive late, and would look like later writes.
     pair.source.run()
     return pair
 
@@ -151,15 +151,15 @@ def create(pair: Pair, **options: Any) -> penstock.RunStatus:
 class TestCreate:
     def test_stores_a_plan_and_changes_nothing_else(self, filled: Pair) -> None:
         filled.target.run("INSERT INTO t VALUES (-1, 'old')")
-        made = create(filled, mode="truncate")
-        assert made.run.status == "created"
-        assert made.as_json()["pending"] == ["p0001", "p0002", "p0003", "p0004"]
-        assert made.run.snapshots == ()
-        assert made.run.prepared_at is None
+        created = create(filled, mode="truncate")
+        assert created.run.status == "created"
+        assert created.as_json()["pending"] == ["p0001", "p0002", "p0003", "p0004"]
+        assert created.run.snapshots == ()
+        assert created.run.prepared_at is None
         assert filled.target.count() == 1
-        let_go(filled)
+        wait_until_released(filled)
 
-    def test_again_returns_the_run_as_it_is(self, filled: Pair) -> None:
+    def test_again_returns_the_existing_run(self, filled: Pair) -> None:
         create(filled)
         resume(filled, only=["p0002"])
         assert [r.partition_id for r in create(filled).committed] == ["p0002"]
@@ -169,17 +169,17 @@ class TestCreate:
 
 class TestHeld:
     @pytest.mark.parametrize("strategy", ["range", "ctid", "hash"])
-    def test_all_processes_read_as_of_one_moment(
+    def test_all_processes_read_in_one_snapshot(
         self, filled: Pair, hold: Callable[..., Holding], strategy: str
     ) -> None:
         options = {} if strategy == "ctid" else {"key": "id"}
         given: dict[str, Any] = {"strategy": strategy, "partitions": 4, "verify": "checksums"}
-        made = penstock.create(filled.spec(run_id=RUN, **given, **options))
+        created = penstock.create(filled.spec(run_id=RUN, **given, **options))
         filled.source.run("INSERT INTO t VALUES (5000, 'before the snapshot')")
         holding = hold()
         holding.wait_for("taken")
         before = filled.source.contents("t", "true", "t.*")
-        for partition in made.run.plan.partitions:
+        for partition in created.run.plan.partitions:
             filled.source.run(
                 "UPDATE t SET name = name || 'y'",
                 "DELETE FROM t WHERE id % 7 = 0",
@@ -197,7 +197,7 @@ class TestHeld:
         holding.ended()
         assert holding.error is None
         assert holding.states == ["taken", "released"]
-        let_go(filled)
+        wait_until_released(filled)
         assert status(filled).run.released_at is not None
 
     def test_ends_with_the_last_partition(self, filled: Pair, hold: Callable[..., Holding]) -> None:
@@ -230,7 +230,7 @@ class TestHeld:
         assert sorted(e.status for e in ended) in (["done", "partial"], ["done", "done"])
         filled.assert_same()
 
-    def test_release_ends_it_and_a_new_one_takes_it_up(
+    def test_release_ends_the_holder_and_a_new_one_takes_over(
         self, filled: Pair, hold: Callable[..., Holding]
     ) -> None:
         create(filled)
@@ -247,7 +247,7 @@ class TestHeld:
         hold().wait_for("renewed")
         assert status(filled).run.released_at is None
 
-    def test_a_second_holder_watches_the_first_and_follows(
+    def test_a_second_holder_watches_the_first_and_takes_over(
         self, filled: Pair, hold: Callable[..., Holding]
     ) -> None:
         create(filled)
@@ -262,15 +262,15 @@ class TestHeld:
         second.wait_for("adopted", "lost", "renewed")
         assert len(status(filled).run.snapshots) == 2
 
-    def test_closing_lets_it_go(self, filled: Pair) -> None:
+    def test_closing_the_generator_releases_the_snapshot(self, filled: Pair) -> None:
         create(filled)
         ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
         with closing(penstock.hold(RUN, **ends)) as events:
             assert isinstance(next(events), SnapshotChanged)
-            assert held(filled) == 1
-        let_go(filled)
+            assert holders(filled) == 1
+        wait_until_released(filled)
 
-    def test_is_not_for_a_run_without_snapshot(
+    def test_a_run_without_snapshot_is_refused(
         self, filled: Pair, hold: Callable[..., Holding]
     ) -> None:
         create(filled, snapshot="none")
@@ -300,7 +300,7 @@ class TestAwaiting:
 
     def test_fail_is_not_decided_while_a_holder_may_come(self, filled: Pair) -> None:
         create(filled)
-        resume(filled, only=["p0001"])  # with a snapshot of its own, which is gone now
+        resume(filled, only=["p0001"])  # with its own snapshot, which has ended
         filled.source.run("UPDATE t SET name = 'z'")
         with pytest.raises(NoHolder, match="found a lost one"):
             resume(filled, only=["p0002"], await_snapshot=1.0)
@@ -308,12 +308,12 @@ class TestAwaiting:
         with pytest.raises(SnapshotLost):
             resume(filled, only=["p0002"], await_snapshot=1.0)
 
-    def test_nothing_pending_waits_for_nobody(self, filled: Pair) -> None:
+    def test_a_run_without_pending_partitions_does_not_wait(self, filled: Pair) -> None:
         create(filled)
         resume(filled, only=["p0001"])
         assert last(resume(filled, only=["p0001"], await_snapshot=0.0)).status == "partial"
 
-    def test_the_lost_snapshot_that_may_not_be_replaced_ends_the_holder(
+    def test_a_lost_snapshot_that_may_not_be_replaced_ends_the_holder(
         self, filled: Pair, hold: Callable[..., Holding]
     ) -> None:
         create(filled)
@@ -327,8 +327,8 @@ class TestAwaiting:
 
 class TestRecopy:
     def recopy(self, pair: Pair, request: str = "again", *only: str, **options: Any) -> list[str]:
-        """Which partitions were copied."""
-        # A source that is just made has no statistics to say that nobody has written to it.
+        """Return the partitions that were copied."""
+        # A new source has no statistics that prove it was not written to.
         options = {"on_snapshot_lost": "accept", **options}
         events = resume(pair, only=only or ["p0002"], recopy=request, **options)
         assert last(events).status == "done"
@@ -357,13 +357,13 @@ class TestRecopy:
         filled.assert_same()
         assert status(filled).run.status == "done"
 
-    def test_takes_what_the_source_has_now(self, filled: Pair) -> None:
+    def test_copies_the_current_rows_of_the_source(self, filled: Pair) -> None:
         filled.copy(run_id=RUN, strategy="range", key="id", partitions=4, snapshot="none")
         filled.source.run("UPDATE t SET name = 'now' WHERE id = 300")
         assert self.recopy(filled) == ["p0002"]
         filled.assert_same()
 
-    def test_rows_that_were_changed_are_refused(self, filled: Pair) -> None:
+    def test_changed_rows_are_refused(self, filled: Pair) -> None:
         filled.copy(run_id=RUN, strategy="range", key="id", partitions=4)
         filled.target.run("UPDATE t SET name = 'mine' WHERE id = 300")
         before = filled.target.contents("t", "true", "t.*")
@@ -402,7 +402,7 @@ class TestRecopy:
     @pytest.mark.parametrize(
         "options", [{"mode": "swap"}, {"mode": "truncate", "unlogged": True, "allow_ddl": True}]
     )
-    def test_not_into_a_table_that_was_renamed_or_written_anew(
+    def test_a_renamed_or_rewritten_table_is_refused(
         self, filled: Pair, options: dict[str, Any]
     ) -> None:
         filled.copy(run_id=RUN, strategy="ctid", partitions=4, **options)
@@ -419,7 +419,7 @@ class TestRecopy:
         assert self.recopy(filled, "more", "p0003", "p0004") == ["p0003", "p0004"]
         filled.assert_same()
 
-    def test_waits_for_an_attempt_that_is_open(self, filled: Pair) -> None:
+    def test_waits_for_an_open_attempt(self, filled: Pair) -> None:
         filled.copy(run_id=RUN, strategy="range", key="id", partitions=4)
         done: list[list[str]] = []
         with filled.target.connection.transaction():
@@ -438,19 +438,19 @@ class TestRecopy:
         assert done == [["p0002"]]
         filled.assert_same()
 
-    def test_needs_partitions(self, filled: Pair) -> None:
+    def test_requires_partitions(self, filled: Pair) -> None:
         create(filled)
         with pytest.raises(UsageError, match="without partitions"):
             resume(filled, recopy="again")
 
 
-class TestAsOfNow:
-    """A row is put right in the source, and a person has the partition copied that has failed."""
+class TestCurrentState:
+    """A row is corrected in the source, and the failed partition copied in its current state."""
 
     MODES = ("append", "truncate", "replace", "upsert", "recreate", "swap")
 
     def broken(self, pair: Pair, **options: Any) -> None:
-        """p0002 has failed for good, the others are committed, nobody holds the snapshot."""
+        """p0002 has failed permanently, the others are committed, and the snapshot has ended."""
         mode = options.get("mode", "append")
         pair.source.run("UPDATE t SET name = 'bad' WHERE id = 300")
         if mode in ("recreate", "swap"):
@@ -462,13 +462,15 @@ class TestAsOfNow:
         create(pair, columns=["id", "name"], **options)
         resume(pair, only=["p0001", "p0003", "p0004"], finish=False)
         release(pair)
-        let_go(pair)
+        wait_until_released(pair)
         pair.source.run("UPDATE t SET name = 'good' WHERE id = 300")
         with pytest.raises(SnapshotLost):
             resume(pair, only=["p0002"])
 
     @pytest.mark.parametrize("mode", MODES)
-    def test_reads_what_was_asked_for_as_it_is_now(self, filled: Pair, mode: str) -> None:
+    def test_the_requested_partition_is_read_in_its_current_state(
+        self, filled: Pair, mode: str
+    ) -> None:
         self.broken(filled, mode=mode, verify="checksums")
         before = {r.partition_id: r for r in status(filled).committed}
         events = resume(filled, only=["p0002"], as_of_now=True)
@@ -481,9 +483,9 @@ class TestAsOfNow:
         (later,) = last(events).later
         assert (later.taken_at, later.partition_ids) == (again.read_at, ("p0002",))
         assert last(events).snapshots == 2
-        told = [event.message for event in events if isinstance(event, Warned)]
-        assert any("p0002: read as of" in each and again.read_at in each for each in told)
-        assert any("read later than the rest" in each for each in told)
+        warnings = [event.message for event in events if isinstance(event, Warned)]
+        assert any("p0002: read as of" in each and again.read_at in each for each in warnings)
+        assert any("read later than the rest" in each for each in warnings)
         found = penstock.verify(
             RUN, source=filled.source.url, target=filled.target.url, checksum=True
         )
@@ -491,13 +493,13 @@ class TestAsOfNow:
         assert any("read later than the rest" in note for note in found.notes)
 
     @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "replace"])
-    def test_a_row_that_went_to_the_blocks_of_another_partition(
+    def test_a_row_that_moved_to_the_blocks_of_another_partition(
         self, filled: Pair, mode: str
     ) -> None:
         filled.target.run("INSERT INTO t VALUES (-1, 'of others')")
         others = mode in ("append", "upsert")
         self.broken(filled, mode=mode, strategy="ctid", key=None, verify="counts")
-        # It is in the last block by now, and p0004 is committed without it.
+        # It is in the last block now, and p0004 was committed without it.
         filled.source.run(f"UPDATE t SET name = '{'good' * 1000}' WHERE id = 300")
         events = resume(filled, only=["p0002"], as_of_now=True, finish=False)
         assert any("started over" in e.message for e in events if isinstance(e, SnapshotChanged))
@@ -506,7 +508,7 @@ class TestAsOfNow:
         filled.assert_same(where="id >= 0")
         assert filled.target.value("SELECT count(*) FROM t WHERE id < 0") == others
 
-    def test_a_row_that_went_elsewhere_while_others_read_with_the_old_snapshot(
+    def test_a_row_that_moved_while_others_read_the_old_snapshot(
         self, filled: Pair, hold: Callable[..., Holding]
     ) -> None:
         create(filled, strategy="ctid", key=None)
@@ -521,12 +523,12 @@ class TestAsOfNow:
         resume(filled, as_of_now=True)
         filled.assert_same()
 
-    def test_blocks_that_nobody_has_written_to_are_read_alone(self, filled: Pair) -> None:
-        made = create(filled, strategy="ctid", key=None).run.plan.partition("p0002").extent
-        assert isinstance(made, BlockRange)
+    def test_blocks_without_writes_are_read_alone(self, filled: Pair) -> None:
+        created = create(filled, strategy="ctid", key=None).run.plan.partition("p0002").extent
+        assert isinstance(created, BlockRange)
         resume(filled, only=["p0001", "p0003", "p0004"])
         filled.source.run(
-            f"DELETE FROM t WHERE ctid >= '({made.lower},0)' AND ctid < '({made.upper},0)'"
+            f"DELETE FROM t WHERE ctid >= '({created.lower},0)' AND ctid < '({created.upper},0)'"
             " AND id % 2 = 0"
         )
         before = status(filled).committed
@@ -535,7 +537,7 @@ class TestAsOfNow:
         assert [r for r in status(filled).committed if r.partition_id != "p0002"] == list(before)
         filled.assert_same()
 
-    def test_others_keep_their_policy_and_what_is_committed_stays(self, filled: Pair) -> None:
+    def test_others_keep_their_policy_and_committed_rows_stay(self, filled: Pair) -> None:
         self.broken(filled)
         filled.target.run("DELETE FROM penstock.commit_record WHERE partition_id = 'p0004'")
         events = resume(filled, only=["p0001", "p0002"], as_of_now=True)
@@ -544,7 +546,7 @@ class TestAsOfNow:
         with pytest.raises(SnapshotLost):
             resume(filled)
 
-    def test_while_the_snapshot_is_held_others_read_with_it(
+    def test_while_the_snapshot_is_held_others_read_in_it(
         self, filled: Pair, hold: Callable[..., Holding]
     ) -> None:
         create(filled, verify="checksums")
@@ -562,32 +564,32 @@ class TestAsOfNow:
         assert filled.target.value(names.format("BETWEEN 250 AND 499")) == ["later"]
         assert filled.target.value(names.format("NOT BETWEEN 250 AND 499")) == ["x"]
 
-    def test_what_was_written_elsewhere_since_does_not_fail_the_run(self, filled: Pair) -> None:
+    def test_later_writes_elsewhere_do_not_fail_the_run(self, filled: Pair) -> None:
         self.broken(filled, verify="checksums")
         filled.source.run("DELETE FROM t WHERE id IN (1, 2)", "UPDATE t SET name = '' WHERE id = 9")
         events = resume(filled, only=["p0002"], as_of_now=True)
         assert last(events).status == "done"
-        told = [event.message for event in events if isinstance(event, Warned)]
+        warnings = [event.message for event in events if isinstance(event, Warned)]
         assert any(
-            "p0001: the source has 247 rows, but 249 were committed" in each for each in told
+            "p0001: the source has 247 rows, but 249 were committed" in each for each in warnings
         )
-        # Who asks for a comparison with the source as it is now is told the truth.
+        # A comparison with the current source reports them.
         found = penstock.verify(RUN, source=filled.source.url, target=filled.target.url)
         assert [check.partition_id for check in found.wrong] == ["p0001"]
 
-    def test_rows_that_the_target_has_lost_are_found_all_the_same(self, filled: Pair) -> None:
+    def test_rows_lost_in_the_target_are_still_found(self, filled: Pair) -> None:
         self.broken(filled, verify="counts")
         filled.target.run("DELETE FROM t WHERE id = 10")
         with pytest.raises(penstock.PermanentError, match="the target has 248"):
             resume(filled, only=["p0002"], as_of_now=True)
 
-    def test_the_whole_rest_where_nothing_is_committed(self, filled: Pair) -> None:
+    def test_all_remaining_partitions_if_none_is_committed(self, filled: Pair) -> None:
         create(filled, snapshot="shared")
         resume(filled, as_of_now=True)
         filled.assert_same()
         assert len(status(filled).run.snapshots) == 1
 
-    def test_committed_ones_too_with_recopy(self, filled: Pair) -> None:
+    def test_committed_partitions_too_with_recopy(self, filled: Pair) -> None:
         filled.copy(run_id=RUN, strategy="range", key="id", partitions=4)
         filled.source.run("UPDATE t SET name = 'now' WHERE id = 300")
         events = resume(filled, only=["p0002"], recopy="again", as_of_now=True)

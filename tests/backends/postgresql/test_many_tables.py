@@ -1,4 +1,4 @@
-"""What planning asks the source does not grow with the tables, and one bad table fails alone."""
+"""The number of planning queries does not grow with the tables, and a bad table fails alone."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 MANY = 50
-# What is sent around the questions of a round trip.
+# Statements that frame the queries of a round trip.
 FRAMES = ("SAVEPOINT", "ROLLBACK TO", "RELEASE", "SELECT pg_catalog.set_config('search_path'")
 ROLE = "reader_of_most"
-# A savepoint, and the end of a transaction that the target's questions do not share.
+# A savepoint, and the end of a transaction that the target's queries do not share.
 SPREAD = 3
 
 
 def fill(pair: Pair, count: int) -> list[TableRef]:
-    """Tables with sequences, indexes, checks, comments and types of their own."""
+    """Create tables with sequences, indexes, checks, comments and types of their own."""
     pair.source.run(
         "CREATE TYPE mood AS ENUM ('glad', 'sad')",
         "CREATE DOMAIN short AS varchar(9) CHECK (VALUE <> '')",
@@ -63,8 +63,8 @@ def batch(pair: Pair, **options: Any) -> BatchSpec:
 
 @contextmanager
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The statements that this process sends the source in the meantime."""
-    asked: list[str] = []
+    """Record the statements that this process sends to the source."""
+    queries: list[str] = []
     execute = psycopg.Connection.execute
 
     def counting(self: Connection, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
@@ -72,32 +72,32 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             query = args[0]
             written = query.as_string(self) if isinstance(query, sql.Composable) else str(query)
             if not written.startswith(FRAMES):
-                asked.append(" ".join(written.split())[:100])
+                queries.append(" ".join(written.split())[:100])
         return execute(self, *args, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(psycopg.Connection, "execute", counting)
-        yield asked
+        yield queries
 
 
 @pytest.mark.parametrize("mode", ["recreate", "truncate"])
-def test_a_batch_asks_as_much_about_many_tables_as_about_one(
+def test_a_batch_sends_as_many_queries_about_many_tables_as_about_one(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     fill(pair, MANY)
     if mode != "recreate":
         for _ in copy_all(batch(pair, tables=["public.*"], mode="recreate", where="false")):
             pass
-    asked = {}
+    queries = {}
     for pattern in ("public.t1", "public.*"):
-        # The positions of sequences, at the end, are none of planning's.
+        # Positions of sequences are read at the end, and are not part of planning.
         spec = batch(pair, tables=[pattern], mode=mode, sequences="keep")
         with counted(monkeypatch) as statements:
             *_, end = copy_all(spec)
         assert isinstance(end, BatchFinished)
         assert end.status == "done"
-        asked[pattern] = statements
-    one, many = asked.values()
+        queries[pattern] = statements
+    one, many = queries.values()
     more = len(many) - len(one)
     assert more <= SPREAD, sorted(set(many).difference(one)) or many
     assert len(many) < MANY
@@ -110,7 +110,7 @@ def described(pair: Pair) -> Iterator[tuple[PostgresSource, list[TableRef]]]:
         yield source, tables
 
 
-def test_answers_are_those_about_one_table(
+def test_answers_equal_those_for_a_single_table(
     described: tuple[PostgresSource, list[TableRef]],
 ) -> None:
     source, tables = described
@@ -130,24 +130,24 @@ def answers(source: PostgresSource, table: TableRef) -> list[Any]:
     ]
 
 
-def test_what_was_dropped_in_between_is_missing_alone(
+def test_tables_dropped_after_the_description_are_missing_alone(
     pair: Pair, described: tuple[PostgresSource, list[TableRef]]
 ) -> None:
     source, tables = described
-    gone, *others = tables
+    dropped, *others = tables
     with source.describing([*tables, TableRef("public", "never"), TableRef("nowhere", "t")]):
         source.columns(tables[1])
-        pair.source.run(f"DROP TABLE {gone.name} CASCADE")
+        pair.source.run(f"DROP TABLE {dropped.name} CASCADE")
         for table in others:
             assert answers(source, table)
         with pytest.raises(PlanningError, match=r"public\.t0 was dropped or recreated"):
-            source.definition(gone, partitioning=True)
-        for name in (gone, TableRef("public", "never"), TableRef("nowhere", "t")):
+            source.definition(dropped, partitioning=True)
+        for name in (dropped, TableRef("public", "never"), TableRef("nowhere", "t")):
             with pytest.raises(PlanningError, match=rf"table {name} does not exist"):
                 source.columns(name)
 
 
-def test_tables_of_another_snapshot_are_read_anew(
+def test_tables_of_another_snapshot_are_read_again(
     pair: Pair, described: tuple[PostgresSource, list[TableRef]]
 ) -> None:
     source, tables = described
@@ -186,14 +186,14 @@ def reader(pair: Pair) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("with_snapshot", [False, True])
-def test_tables_that_may_not_be_read_fail_alone(reader: str, *, with_snapshot: bool) -> None:
-    """Also where the server refuses the statement about all of them, in a transaction."""
+def test_unreadable_tables_fail_alone(reader: str, *, with_snapshot: bool) -> None:
+    """Even if the server refuses the statement about all of them, in a transaction."""
     tables = [TableRef("public", f"t{number}") for number in range(7)]
     tables.append(TableRef("hidden", "t"))
     refused = {
         "t2": "table public.t2: permission denied for table t2",
         "t3": "row security on public.t3 may hide rows",
-        # The right to read the sequence, without that to look into its schema.
+        # Allowed to read the sequence, but not to use its schema.
         "t5": "public.t5: permission denied for schema hidden",
         "t": "table hidden.t: permission denied for schema hidden",
     }
@@ -217,7 +217,7 @@ def test_tables_that_may_not_be_read_fail_alone(reader: str, *, with_snapshot: b
         assert source.positions(tables[6]).keys() == {"n", "id"}
 
 
-def test_a_batch_goes_on_without_tables_that_it_cannot_read(pair: Pair, reader: str) -> None:
+def test_a_batch_continues_without_unreadable_tables(pair: Pair, reader: str) -> None:
     seen: list[Event] = []
     with pytest.raises(RunFailed):
         seen.extend(copy_all(batch(pair, source=reader, tables=["public.*"], mode="recreate")))

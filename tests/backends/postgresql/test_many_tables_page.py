@@ -1,4 +1,4 @@
-"""The page of many tables: its commands run in their order, and show what it shows."""
+"""The page on many tables: its commands run in order, and print the output shown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHANGES = (
     "UPDATE orders SET total = total + 1 WHERE id % 1000 = 0",
     "DELETE FROM orders WHERE id <= 10",
 )
-# Times and sizes, how many partitions are done by then, and how many streams there are.
+# Times and sizes, the number of finished partitions, and the number of streams.
 VARYING = re.compile(
     r"\d{2}:\d{2}:\d{2}Z|\d{4}-\d{2}-\d{2} [\d:.]+\+\d{2}|[\d.,]+ (?:k?M?B|s)\b|\(\d of \d\)"
     r"|\d streams?"
@@ -40,7 +40,9 @@ def lines(text: str) -> list[str]:
     return [" ".join(VARYING.sub("~", line).split()) for line in text.splitlines()]
 
 
-def test_the_page(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_actual_output(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair.source.run(*SHOP)
     monkeypatch.chdir(tmp_path)
     env = {**os.environ, "SHOP": pair.source.url, "WAREHOUSE": pair.target.url}
@@ -54,8 +56,8 @@ def test_the_page(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
                 pair.source.run(*CHANGES)
             done = run_cli(*shlex.split(command)[1:], env=env)
             assert done.returncode == 0, (command, done.stderr)
-            said = lines(done.stderr + done.stdout)
-            assert [line for line in lines(shown) if line not in said] == [], said
+            output = lines(done.stderr + done.stdout)
+            assert [line for line in lines(shown) if line not in output] == [], output
             ran.append(command.split()[1])
     assert ran == ["init", "plan-all", "copy-all", "copy-all", "status", "verify"]
     (file,) = re.findall(r"^```toml\n(# Tables.*?)^```$", page, re.MULTILINE | re.DOTALL)

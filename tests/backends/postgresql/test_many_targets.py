@@ -1,4 +1,5 @@
-"""What planning asks of the target: as much for many tables as for one, and one bad one alone."""
+"""Planning queries of the target: no more for many tables than for one, and a bad table fails
+alone."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def plain(number: int) -> list[str]:
 
 
 def checked(number: int) -> list[str]:
-    """What has to be tried."""
+    """Return the statements for a table whose definition has to be rehearsed."""
     return [
         f"CREATE TABLE t{number} (id int GENERATED ALWAYS AS IDENTITY, mood mood, n int,"
         f" CHECK (n > {number}), twice int GENERATED ALWAYS AS (n * 2) STORED)",
@@ -50,7 +51,7 @@ def checked(number: int) -> list[str]:
 
 
 def shared(number: int) -> list[str]:
-    """With a sequence that none of them owns, and a function."""
+    """Return the statement for a table with a function and a sequence that it does not own."""
     return [
         f"CREATE TABLE t{number} (id bigint DEFAULT nextval('all_ids'), n int DEFAULT f({number}))"
     ]
@@ -66,7 +67,7 @@ FUNCTION = BEFORE[-1]
 
 @contextmanager
 def statements(connection: Connection, path: Path) -> Iterator[list[str]]:
-    """The statements that the session has put to its server, when it is over."""
+    """Yield a list that receives the session's statements when the block ends."""
     found: list[str] = []
     with path.open("w+b") as file:
         connection.pgconn.trace(file.fileno())
@@ -81,7 +82,7 @@ def statements(connection: Connection, path: Path) -> Iterator[list[str]]:
 
 
 class Plans:
-    """Plans of the tables t0, t1, ... and what they have asked of the target."""
+    """Plans of the tables t0, t1, ..., and the queries they sent to the target."""
 
     def __init__(self, pair: Pair, tmp_path: Path) -> None:
         self.pair = pair
@@ -93,7 +94,7 @@ class Plans:
         self.elsewhere: dict[int, str] = {}
 
     def limit(self) -> None:
-        """Let a user own the tables who may do nothing else."""
+        """Make an otherwise unprivileged user the owner of the tables."""
         role = f"limited_{uuid.uuid4().hex[:8]}"
         self.pair.target.run(
             f"CREATE ROLE {role} LOGIN",
@@ -110,7 +111,7 @@ class Plans:
         self.pair.target.run(f"DROP OWNED BY {self.role} CASCADE", f"DROP ROLE {self.role}")
 
     def make(self, count: int, mode: str, **options: Any) -> list[str]:
-        """Plan them in one go. Returns the statements."""
+        """Plan all tables in one go, and return the statements."""
         specs = [
             self.pair.spec(
                 f"public.t{number}", mode=mode, target_table=self.elsewhere.get(number), **options
@@ -126,7 +127,7 @@ class Plans:
         with ExitStack() as stack:
             source = stack.enter_context(closing(PostgresSource(self.pair.source.url)))
             target = stack.enter_context(closing(PostgresTarget(self.url, "penstock")))
-            asked = stack.enter_context(statements(target._connection, self.path))
+            queries = stack.enter_context(statements(target._connection, self.path))
             stack.enter_context(describing(source, [spec.relation for spec in specs]))
             stack.enter_context(describing(target, [spec.target_ref for spec in specs]))
             requests = [
@@ -144,7 +145,7 @@ class Plans:
                     self.errors[spec.source_name] = found.result
                 else:
                     self.plans[spec.source_name] = found.result
-        return asked
+        return queries
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def plans(pair: Pair, tmp_path: Path) -> Plans:
 
 @pytest.mark.parametrize("make", [plain, checked, shared])
 @pytest.mark.parametrize("there", [False, True], ids=["new", "there"])
-def test_recreating_many_asks_what_one_does(
+def test_recreating_many_tables_sends_as_many_queries_as_one(
     pair: Pair, plans: Plans, make: Make, there: bool
 ) -> None:
     pair.source.run(*BEFORE)
@@ -184,7 +185,9 @@ def test_recreating_many_asks_what_one_does(
     ],
     ids=str,
 )
-def test_loading_many_asks_what_one_does(pair: Pair, plans: Plans, options: dict[str, Any]) -> None:
+def test_loading_many_tables_sends_as_many_queries_as_one(
+    pair: Pair, plans: Plans, options: dict[str, Any]
+) -> None:
     for number in range(50):
         pair.both(*plain(number))
     one = plans.make(1, **options)
@@ -195,8 +198,8 @@ def test_loading_many_asks_what_one_does(pair: Pair, plans: Plans, options: dict
     assert len(many) <= len(one) + 1, "\n".join(many)
 
 
-def test_attaching_to_many_asks_what_one_does(pair: Pair, plans: Plans) -> None:
-    """But for the children, which are made to see that they can be."""
+def test_attaching_to_many_tables_sends_as_many_queries_as_one(pair: Pair, plans: Plans) -> None:
+    """Apart from creating the children, to prove that they can be created."""
     for number in range(50):
         pair.source.run(
             f"CREATE TABLE t{number} (id int)",
@@ -209,20 +212,20 @@ def test_attaching_to_many_asks_what_one_does(pair: Pair, plans: Plans) -> None:
     many = plans.make(50, **options)
     assert not plans.errors
     assert len(many) > 50
-    questions = [_questions(asked) for asked in (one, many)]
+    questions = [_questions(queries) for queries in (one, many)]
     assert questions[0]
     assert len(questions[1]) <= len(questions[0]) + 1, "\n".join(questions[1])
 
 
-def _questions(asked: Sequence[str]) -> list[str]:
-    """Those that are not about a table that was just made for that."""
-    return [each for each in asked if "FROM pg_catalog." in each and "pg_temp." not in each]
+def _questions(queries: Sequence[str]) -> list[str]:
+    """Return the queries that are not about a table created for the rehearsal."""
+    return [each for each in queries if "FROM pg_catalog." in each and "pg_temp." not in each]
 
 
-def test_a_table_alone_is_asked_about_once(
+def test_a_single_table_is_queried_once(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By `plan` too: one rehearsal, and no question twice."""
+    """Also by `plan`: one rehearsal, and no query twice."""
     pair.source.run(*BEFORE, *checked(0))
     pair.target.run("CREATE TABLE t0 (id int)", FUNCTION)
     with ExitStack() as stack:
@@ -240,15 +243,15 @@ def test_a_table_alone_is_asked_about_once(
 
         monkeypatch.setattr("penstock.backends.postgresql.target.PostgresTarget", Traced)
         pair.plan("public.t0", mode="recreate")
-    (asked,) = found
-    assert sum(each.count("CREATE UNLOGGED TABLE") for each in asked) == 1
-    questions = [each for each in asked if "FROM" in each]
+    (queries,) = found
+    assert sum(each.count("CREATE UNLOGGED TABLE") for each in queries) == 1
+    questions = [each for each in queries if "FROM" in each]
     assert len(questions) > 5
     assert len(set(questions)) == len(questions), questions
 
 
 CASES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
-    # In which mode, what is done at the source and at the target to the one, and what is said.
+    # Mode, statements for the bad table at the source and at the target, and parts of the message.
     "view of it": ("recreate", (), ("CREATE VIEW v AS SELECT * FROM t7",), "view v"),
     "no table": ("recreate", (), ("DROP TABLE t7", "CREATE VIEW t7 AS SELECT 1 AS x"), "a view"),
     "a part": (
@@ -356,8 +359,8 @@ def test_one_bad_table_fails_alone(pair: Pair, plans: Plans, case: str) -> None:
         plans.unlimit()
 
 
-def test_a_schema_that_may_not_be_used_spoils_no_other(pair: Pair, plans: Plans) -> None:
-    """The server refuses to look for a table there, whatever else it is asked with it."""
+def test_an_unusable_schema_does_not_affect_other_tables(pair: Pair, plans: Plans) -> None:
+    """The server refuses any lookup in it, together with the other tables' lookups."""
     for number in range(10):
         pair.both(f"CREATE TABLE t{number} (id int)")
     pair.target.run("CREATE SCHEMA hidden", "CREATE TABLE hidden.t (id int)")
@@ -369,10 +372,10 @@ def test_a_schema_that_may_not_be_used_spoils_no_other(pair: Pair, plans: Plans)
     assert all("permission denied for schema" in e.message for e in plans.errors.values())
 
 
-def test_what_is_not_there_yet_when_facts_were_read_is_found_when_a_run_is_prepared(
+def test_a_view_created_after_planning_is_noticed_when_the_run_is_prepared(
     pair: Pair,
 ) -> None:
-    """Planning may look at all tables long before one of them is dropped."""
+    """Planning may read the facts of all tables long before one of them is recreated."""
     pair.both("CREATE TABLE t (id int)")
     created = create(pair.spec(mode="recreate"))
     pair.target.run("CREATE VIEW v AS SELECT id FROM t")

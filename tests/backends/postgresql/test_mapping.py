@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TestByPosition:
-    def test_names_do_not_matter(self, pair: Pair) -> None:
+    def test_names_are_ignored(self, pair: Pair) -> None:
         pair.source.run(
             'CREATE TABLE t (a int, gone int, "B" text, c date)',
             "ALTER TABLE t DROP COLUMN gone",
@@ -24,10 +24,10 @@ class TestByPosition:
         assert pair.target.rows('SELECT sum(c), min("ä ""x"""), max("B")::text FROM t') == [
             (45, "x1", "1970-01-01")
         ]
-        # The target is not counted by a condition that speaks of the source's columns.
+        # The condition uses the source's columns, so it does not count rows in the target.
         assert pair.cli("verify", run_id, *pair.ends).returncode == 0
 
-    def test_some_columns_into_the_first_ones(self, pair: Pair) -> None:
+    def test_a_subset_fills_the_first_columns(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (a int, b int)", "INSERT INTO t VALUES (1, 2)")
         pair.target.run("CREATE TABLE t (x int, y int DEFAULT 7)")
         pair.copy(map="position", columns=("b",))
@@ -36,13 +36,13 @@ class TestByPosition:
     @pytest.mark.parametrize(
         ("mine", "theirs", "found"),
         [
-            # What both compute is computed again.
+            # A column that both sides compute is computed again.
             ("a int, g int GENERATED ALWAYS AS (a * 2) STORED, b int",
              "x int, y int GENERATED ALWAYS AS (x * 3) STORED, z int", (1, 3, 5)),
-            # What only one side computes is not in the way.
+            # A column that only one side computes is skipped.
             ("a int, g int GENERATED ALWAYS AS (a * 2) STORED, b int", "x int, y int", (1, 5)),
             ("a int, b int", "x int, y int GENERATED ALWAYS AS (x * 3) STORED, z int", (1, 3, 5)),
-            # A value that was computed can be stored.
+            # A computed value can be stored.
             ("a int, b int, g int GENERATED ALWAYS AS (a * 2) STORED", "x int, y int, z int",
              (1, 5, 2)),
         ],
@@ -73,8 +73,8 @@ class TestByPosition:
             pair.plan(map="position")
         assert says.split() in [line.split() for line in caught.value.message.splitlines()]
 
-    def test_replace_needs_the_same_names(self, pair: Pair) -> None:
-        # It would delete by the target's "b", which gets the source's "a".
+    def test_replace_requires_the_same_names(self, pair: Pair) -> None:
+        # It would delete by the target's "b", which receives the source's "a".
         pair.source.run("CREATE TABLE t (a int, b int)")
         pair.target.run("CREATE TABLE t (b int, a int)")
         with pytest.raises(PlanningError, match="found a into b, b into a"):
@@ -82,19 +82,19 @@ class TestByPosition:
 
 
 class TestReplace:
-    """Deletes in the target by the condition that selects in the source."""
+    """Replace deletes in the target by the condition that selects in the source."""
 
     @pytest.mark.parametrize(
         ("mine", "theirs"), [("numeric(10, 4)", "numeric(10, 1)"), ("numeric", "int")]
     )
     def test_a_key_that_is_rounded_is_refused(self, pair: Pair, mine: str, theirs: str) -> None:
-        # A row that is rounded up may be deleted by the partition after its own.
+        # A row that is rounded up might be deleted by the next partition.
         pair.source.run(f"CREATE TABLE t (a {mine}, b numeric)")
         pair.target.run(f"CREATE TABLE t (a {theirs}, b int)")
         with pytest.raises(PlanningError, match="its values must arrive unchanged"):
             pair.plan(mode="replace", key="a", strategy="range")
 
-    def test_what_may_fail_but_not_change_is_no_obstacle(self, pair: Pair) -> None:
+    def test_a_cast_that_may_fail_but_not_change_a_value_is_allowed(self, pair: Pair) -> None:
         pair.source.run("CREATE TYPE mood AS ENUM ('sad', 'glad')", "CREATE TABLE t (a mood)")
         pair.target.run("CREATE TYPE mood AS ENUM ('glad')", "CREATE TABLE t (a mood)")
         pair.source.run("INSERT INTO t VALUES ('glad')")
@@ -112,7 +112,7 @@ class TestReplace:
 
 
 class TestShapes:
-    def test_no_columns_at_all(self, pair: Pair) -> None:
+    def test_a_table_without_columns(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t ()")
         pair.source.run(
             "INSERT INTO t DEFAULT VALUES",
@@ -122,7 +122,7 @@ class TestShapes:
         assert pair.target.count() == 1024
 
     @pytest.mark.parametrize(("count", "type_"), [(1000, "text"), (1600, "int"), (1600, "regtype")])
-    def test_many_columns(self, pair: Pair, count: int, type_: str) -> None:
+    def test_a_table_with_many_columns(self, pair: Pair, count: int, type_: str) -> None:
         columns = ", ".join(f"column_{number} {type_}" for number in range(count))
         pair.both(f"CREATE TABLE t ({columns})")
         values = ", ".join(str(number % 3 + 20) for number in range(count - 2))

@@ -1,5 +1,5 @@
-"""Masks and computed columns between two PostgreSQL servers: tables that are made, keys, nights,
-resumed runs, what is refused; and the key of a mask, which is nowhere to be seen."""
+"""Masks and computed columns between two PostgreSQL servers: created tables, keys, nights, resumed
+runs, refusals; and the mask key, which never becomes visible."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ MASKS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("strategy", ["ctid", "range", "hash"])
-def test_a_table_that_is_made_has_what_is_copied(people: Pair, strategy: str) -> None:
+def test_a_created_table_has_what_is_copied(people: Pair, strategy: str) -> None:
     cut = {} if strategy == "ctid" else {"key": "id"}
     report = people.copy(
         mode="recreate",
@@ -132,28 +132,28 @@ def test_a_table_that_is_made_has_what_is_copied(people: Pair, strategy: str) ->
         )
     ]
     assert people.target.count("t") == 2000
-    # A hash tells rows apart as well as what it is of; nothing else of the column fits.
+    # A hash distinguishes rows as well as the original; no other constraint of the column applies.
     keys = people.target.rows("SELECT indexname FROM pg_indexes WHERE tablename = 't' ORDER BY 1")
     assert keys == [("t_email_key",), ("t_pkey",)]
-    left = {(item.kind, item.name) for item in report.not_copied}
-    assert {("check constraints", "t_email_check"), ("indexes", "lowered")} <= left
-    assert {("indexes", "t_phone_idx"), ("indexes", "t_tmp_other_idx")} <= left
-    # The sequence goes on.
+    not_copied = {(item.kind, item.name) for item in report.not_copied}
+    assert {("check constraints", "t_email_check"), ("indexes", "lowered")} <= not_copied
+    assert {("indexes", "t_phone_idx"), ("indexes", "t_tmp_other_idx")} <= not_copied
+    # The sequence continues.
     people.target.run("INSERT INTO t (email, state) VALUES ('a', 'sad')")
     assert people.target.value("SELECT max(id) FROM t") == 2001
 
 
-def test_the_plan_says_what_is_not_copied_as_it_is(people: Pair) -> None:
+def test_the_plan_lists_masked_columns(people: Pair) -> None:
     plan = people.plan(mode="recreate", **MASKS)
-    said = "\n".join(plan.reasons)
-    assert "masked: email (hmac:env:SALT), phone (last4), born (year), domain (null)" in said
-    assert "set: loaded_from = 'shop', wide = id * 10" in said
-    assert "excluded: tmp_note, tmp_other" in said
+    text = "\n".join(plan.reasons)
+    assert "masked: email (hmac:env:SALT), phone (last4), born (year), domain (null)" in text
+    assert "set: loaded_from = 'shop', wide = id * 10" in text
+    assert "excluded: tmp_note, tmp_other" in text
     assert [column.name for column in plan.columns][-2:] == ["loaded_from", "wide"]
     assert "tmp_note" not in {pair.source for pair in plan.pairs}
 
 
-def test_into_a_table_that_is_there(people: Pair) -> None:
+def test_into_an_existing_table(people: Pair) -> None:
     people.target.run(
         "CREATE TABLE t (id bigint, email char(64), state text, tmp_note text DEFAULT 'kept')"
     )
@@ -170,7 +170,7 @@ def test_into_a_table_that_is_there(people: Pair) -> None:
         people.copy(mode="append", **options)
 
 
-def test_an_expression_may_be_any_of_the_sources(people: Pair) -> None:
+def test_any_expression_of_the_source_is_allowed(people: Pair) -> None:
     people.target.run("CREATE TABLE t (id bigint, rest int, braces text)")
     expressions = ("rest=id % 7 -- a comment", "braces='{\"a%s\": {}, 1}'")
     people.copy(verify="checksums", columns=("id",), set=list(expressions))
@@ -218,7 +218,7 @@ def test_an_expression_may_be_any_of_the_sources(people: Pair) -> None:
         ),
     ],
 )
-def test_what_is_refused(people: Pair, options: dict[str, Any], message: str) -> None:
+def test_invalid_masks_are_refused(people: Pair, options: dict[str, Any], message: str) -> None:
     with pytest.raises((PlanningError, UsageError)) as caught:
         people.copy(**{"mode": "recreate", **options})
     assert message in caught.value.message
@@ -236,7 +236,7 @@ def test_a_masked_primary_key_gives_no_bounds(people: Pair) -> None:
         people.copy(mode="truncate", strategy="range", mask=("email=hash", "domain=null"))
 
 
-def test_a_key_that_tells_rows_apart_no_more_is_refused(people: Pair) -> None:
+def test_a_masked_key_that_is_no_longer_unique_is_refused(people: Pair) -> None:
     people.target.run("CREATE TABLE t (id text PRIMARY KEY, state text)")
     with pytest.raises(PlanningError, match="gives different rows the same key"):
         people.copy(mode="upsert", columns=("id", "state"), mask=("id=last4",))
@@ -277,7 +277,7 @@ def test_a_night_reads_all_rows_when_a_mask_changes(
 
 @contextmanager
 def stopped(pair: Pair, **options: Any) -> Iterator[str]:
-    """A run of which a constraint of the target has refused some partitions."""
+    """A run with some partitions rejected by a constraint of the target."""
     pair.target.run("CREATE TABLE t (id bigint, email text, CONSTRAINT few CHECK (id < 1500))")
     with pytest.raises(PenstockError):
         list(copy(pair.spec(run_id="r", **options)))
@@ -307,13 +307,13 @@ def test_a_resumed_run_has_the_same_expressions(
         checked(people, "r")
 
 
-def test_the_report_says_what_is_not_copied_as_it_is(people: Pair) -> None:
+def test_the_report_lists_masked_columns(people: Pair) -> None:
     people.copy(mode="recreate", run_id="r", **MASKS)
     words = ["report", "r", "--target", people.target.url]
-    said = people.cli(*words).stdout
-    assert "masked: email=hmac:env:SALT, phone=last4, born=year, domain=null" in said
-    assert "set: loaded_from='shop', wide=id * 10" in said
-    assert "excluded: tmp_*" in said
+    text = people.cli(*words).stdout
+    assert "masked: email=hmac:env:SALT, phone=last4, born=year, domain=null" in text
+    assert "set: loaded_from='shop', wide=id * 10" in text
+    assert "excluded: tmp_*" in text
     found = json.loads(people.cli(*words, "--json").stdout)
     assert len(found["columns"]) == 3
     shown = people.cli("plan", "--table", "public.t", *people.ends, "--mask", "email=hash",
@@ -357,7 +357,7 @@ def test_a_batch_masks_the_columns_that_its_tables_have(people: Pair) -> None:
 
 
 def secret_forms() -> list[str]:
-    """What of the key would be seen, however it is written."""
+    """Return the key in every form in which it could become visible."""
     block = KEY.encode().ljust(64, b"\0")
     pads = [bytes(byte ^ pad for byte in block).hex() for pad in (0x36, 0x5C)]
     return [MARK, "471108150042", KEY.encode().hex()[:24], *(pad[:40] for pad in pads)]
@@ -369,7 +369,7 @@ def assert_hidden(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["PYTHON_SALT", "LC_SALT", "PATH"])
-def test_a_variable_that_workers_have_is_refused(people: Pair, name: str) -> None:
+def test_an_environment_variable_passed_to_workers_is_refused(people: Pair, name: str) -> None:
     with pytest.raises(UsageError, match="use another name"):
         people.copy(mode="recreate", mask=(f"email=hmac:env:{name}",))
 
@@ -430,7 +430,7 @@ def test_a_statement_that_fails_shows_no_key(people: Pair) -> None:
 def test_no_statement_in_the_servers_log_has_the_key(
     make_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them are logged; parameters are not, as the documentation advises."""
+    """All statements are logged, but not parameters, as the documentation advises."""
     monkeypatch.setenv("SALT", KEY)
     settings: dict[str, Any] = {"log_statement": "all", "log_parameter_max_length": 0}
     with PostgresServer(fsync=False, settings=settings) as server:

@@ -1,4 +1,4 @@
-"""A rate is kept to, over all streams, and is no stall."""
+"""A rate limit is respected over all streams, and is not mistaken for a stall."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def filled(pair: Pair) -> Pair:
 
 
 @pytest.mark.parametrize("degree", [1, 3, "auto"])
-def test_is_kept_to(filled: Pair, degree: int | str) -> None:
+def test_the_rate_is_respected(filled: Pair, degree: int | str) -> None:
     seen: list[Event] = list(
         copy(filled.spec(strategy="range", partitions=6, degree=degree, max_rate=RATE))
     )
     report = seen[-1]
     assert isinstance(report, Finished)
-    # Of each attempt's first block it is not known how long it should have taken.
+    # The intended duration of an attempt's first block is unknown.
     assert report.bytes / report.seconds < 1.3 * RATE
-    # Where the time went is no secret, and no server's fault.
+    # The report attributes the time to the limit, and not to a server.
     assert report.paced > report.wait_source + report.wait_target
     assert report.paced <= report.busy
     filled.assert_same()
 
 
-def test_is_no_stall(filled: Pair) -> None:
+def test_a_pause_is_not_a_stall(filled: Pair) -> None:
     # A block takes longer than the timeout.
     options: dict[str, Any] = {"partitions": 1, "degree": 1, "max_rate": RATE // 2}
     seen = list(copy(filled.spec(stall_timeout="1s", **options)))
@@ -51,17 +51,17 @@ def test_is_no_stall(filled: Pair) -> None:
     filled.assert_same()
 
 
-def test_ends_at_once_where_it_is_cancelled_in_a_pause(filled: Pair) -> None:
+def test_cancelling_during_a_pause_ends_the_copy_at_once(filled: Pair) -> None:
     with closing(copy(filled.spec(partitions=1, degree=1, max_rate=1, run_id="slow"))) as events:
         for event in events:
             if isinstance(event, Progress) and event.bytes:
                 break
-    # The generator came back, although the pause would have taken a day.
-    left = filled.target.value(
+    # The generator returned, although the pause would have taken a day.
+    remaining = filled.target.value(
         "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock:slow:%%'"
     )
-    assert left == 0
-    # Somebody in a hurry goes on without it.
+    assert remaining == 0
+    # Resumed without the limit.
     ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     *_, report = resume("slow", **ends, max_rate=None)
     assert isinstance(report, Finished)
@@ -69,9 +69,9 @@ def test_ends_at_once_where_it_is_cancelled_in_a_pause(filled: Pair) -> None:
     filled.assert_same()
 
 
-def test_what_was_asked_is_stored_with_the_run(filled: Pair) -> None:
-    asked = filled.spec(degree="auto", max_rate="50MB", max_lag="30s", run_id="r", partitions=4)
-    create(asked)
+def test_the_requested_rate_is_stored_with_the_run(filled: Pair) -> None:
+    request = filled.spec(degree="auto", max_rate="50MB", max_lag="30s", run_id="r", partitions=4)
+    create(request)
     stored = status("r", target=filled.target.url).run.spec
     assert (stored["degree"], stored["max_rate"], stored["max_lag"]) == ("auto", 50_000_000, 30.0)
     ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
@@ -85,7 +85,7 @@ def test_what_was_asked_is_stored_with_the_run(filled: Pair) -> None:
 
 
 @pytest.mark.parametrize("degree", [0, "auto"])
-def test_a_run_goes_on_with_the_degree_that_it_has_stored(filled: Pair, degree: int | str) -> None:
+def test_a_run_continues_with_its_stored_degree(filled: Pair, degree: int | str) -> None:
     create(filled.spec(run_id="r", partitions=4, degree=degree))
     ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     (planned,) = (event for event in resume("r", **ends) if isinstance(event, Planned))

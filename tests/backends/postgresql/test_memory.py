@@ -1,4 +1,4 @@
-"""A worker's memory does not grow with the table, and little with a row."""
+"""A worker's memory does not grow with the table, and only a little with the size of a row."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ pytestmark = [
 
 
 def peak(pid: int) -> int:
-    """The most memory that a process has had so far, in bytes."""
+    """Return the peak memory of a process so far, in bytes."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024
 
 
 def peaks(pair: Pair, **options: Any) -> list[int]:
-    """The most memory of the workers of a copy."""
+    """Return the peak memory of each worker of a copy."""
     spec = pair.spec(strategy="ctid", partitions=4, degree=2, mode="truncate", **options)
-    # A worker waits for its next partition while its event is looked at.
+    # A worker waits for its next partition while its event is handled.
     return [peak(event.pid) for event in copy(spec) if isinstance(event, Committed)]
 
 
-def test_is_bounded_whatever_the_size_of_the_table(pair: Pair) -> None:
+def test_memory_is_bounded_whatever_the_size_of_the_table(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id int, a text, b text, c timestamptz)")
     fill = "INSERT INTO t SELECT n, repeat('a', 100), repeat('b', 100), now() FROM "
     pair.source.run(fill + "generate_series(1, 2000) AS n")
@@ -50,7 +50,7 @@ def test_is_bounded_whatever_the_size_of_the_table(pair: Pair) -> None:
     assert pair.target.count() == 302_000
 
 
-def test_is_a_few_times_a_large_value(pair: Pair) -> None:
+def test_memory_is_a_few_times_a_large_value(pair: Pair) -> None:
     size = 50 * MIB
     pair.both(
         "CREATE TABLE t (id int, data bytea)", "ALTER TABLE t ALTER data SET STORAGE EXTERNAL"

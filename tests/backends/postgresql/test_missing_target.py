@@ -1,4 +1,4 @@
-"""A table that is missing is made whole by the mode that finds it missing, and made once."""
+"""A mode that finds the table missing creates it with all its parts, once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def filled(pair: Pair) -> Pair:
 
 
 def parts(pair: Pair, side: str) -> list[Any]:
-    """The catalog's words on a table."""
+    """Return the table's definition from the catalog."""
     of = getattr(pair, side)
     return [
         of.rows("SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
@@ -66,7 +66,7 @@ def parts(pair: Pair, side: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "replace", "upsert"])
-def test_it_is_like_the_source(filled: Pair, mode: str) -> None:
+def test_the_created_table_is_like_the_source(filled: Pair, mode: str) -> None:
     options = {**REPLACING, "mode": mode, "verify": "checksums"}
     planned = filled.plan(**options)
     assert any("and created there: table public.t" in each for each in planned.warnings)
@@ -79,16 +79,16 @@ def test_it_is_like_the_source(filled: Pair, mode: str) -> None:
         ("foreign keys", "t_above_fkey"),
         ("check constraints", "t_price_check1"),
     }
-    # What is listed is made by its statement, once there is what it needs.
+    # The listed statements create the remaining parts, once their prerequisites exist.
     filled.target.run("CREATE TABLE other (id int PRIMARY KEY)", "INSERT INTO other VALUES (1)")
     for item in finished.not_copied:
         filled.target.run(item.remedy)
-    # The next row gets a number of its own.
+    # The next row gets a new number.
     filled.target.run("INSERT INTO t (label, price) VALUES ('next', 1)")
     assert filled.target.rows("SELECT id, n FROM t WHERE label = 'next'") == [(100, 100)]
 
 
-def test_a_schema_that_is_missing_is_named(filled: Pair) -> None:
+def test_a_missing_schema_is_named(filled: Pair) -> None:
     planned = filled.plan(target_table="misspelt.t", **REPLACING)
     (warning,) = [each for each in planned.warnings if "missing in the target" in each]
     assert (
@@ -113,13 +113,13 @@ def test_without_the_privilege_the_grant_is_named(filled: Pair) -> None:
 @pytest.mark.parametrize(
     "options", [{"mode": "truncate", "unlogged": True}, {"indexes": "defer"}], ids=str
 )
-def test_options_that_change_a_table_that_is_there(filled: Pair, options: dict[str, Any]) -> None:
+def test_options_that_change_an_existing_table(filled: Pair, options: dict[str, Any]) -> None:
     with pytest.raises(PlanningError, match=r"public\.t does not exist"):
         filled.plan(allow_ddl=True, **options)
 
 
 @pytest.mark.parametrize("mode", ["swap", "attach"])
-def test_other_modes_expect_it(filled: Pair, mode: str) -> None:
+def test_other_modes_require_the_table(filled: Pair, mode: str) -> None:
     with pytest.raises(MissingTarget):
         filled.plan(mode=mode, strategy="range", key="id")
 
@@ -135,7 +135,7 @@ def start(pair: Pair, number: int, table: str = "t") -> None:
     )
 
 
-def go_on(pair: Pair, day: int | str) -> Finished:
+def resume_day(pair: Pair, day: int | str) -> Finished:
     *_, last = resume(
         f"day{day}" if isinstance(day, int) else day, source=pair.source.url, target=pair.target.url
     )
@@ -143,12 +143,12 @@ def go_on(pair: Pair, day: int | str) -> Finished:
     return last
 
 
-def test_days_at_once(filled: Pair) -> None:
-    """All find schema, type and table missing."""
+def test_several_days_start_at_once(filled: Pair) -> None:
+    """All of them find schema, type and table missing."""
     for number in range(len(DAYS)):
         start(filled, number)
     with ThreadPoolExecutor(len(DAYS)) as pool:
-        found = list(pool.map(lambda number: go_on(filled, number), range(len(DAYS))))
+        found = list(pool.map(lambda number: resume_day(filled, number), range(len(DAYS))))
     assert {each.status for each in found} == {"done"}
     days = " OR ".join(DAYS)
     assert filled.target.count("dw.t") == filled.source.count("t", days)
@@ -157,20 +157,20 @@ def test_days_at_once(filled: Pair) -> None:
     ) == [(4,)]
 
 
-def test_a_day_waits_for_the_one_that_makes_it(filled: Pair) -> None:
-    """That one has made nothing yet when this one looks."""
+def test_a_day_waits_for_the_one_that_creates_the_table(filled: Pair) -> None:
+    """The other day has not created anything yet when this one checks."""
     start(filled, 0)
     making = "SELECT pg_advisory_xact_lock(hashtextextended('penstock:making', 0))"
     with psycopg.connect(filled.target.url) as other, ThreadPoolExecutor(1) as pool:
         other.execute(making)
-        waiting = pool.submit(go_on, filled, 0)
+        waiting = pool.submit(resume_day, filled, 0)
         waits = (
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database"
             " = (SELECT oid FROM pg_database WHERE datname = current_database())"
         )
         eventually("it waits", lambda: filled.target.value(waits) == 1, PATIENCE)
-        for made in (TABLE[0], "CREATE SCHEMA dw", f"CREATE TABLE dw.t ({ALIKE})"):
-            other.execute(made.encode())
+        for definition in (TABLE[0], "CREATE SCHEMA dw", f"CREATE TABLE dw.t ({ALIKE})"):
+            other.execute(definition.encode())
         before = other.execute("SELECT 'dw.t'::regclass::oid").fetchone()
         other.commit()
         assert waiting.result().status == "done"
@@ -179,7 +179,9 @@ def test_a_day_waits_for_the_one_that_makes_it(filled: Pair) -> None:
 
 
 @pytest.mark.parametrize("mode", ["replace", "recreate"])
-def test_planning_while_another_run_makes_the_schema_and_the_type(filled: Pair, mode: str) -> None:
+def test_planning_while_another_run_creates_the_schema_and_the_type(
+    filled: Pair, mode: str
+) -> None:
     """A plan rehearses what it creates, so it meets what another run has not committed yet."""
     making = "SELECT pg_advisory_xact_lock(hashtextextended('penstock:making', 0))"
     with psycopg.connect(filled.target.url) as other, ThreadPoolExecutor(1) as pool:
@@ -195,22 +197,22 @@ def test_planning_while_another_run_makes_the_schema_and_the_type(filled: Pair, 
         eventually("it waits", lambda: filled.target.value(waits) == 1, PATIENCE)
         other.commit()
         waiting.result()
-    assert go_on(filled, "r").status == "done"
+    assert resume_day(filled, "r").status == "done"
     assert filled.target.count("dw.t") == filled.source.count("t")
 
 
 def test_days_of_two_tables_at_once(filled: Pair) -> None:
-    """They share what is missing besides: the schema, and a type."""
+    """They also share a missing schema and type."""
     filled.source.run("DROP STATISTICS t_stat")  # its name is a schema's
     for number in range(4):
         start(filled, number, f"t{number % 2}")
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda number: go_on(filled, number), range(4)))
+        found = list(pool.map(lambda number: resume_day(filled, number), range(4)))
     assert {each.status for each in found} == {"done"}
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("definition", "message"),
     [
         ("(LIKE t)", None),
         ("(id bigint, day date)", "id integer IDENTITY"),
@@ -219,24 +221,28 @@ def test_days_of_two_tables_at_once(filled: Pair) -> None:
         ("(without)", 'sequence "dw"."t_n_seq"'),
     ],
 )
-def test_somebody_else_makes_it_first(filled: Pair, made: str, said: str | None) -> None:
-    """What is there then is taken as it is, or left alone."""
+def test_another_session_creates_it_first(
+    filled: Pair, definition: str, message: str | None
+) -> None:
+    """Existing objects are used as they are, or left alone."""
     start(filled, 0)
     filled.target.run("CREATE SCHEMA IF NOT EXISTS dw", TABLE[0])
-    made = made.replace("LIKE t", ALIKE).replace("without", ALIKE.replace("serial", "int"))
-    filled.target.run(f"CREATE TABLE dw.t {made}")
+    definition = definition.replace("LIKE t", ALIKE).replace(
+        "without", ALIKE.replace("serial", "int")
+    )
+    filled.target.run(f"CREATE TABLE dw.t {definition}")
     before = filled.target.value("SELECT 'dw.t'::regclass::oid")
     with closing(PostgresTarget(filled.target.url, "penstock")) as target:
         run = target.control.load_run("day0")
         assert run is not None
-        if said is None:
+        if message is None:
             assert target.control.prepare("day0", run.plan.load)
         else:
             with pytest.raises(PenstockError, match="created by another session") as caught:
                 target.control.prepare("day0", run.plan.load)
-            assert said in str(caught.value)
+            assert message in str(caught.value)
     assert filled.target.value("SELECT 'dw.t'::regclass::oid") == before
-    assert filled.target.count("dw.t") == (1 if "AS SELECT" in made else 0)
+    assert filled.target.count("dw.t") == (1 if "AS SELECT" in definition else 0)
 
 
 ALIKE = (
@@ -246,8 +252,8 @@ ALIKE = (
 )
 
 
-def test_it_is_made_while_another_run_is_planned(filled: Pair, monkeypatch: Any) -> None:
-    """Then that one takes the table as it is, and no name in its place."""
+def test_the_table_is_created_while_another_run_is_planned(filled: Pair, monkeypatch: Any) -> None:
+    """The other run then uses the table, and does not replace it."""
     start(filled, 0)
     known = Catalogs.fits
     seen: list[int] = []
@@ -255,7 +261,7 @@ def test_it_is_made_while_another_run_is_planned(filled: Pair, monkeypatch: Any)
     def making(*args: Any) -> Any:
         if not seen:
             seen.append(1)
-            go_on(filled, 0)
+            resume_day(filled, 0)
         return known(*args)
 
     monkeypatch.setattr(Catalogs, "fits", making)

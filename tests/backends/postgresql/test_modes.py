@@ -1,4 +1,4 @@
-"""append, truncate and replace: what is added, what is emptied, and what must survive."""
+"""append, truncate and replace: which rows are added, which removed, and which must survive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 TABLE = "CREATE TABLE t (id int, at timestamp, region text, note text)"
-# Ten years, two rows a day; some rows have no key at all.
+# Ten years, two rows a day; some rows have a NULL key.
 TEN_YEARS = """
     INSERT INTO t
     SELECT n, timestamp '2020-01-01' + n * interval '12 hours',
@@ -34,7 +34,8 @@ def years(pair: Pair) -> Pair:
 
 
 def assert_replaced(pair: Pair, where: str) -> None:
-    """The target has the source's rows where the condition holds, and its own elsewhere."""
+    """Check that the target has the source's rows where the condition is true, and its own
+    elsewhere."""
     pair.assert_same(where=where)
     assert pair.source.count(where=where) > 0
     outside = f"({where}) IS NOT TRUE"
@@ -66,15 +67,15 @@ class TestReplace:
             assert_replaced(years, DAY)
 
     @pytest.mark.parametrize("cut", ["range", "time by year", "hash", "values"])
-    def test_rows_without_a_key_by_another_column(self, years: Pair, cut: str) -> None:
+    def test_rows_with_a_null_key_by_another_column(self, years: Pair, cut: str) -> None:
         where = "region = 'north'"
         years.copy(mode="replace", where=where, **CUTS[cut])
         assert_replaced(years, where)
-        # The rows without a key were there on both sides.
+        # The rows with a NULL key existed on both sides.
         assert years.target.count(where=f"at IS NULL AND note = 'new' AND {where}") > 0
         assert years.target.count(where="at IS NULL AND note = 'old'") > 0
 
-    def test_everything_where_no_condition_is_given(self, years: Pair) -> None:
+    def test_all_rows_without_a_condition(self, years: Pair) -> None:
         years.target.run(
             "INSERT INTO t VALUES (1, '1999-01-01', 'x', 'old'), (2, '2099-01-01', 'x', 'old')",
             "INSERT INTO t VALUES (3, NULL, 'x', 'old'), (4, 'infinity', NULL, 'old')",
@@ -82,7 +83,7 @@ class TestReplace:
         years.copy(mode="replace", **CUTS["range"])
         years.assert_same()
 
-    def test_a_day_that_is_empty_by_now(self, years: Pair) -> None:
+    def test_a_day_that_has_become_empty(self, years: Pair) -> None:
         years.source.run(f"DELETE FROM t WHERE {DAY}")
         years.copy(mode="replace", where=DAY, **CUTS["range"])
         assert years.target.count(where=DAY) == 0
@@ -107,7 +108,7 @@ class TestReplace:
         with pytest.raises(PlanningError, match=r"--mode replace.*\n?.*\"k\""):
             pair.plan(mode="replace", key="k", strategy="range", columns=("id",))
 
-    def test_hash_of_types_that_are_written_in_another_way_is_refused(self, pair: Pair) -> None:
+    def test_hash_of_types_with_different_text_is_refused(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id numeric(10, 1))")
         pair.target.run("CREATE TABLE t (id numeric(10, 3))")
         with pytest.raises(PlanningError) as caught:
@@ -116,29 +117,29 @@ class TestReplace:
 
 
 class TestAppend:
-    def test_twice_is_twice(self, years: Pair) -> None:
+    def test_appending_twice_doubles_the_rows(self, years: Pair) -> None:
         years.target.run("TRUNCATE t")
         for times in (1, 2):
             years.copy(strategy="ctid", partitions=3)
             assert years.target.count() == times * years.source.count()
 
-    def test_keeps_what_is_there(self, years: Pair) -> None:
+    def test_existing_rows_are_kept(self, years: Pair) -> None:
         years.copy(where=DAY)
         assert years.target.count(where="note = 'old'") == years.source.count()
         assert years.target.count(where="note = 'new'") == 2
 
 
 class TestTruncate:
-    def test_empties_the_target_once(self, years: Pair) -> None:
+    def test_the_target_is_emptied_once(self, years: Pair) -> None:
         for _ in range(2):
             years.copy(mode="truncate", partitions=5)
             years.assert_same()
 
-    def test_empties_it_before_a_part_is_copied(self, years: Pair) -> None:
+    def test_the_target_is_emptied_before_a_part_is_copied(self, years: Pair) -> None:
         years.copy(mode="truncate", where=DAY)
         assert years.target.count() == 2
 
-    def test_happens_once_per_run(self, years: Pair) -> None:
+    def test_the_target_is_emptied_once_per_run(self, years: Pair) -> None:
         years.copy(mode="truncate", run_id="r1", partitions=3)
         years.target.run("INSERT INTO t VALUES (0, NULL, NULL, 'later')")
         years.copy(mode="truncate", run_id="r1", partitions=3)

@@ -1,4 +1,4 @@
-"""docs/modes.md says in a table what each mode does: held to it on real servers."""
+"""The table of modes in docs/modes.md, checked on real servers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ AGAIN = {"adds them again": 2, "the target is as after the first": 1}
 
 
 def claims() -> dict[str, tuple[str, str, str]]:
-    """By mode: before the first partition, each partition, a second run."""
+    """Return the claims by mode: before the first partition, for each partition, in a second
+    run."""
     lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line[:3] == "| ["]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return {row[0].split("`")[1]: (row[1], row[2], row[3]) for row in cells}
 
 
-def test_every_mode_is_there() -> None:
+def test_every_mode_is_listed() -> None:
     assert tuple(claims()) == tuple(MODES)
 
 
@@ -31,7 +32,7 @@ def test_a_mode_does_what_its_line_says(pair: Pair, mode: str) -> None:
     key = "" if mode == "append" else " PRIMARY KEY"
     pair.both(f"CREATE TABLE t (id int{key}, v text)")
     pair.source.run("INSERT INTO t SELECT n, 'new' FROM generate_series(1, 100) AS n")
-    # One row that the source has too, one within the partitions' reach that it has not.
+    # One row that the source has too, and one that it lacks, within a partition's bounds.
     pair.target.run("INSERT INTO t VALUES (1, 'old'), (1000, 'old')")
     was = pair.target.value("SELECT 't'::regclass::oid::bigint")
     options = {"strategy": "range", "key": "id"} if mode == "replace" else {}

@@ -1,4 +1,4 @@
-"""penstock-native where it fits, and Python where it does not, with a word that says so."""
+"""penstock-native is used if it fits; otherwise Python is, with a message that says so."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WITHOUT = "rows move through Python"
 
 @pytest.fixture
 def asked_anew() -> Iterator[None]:
-    """This process looks for the package again, now and afterwards."""
+    """Make this process look for the package again, now and after the test."""
 
     def forget() -> None:
         shared_native.native.cache_clear()
@@ -47,7 +47,7 @@ def table(pair: Pair) -> Pair:
 
 
 def copied(pair: Pair, *program: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    """By a process of its own, which imports all anew."""
+    """Copy in a new process, which imports everything again."""
     words = ("copy", *pair.ends, "--table", "public.t", "--degree", "1")
     done = subprocess.run(
         [*(program or [Path(sys.executable).parent / "penstock"]), *words],
@@ -61,22 +61,22 @@ def copied(pair: Pair, *program: str | Path, **environ: str) -> subprocess.Compl
     return done
 
 
-def test_it_is_said_once_what_would_be_faster(
+def test_a_faster_alternative_is_mentioned_once(
     table: Pair,
     asked_anew: None,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """By the process that a person looks at."""
+    """By the process that the user sees."""
     monkeypatch.setitem(sys.modules, "penstock_native", None)
     with caplog.at_level(logging.DEBUG, "penstock"):
         table.copy()
         table.copy(mode="truncate")
-    said = [record for record in caplog.records if WITHOUT in record.message]
-    assert [record.levelno for record in said] == [logging.DEBUG]
+    logged = [record for record in caplog.records if WITHOUT in record.message]
+    assert [record.levelno for record in logged] == [logging.DEBUG]
 
 
-def test_nothing_is_said_to_who_wants_no_other_way(
+def test_nothing_is_logged_if_the_user_chose_python(
     table: Pair,
     asked_anew: None,
     monkeypatch: pytest.MonkeyPatch,
@@ -109,9 +109,9 @@ def test_another_library_is_not_used(
     monkeypatch.setattr(postgres_native, "library", lambda: library)
     assert not postgres_native.available()
     assert not postgres_native.available()
-    (said,) = caplog.records
-    assert said.levelno == logging.WARNING
-    assert "psycopg's libpq cannot be loaded" in said.message
+    (logged,) = caplog.records
+    assert logged.levelno == logging.WARNING
+    assert "psycopg's libpq cannot be loaded" in logged.message
 
 
 PURE = """
@@ -139,7 +139,7 @@ def test_psycopg_in_python_with_the_system_s_libpq(table: Pair) -> None:
 
 
 @BUILT
-def test_wheels_of_both_fit_together(table: Pair, tmp_path: Path) -> None:
+def test_the_wheels_of_both_packages_work_together(table: Pair, tmp_path: Path) -> None:
     wheels = build_wheels(tmp_path / "wheels", "core", "core/native")
     programs = clean_environment(tmp_path, wheels, "psycopg[binary]")
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}

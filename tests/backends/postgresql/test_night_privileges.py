@@ -1,4 +1,4 @@
-"""What a user may not do in the target is found when a night is planned."""
+"""Privileges that are missing in the target are found when a night is planned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 NIGHT = {"mode": "upsert", "incremental": "xmin", "deletes": "hard", "table": "public.items"}
 
 
-def test_a_stage_and_deletes_need_grants(pair: Pair) -> None:
+def test_a_stage_and_deletes_require_grants(pair: Pair) -> None:
     pair.source.run(
         "CREATE TABLE items (id int PRIMARY KEY)", "INSERT INTO items SELECT generate_series(1, 9)"
     )

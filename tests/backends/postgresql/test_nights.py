@@ -1,4 +1,4 @@
-"""Loads that repeat: each night reads what has changed since the one before, and loses nothing."""
+"""Repeated loads: each night reads the changes since the previous one, and loses none."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_transaction_that_commits_late_is_not_lost(items: Pair) -> None:
     assert items.target.rows(ALL) == items.source.rows(ALL)
 
 
-def test_rows_that_are_gone_are_deleted(items: Pair) -> None:
+def test_rows_deleted_in_the_source_are_deleted(items: Pair) -> None:
     night(items, deletes="hard").done()
     items.source.run(
         "DELETE FROM items WHERE id % 7 = 0",
@@ -72,15 +72,15 @@ def test_rows_that_are_gone_are_deleted(items: Pair) -> None:
     assert items.target.rows(ALL) == items.source.rows(ALL)
 
 
-def test_rows_that_are_gone_are_marked_until_they_come_back(items: Pair) -> None:
+def test_rows_deleted_in_the_source_are_marked_until_they_return(items: Pair) -> None:
     night(items, deletes="soft").done()
     items.source.run("DELETE FROM items WHERE id IN (3, 4, 5)")
     night(items, deletes="soft").done()
-    gone = "SELECT id FROM items WHERE deleted_at IS NOT NULL ORDER BY id"
-    assert items.target.rows(gone) == [(3,), (4,), (5,)]
+    deleted = "SELECT id FROM items WHERE deleted_at IS NOT NULL ORDER BY id"
+    assert items.target.rows(deleted) == [(3,), (4,), (5,)]
     items.source.run("INSERT INTO items (id, word) VALUES (4, 'w4')")
     night(items, deletes="soft").done()
-    assert items.target.rows(gone) == [(3,), (5,)]
+    assert items.target.rows(deleted) == [(3,), (5,)]
 
 
 def test_too_many_deletes_change_nothing(items: Pair) -> None:
@@ -95,7 +95,7 @@ def test_too_many_deletes_change_nothing(items: Pair) -> None:
     assert items.target.rows(ALL) == items.source.rows(ALL)
 
 
-def test_what_a_night_that_failed_has_left_is_dropped_by_the_next(items: Pair) -> None:
+def test_leftovers_of_a_failed_night_are_dropped_by_the_next(items: Pair) -> None:
     items.target.run("CREATE TABLE items (id int PRIMARY KEY, word text, at timestamptz)")
     items.target.run("ALTER TABLE items ADD CHECK (word <> 'bad')")
     items.source.run("INSERT INTO items VALUES (0, 'bad')")
@@ -109,12 +109,12 @@ def test_what_a_night_that_failed_has_left_is_dropped_by_the_next(items: Pair) -
 
 
 def test_tables_of_a_batch_are_merged_together_or_not_at_all(pair: Pair) -> None:
-    made = (
+    definition = (
         "CREATE TABLE owners (id int PRIMARY KEY, word text)",
         "CREATE TABLE pets (id int PRIMARY KEY, owner int NOT NULL REFERENCES owners, word text"
         " CHECK (word <> 'bad'))",
     )
-    pair.both(*made)
+    pair.both(*definition)
     pair.source.run(
         "ALTER TABLE pets DROP CONSTRAINT pets_word_check",
         "INSERT INTO owners SELECT i, 'o' FROM generate_series(1, 100) AS i",
@@ -161,7 +161,7 @@ def test_tables_of_a_batch_are_merged_together_or_not_at_all(pair: Pair) -> None
         ("a numeric, b date", "a numeric, b date", "a, b", "i / 10.0, date '2026-01-01' + i"),
     ],
 )
-def test_keys_of_all_kinds_are_found_to_be_gone(
+def test_deleted_keys_of_all_types_are_found(
     pair: Pair, mine: str, theirs: str, key: str, values: str
 ) -> None:
     pair.source.run(
@@ -177,7 +177,7 @@ def test_keys_of_all_kinds_are_found_to_be_gone(
         assert pair.target.rows(found) == pair.source.rows(found)
 
 
-def test_parts_of_a_table_have_watermarks_of_their_own(items: Pair) -> None:
+def test_parts_of_a_table_have_separate_watermarks(items: Pair) -> None:
     parts = [
         {"where": where, "watermark": where, "deletes": "hard"}
         for where in ("id <= 500", "id > 500")
@@ -190,7 +190,7 @@ def test_parts_of_a_table_have_watermarks_of_their_own(items: Pair) -> None:
     assert [night(items, **part).done().rows for part in parts] == [1, 1]
 
 
-def test_a_run_that_wakes_after_the_next_night(items: Pair) -> None:
+def test_a_run_that_wakes_after_the_next_night_merges_nothing(items: Pair) -> None:
     night(items).done()
     items.source.run("UPDATE items SET word = 'x' WHERE id = 1")
     spec = items.spec("public.items", mode="upsert", incremental="xmin", run_id="stopped")
@@ -211,28 +211,28 @@ def test_a_run_that_wakes_after_the_next_night(items: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "key", "row"),
+    ("definition", "key", "row"),
     [
         ("a bigint, b int", "a, b", "i * 3 - 30000, i"),
         ("a smallint, b bigint", "b", "7, i - 10000"),
         ("a int, b text", "a", "i - 10000, 'x'"),
     ],
 )
-def test_keys_that_are_gone_are_looked_for_where_the_counts_differ(
-    pair: Pair, made: str, key: str, row: str, monkeypatch: pytest.MonkeyPatch
+def test_deleted_keys_are_looked_for_only_where_counts_differ(
+    pair: Pair, definition: str, key: str, row: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a table of many ranges of keys, below zero too, beside keys that are new there."""
+    """In a table with many ranges of keys, some below zero, and beside new keys."""
     pair.source.run(
-        f"CREATE TABLE items ({made}, n int, PRIMARY KEY ({key}))",
+        f"CREATE TABLE items ({definition}, n int, PRIMARY KEY ({key}))",
         f"INSERT INTO items SELECT {row}, i FROM generate_series(1, 60000) AS i",
     )
     night(pair, deletes="hard").done()
-    asked: list[int] = []
+    reads: list[int] = []
     original = deleted_keys.read_buckets
 
     def read_buckets(*given: Any) -> Any:
         found = original(*given)
-        asked.append(sum(bucket.count for bucket in found.values()))
+        reads.append(sum(bucket.count for bucket in found.values()))
         return found
 
     for module in (source, target):
@@ -248,18 +248,19 @@ def test_keys_that_are_gone_are_looked_for_where_the_counts_differ(
         night(pair, deletes="hard").done()
         everything = "SELECT t::text FROM items AS t ORDER BY 1"
         assert pair.target.rows(everything) == pair.source.rows(everything)
-    assert len(asked) == 6
-    assert max(asked) < 15000
+    assert len(reads) == 6
+    assert max(reads) < 15000
 
 
 @pytest.mark.parametrize("deletes", ["hard", "soft", "ignore"])
-def test_values_of_another_unique_key_that_change_places(pair: Pair, deletes: str) -> None:
+def test_values_of_another_unique_key_may_be_exchanged(pair: Pair, deletes: str) -> None:
     marked = ", deleted_at timestamptz" if deletes == "soft" else ""
-    made = "CREATE TABLE items (id int PRIMARY KEY, word text UNIQUE, n int{})"
+    definition = "CREATE TABLE items (id int PRIMARY KEY, word text UNIQUE, n int{})"
     pair.source.run(
-        made.format(""), "INSERT INTO items SELECT i, 'w' || i, i FROM generate_series(1, 99) AS i"
+        definition.format(""),
+        "INSERT INTO items SELECT i, 'w' || i, i FROM generate_series(1, 99) AS i",
     )
-    pair.target.run(made.format(marked))
+    pair.target.run(definition.format(marked))
     night(pair, deletes=deletes).done()
     pair.source.run(
         "UPDATE items SET word = 'free' WHERE id = 1",
@@ -276,7 +277,7 @@ def test_values_of_another_unique_key_that_change_places(pair: Pair, deletes: st
     assert (merged.inserted, merged.updated) == (1, 3)
 
 
-def test_rows_that_others_refer_to_are_not_deleted_to_change_places(pair: Pair) -> None:
+def test_referenced_rows_are_not_deleted_to_exchange_values(pair: Pair) -> None:
     pair.both("CREATE TABLE items (id int PRIMARY KEY, word text UNIQUE)")
     pair.source.run("INSERT INTO items VALUES (1, 'a'), (2, 'b')")
     night(pair).done()

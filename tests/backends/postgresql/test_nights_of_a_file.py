@@ -1,4 +1,4 @@
-"""Nights of a file of many tables: each in a way of its own, and all with one snapshot."""
+"""Nights of a file of many tables: each table with its own options, all in one snapshot."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_one_snapshot_serves_all_tables_of_a_night(shop: Pair, file: str) -> Non
         assert shop.target.rows(f"SELECT count(*) FROM {name} WHERE id = 2000") == [(0,)]
 
 
-def test_a_table_that_fails_is_tried_again_alone(shop: Pair, file: str) -> None:
+def test_a_failed_table_is_retried_alone(shop: Pair, file: str) -> None:
     night(file, exclude="log_*")
     change(shop)
     shop.target.run("ALTER TABLE items ADD CHECK (v <> 'new')")
@@ -128,14 +128,14 @@ def test_a_table_that_fails_is_tried_again_alone(shop: Pair, file: str) -> None:
     assert statuses(end) == {"orders": "done", "items": "failed", "rates": "done"}
     shop.assert_same("public.orders")
     shop.target.run("ALTER TABLE items DROP CONSTRAINT items_v_check")
-    # Among the tables of the file, with the options that it has there.
+    # Among the tables of the file, with its options from there.
     alone = night(file, tables="public.items")
     assert merged(alone) == {"public.items": (1, 5, 3)}
     assert statuses(alone[-1]) == {"items": "done"}
     shop.assert_same("public.items")
 
 
-def test_a_batch_goes_on_under_its_name(shop: Pair, file: str) -> None:
+def test_a_batch_is_continued_by_its_name(shop: Pair, file: str) -> None:
     night(file, exclude="log_*")
     change(shop)
     shop.target.run("ALTER TABLE items ADD CHECK (v <> 'new')")
@@ -144,11 +144,13 @@ def test_a_batch_goes_on_under_its_name(shop: Pair, file: str) -> None:
     shop.target.run("ALTER TABLE items DROP CONSTRAINT items_v_check")
     events = night(file, exclude="log_*", run_id="tuesday")
     assert set(statuses(events[-1]).values()) == {"done"}
-    # The others were done, and are not copied again.
+    # The other tables were done, and are not copied again.
     assert merged(events) == {"public.items": (1, 5, 3)}
 
 
-def test_a_plan_changes_nothing_and_says_how_each_would_be_copied(shop: Pair, file: str) -> None:
+def test_a_plan_changes_nothing_and_shows_how_each_table_would_be_copied(
+    shop: Pair, file: str
+) -> None:
     *plans, end = plan_all(batch_of_file(file))
     found = {plan.table: plan.mode for plan in plans}  # type: ignore[union-attr]
     assert found == {
@@ -166,7 +168,7 @@ def test_a_plan_changes_nothing_and_says_how_each_would_be_copied(shop: Pair, fi
     [
         ('[tables."public.order"]\n', [':20: [tables."public.order"]', "matches no table"]),
         ('[tables."public.lag_*"]\nmode = "append"\n', [':20: [tables."public.lag_*"]']),
-        # One that leaves nothing out leaves a table in that was meant.
+        # An exclusion that matches nothing would let an unwanted table in.
         ('[tables."public.secret"]\nskip = true\n', [':20: [tables."public.secret"]']),
         ("[tables.nothing]\n", ["whose search path is public"]),
         (
@@ -175,7 +177,7 @@ def test_a_plan_changes_nothing_and_says_how_each_would_be_copied(shop: Pair, fi
         ),
     ],
 )
-def test_a_section_that_cannot_be_meant_stops_all_before_anything_is_changed(
+def test_an_invalid_section_stops_everything_before_any_change(
     shop: Pair, file: str, section: str, words: list[str]
 ) -> None:
     text = (
@@ -191,7 +193,7 @@ def test_a_section_that_cannot_be_meant_stops_all_before_anything_is_changed(
     assert shop.target.rows("SELECT to_regclass('public.orders')") == [(None,)]
 
 
-def test_tables_on_the_command_line_select_among_those_of_the_file(shop: Pair, file: str) -> None:
+def test_tables_on_the_command_line_select_from_the_file(shop: Pair, file: str) -> None:
     shop.source.run("CREATE TABLE other (id int PRIMARY KEY)", "CREATE SCHEMA sales")
     shop.source.run("CREATE TABLE sales.other (id int PRIMARY KEY)")
     with pytest.raises(UsageError, match=r"--tables: 'public\.nothing' matches no table"):
@@ -201,7 +203,7 @@ def test_tables_on_the_command_line_select_among_those_of_the_file(shop: Pair, f
     assert statuses(night(file, tables="*.oth*")[-1]) == {"other": "done"}
 
 
-def test_a_view_is_copied_where_it_is_named(shop: Pair, file: str) -> None:
+def test_a_view_is_copied_if_it_is_named(shop: Pair, file: str) -> None:
     shop.source.run("CREATE VIEW v_rates AS SELECT * FROM rates WHERE id < 5")
     assert "v_rates" not in statuses(night(file, exclude="log_*")[-1])
     with open(file, "a", encoding="utf-8") as end:
@@ -211,7 +213,7 @@ def test_a_view_is_copied_where_it_is_named(shop: Pair, file: str) -> None:
     assert shop.target.count("dw.rates") == 4
 
 
-def test_the_command_of_the_folder(
+def test_the_command_for_the_folder(
     shop: Pair, file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from penstock.cli.main import main  # noqa: PLC0415
@@ -226,7 +228,7 @@ def test_the_command_of_the_folder(
     assert "penstock copy-all penstock.toml --exclude 'log_*' --run-id" in capsys.readouterr().err
 
 
-def test_a_mask_for_all_tables_holds_where_one_has_its_own(shop: Pair, file: str) -> None:
+def test_a_mask_for_all_tables_applies_beside_a_tables_own(shop: Pair, file: str) -> None:
     shop.source.run(
         "CREATE TABLE customers (id int PRIMARY KEY, email text, phone text)",
         "INSERT INTO customers VALUES (1, 'ann@example.org', '555')",
@@ -241,10 +243,10 @@ def test_a_mask_for_all_tables_holds_where_one_has_its_own(shop: Pair, file: str
     assert ended["customers"] == ended["contacts"] == "done"
     assert shop.target.rows("SELECT * FROM customers") == [(1, None, None)]
     assert shop.target.rows("SELECT * FROM contacts") == [(1, None)]
-    # Nor is it in the way of a table without such a column, by itself or not.
+    # Nor does it matter that a table lacks the column, whether it is copied alone or not.
     assert ended["orders"] == "done"
     assert statuses(night(file, tables="public.orders")[-1]) == {"orders": "done"}
-    # One that no table has is refused, whatever is copied.
+    # A mask that matches no table's column is refused, whatever is copied.
     Path(file).write_text(text.replace("*email", "*e-mail"), encoding="utf-8")
     with pytest.raises(PlanningError, match=r"no table of the batch has a column '\*e-mail'"):
         night(file, tables="public.orders")

@@ -1,5 +1,4 @@
-"""Nights that are stopped: what becomes of their stage, and of those that are to look for what is
-gone."""
+"""Interrupted nights: what happens to their stage, and to their search for deleted rows."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ __all__ = ["items"]
 
 
 def stopped(items: Pair, ends: Callable[[Event], bool], **options: Any) -> None:
-    """A night that ends after an event, and loses its snapshot by that."""
+    """Start a night that ends after an event, and so loses its snapshot."""
     spec = items.spec("public.items", mode="upsert", incremental="xmin", run_id="r", **options)
     with closing(penstock.copy(spec)) as events:
         next(event for event in events if ends(event))
@@ -56,7 +55,7 @@ def some(event: Event) -> bool:
 
 
 def all_of_two(event: Event) -> bool:
-    """What comes next: to look for what is gone."""
+    """Whether the next step is to look for deleted rows."""
     return isinstance(event, StepChanged)
 
 
@@ -80,7 +79,7 @@ def test_a_night_whose_snapshot_is_lost_starts_over(
 
 
 @pytest.mark.parametrize("ends", [some, all_of_two])
-def test_one_that_is_to_fail_fails_and_says_what_to_do(
+def test_a_night_set_to_fail_fails_and_says_what_to_do(
     items: Pair, ends: Callable[[Event], bool]
 ) -> None:
     night(items, deletes="hard").done()
@@ -94,7 +93,7 @@ def test_one_that_is_to_fail_fails_and_says_what_to_do(
     assert items.target.rows(ALL) == items.source.rows(ALL)
 
 
-def test_one_that_accepts_a_later_moment_is_exact_after_the_next(items: Pair) -> None:
+def test_a_night_that_accepts_a_later_snapshot_is_exact_after_the_next(items: Pair) -> None:
     night(items, deletes="hard").done()
     items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
     stopped(items, all_of_two, **CUT, deletes="hard")
@@ -111,8 +110,8 @@ def test_one_that_accepts_a_later_moment_is_exact_after_the_next(items: Pair) ->
 
 
 @pytest.mark.parametrize("gathered", [1, 2])
-def test_tables_that_are_merged_together_are_of_one_moment(items: Pair, gathered: int) -> None:
-    """If one starts over, all do; where all were read, none does."""
+def test_tables_merged_together_share_one_snapshot(items: Pair, gathered: int) -> None:
+    """If one starts over, all do; if all were read, none does."""
     items.source.run("CREATE TABLE words (id int PRIMARY KEY, word text)")
     change = "INSERT INTO {} SELECT coalesce(max(id), 0) + 1 FROM {}"
     given: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
@@ -134,10 +133,10 @@ def test_tables_that_are_merged_together_are_of_one_moment(items: Pair, gathered
 @pytest.mark.parametrize(
     ("ends", "deletes"), [(some, "ignore"), (some, "hard"), (all_of_two, "hard")]
 )
-def test_a_night_that_was_asleep_while_another_one_has_merged(
+def test_a_suspended_night_overtaken_by_another_merges_nothing(
     items: Pair, ends: Callable[[Event], bool], deletes: str
 ) -> None:
-    """Its sessions have ended, so that nobody has waited for it, and its stage is dropped."""
+    """Its sessions have ended, so the other night did not wait for it, and dropped its stage."""
     night(items, deletes=deletes).done()
     items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
     given = {"mode": "upsert", "incremental": "xmin", "deletes": deletes, **CUT}
@@ -158,7 +157,7 @@ def test_a_night_that_was_asleep_while_another_one_has_merged(
 
 
 @pytest.mark.parametrize("both", [{"incremental": "xmin"}, {"atomic": "table"}])
-def test_nights_of_parts_of_a_table_run_side_by_side(items: Pair, both: dict[str, Any]) -> None:
+def test_nights_of_parts_of_a_table_run_in_parallel(items: Pair, both: dict[str, Any]) -> None:
     first, second = ({"mode": "upsert", "deletes": "hard", **both, "where": w} for w in PARTS)
     if "incremental" in both:
         first["watermark"], second["watermark"] = "low", "high"

@@ -1,4 +1,4 @@
-"""What a server has to say besides: nobody asks for it, and it is in nobody's way."""
+"""Notices that a server sends unasked do not get in the way."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MANY = b"DO $$ BEGIN FOR i IN 1..200000 LOOP RAISE NOTICE 'x'; END LOOP; END $$"
 
 
 class Cancelled(Exception):
-    """What a signal raises, as in a worker."""
+    """Raised by the signal handler, as in a worker."""
 
 
-def test_a_signal_among_notices_is_not_lost(target_url: str) -> None:
+def test_a_signal_during_notices_is_not_lost(target_url: str) -> None:
     def cancel(*_: object) -> None:
         raise Cancelled
 

@@ -1,6 +1,6 @@
-"""What `make wheels` builds: an index takes it, and the wheel copies a table where it is alone.
+"""What `make wheels` builds: valid packages, and a wheel that copies a table on its own.
 
-penstock-native's wheel is tried in test_native.py, those of the integrations in tests/airflow and
+penstock-native's wheel is tested in test_native.py, those of the integrations in tests/airflow and
 tests/dagster.
 """
 
@@ -21,11 +21,11 @@ PACKAGES = ("airflow_provider_penstock", "dagster_penstock", "penstock")
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the pure packages, which the script has checked with twine and the like."""
+    """The folder of the pure packages, which the script has checked with twine and other tools."""
     folder = tmp_path_factory.mktemp("packages") / "dist"
-    said = run("sh", ROOT / "scripts/bootstrap.sh", ".venv", "--pure", folder)
-    assert said.count("PASSED") == 2 * len(PACKAGES)
-    assert said.count(": OK") == len(PACKAGES)
+    output = run("sh", ROOT / "scripts/bootstrap.sh", ".venv", "--pure", folder)
+    assert output.count("PASSED") == 2 * len(PACKAGES)
+    assert output.count(": OK") == len(PACKAGES)
     return folder
 
 
@@ -38,7 +38,7 @@ def test_a_wheel_is_typed_and_licensed(name: str, packages: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_an_sdist_holds_its_own_files_alone(name: str, packages: Path) -> None:
+def test_an_sdist_contains_only_its_own_files(name: str, packages: Path) -> None:
     (sdist,) = packages.glob(f"{name}-*.tar.gz")
     with tarfile.open(sdist) as opened:
         tops = {member.split("/")[1] for member in opened.getnames()}
@@ -58,8 +58,8 @@ def test_the_wheel_copies_a_table(
     env |= {"A": source_url, "B": target_url}
     with psycopg.connect(source_url) as source:
         source.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS id")
-    said = run(programs / "penstock", "--version", cwd=tmp_path, env=env)
-    assert said.splitlines()[0] == f"penstock {wheel.name.split('-')[1]}"
+    output = run(programs / "penstock", "--version", cwd=tmp_path, env=env)
+    assert output.splitlines()[0] == f"penstock {wheel.name.split('-')[1]}"
     ends = ("--source", "env:A", "--target", "env:B")
     run(programs / "penstock", "copy", *ends, "--table", "public.t", cwd=tmp_path, env=env)
     with psycopg.connect(target_url) as target:

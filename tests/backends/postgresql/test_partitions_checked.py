@@ -1,4 +1,5 @@
-"""A run proves its partitions: their rows against one count of all, in the same snapshot."""
+"""A run proves its partitions complete: their rows are compared with one count in the same
+snapshot."""
 
 from __future__ import annotations
 
@@ -35,22 +36,22 @@ def filled(pair: Pair) -> Pair:
 
 
 def _shifted(change: Callable[[KeyRange, KeyRange], KeyRange]) -> Callable[..., Cut]:
-    """Planning as it is, but for the third range."""
+    """Return planning that moves a bound of the third range."""
     real = cuts.cut_range
 
     def cut(*given: Any) -> Cut:
-        made = real(*given)
-        (second, _), (third, share) = made.extents[1:3]
+        created = real(*given)
+        (second, _), (third, share) = created.extents[1:3]
         assert isinstance(second, KeyRange)
         assert isinstance(third, KeyRange)
         wrong = (change(second, third), share)
-        return replace(made, extents=(*made.extents[:2], wrong, *made.extents[3:]))
+        return replace(created, extents=(*created.extents[:2], wrong, *created.extents[3:]))
 
     return cut
 
 
 def _unproven(patch: pytest.MonkeyPatch) -> None:
-    """Planning would ask the source whether the bounds ascend, and refuse these."""
+    """Skip the check in planning that bounds ascend, which would refuse these."""
     patch.setattr(catalogs, "disorder", lambda *_: "")
 
 
@@ -99,7 +100,7 @@ def test_a_wrong_plan_fails_the_run(
         assert part in error.message
     assert [(c.ok, c.rows, c.counted) for c in checks(events)] == [(False, rows, 1000)]
     assert filled.target.value("SELECT status FROM penstock.run") == "failed"
-    # Neither who asks again nor who verifies is told otherwise, whatever has come since.
+    # Neither resuming nor verifying reports otherwise, whatever was written since.
     filled.source.run("INSERT INTO t VALUES (0, 'ffff')")
     ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     _, again = failing(resume(RUN, **ends))
@@ -112,12 +113,12 @@ def test_a_wrong_plan_fails_the_run(
 
 
 @pytest.mark.parametrize("wrong", [overlapping, missing])
-def test_verification_does_not_agree_with_itself(
+def test_verification_does_not_agree_with_a_wrong_plan(
     filled: Pair,
     monkeypatch: pytest.MonkeyPatch,
     wrong: Callable[[pytest.MonkeyPatch], None],
 ) -> None:
-    """By a key for which nothing is checked by default; as of now, and in the run's snapshot."""
+    """By a key that is not checked by default; in the current state, and in the run's snapshot."""
     wrong(monkeypatch)
     filled.copy(run_id=RUN, **BY_NUMBER)
     ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
@@ -158,10 +159,10 @@ def test_which_runs_are_checked(filled: Pair) -> None:
     assert checked(strategy="whole") == []
 
 
-def test_a_count_of_another_moment_is_no_proof(
+def test_a_count_in_another_snapshot_is_no_proof(
     filled: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each partition as of its own moment, while others write."""
+    """Each partition has its own snapshot, while others write."""
 
     def written(**options: Any) -> list[Event]:
         seen = []
@@ -177,7 +178,9 @@ def test_a_count_of_another_moment_is_no_proof(
         written()
 
 
-def test_while_others_write_nothing_is_known(filled: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_writes_leave_the_result_unknown(
+    filled: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = PostgresSource.checksum
 
     def counted(self: PostgresSource, *given: Any) -> Any:
@@ -191,8 +194,8 @@ def test_while_others_write_nothing_is_known(filled: Pair, monkeypatch: pytest.M
     assert "the source is being written to" in warning
 
 
-def test_the_rest_is_read_with_another_snapshot(filled: Pair) -> None:
-    """No alarm where rows were written between the two; and none is missed."""
+def test_the_remaining_partitions_are_read_in_another_snapshot(filled: Pair) -> None:
+    """No false alarm for rows written between the two, and no missing row goes unnoticed."""
     ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     for event in copy(filled.spec(run_id=RUN, **CUT)):
         if isinstance(event, Committed):
@@ -205,15 +208,15 @@ def test_the_rest_is_read_with_another_snapshot(filled: Pair) -> None:
     assert filled.target.value("SELECT status FROM penstock.run") == "done"
 
 
-def test_by_many_processes(filled: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The holder keeps the snapshot until whoever ends the run has counted in it."""
+def test_a_run_by_many_processes_is_checked(filled: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The holder keeps the snapshot until the process that ends the run has counted in it."""
     ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     for number, (wrong, expected) in enumerate([(False, "done"), (True, "failed")]):
         run_id = f"many-{number}"
         with monkeypatch.context() as patch:
             if wrong:
                 overlapping(patch)
-            made = penstock.create(filled.spec(run_id=run_id, mode="truncate", **CUT))
+            created = penstock.create(filled.spec(run_id=run_id, mode="truncate", **CUT))
         stop = threading.Event()
         events = penstock.hold(run_id, **ends, stop=stop)
         next(iter(events))
@@ -221,7 +224,7 @@ def test_by_many_processes(filled: Pair, monkeypatch: pytest.MonkeyPatch) -> Non
         holder = threading.Thread(target=lambda e=events, h=held: h.extend(e))
         holder.start()
         try:
-            for partition in made.run.plan.partitions:
+            for partition in created.run.plan.partitions:
                 list(resume(run_id, **ends, only=[partition.id], await_snapshot=60, finish=False))
                 filled.source.run("INSERT INTO t VALUES (0, '0')")
             assert penstock.status(run_id, target=ends["target"]).run.released_at is None
@@ -236,7 +239,7 @@ def test_by_many_processes(filled: Pair, monkeypatch: pytest.MonkeyPatch) -> Non
             holder.join(60)
 
 
-def test_of_a_batch(filled: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tables_of_a_batch_are_checked(filled: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     filled.both("CREATE TABLE other (k text, id int)")
     for table in ("t", "other"):
         filled.source.run(f"ALTER TABLE {table} ADD PRIMARY KEY (k)")

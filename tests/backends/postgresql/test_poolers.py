@@ -38,7 +38,7 @@ ROWS = """INSERT INTO t SELECT n, 'name ' || n, timestamptz '2026-01-01 00:00:00
 
 @pytest.fixture(scope="module", params=get_args(PoolMode))
 def pooled(request: pytest.FixtureRequest) -> Iterator[tuple[PostgresServer, PgBouncer]]:
-    # Settings that a session would have to change for texts to mean the same.
+    # Settings that a session must change, so that texts mean the same on both sides.
     settings = {
         "timezone": "Asia/Tokyo",
         "datestyle": "German",
@@ -57,7 +57,7 @@ def pooled(request: pytest.FixtureRequest) -> Iterator[tuple[PostgresServer, PgB
 def behind(
     pooled: tuple[PostgresServer, PgBouncer], make_pair: Callable[..., Pair]
 ) -> Iterator[tuple[Pair, dict[str, str]]]:
-    """A pair that is connected directly, and the same URLs by way of the pooler."""
+    """A pair with direct connections, and its URLs through the pooler."""
     server, bouncer = pooled
     with (
         fresh_database(server) as source,
@@ -76,10 +76,10 @@ def behind(
 
 
 @pytest.mark.parametrize("snapshot", ["shared", "none"])
-def test_the_key_of_a_mask_is_in_the_transaction_that_reads(
+def test_the_mask_key_is_set_only_in_the_transaction_that_reads(
     behind: tuple[Pair, dict[str, str]], monkeypatch: pytest.MonkeyPatch, snapshot: str
 ) -> None:
-    """And in no other one: the pooler lends the session to somebody else."""
+    """The pooler lends the session to other clients afterwards."""
     pair, urls = behind
     monkeypatch.setenv("SALT", "pepper")
     pair.copy(
@@ -99,7 +99,7 @@ def test_the_key_of_a_mask_is_in_the_transaction_that_reads(
         assert not found
 
 
-def test_settings_hold_in_every_transaction(
+def test_settings_apply_in_every_transaction(
     behind: tuple[Pair, dict[str, str]],
 ) -> None:
     _, urls = behind
@@ -122,7 +122,7 @@ def test_settings_hold_in_every_transaction(
         seen.add(row[0])
     for other in (connection, *others):
         other.close()
-    # Nothing of it is left to others.
+    # No setting leaks to other clients.
     with psycopg.connect(urls["source"], autocommit=True, prepare_threshold=None) as other:
         for _ in range(6):
             assert other.execute("SHOW intervalstyle").fetchone() == ("iso_8601",)
@@ -143,7 +143,9 @@ def test_settings_hold_in_every_transaction(
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("both_paths")
-def test_is_copied(behind: tuple[Pair, dict[str, str]], options: dict[str, Any]) -> None:
+def test_a_table_is_copied_through_the_pooler(
+    behind: tuple[Pair, dict[str, str]], options: dict[str, Any]
+) -> None:
     pair, urls = behind
     *_, report = copy(CopySpec(**{"table": "public.t", "degree": 3, **urls, **options}))
     assert isinstance(report, Finished)
@@ -151,7 +153,9 @@ def test_is_copied(behind: tuple[Pair, dict[str, str]], options: dict[str, Any])
     pair.assert_same()
 
 
-def test_is_resumed_and_verified(behind: tuple[Pair, dict[str, str]]) -> None:
+def test_a_run_is_resumed_and_verified_through_the_pooler(
+    behind: tuple[Pair, dict[str, str]],
+) -> None:
     pair, urls = behind
     ends: dict[str, Any] = {**urls}
     events = copy(pair.spec(partitions=6, run_id="r", **ends))
@@ -159,7 +163,7 @@ def test_is_resumed_and_verified(behind: tuple[Pair, dict[str, str]]) -> None:
         if isinstance(event, Committed):
             break
     events.close()
-    # Source and target are one server here: it sees the target's transactions as well.
+    # Source and target are one server here, so the snapshot includes the target's transactions.
     *_, report = resume("r", **ends, on_snapshot_lost="accept")
     assert isinstance(report, Finished)
     assert report.status == "done"
@@ -169,7 +173,7 @@ def test_is_resumed_and_verified(behind: tuple[Pair, dict[str, str]]) -> None:
 
 
 def test_another_run_empties_the_table(behind: tuple[Pair, dict[str, str]]) -> None:
-    """The pooler's sessions can show nobody that a run is executed, and keep no lock of it."""
+    """Sessions of a pooler neither show that a run is executing, nor keep its locks."""
     pair, urls = behind
     ends: dict[str, Any] = {**urls}
     events = copy(pair.spec(partitions=6, run_id="r", **ends))
@@ -187,7 +191,7 @@ def test_another_run_empties_the_table(behind: tuple[Pair, dict[str, str]]) -> N
 def test_an_older_attempt_is_ended(behind: tuple[Pair, dict[str, str]]) -> None:
     pair, urls = behind
     with psycopg.connect(urls["target"], autocommit=True, prepare_threshold=None) as older:
-        # By way of the pooler too, as a worker that was stopped in mid-stream.
+        # Through the pooler too, as a worker that was suspended in mid-stream.
         older.execute("BEGIN")
         older.execute("SELECT set_config('application_name', 'penstock:r:p0001:1', true)")
         older.execute("SELECT pg_advisory_xact_lock(hashtextextended('penstock:r:p0001', 0))")
@@ -204,7 +208,9 @@ def plain_server() -> Iterator[PostgresServer]:
         yield server
 
 
-def test_no_client_more_is_let_in(plain_server: PostgresServer) -> None:
+def test_a_reached_client_limit_is_reported_as_too_many_connections(
+    plain_server: PostgresServer,
+) -> None:
     with PgBouncer(plain_server, "transaction", settings={"max_client_conn": 1}) as bouncer:
         url = bouncer.url_for(plain_server.url)
         with (
@@ -214,12 +220,14 @@ def test_no_client_more_is_let_in(plain_server: PostgresServer) -> None:
             connect(url, "source", "penstock:test")
 
 
-def test_no_session_becomes_free(plain_server: PostgresServer) -> None:
+def test_a_long_wait_for_a_session_is_reported_as_too_many_connections(
+    plain_server: PostgresServer,
+) -> None:
     settings = {"query_wait_timeout": 1}
     with PgBouncer(plain_server, "transaction", 1, settings) as bouncer:
         url = bouncer.url_for(plain_server.url)
         with psycopg.connect(url, prepare_threshold=None) as other:
-            other.execute("SELECT 1")  # keeps the only one
+            other.execute("SELECT 1")  # has the only session
             with (
                 closing(connect(url, "source", "penstock:test")) as mine,
                 pytest.raises(TooManyConnections, match="query_wait_timeout"),
@@ -227,7 +235,7 @@ def test_no_session_becomes_free(plain_server: PostgresServer) -> None:
                 mine.execute("SELECT 1")
 
 
-def test_the_server_behind_it_is_away() -> None:
+def test_the_server_behind_the_pooler_is_down() -> None:
     settings = {"query_wait_timeout": 2, "server_login_retry": 1}
     with (
         PostgresServer(fsync=False) as server,
@@ -236,7 +244,7 @@ def test_the_server_behind_it_is_away() -> None:
         url = bouncer.url_for(server.url)
         connect(url, "source", "penstock:test").close()
         server.stop("immediate")
-        for _ in range(2):  # then it repeats what it has found
+        for _ in range(2):  # from then on it repeats the error it got
             with (
                 pytest.raises(TransientError),
                 closing(connect(url, "source", "penstock:test")) as mine,
@@ -244,7 +252,7 @@ def test_the_server_behind_it_is_away() -> None:
                 mine.execute("SELECT 1")
 
 
-def test_a_session_for_each_statement_is_not_enough(plain_server: PostgresServer) -> None:
+def test_statement_pooling_is_refused(plain_server: PostgresServer) -> None:
     with (
         PgBouncer(plain_server, "statement") as bouncer,
         pytest.raises(
@@ -256,7 +264,7 @@ def test_a_session_for_each_statement_is_not_enough(plain_server: PostgresServer
         mine.begin()
 
 
-def test_tune_wants_the_server_itself(behind: tuple[Pair, dict[str, str]]) -> None:
+def test_tune_requires_a_direct_connection(behind: tuple[Pair, dict[str, str]]) -> None:
     _, urls = behind
     spec = CopySpec(source=urls["source"], target=urls["target"], table="public.t")
     with pytest.raises(PlanningError, match="found a pooler"):

@@ -1,4 +1,4 @@
-"""Who executes which run on a target that is a file system: seen while the process lives."""
+"""Which process executes which run on a target in files: visible while the process lives."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def opened(url: str) -> TargetCatalog:
 
 
 def others(url: str, run_id: str = "mine", table: str = "t") -> list[str]:
-    """Who else is there."""
+    """Return the other executions that are visible."""
     found: list[str] = []
     with closing(opened(url)) as target:
         target.control.enter(run_id, TableRef("main", table), found.extend)
@@ -60,7 +60,7 @@ def entering(url: str, run_id: str) -> subprocess.Popen[str]:
     return process
 
 
-def test_seen_by_others_until_the_process_ends(url: str, tmp_path: Path) -> None:
+def test_an_execution_is_visible_until_its_process_ends(url: str, tmp_path: Path) -> None:
     with entering(url, "a run") as one, entering(url, "a run") as two, entering(url, "b") as three:
         assert others(url) == ["a run", "b"]
         assert others(url, "b") == ["a run"]
@@ -74,11 +74,11 @@ def test_seen_by_others_until_the_process_ends(url: str, tmp_path: Path) -> None
         three.send_signal(signal.SIGKILL)
         three.wait()
     assert others(url) == []
-    left = [name for _, _, names in os.walk(tmp_path) for name in names if "~" in name]
-    assert left == []
+    leftovers = [name for _, _, names in os.walk(tmp_path) for name in names if "~" in name]
+    assert leftovers == []
 
 
-def test_on_another_table(tmp_path: Path) -> None:
+def test_executions_on_another_table_are_ignored(tmp_path: Path) -> None:
     url = f"duckdb:///{tmp_path}/t.duckdb"
     with entering(url, "a") as process:
         assert others(url, table="u") == []
@@ -86,7 +86,7 @@ def test_on_another_table(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["t.duckdb"]
 
 
-def test_who_is_refused_is_not_there(url: str) -> None:
+def test_a_refused_execution_is_not_visible(url: str) -> None:
     def check(found: Sequence[str]) -> None:
         raise TargetBusy(f"not now: {found}")
 

@@ -1,4 +1,4 @@
-"""What a run's sessions wait for, as PostgreSQL shows it."""
+"""What a run's sessions wait for, according to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def running(url: str, name: str, statement: str) -> Iterator[None]:
-    """A session of that name, while it runs a statement."""
+    """Yield while a session with that application name executes a statement."""
     with psycopg.connect(url, application_name=name) as connection:
 
         def run() -> None:
@@ -41,7 +41,7 @@ def running(url: str, name: str, statement: str) -> Iterator[None]:
                 thread.join(0.05)
 
 
-def test_sessions_of_runs_by_what_they_wait_for(pair: Pair) -> None:
+def test_sessions_are_counted_by_what_they_wait_for(pair: Pair) -> None:
     pair.target.run("CREATE TABLE t (n int)")
     url = pair.target.url
     expected = {
@@ -69,7 +69,7 @@ def test_sessions_of_runs_by_what_they_wait_for(pair: Pair) -> None:
             assert pulse.waits([]) == {}
 
 
-def test_whoever_may_not_see_it_is_told(pair: Pair) -> None:
+def test_a_user_without_the_privilege_is_told(pair: Pair) -> None:
     url = pair.target.url
     pair.target.run("DROP ROLE IF EXISTS blind", "CREATE ROLE blind LOGIN")
     try:
@@ -102,12 +102,12 @@ def test_whoever_may_not_see_it_is_told(pair: Pair) -> None:
         ("Timeout:VacuumDelay", OTHER),
     ],
 )
-def test_what_a_wait_comes_to(wait: str, kind: str) -> None:
+def test_a_wait_event_is_classified(wait: str, kind: str) -> None:
     assert kind in KINDS
     assert PostgresBackend().wait_kind(wait) == kind
 
 
-def test_a_copy_tells_what_its_sessions_wait_for(pair: Pair) -> None:
+def test_a_copy_reports_what_its_sessions_wait_for(pair: Pair) -> None:
     pair.both("CREATE TABLE t (n int)")
     pair.source.run("INSERT INTO t SELECT generate_series(1, 1000)")
     seen: list[Event] = []

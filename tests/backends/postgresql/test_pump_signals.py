@@ -1,4 +1,4 @@
-"""The pump takes a signal within 100 ms, whatever the servers do."""
+"""The pump handles a signal within 100 ms, whatever the servers do."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ TRIES = 5
 NUMBER = signal.SIGUSR1
 pytestmark = pytest.mark.skipif(native_missing() is not None, reason=str(native_missing()))
 
-# Something first, so that the server sends what it has: that it begins.
+# A row at the start, so that the server begins to send.
 SILENT = "SELECT pg_catalog.repeat('a', 100000) UNION ALL SELECT pg_catalog.pg_sleep(600)::text"
-# In a list of SELECT: in FROM it is made as a whole before the first row.
+# In the SELECT list: in FROM it would be materialised before the first row.
 NUMBERS = "SELECT pg_catalog.generate_series(1, 1000000000)"
 ENDLESS = f"SELECT pg_catalog.repeat('a', 1000) FROM ({NUMBERS}) AS numbers"
 TAKES = "COPY t FROM STDIN WHERE false"
@@ -45,11 +45,11 @@ STUCK = (
 
 
 class Taken(Exception):
-    """Raised by the handler, as a worker's own is when it is cancelled."""
+    """Raised by the handler, like a worker's own exception when it is cancelled."""
 
 
 class Watched(NativeMover):
-    """Tells when a turn begins."""
+    """A mover that signals when a turn begins."""
 
     begins: threading.Event
 
@@ -59,9 +59,9 @@ class Watched(NativeMover):
 
 
 class Sender:
-    """Sends a signal when a turn has just begun: so late that all of the turn is to wait for.
+    """Sends a signal just after a turn has begun, so that the whole turn lies ahead.
 
-    It is another thread's: one of the pump's own would wake it from its wait at once.
+    The signal goes to the sending thread: one to the pump's thread would end its wait at once.
     """
 
     def __init__(self) -> None:
@@ -100,11 +100,11 @@ def sender() -> Iterator[Sender]:
     [(SILENT, TAKES, False), (ENDLESS, TAKES_NOTHING, False), (ENDLESS, TAKES, True)],
     ids=["the source sends nothing", "the target takes nothing", "rows flow"],
 )
-def test_a_signal_is_taken_within_100_ms(
+def test_a_signal_is_handled_within_100_ms(
     rows: str, into: str, moves: bool, pair: Pair, sender: Sender
 ) -> None:
-    """The time is what is promised, so it is asserted: of several tries the best one, as this
-    machine may do other things meanwhile."""
+    """The promise is a duration, so the duration is asserted: the best of several tries, because
+    this machine may be busy."""
     pair.target.run("CREATE TABLE t (a text)", *STUCK)
     source = connect(pair.source.url, "source", "penstock:test")
     target = connect(pair.target.url, "target", "penstock:test")
@@ -117,7 +117,7 @@ def test_a_signal_is_taken_within_100_ms(
         mover = Watched(pump(source, target, unanswered), (source, target))
         mover.begins = sender.begins
         size, still = -1, 0
-        # Until buffers are full, or all is sent: a busy source may send nothing for a turn.
+        # Until buffers are full, or everything is sent: a busy source may send nothing for a turn.
         while not moves and still < STILL:
             size = mover.bytes
             waiter.turn(mover)
@@ -131,7 +131,7 @@ def test_a_signal_is_taken_within_100_ms(
 
 
 def taken_after(sender: Sender, waiter: Waiter, mover: NativeMover) -> float:
-    """Seconds from a signal, which is sent at the begin of a turn, to the handler's end."""
+    """Return the seconds from a signal, sent when a turn begins, to the handler's end."""
     try:
         with sender.sends():
             while True:

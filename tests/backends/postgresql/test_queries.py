@@ -1,4 +1,5 @@
-"""A query in the place of a table: read by every strategy that can, refused where it does more."""
+"""A query instead of a table: read by every strategy that can, refused if it does more than
+read."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def assert_copied(pair: Pair, where: str = "true") -> None:
         ({"mode": "replace", "key": "Name", "partitions": 2}, 3),
     ],
 )
-def test_is_copied(shop: Pair, options: dict[str, Any], partitions: int) -> None:
+def test_a_query_is_copied(shop: Pair, options: dict[str, Any], partitions: int) -> None:
     report = run(ask(shop, **options))
     assert report.partitions == partitions
     assert_copied(shop, str(options.get("where", "true")))
@@ -77,18 +78,18 @@ def test_is_copied(shop: Pair, options: dict[str, Any], partitions: int) -> None
 def test_auto_says_why(shop: Pair) -> None:
     from penstock import plan  # noqa: PLC0415
 
-    made = plan(ask(shop, partitions=5))
-    assert made.strategy == "whole"
-    assert "a query, which has no blocks of its own" in made.reasons[0]
-    made = plan(ask(shop, key="id", partitions=5))
-    assert made.strategy == "ntile"
-    assert "no statistics" in made.reasons[0]
+    planned = plan(ask(shop, partitions=5))
+    assert planned.strategy == "whole"
+    assert "a query, which has no blocks of its own" in planned.reasons[0]
+    planned = plan(ask(shop, key="id", partitions=5))
+    assert planned.strategy == "ntile"
+    assert "no statistics" in planned.reasons[0]
 
 
 @pytest.mark.parametrize(
     "end", ["", ";", " ; ", ";-- done; really", "; /* a /* nested; */ one */ ;", "\n-- a comment"]
 )
-def test_an_end_is_no_matter(shop: Pair, end: str) -> None:
+def test_a_trailing_semicolon_or_comment_is_allowed(shop: Pair, end: str) -> None:
     run(ask(shop, QUERY.replace(" -- every other", "") + end, mode="truncate"))
     assert_copied(shop)
 
@@ -119,7 +120,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("query", "words"), REFUSED.values(), ids=REFUSED)
-def test_is_refused_before_anything_is_changed(shop: Pair, query: str, words: str) -> None:
+def test_an_unsuitable_query_is_refused_before_any_change(
+    shop: Pair, query: str, words: str
+) -> None:
     before = shop.source.rows("TABLE customers"), shop.source.count("orders")
     with pytest.raises((PlanningError, UsageError), match=f"(?s)--query.*{words}"):
         run(ask(shop, query))
@@ -129,7 +132,7 @@ def test_is_refused_before_anything_is_changed(shop: Pair, query: str, words: st
 
 
 def test_a_write_in_a_later_row_is_refused_by_the_server(shop: Pair) -> None:
-    # Planning tries one row; the streams only ever read.
+    # Planning tries one row; the streams are read-only.
     query = "SELECT CASE WHEN id > 1000 THEN write() ELSE id END AS id FROM orders"
     for snapshot in ("shared", "none"):
         with pytest.raises(Exception, match="1 partition failed"):
@@ -137,12 +140,12 @@ def test_a_write_in_a_later_row_is_refused_by_the_server(shop: Pair) -> None:
     assert shop.source.count("customers") == 20
 
 
-def test_a_query_that_computes_for_long_is_no_error(shop: Pair) -> None:
+def test_a_slow_query_is_no_error(shop: Pair) -> None:
     run(ask(shop, "SELECT 1 AS id FROM (SELECT pg_sleep(3)) AS s", columns=("id",)))
     assert shop.target.rows("SELECT id FROM t") == [(1,)]
 
 
-def test_range_names_ntile(shop: Pair) -> None:
+def test_range_recommends_ntile(shop: Pair) -> None:
     with pytest.raises(PlanningError, match=r"--strategy range: query has no .* --strategy ntile"):
         run(ask(shop, strategy="range", key="id"))
     with pytest.raises(UsageError, match="--strategy ctid"):
@@ -152,7 +155,7 @@ def test_range_names_ntile(shop: Pair) -> None:
 
 
 @pytest.mark.parametrize("written", [False, True])
-def test_resume_goes_on_only_where_nobody_wrote(shop: Pair, written: bool) -> None:
+def test_resume_requires_an_unchanged_source(shop: Pair, written: bool) -> None:
     events = copy(ask(shop, key="id", partitions=4, run_id="r"))
     for event in events:
         if isinstance(event, Committed):
@@ -178,10 +181,10 @@ def test_resume_goes_on_only_where_nobody_wrote(shop: Pair, written: bool) -> No
     ],
     ids=["query", "materialized view", "view"],
 )
-def test_what_is_read_cannot_be_rewritten_meanwhile(
+def test_the_tables_read_cannot_be_rewritten_during_the_run(
     shop: Pair, read: dict[str, Any], rewrite: str
 ) -> None:
-    # A snapshot does not protect from either: the partitions that follow would find other rows.
+    # A snapshot protects from neither: later partitions would find other rows.
     shop.source.run(
         "CREATE VIEW seen AS SELECT id, note FROM orders",
         "CREATE MATERIALIZED VIEW kept AS SELECT id, note FROM orders",
@@ -200,7 +203,7 @@ def test_what_is_read_cannot_be_rewritten_meanwhile(
     assert shop.target.count("u") == 2000
 
 
-def test_the_right_to_read_some_columns_is_enough(shop: Pair) -> None:
+def test_column_privileges_suffice(shop: Pair) -> None:
     with reader(shop, "GRANT SELECT (id, note) ON orders TO {}") as url:
         shop.target.run("CREATE TABLE u (id int, note text)")
         shop.copy("public.orders", source=url, target_table="public.u", columns=("id", "note"))

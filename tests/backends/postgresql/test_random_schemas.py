@@ -1,4 +1,4 @@
-"""Any schema, any rows, any options: what arrives is what was there."""
+"""Any schema, any rows, any options: the target equals the source."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def literal(value: object, type_: str) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """A type, and the SQL of its values."""
+    """A type, and SQL literals of its values."""
 
     type: str
     values: st.SearchStrategy[str]
     wider: str = ""
-    """A type that it may be assigned to without loss."""
+    """A type that holds all its values, for the target's column."""
 
 
 def leaf(type_: str, values: st.SearchStrategy[Any], wider: str = "") -> Kind:
@@ -71,7 +71,7 @@ def array(item: Kind) -> Kind:
 
 @st.composite
 def kinds(draw: st.DrawFn, declare: Callable[[str, str], str]) -> Kind:
-    """A type; what has to be created for it is declared."""
+    """Draw a type, and declare what must be created for it."""
     shape = draw(st.sampled_from(["leaf"] * 3 + ["array", "domain", "composite", "list", "range"]))
     base = draw(st.sampled_from(LEAVES))
     if shape == "leaf":
@@ -99,14 +99,14 @@ def kinds(draw: st.DrawFn, declare: Callable[[str, str], str]) -> Kind:
 @dataclass(frozen=True)
 class Case:
     types: list[str]
-    """Statements that make them."""
+    """Statements that create the types."""
     mine: list[str]
-    """Columns of the source, and of the target, as declared."""
+    """Declarations of the source's and the target's columns."""
     theirs: list[str]
     rows: list[list[str]]
     options: dict[str, Any]
     read: str
-    """The source's rows in the target's columns and types."""
+    """A query for the source's rows in the target's columns and types."""
 
 
 @st.composite
@@ -162,11 +162,11 @@ def cases(draw: st.DrawFn) -> Case:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(case=cases())
-def test_come_out_equal(pair: Pair, case: Case) -> None:
+def test_both_sides_are_equal(pair: Pair, case: Case) -> None:
     labels = ", ".join("'" + label + "'" for label in MOODS)
     for side in (pair.source, pair.target):
         side.run("DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "SET TIME ZONE UTC")
-    # Object ids differ, and the labels stand in another order.
+    # Object ids differ, and enum labels are in another order.
     pair.target.run("CREATE TYPE burnt AS ENUM ()")
     pair.both(f"CREATE TYPE mood AS ENUM ({labels})", *case.types)
     pair.source.run(f"CREATE TABLE t (id int, {', '.join(case.mine)})")

@@ -1,4 +1,4 @@
-"""recreate: the target becomes like the source, in every part that pg_dump knows of."""
+"""recreate: the target becomes like the source, in every part that pg_dump knows."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ ROWS = """
     INSERT INTO app."T a" ("Text", mood, small) SELECT 'x' || n, 'sad', n
     FROM generate_series(1, 50) AS n
 """
-# A row that is there already breaks it.
+# An existing row violates it.
 PAST = """
     ALTER TABLE app."T a" ADD CONSTRAINT past CHECK (id > 1) NOT VALID;
     COMMENT ON CONSTRAINT past ON app."T a" IS 'not valid';
@@ -78,9 +78,9 @@ PAST = """
 LOADED = ("id", "number", "mood", "small", "Text", "at")
 
 
-def test_every_part_of_a_table(pair: Pair) -> None:
+def test_every_part_of_a_table_is_recreated(pair: Pair) -> None:
     pair.source.run(TYPES, EVERYTHING, ROWS, PAST)
-    for _ in range(2):  # what is there is dropped the second time; the types stay
+    for _ in range(2):  # existing parts are dropped the second time; the types stay
         pair.copy('app."T a"', mode="recreate", columns=LOADED)
         assert definitions(pair.target.url) == definitions(pair.source.url)
         pair.assert_same('app."T a"', columns=", ".join(f'"{name}"' for name in LOADED))
@@ -89,7 +89,7 @@ def test_every_part_of_a_table(pair: Pair) -> None:
         assert pair.target.value(values) == pair.source.value(values)
 
 
-def test_an_unlogged_source(pair: Pair) -> None:
+def test_an_unlogged_source_gives_an_unlogged_table(pair: Pair) -> None:
     pair.source.run("CREATE UNLOGGED TABLE t (id serial PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     pair.copy(mode="recreate")
     assert definitions(pair.target.url) == definitions(pair.source.url)
@@ -117,7 +117,7 @@ PARTITIONED = """
 
 
 class TestPartitioned:
-    def test_with_its_partitions(self, pair: Pair) -> None:
+    def test_is_recreated_with_its_children(self, pair: Pair) -> None:
         pair.source.run(PARTITIONED)
         for _ in range(2):
             pair.copy(mode="recreate", partitioning=True)
@@ -130,7 +130,7 @@ class TestPartitioned:
             == 0
         )
 
-    def test_as_a_plain_table(self, pair: Pair) -> None:
+    def test_is_recreated_as_a_plain_table(self, pair: Pair) -> None:
         pair.source.run(PARTITIONED)
         pair.copy(mode="recreate")
         assert pair.target.value("SELECT relkind FROM pg_class WHERE oid = 't'::regclass") == "r"
@@ -138,7 +138,7 @@ class TestPartitioned:
         keys = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 't_pkey'"
         assert pair.target.rows(keys) == [("PRIMARY KEY (id, region)",)]
 
-    def test_a_partition_by_itself(self, pair: Pair) -> None:
+    def test_a_child_is_recreated_by_itself(self, pair: Pair) -> None:
         pair.source.run(PARTITIONED)
         pair.copy("public.t_else", mode="recreate")
         pair.assert_same("public.t_else")
@@ -158,14 +158,14 @@ def test_beside_the_source_in_one_database(pair: Pair) -> None:
     assert pair.source.value(default) == "nextval('u_id_seq'::regclass)"
     found = pair.source.rows("SELECT indexname FROM pg_indexes WHERE tablename = 'u' ORDER BY 1")
     assert found == [("odd_1",), ("u_pkey",)]
-    # Nothing of the new table hangs on the old one.
+    # Nothing of the new table depends on the old one.
     pair.source.run("DROP TABLE t", "INSERT INTO u (note) VALUES ('22nd')")
 
 
-@pytest.mark.parametrize("made", ["VIEW t AS", "MATERIALIZED VIEW t AS"])
-def test_a_view_gives_its_columns(pair: Pair, made: str) -> None:
+@pytest.mark.parametrize("prefix", ["VIEW t AS", "MATERIALIZED VIEW t AS"])
+def test_a_view_provides_its_columns(pair: Pair, prefix: str) -> None:
     pair.source.run(
-        f"""CREATE {made} SELECT n AS id, n::numeric(9, 2) AS amount, n::text COLLATE "C" AS note
+        f"""CREATE {prefix} SELECT n AS id, n::numeric(9, 2) AS amount, n::text COLLATE "C" AS note
         FROM generate_series(1, 9) AS n"""
     )
     pair.copy(mode="recreate")
@@ -175,7 +175,7 @@ def test_a_view_gives_its_columns(pair: Pair, made: str) -> None:
     assert pair.target.rows(columns) == pair.source.rows(columns)
 
 
-def test_rows_that_break_a_constraint_that_is_not_valid(pair: Pair) -> None:
+def test_rows_that_violate_an_unvalidated_constraint(pair: Pair) -> None:
     pair.source.run(
         "CREATE TABLE t (id int, note text)",
         "INSERT INTO t VALUES (1, NULL), (-1, 'x')",
@@ -188,7 +188,7 @@ def test_rows_that_break_a_constraint_that_is_not_valid(pair: Pair) -> None:
     pair.assert_same()
 
 
-def test_a_query_gives_its_columns(pair: Pair) -> None:
+def test_a_query_provides_its_columns(pair: Pair) -> None:
     pair.source.run("CREATE TYPE mood AS ENUM ('sad')")
     query = Query("""SELECT 1 AS id, 2::numeric(9, 2) AS "The amount", 'sad'::mood AS mood,
         ARRAY['x']::varchar(7)[] AS notes""")
@@ -198,13 +198,13 @@ def test_a_query_gives_its_columns(pair: Pair) -> None:
     ):
         definition = source.definition(query, partitioning=False)
         columns = target.defined_columns(TableRef("public", "made"), definition, (), {})
-    # Told of a table that was made and is gone again.
+    # Read from a table that was created and dropped again.
     assert [column.name for column in columns] == ["id", "The amount", "mood", "notes"]
     assert columns[1].type == "numeric(9,2)"
     assert definitions(pair.target.url) == []
 
 
-def test_what_is_not_copied_is_said(pair: Pair) -> None:
+def test_what_is_not_copied_is_listed(pair: Pair) -> None:
     pair.source.run(
         "CREATE TABLE other (id int PRIMARY KEY)",
         "CREATE TABLE t (id int CONSTRAINT away REFERENCES other)",
@@ -217,8 +217,8 @@ def test_what_is_not_copied_is_said(pair: Pair) -> None:
         "CREATE PUBLICATION spread FOR TABLE t",
     )
     pair.target.run("CREATE TABLE t (x int)", "CREATE POLICY strict ON t USING (false)")
-    left = pair.plan(mode="recreate").load.not_copied
-    assert [(item.kind, item.name, item.dropped) for item in left] == [
+    not_copied = pair.plan(mode="recreate").load.not_copied
+    assert [(item.kind, item.name, item.dropped) for item in not_copied] == [
         ("foreign keys", "away", False),
         ("triggers", "pulled", False),
         ("rules", "ruled", False),
@@ -228,13 +228,13 @@ def test_what_is_not_copied_is_said(pair: Pair) -> None:
         ("publications", "spread", False),
         ("policies", "strict", True),
     ]
-    assert {item.table for item in left} == {"public.t"}
+    assert {item.table for item in not_copied} == {"public.t"}
     finished = pair.copy(mode="recreate")
-    assert finished.not_copied == left
+    assert finished.not_copied == not_copied
     assert pair.target.rows("SELECT FROM pg_policy") == []
 
 
-def test_what_is_not_copied_is_made_by_the_statements_that_are_said(pair: Pair) -> None:
+def test_the_listed_statements_create_what_is_not_copied(pair: Pair) -> None:
     pair.source.run(
         'CREATE TABLE "the other" (id int PRIMARY KEY)',
         """CREATE TABLE t (id int PRIMARY KEY, "of ON a" int, boss int REFERENCES t,
@@ -266,7 +266,7 @@ def test_what_is_not_copied_is_made_by_the_statements_that_are_said(pair: Pair) 
     ) == [(True, True, 2, 1, 1, True)]
 
 
-def test_what_a_partition_has_from_its_parent_is_said_once(pair: Pair) -> None:
+def test_what_a_child_inherits_is_listed_once(pair: Pair) -> None:
     pair.source.run(
         "CREATE TABLE other (id int PRIMARY KEY)",
         "CREATE TABLE t (id int REFERENCES other) PARTITION BY RANGE (id)",
@@ -276,8 +276,8 @@ def test_what_a_partition_has_from_its_parent_is_said_once(pair: Pair) -> None:
         "CREATE TRIGGER pulled AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
         "CREATE TRIGGER own AFTER INSERT ON t2 FOR EACH ROW EXECUTE FUNCTION f()",
     )
-    left = pair.plan(mode="recreate", partitioning=True).load.not_copied
-    assert [(item.kind, item.name, item.table) for item in left] == [
+    not_copied = pair.plan(mode="recreate", partitioning=True).load.not_copied
+    assert [(item.kind, item.name, item.table) for item in not_copied] == [
         ("foreign keys", "t_id_fkey", "public.t"),
         ("triggers", "pulled", "public.t"),
         ("triggers", "own", "public.t2"),
@@ -285,7 +285,7 @@ def test_what_a_partition_has_from_its_parent_is_said_once(pair: Pair) -> None:
 
 
 def refused(pair: Pair, *parts: str, **options: object) -> None:
-    """Planning refuses, says why, and has changed nothing."""
+    """Check that planning is refused with a reason, and changes nothing."""
     before = definitions(pair.target.url)
     with pytest.raises(PlanningError) as caught:
         pair.copy(**{"mode": "recreate", **options})  # type: ignore[arg-type]
@@ -296,7 +296,7 @@ def refused(pair: Pair, *parts: str, **options: object) -> None:
 
 
 class TestRefused:
-    def test_what_the_target_lacks_all_at_once(self, pair: Pair) -> None:
+    def test_everything_the_target_lacks_is_listed_at_once(self, pair: Pair) -> None:
         pair.source.run(
             "CREATE SCHEMA app",
             "CREATE FUNCTION app.made() RETURNS int LANGUAGE sql AS 'SELECT 1'",
@@ -333,17 +333,17 @@ class TestRefused:
             ("CREATE TABLE o () INHERITS (t)", "table o"),
         ],
     )
-    def test_what_depends_on_the_target(self, pair: Pair, statement: str, named: str) -> None:
+    def test_dependents_of_the_target(self, pair: Pair, statement: str, named: str) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY)")
         pair.target.run(statement)
         refused(pair, "public.t", named)
 
-    def test_what_is_no_table(self, pair: Pair) -> None:
+    def test_a_relation_that_is_not_a_table(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int)")
         pair.target.run("CREATE VIEW t AS SELECT 1 AS id")
         refused(pair, "expected public.t to be a table, or not to exist")
 
-    def test_a_partition_of_another_table(self, pair: Pair) -> None:
+    def test_a_child_of_another_table(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int)")
         pair.target.run(
             "CREATE TABLE p (id int) PARTITION BY LIST (id)",
@@ -396,7 +396,7 @@ class TestRefused:
         pair.source.run("CREATE TABLE t (id hstore)")
         refused(pair, 'CREATE EXTENSION "hstore"')
 
-    def test_privileges_that_are_missing(self, pair: Pair) -> None:
+    def test_missing_privileges(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int)")
         pair.target.run("CREATE TABLE t (id int)", "CREATE ROLE loader LOGIN")
         try:
@@ -436,7 +436,7 @@ ODD = {
 
 @pytest.mark.parametrize("mode", ["recreate", "swap"])
 @pytest.mark.parametrize("odd", ODD)
-def test_what_names_the_table_itself(pair: Pair, odd: str, mode: str) -> None:
+def test_definitions_that_refer_to_the_table_itself(pair: Pair, odd: str, mode: str) -> None:
     pair.source.run(
         ODD[odd], """INSERT INTO "T %s" (id, v) SELECT n, 'v' FROM generate_series(1, 9) n"""
     )
@@ -448,14 +448,14 @@ def test_what_names_the_table_itself(pair: Pair, odd: str, mode: str) -> None:
         pair.assert_same('"T %s"', columns="id, v")
 
 
-def test_what_names_the_table_itself_under_another_name(pair: Pair) -> None:
+def test_definitions_that_refer_to_the_table_under_another_name(pair: Pair) -> None:
     for number, odd in enumerate(ODD.values()):
         pair.source.run(odd.replace("T %s", f"t{number}"))
-        made = f"of her{number}"
+        name = f"of her{number}"
         pair.copy(
             f"public.t{number}",
             mode="recreate",
-            target_table=f'public."{made}"',
+            target_table=f'public."{name}"',
             columns=("id", "v"),
         )
     homes = """SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef

@@ -1,4 +1,5 @@
-"""Every kind of relation as a source: what `auto` chooses and why, and the contents by value."""
+"""Every kind of relation as a source: what `auto` chooses and why, with contents compared by
+value."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ def rows(count: int = 1000) -> str:
 @dataclass(frozen=True)
 class Kind:
     make: tuple[str, ...]
-    """Statements that make the relation public.s in the source, and fill it."""
+    """Statements that create and fill the relation public.s in the source."""
     strategy: str
-    """What auto chooses, asked for five partitions."""
+    """The strategy that auto chooses for five partitions."""
     why: str
-    """A part of the reasons."""
+    """Part of the reason for the strategy."""
 
 
 PLAIN = (f"CREATE TABLE s ({COLUMNS})", f"INSERT INTO s {rows()}")
@@ -150,7 +151,7 @@ KINDS = {
 }
 
 
-def test_the_manual_says_what_auto_chooses() -> None:
+def test_the_manual_lists_what_auto_chooses() -> None:
     page = (Path(__file__).parents[3] / "docs" / "strategies.md").read_text(encoding="utf-8")
     body = page.partition("### Each kind of relation")[2].partition("\n## ")[0]
     rows_ = [
@@ -183,7 +184,7 @@ def assert_copied(pair: Pair, columns: str = "id, name, at", where: str = "true"
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_is_copied(pair: Pair, kind: Kind) -> None:
+def test_each_kind_is_copied(pair: Pair, kind: Kind) -> None:
     make(pair, kind)
     plan = pair.plan("public.s", target_table="public.t", partitions=5)
     assert plan.strategy == kind.strategy, plan.reasons
@@ -196,7 +197,7 @@ def test_is_copied(pair: Pair, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_is_copied_by_key(pair: Pair, kind: Kind) -> None:
+def test_each_kind_is_copied_by_key(pair: Pair, kind: Kind) -> None:
     make(pair, kind)
     if kind is KINDS["without a column"]:
         with pytest.raises(PlanningError, match="no such column"):
@@ -216,7 +217,7 @@ def test_is_copied_by_key(pair: Pair, kind: Kind) -> None:
 
 
 class TestChildren:
-    """Tables that consist of others, cut, packed, and changed behind a plan's back."""
+    """Tables with children, which are cut, packed, and changed after planning."""
 
     @pytest.fixture
     def sales(self, pair: Pair) -> Pair:
@@ -229,7 +230,7 @@ class TestChildren:
         pair.source.run(f"INSERT INTO s {rows(80_000)}", "ANALYZE s")
         return pair
 
-    def test_large_ones_are_cut_and_small_ones_packed(self, sales: Pair) -> None:
+    def test_large_children_are_cut_and_small_ones_packed(self, sales: Pair) -> None:
         plan = sales.plan("public.s", partitions=6)
         extents = [partition.extent for partition in plan.partitions]
         blocks = [each for each in extents if isinstance(each, ChildBlocks)]
@@ -245,7 +246,7 @@ class TestChildren:
         sales.assert_same("s", "t.id % 3 = 0")
         assert sales.target.count("s") == sales.source.count("s", "id % 3 = 0")
 
-    def test_children_is_one_partition_for_each(self, sales: Pair) -> None:
+    def test_children_plans_one_partition_for_each(self, sales: Pair) -> None:
         plan = sales.plan("public.s", strategy="children")
         assert len(plan.partitions) == 20
         assert all(len(part.extent.tables) == 1 for part in plan.partitions)  # type: ignore[union-attr]
@@ -254,11 +255,11 @@ class TestChildren:
         done = sales.cli("verify", self.run_id(sales), *sales.ends)
         assert done.returncode == 0, done.stdout
 
-    def test_auto_is_verified(self, sales: Pair) -> None:
+    def test_a_run_with_auto_is_verified(self, sales: Pair) -> None:
         sales.copy("public.s", partitions=6, mode="truncate")
         done = sales.cli("verify", self.run_id(sales), *sales.ends)
         assert done.returncode == 0, done.stdout
-        assert "counted as a whole" not in done.stdout  # rows tell who loaded them
+        assert "counted as a whole" not in done.stdout  # the rows show which run loaded them
 
     @staticmethod
     def run_id(pair: Pair) -> str:
@@ -272,7 +273,7 @@ class TestChildren:
         plan = sales.plan("public.s", partitions=6, snapshot="none", accept_moving_rows=True)
         assert plan.strategy == "children"
 
-    def test_replace_goes_by_key(self, sales: Pair) -> None:
+    def test_replace_partitions_by_key(self, sales: Pair) -> None:
         sales.target.run(f"INSERT INTO s {rows(500)}")
         sales.copy("public.s", mode="replace", key="id", partitions=4)
         sales.assert_same("s")
@@ -289,7 +290,7 @@ class TestChildren:
         ],
         ids=["attached", "detached", "made anew"],
     )
-    def test_other_tables_end_a_run(self, sales: Pair, change: str, committed: bool) -> None:
+    def test_changed_children_end_a_run(self, sales: Pair, change: str, committed: bool) -> None:
         self.leave_unfinished(sales, committed)
         sales.source.run(*change.split(";"))
         for policy in ("fail", "accept"):
@@ -297,13 +298,13 @@ class TestChildren:
                 list(self.resume(sales, policy))
         assert sales.target.count("s", "id > 89999") == 0
 
-    def test_a_rewritten_one_is_noticed(self, sales: Pair) -> None:
+    def test_a_rewritten_child_is_noticed(self, sales: Pair) -> None:
         self.leave_unfinished(sales, committed=True)
         sales.source.run("VACUUM FULL s_19000")
         with pytest.raises(PlanningError, match="was rewritten"):
             list(self.resume(sales, "accept"))
 
-    def test_is_resumed_where_nothing_changed(self, sales: Pair) -> None:
+    def test_a_run_is_resumed_if_nothing_changed(self, sales: Pair) -> None:
         self.leave_unfinished(sales, committed=True)
         *_, report = self.resume(sales, "fail")
         assert isinstance(report, Finished)
@@ -326,7 +327,7 @@ class TestChildren:
             degree=1,
         )
 
-    def test_without_the_right_to_read_each(self, sales: Pair) -> None:
+    def test_a_missing_privilege_on_a_child(self, sales: Pair) -> None:
         with reader(sales, "GRANT SELECT ON s TO {}", "GRANT SELECT ON s_0 TO {}") as url:
             plan = sales.plan("public.s", source=url, partitions=5)
             assert plan.strategy == "whole"
@@ -336,7 +337,7 @@ class TestChildren:
             sales.copy("public.s", source=url, key="id", partitions=3)
             sales.assert_same("s")
 
-    def test_policies_of_children_hide_nothing(self, sales: Pair) -> None:
+    def test_row_policies_of_children_hide_nothing(self, sales: Pair) -> None:
         sales.source.run("ALTER TABLE s_1000 ENABLE ROW LEVEL SECURITY")
         with reader(sales, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}") as url:
             plan = sales.plan("public.s", source=url, partitions=5)
@@ -348,7 +349,7 @@ class TestChildren:
 
 @contextmanager
 def reader(pair: Pair, *grants: str, options: str = "", side: Side | None = None) -> Iterator[str]:
-    """The source's URL, or that of another side, as a new user with these rights."""
+    """Return the URL of the source, or of another side, for a new user with these privileges."""
     side = side or pair.source
     name = f"reader_{uuid.uuid4().hex[:8]}"
     side.run(
@@ -391,7 +392,7 @@ class TestRowSecurity:
                 guarded.copy("public.seen", source=url, target_table="public.s")
             guarded.source.run("DROP VIEW seen")
 
-    def test_who_bypasses_it_sees_all(self, guarded: Pair) -> None:
+    def test_a_user_who_bypasses_it_sees_all_rows(self, guarded: Pair) -> None:
         with reader(guarded, "GRANT SELECT ON s TO {}", options="BYPASSRLS") as url:
             guarded.copy("public.s", source=url)
         guarded.assert_same("s")
@@ -409,7 +410,7 @@ NO_SOURCES = {
 
 
 @pytest.mark.parametrize(("statements", "words"), NO_SOURCES.values(), ids=NO_SOURCES)
-def test_what_has_no_rows_to_copy_is_refused(
+def test_a_relation_without_rows_is_refused(
     pair: Pair, statements: tuple[str, ...], words: str
 ) -> None:
     pair.source.run(*statements)
@@ -439,7 +440,7 @@ def test_a_temporary_table_and_a_toast_table_are_refused(pair: Pair) -> None:
         ("pg_catalog.pg_tables", "schemaname name, tablename name, hasindexes bool"),
     ],
 )
-def test_system_catalogs(pair: Pair, table: str, columns: str) -> None:
+def test_system_catalogs_are_copied(pair: Pair, table: str, columns: str) -> None:
     pair.source.run("CREATE TABLE x (id int)", "INSERT INTO x VALUES (1)", "ANALYZE x")
     pair.target.run(f"CREATE TABLE s ({columns})")
     names = [column.split()[0] for column in columns.split(", ")]

@@ -1,4 +1,4 @@
-"""`penstock verify --repair`: the ranges that differ are copied again, and no others."""
+"""`penstock verify --repair`: only the ranges that differ are copied again."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ SPOIL = (
 
 
 @pytest.mark.parametrize("mode", ["recreate", "truncate", "append", "swap", "replace", "upsert"])
-def test_the_ranges_that_differ_are_copied_again(shop: Pair, mode: str) -> None:
+def test_only_the_ranges_that_differ_are_copied_again(shop: Pair, mode: str) -> None:
     if mode != "recreate":
         shop.target.run(TABLE)
     cut = {"strategy": "range", "key": "id", "partitions": 4} if mode == "replace" else {}
@@ -89,14 +89,14 @@ def test_the_ranges_that_differ_are_copied_again(shop: Pair, mode: str) -> None:
     assert not planned(shop).ranges
 
 
-def test_nothing_is_written_where_nothing_differs(shop: Pair) -> None:
+def test_nothing_is_written_if_nothing_differs(shop: Pair) -> None:
     load(shop)
     found = planned(shop)
     assert not found.ranges
     assert found.compared >= 8
 
 
-def test_what_has_changed_in_the_source_arrives(shop: Pair) -> None:
+def test_later_changes_of_the_source_arrive(shop: Pair) -> None:
     load(shop)
     shop.source.run(
         "UPDATE public.t SET note = 'new' WHERE id = 990",
@@ -106,8 +106,8 @@ def test_what_has_changed_in_the_source_arrives(shop: Pair) -> None:
     repaired(shop)
 
 
-def test_a_night(shop: Pair) -> None:
-    """The rows of many nights are one table. The next one finds it as it was left."""
+def test_a_night_is_repaired(shop: Pair) -> None:
+    """The rows of many nights form one table; the next night continues where the last one ended."""
     shop.target.run(TABLE)
     night: dict[str, Any] = {"mode": "upsert", "incremental": "xmin", "deletes": "hard"}
     load(shop, **night)
@@ -121,7 +121,7 @@ def test_a_night(shop: Pair) -> None:
     assert shop.target.rows(CONTENT) == shop.source.rows(CONTENT)
 
 
-def test_rows_outside_of_the_condition_stay(shop: Pair) -> None:
+def test_rows_outside_the_condition_are_kept(shop: Pair) -> None:
     shop.target.run(TABLE, "INSERT INTO public.t VALUES (9000, 'of somebody else', 1)")
     load(shop, mode="replace", strategy="range", key="id", where="id <= 600")
     shop.target.run("UPDATE public.t SET note = '' WHERE id IN (5, 600)")
@@ -130,7 +130,7 @@ def test_rows_outside_of_the_condition_stay(shop: Pair) -> None:
     assert shop.target.rows("SELECT note FROM public.t WHERE id > 600") == [("of somebody else",)]
 
 
-def test_rows_that_may_be_of_others_are_not_deleted_unasked(shop: Pair) -> None:
+def test_rows_of_unknown_origin_are_not_deleted_unasked(shop: Pair) -> None:
     shop.target.run(TABLE, "INSERT INTO public.t VALUES (9000, 'of somebody else', 1)")
     load(shop, mode="append")
     with pytest.raises(
@@ -140,7 +140,7 @@ def test_rows_that_may_be_of_others_are_not_deleted_unasked(shop: Pair) -> None:
     assert len(shop.target.rows(CONTENT)) == ROWS + 1
 
 
-def test_a_source_that_was_emptied_is_no_reason_to_empty_the_target(shop: Pair) -> None:
+def test_an_emptied_source_does_not_empty_the_target(shop: Pair) -> None:
     load(shop)
     shop.source.run("DELETE FROM public.t WHERE id > 2")
     with pytest.raises(PermanentError, match="at least 998 rows"):
@@ -149,7 +149,7 @@ def test_a_source_that_was_emptied_is_no_reason_to_empty_the_target(shop: Pair) 
 
 
 @pytest.mark.parametrize(
-    ("options", "before", "said"),
+    ("options", "before", "message"),
     [
         ({}, "ALTER TABLE public.t DROP CONSTRAINT t_pkey", "expected public.t to have a primary"),
         (
@@ -159,17 +159,17 @@ def test_a_source_that_was_emptied_is_no_reason_to_empty_the_target(shop: Pair) 
         ),
     ],
 )
-def test_what_cannot_be_repaired(
-    shop: Pair, options: dict[str, Any], before: str, said: str
+def test_a_run_that_cannot_be_repaired(
+    shop: Pair, options: dict[str, Any], before: str, message: str
 ) -> None:
     load(shop, **options)
     if before:
         shop.target.run(before)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         planned(shop)
 
 
-def test_a_run_that_is_not_complete(shop: Pair) -> None:
+def test_an_incomplete_run_is_refused(shop: Pair) -> None:
     shop.target.run(TABLE)
     create(CopySpec(**ends(shop), table="public.t", mode="append", run_id=RUN))
     with pytest.raises(
@@ -178,7 +178,7 @@ def test_a_run_that_is_not_complete(shop: Pair) -> None:
         planned(shop)
 
 
-def test_from_the_command_line(shop: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repair_on_the_command_line(shop: Pair, capsys: pytest.CaptureFixture[str]) -> None:
     load(shop)
     words = ["verify", RUN, "--source", shop.source.url, "--target", shop.target.url, "--repair"]
     assert main([*words]) == 0
@@ -198,7 +198,7 @@ def test_from_the_command_line(shop: Pair, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--max-deletes", "1%"], "--max-deletes requires --repair"),
         (["--dry-run"], "--dry-run requires --repair"),
@@ -206,17 +206,17 @@ def test_from_the_command_line(shop: Pair, capsys: pytest.CaptureFixture[str]) -
         (["--repair", "--max-deletes", "many"], "--max-deletes: expected a percentage"),
     ],
 )
-def test_options_that_do_not_go_together(
-    shop: Pair, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+def test_incompatible_options(
+    shop: Pair, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     load(shop)
     shop.target.run(SPOIL[2])
     command = ["verify", RUN, "--source", shop.source.url, "--target", shop.target.url, *words]
     assert main(command) == 64
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_one_that_is_killed_is_resumed(shop: Pair) -> None:
+def test_a_killed_repair_is_resumed(shop: Pair) -> None:
     load(shop)
     shop.target.run("UPDATE public.t SET note = ''")
     with psycopg.connect(shop.target.url) as blocker:
@@ -236,15 +236,15 @@ def test_one_that_is_killed_is_resumed(shop: Pair) -> None:
                 break
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
-        said = process.communicate()[1]
+        message = process.communicate()[1]
         blocker.rollback()
-    assert run_id, said
+    assert run_id, message
     assert main(["resume", run_id, *words]) == 0
     assert shop.target.rows(CONTENT) == shop.source.rows(CONTENT)
 
 
-def test_masked_columns(shop: Pair) -> None:
-    """A range is loaded with the masks of the run, and compared by them."""
+def test_masked_columns_are_repaired(shop: Pair) -> None:
+    """A range is loaded with the run's masks, and compared through them."""
     load(shop, mask=("note=hash",), exclude_columns=("amount",))
     before = shop.target.rows(CONTENT)
     shop.target.run("UPDATE public.t SET note = 'plain' WHERE id IN (3, 700)")

@@ -1,4 +1,4 @@
-"""How often a copy waits for an answer: between distant servers that is most of its price."""
+"""How often a copy waits for an answer, which dominates its cost between distant servers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from penstock_testkit import DistantServer
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
-# So many that no session has more to say than the only worker's.
+# Enough that no session sends more than the single worker's does.
 PARTITIONS = 64
-# A COPY from the source waits once; one into the target twice: until it may send, and at its end.
+# A COPY from the source waits once; one into the target twice: before it may send, and at its end.
 SOURCE, TARGET = 1 + 1, 3 + 2
 
 
 @pytest.fixture
 def distant(pair: Pair) -> Iterator[tuple[DistantServer, DistantServer]]:
-    """Source and target behind proxies that count; to delay would only take time."""
+    """Source and target behind proxies that count; delaying would only take time."""
     pair.both("CREATE TABLE t (id int PRIMARY KEY, word text)")
     pair.source.run("INSERT INTO t SELECT n, 'word' FROM generate_series(1, 6400) AS n")
     pair.source.run("VACUUM ANALYZE t")
@@ -43,12 +43,12 @@ def distant(pair: Pair) -> Iterator[tuple[DistantServer, DistantServer]]:
         ({"mode": "append", "snapshot": "none"}, SOURCE, TARGET),
         # Deletes; locks the table for its turn, then counts what others have committed.
         ({"mode": "replace"}, SOURCE, TARGET + 3),
-        # Makes a stage; merges it.
+        # Creates a stage; merges it.
         ({"mode": "upsert"}, SOURCE, TARGET + 2),
     ],
     ids=str,
 )
-def test_of_each_partition(
+def test_round_trips_of_each_partition(
     pair: Pair,
     distant: tuple[DistantServer, DistantServer],
     options: dict[str, Any],
@@ -61,34 +61,34 @@ def test_of_each_partition(
     *_, report = copy(CopySpec(**ends, **cut, **options))
     assert isinstance(report, Finished)
     pair.assert_same()
-    # To connect, and to begin, takes fewer than there are partitions.
+    # Connecting and starting takes fewer than there are partitions.
     assert source.most // PARTITIONS == at_source
     assert target.most // PARTITIONS == at_target
 
 
-# Of one copy, in one partition, into a table that is there; and of the session that says most.
+# For one copy in one partition into an existing table, and for its busiest session.
 ONE_SOURCE, ONE_TARGET = 20, 22
 MOST_SOURCE, MOST_TARGET = 8, 12
-# Of ten tables that are made, with their keys, indexes and foreign keys, by one worker.
+# For ten tables created with keys, indexes and foreign keys, by one worker.
 TEN_SOURCE, TEN_TARGET = 43, 103
 
 
 @pytest.fixture
 def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is asked because time goes by."""
+    """Disable queries that are sent periodically."""
     monkeypatch.setattr(handle, "CHECK_INTERVAL", math.inf)
     monkeypatch.setattr(pulses, "EVERY", 3600.0)
     monkeypatch.setattr(journals, "FIRST", math.inf)
 
 
 def _used(pair: Pair) -> None:
-    """The target has control tables, which the first copy makes."""
+    """Copy once, which creates the control tables."""
     pair.both("CREATE TABLE first (id int)")
     pair.copy(table="public.first")
 
 
 @pytest.mark.usefixtures("unwatched")
-def test_of_one_copy(pair: Pair) -> None:
+def test_round_trips_of_one_copy(pair: Pair) -> None:
     _used(pair)
     pair.both("CREATE TABLE t (id int PRIMARY KEY, word text)")
     pair.source.run("INSERT INTO t SELECT n, 'word' FROM generate_series(1, 10) AS n")
@@ -111,13 +111,13 @@ def _trips_of_ten(pair: Pair) -> tuple[int, ...]:
         found = (source.round_trips, target.round_trips)
     assert isinstance(report, BatchFinished)
     assert report.status == "done"
-    # Another copy is to find what this one has found.
+    # Another copy must start with the same state.
     pair.target.run("DROP TABLE t0, t1, t2, t3, t4, t5, t6, t7, t8, t9 CASCADE")
     return found
 
 
 @pytest.mark.usefixtures("unwatched")
-def test_of_ten_tables(pair: Pair) -> None:
+def test_round_trips_of_ten_tables(pair: Pair) -> None:
     _used(pair)
     for number in range(10):
         pair.source.run(
@@ -131,14 +131,14 @@ def test_of_ten_tables(pair: Pair) -> None:
             )
     found = _trips_of_ten(pair)
     if found[0] > TEN_SOURCE or found[1] > TEN_TARGET:
-        # On a busy machine an answer may come in two pieces, which counts as one trip more.
+        # On a busy machine an answer may arrive in two pieces, which counts as an additional trip.
         found = tuple(map(min, found, _trips_of_ten(pair)))
     assert found[0] <= TEN_SOURCE, found
     assert found[1] <= TEN_TARGET, found
 
 
-# Of a night of each further table: at the source the worker alone asks; at the target the worker,
-# and the merge, in a transaction that many tables share.
+# For each further table of a night: at the source only the worker's queries; at the target the
+# worker's, and the merge, in a transaction that many tables share.
 NIGHT_SOURCE, NIGHT_TARGET = SOURCE, 10
 
 
@@ -159,7 +159,7 @@ def _nights(tables: int) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("unwatched")
-def test_of_a_night(pair: Pair) -> None:
+def test_round_trips_of_a_night(pair: Pair) -> None:
     few, many = 2, 12
     for number in range(many):
         pair.source.run(
@@ -170,15 +170,15 @@ def test_of_a_night(pair: Pair) -> None:
     *_, report = copy_all(BatchSpec.from_mapping({**ends, **_nights(many)}, "test"))
     assert isinstance(report, BatchFinished)
     first, other = _trips_of_a_night(pair, few), _trips_of_a_night(pair, many)
-    # A larger batch may need a question in one more piece.
+    # A larger batch may send a query in an additional piece.
     each = [(more - less) // (many - few) for less, more in zip(first, other, strict=True)]
     assert each == [NIGHT_SOURCE, NIGHT_TARGET], (first, other)
     for number in range(many):
         pair.assert_same(f"public.n{number}")
 
 
-def test_a_survey_asks_about_all_tables_at_once(pair: Pair) -> None:
-    asked = []
+def test_a_survey_queries_all_tables_at_once(pair: Pair) -> None:
+    trips = []
     for count in (1, 20):
         pair.source.run(
             *(
@@ -188,6 +188,6 @@ def test_a_survey_asks_about_all_tables_at_once(pair: Pair) -> None:
         )
         with DistantServer(pair.source.url, 0) as source:
             found = survey(source.url, tables=["public.*"])
-            asked.append(source.round_trips)
+            trips.append(source.round_trips)
         assert len(found.tables) == count
-    assert asked[0] == asked[1]
+    assert trips[0] == trips[1]

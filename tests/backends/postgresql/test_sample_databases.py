@@ -1,4 +1,4 @@
-"""Databases of the shapes that people try first: copied as a whole, they work afterwards."""
+"""Well-known sample databases, copied as a whole, work afterwards."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TABLES = """
         AND c.relnamespace::regnamespace::text = ANY (ARRAY[{}])
     ORDER BY 1
 """
-# A column with the next value of its sequence: of identity columns, and of those with a default.
+# Per sequence, a column filled from it: identity columns, and those with a default.
 NUMBERED = """
     SELECT c.oid::regclass::text, quote_ident(a.attname),
         coalesce(
@@ -86,12 +86,13 @@ def moved(spec: BatchSpec) -> BatchFinished:
     return end
 
 
-def left(end: BatchFinished) -> list[NotCopied]:
+def not_copied(end: BatchFinished) -> list[NotCopied]:
     return [*(item for table in end.tables for item in table.not_copied), *end.not_copied]
 
 
 def assert_works(pair: Pair, name: str) -> None:
-    """Rows, keys and sequences are the source's: the next row gets a number of its own."""
+    """Check that rows, keys and sequences are the source's, and that the next row gets a new
+    number."""
     schemas = ", ".join(f"'{schema}'" for schema in SCHEMAS[name])
     tables = [table for (table,) in pair.source.rows(TABLES.format(schemas))]
     assert len(tables) > 10
@@ -105,37 +106,37 @@ def assert_works(pair: Pair, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["northwind", "chinook"])
-def test_is_moved_as_it_is(pair: Pair, name: str) -> None:
+def test_a_sample_database_is_copied_unchanged(pair: Pair, name: str) -> None:
     filled(pair.source, name)
     for _ in range(2):
         end = moved(batch(pair, name))
-        assert left(end) == []
+        assert not_copied(end) == []
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
         assert definitions(pair.target.url) == definitions(pair.source.url)
     assert_works(pair, name)
 
 
-def test_a_foreign_key_holds_afterwards(pair: Pair) -> None:
+def test_a_foreign_key_is_enforced_afterwards(pair: Pair) -> None:
     filled(pair.source, "northwind")
     moved(batch(pair, "northwind"))
     with pytest.raises(psycopg.errors.ForeignKeyViolation):
         pair.target.run("INSERT INTO order_details VALUES (1, 1, 1, 1, 1)")
 
 
-def test_pagila(pair: Pair) -> None:
+def test_pagila_works_afterwards(pair: Pair) -> None:
     filled(pair.source, "pagila")
     for _ in range(2):
         end = moved(batch(pair, "pagila", partitioning=True))
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
     assert_works(pair, "pagila")
-    kinds = {(item.kind, item.name) for item in left(end)}
+    kinds = {(item.kind, item.name) for item in not_copied(end)}
     assert {kind for kind, _ in kinds} == {
         "triggers", "functions", "views", "materialized views",
     }  # fmt: skip
     assert ("triggers", "film_fulltext_trigger") in kinds
     assert ("views", "public.actor_info") in kinds
-    # What is told can be made with the statements that are told.
-    order = sorted(left(end), key=lambda item: item.kind != "functions")
+    # The listed statements can be executed.
+    order = sorted(not_copied(end), key=lambda item: item.kind != "functions")
     pair.target.run(*(item.remedy for item in order if item.remedy))
     pair.target.run("UPDATE film SET title = 'shiny' WHERE film_id = 1")
     assert pair.target.count("film", "fulltext @@ 'shini'::tsquery") == 1
@@ -144,15 +145,15 @@ def test_pagila(pair: Pair) -> None:
         assert pair.target.rows(query.format(view)) == pair.source.rows(query.format(view))
 
 
-def test_adventureworks(pair: Pair) -> None:
+def test_adventureworks_works_afterwards(pair: Pair) -> None:
     filled(pair.source, "adventureworks")
     seen: list[Event] = []
     with pytest.raises(RunFailed):
         seen.extend(copy_all(batch(pair, "adventureworks")))
-    # Which have a default that calls a function, which is not copied.
+    # Their default calls a function, which is not copied.
     function = "function public.new_guid()"
-    asked = [event for event in seen if function in getattr(event, "message", "")]
-    assert len(asked) == 4
+    warnings = [event for event in seen if function in getattr(event, "message", "")]
+    assert len(warnings) == 4
     pair.target.run(
         "CREATE FUNCTION new_guid() RETURNS uuid LANGUAGE sql AS 'SELECT gen_random_uuid()'"
     )
@@ -160,20 +161,20 @@ def test_adventureworks(pair: Pair) -> None:
         end = moved(batch(pair, "adventureworks"))
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
     assert_works(pair, "adventureworks")
-    assert {(item.kind, item.name) for item in left(end)} == {
+    assert {(item.kind, item.name) for item in not_copied(end)} == {
         ("materialized views", "person.vstates")
     }
-    pair.target.run(*(item.remedy for item in left(end)))
+    pair.target.run(*(item.remedy for item in not_copied(end)))
     assert pair.target.count("person.vstates") == 40
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_between_the_two_halves_of_a_dump(pair: Pair, name: str) -> None:
-    """What moves a whole database: its definitions, the rows, and then indexes and keys."""
+def test_rows_are_copied_between_the_two_halves_of_a_dump(pair: Pair, name: str) -> None:
+    """The steps that move a whole database: definitions, rows, then indexes and keys."""
     filled(pair.source, name)
     carry("pre-data", pair.source.url, pair.target.url)
     end = moved(batch(pair, name, mode="append"))
-    assert left(end) == []
+    assert not_copied(end) == []
     carry("post-data", pair.source.url, pair.target.url)
     assert definitions(pair.target.url) == definitions(pair.source.url)
     assert_works(pair, name)

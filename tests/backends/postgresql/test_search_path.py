@@ -1,4 +1,4 @@
-"""Tables that are named without a schema: the search path says which they are."""
+"""Tables named without a schema are looked up by the search path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_path(url: str, path: str) -> str:
 
 @pytest.fixture
 def shops(pair: Pair) -> Pair:
-    """A source with tables of one name in two schemas, and another target."""
+    """A source with tables of the same name in two schemas, and a separate target."""
     pair.source.run(
         "CREATE SCHEMA shop",
         "CREATE TABLE shop.orders AS SELECT generate_series(1, 7) AS id",
@@ -51,30 +51,33 @@ def spec(pair: Pair, source: str, target: str, **options: object) -> CopySpec:
 
 
 class TestTable:
-    def test_is_the_one_of_each_sides_search_path(self, shops: Pair) -> None:
-        asked = spec(shops, "shop,public", "dw,public", run_id="r")
-        made = create(asked).run
-        assert (made.spec["table"], made.spec["target_table"]) == ("shop.orders", "dw.orders")
-        assert made.plan.reasons[:2] == (
+    def test_is_found_by_the_search_path_of_each_side(self, shops: Pair) -> None:
+        request = spec(shops, "shop,public", "dw,public", run_id="r")
+        created = create(request).run
+        assert (created.spec["table"], created.spec["target_table"]) == ("shop.orders", "dw.orders")
+        assert created.plan.reasons[:2] == (
             "table orders: shop.orders, by the source's search path",
             "target table orders: dw.orders, by the target's search path",
         )
-        list(resume("r", source=asked.source, target=asked.target))
+        list(resume("r", source=request.source, target=request.target))
         assert shops.target.count("dw.orders") == 7
 
-    def test_that_the_target_lacks_is_called_as_in_the_source(self, shops: Pair) -> None:
-        made = create(spec(shops, "shop", "public", mode="recreate", run_id="r")).run
-        assert (made.spec["table"], made.spec["target_table"]) == ("shop.orders", "shop.orders")
-        assert made.plan.reasons[1] == (
+    def test_missing_in_the_target_is_named_as_in_the_source(self, shops: Pair) -> None:
+        created = create(spec(shops, "shop", "public", mode="recreate", run_id="r")).run
+        assert (created.spec["table"], created.spec["target_table"]) == (
+            "shop.orders",
+            "shop.orders",
+        )
+        assert created.plan.reasons[1] == (
             "target table orders: shop.orders, as in the source: the target's search path (public) "
             "has no orders"
         )
 
     def test_of_another_name_goes_into_the_first_schema(self, shops: Pair) -> None:
-        asked = spec(shops, "shop", "dw", target_table="bills", mode="recreate", run_id="r")
-        assert create(asked).run.spec["target_table"] == "dw.bills"
+        request = spec(shops, "shop", "dw", target_table="bills", mode="recreate", run_id="r")
+        assert create(request).run.spec["target_table"] == "dw.bills"
 
-    def test_that_is_not_there_is_said_with_the_path(self, shops: Pair) -> None:
+    def test_not_found_is_reported_with_the_path(self, shops: Pair) -> None:
         with pytest.raises(PlanningError) as caught:
             create(spec(shops, "public,shop", "dw", table="bills"))
         assert caught.value.message == (
@@ -83,7 +86,7 @@ class TestTable:
         )
         assert not shops.has_control_schema()
 
-    def test_goes_on_as_its_run_was_planned_whatever_the_path_is_now(self, shops: Pair) -> None:
+    def test_a_resumed_run_ignores_changes_of_the_path(self, shops: Pair) -> None:
         shops.target.run("CREATE TABLE public.orders (id int)")
         create(spec(shops, "shop", "dw", run_id="r"))
         again = create(spec(shops, "public", "public", run_id="r"))
@@ -93,8 +96,8 @@ class TestTable:
     def test_on_the_command_line_in_a_file_and_in_the_plan(
         self, shops: Pair, tmp_path: Path
     ) -> None:
-        asked = spec(shops, "shop", "dw")
-        ends = ["--source", asked.source, "--target", asked.target]
+        request = spec(shops, "shop", "dw")
+        ends = ["--source", request.source, "--target", request.target]
         shown = shops.cli("plan", "--table", "orders", *ends)
         assert shown.returncode == 0, shown.stderr
         assert "table orders: shop.orders, by the source's search path" in shown.stdout
@@ -107,8 +110,8 @@ class TestTable:
 
 
 class TestBatch:
-    def test_patterns_without_a_schema_are_of_the_search_path(self, shops: Pair) -> None:
-        asked = BatchSpec.from_mapping(
+    def test_patterns_without_a_schema_follow_the_search_path(self, shops: Pair) -> None:
+        request = BatchSpec.from_mapping(
             {
                 "source": with_path(shops.source.url, "shop"),
                 "target": shops.target.url,
@@ -118,12 +121,12 @@ class TestBatch:
             },
             "test",
         )
-        end = list(copy_all(asked))[-1]
+        end = list(copy_all(request))[-1]
         assert isinstance(end, BatchFinished)
         assert [table.table for table in end.tables] == ["shop.items", "shop.orders"]
 
-    def test_a_section_of_a_table_without_a_schema_is_that_table_s(self, shops: Pair) -> None:
-        asked = BatchSpec.from_mapping(
+    def test_a_section_without_a_schema_applies_to_the_table_found(self, shops: Pair) -> None:
+        request = BatchSpec.from_mapping(
             {
                 "source": with_path(shops.source.url, "shop"),
                 "target": with_path(shops.target.url, "dw"),
@@ -135,7 +138,7 @@ class TestBatch:
         )
         seen: list[Event] = []
         with pytest.raises(Exception, match="1 of 4 tables"):
-            seen.extend(copy_all(asked))
+            seen.extend(copy_all(request))
         end = seen[-1]
         assert isinstance(end, BatchFinished)
         assert {(table.table, table.target_table, table.status) for table in end.tables} == {
@@ -145,8 +148,8 @@ class TestBatch:
             ("shop.items_log", "shop.items_log", "done"),
         }
 
-    def test_a_pattern_that_matches_none_is_said_with_the_path(self, shops: Pair) -> None:
-        asked = BatchSpec.from_mapping(
+    def test_a_pattern_that_matches_nothing_is_reported_with_the_path(self, shops: Pair) -> None:
+        request = BatchSpec.from_mapping(
             {
                 "source": with_path(shops.source.url, "public"),
                 "target": shops.target.url,
@@ -157,21 +160,21 @@ class TestBatch:
         with pytest.raises(
             UsageError, match=r"'items' matches no table of the source, whose search path is public"
         ):
-            list(copy_all(asked))
+            list(copy_all(request))
 
 
-def test_a_database_file_has_a_search_path_too(shops: Pair, tmp_path: Path) -> None:
+def test_a_duckdb_file_has_a_search_path(shops: Pair, tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     source = with_path(shops.source.url, "shop")
     into = CopySpec(source=source, target=f"duckdb:///{file}", table="orders")
-    made = create(into).run
-    assert made.spec["target_table"] == "shop.orders"
+    created = create(into).run
+    assert created.spec["target_table"] == "shop.orders"
     named = CopySpec(source=source, target=f"duckdb:///{file}", table="orders", target_table="t")
     assert create(named).run.spec["target_table"] == "main.t"
 
 
-def test_a_folder_has_none(shops: Pair, tmp_path: Path) -> None:
-    made = create(
+def test_a_folder_has_no_search_path(shops: Pair, tmp_path: Path) -> None:
+    created = create(
         CopySpec(source=with_path(shops.source.url, "shop"), target=f"{tmp_path}/o", table="orders")
     ).run
-    assert made.spec["table"] == "shop.orders"
+    assert created.spec["table"] == "shop.orders"

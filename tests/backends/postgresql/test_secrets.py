@@ -1,4 +1,4 @@
-"""A password is nowhere but in memory and on the way to its server."""
+"""A password appears nowhere except in memory and on the way to its server."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from penstock_testkit import PostgresServer
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
-# Signs that mean something in a URL, in a conninfo string, in JSON and in SQL.
+# Characters with a special meaning in a URL, a conninfo string, JSON and SQL.
 PASSWORD = "Zz9 p@ss'w\\o\"r/d?#%&=:{}ü"
-# What of it would be seen, however it is quoted.
+# Recognisable whichever way it is quoted.
 MARK = "Zz9"
 
 
@@ -36,7 +36,7 @@ def guarded_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def guarded(guarded_server: PostgresServer, make_pair: Callable[..., Pair]) -> Iterator[Pair]:
-    """One server with a password is source and target: from one schema to another."""
+    """One server with a password is both source and target, in different schemas."""
     url = guarded_server.url
     with psycopg.connect(url, autocommit=True) as source:
         source.execute("DROP TABLE IF EXISTS t, copied")
@@ -48,12 +48,12 @@ def guarded(guarded_server: PostgresServer, make_pair: Callable[..., Pair]) -> I
 
 @dataclass
 class Seen:
-    """Everything that others on the machine could see of a copy while it ran."""
+    """Everything that other users of the machine could see of a running copy."""
 
     commands: str = ""
     environments: str = ""
     children: set[int] = field(default_factory=set)
-    """Of the supervisor: its workers, and what starts them."""
+    """The supervisor's children: workers, and the process that starts them."""
 
     def look(self, supervisor: int, ignored: Collection[psutil.Process] = ()) -> None:
         for process in psutil.process_iter():
@@ -65,9 +65,9 @@ class Seen:
         children = set(parent.children(recursive=True)) - set(ignored)
         self.children |= {child.pid for child in children}
         for child in children:
-            # A child may end while it is looked at.
+            # A child may end while it is inspected.
             with contextlib.suppress(OSError, psutil.NoSuchProcess):
-                # Until it has become another program it shows what its parent has, as that does.
+                # Before it executes another program, a child shows its parent's command line.
                 if child.cmdline() != parent.cmdline():
                     environment = Path(f"/proc/{child.pid}/environ")
                     self.environments += environment.read_text(errors="replace")
@@ -89,7 +89,7 @@ def waiting_for_a_lock(pair: Pair) -> bool:
 REFERENCES = {
     "url": ({}, "{url}"),
     "env": ({"SHOP": "{url}"}, "env:SHOP"),
-    # A name that a worker's environment would let through.
+    # A name that would be passed on to a worker's environment.
     "env of a name that passes": ({"PYTHON_SHOP": "{url}"}, "env:PYTHON_SHOP"),
     "PGPASSWORD": ({"PGPASSWORD": PASSWORD}, "{bare}"),
     "PGPASSWORD and another name": (
@@ -117,7 +117,7 @@ def test_a_copy_shows_no_password(
         strategy="ctid",
         degree=2,
     )
-    # The servers of the tests are our children too.
+    # The test servers are children of this process too.
     servers = psutil.Process().children(recursive=True)
     seen, events = Seen(), list[Event]()
     for event in copy(spec):

@@ -1,4 +1,4 @@
-"""After a copy the next INSERT gets a number that no row has."""
+"""After a copy the next INSERT gets an unused number."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MODES = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_next_row_gets_a_number_of_its_own(pair: Pair, kind: str, mode: str) -> None:
+def test_the_next_row_gets_an_unused_number(pair: Pair, kind: str, mode: str) -> None:
     pair.source.run(KINDS[kind], ROWS)
     if mode != "recreate":
         pair.target.run(KINDS[kind])
@@ -60,7 +60,7 @@ def test_the_next_row_gets_a_number_of_its_own(pair: Pair, kind: str, mode: str)
     assert pair.target.value(insert) == pair.source.value(insert)
 
 
-def test_a_number_that_the_target_is_past_stays(pair: Pair) -> None:
+def test_a_sequence_that_is_ahead_in_the_target_is_kept(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id serial PRIMARY KEY, v text)")
     pair.source.run(ROWS)
     pair.target.run("SELECT setval('t_id_seq', 900)")
@@ -69,7 +69,7 @@ def test_a_number_that_the_target_is_past_stays(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_sequences_that_are_to_be_kept(pair: Pair, mode: str) -> None:
+def test_sequences_are_kept_on_request(pair: Pair, mode: str) -> None:
     pair.source.run(KINDS["serial"], ROWS)
     if mode != "recreate":
         pair.target.run(KINDS["serial"], "SELECT nextval('t_id_seq')")
@@ -77,7 +77,7 @@ def test_sequences_that_are_to_be_kept(pair: Pair, mode: str) -> None:
     assert pair.target.value("SELECT nextval('t_id_seq')") == (1 if mode == "recreate" else 2)
 
 
-def test_what_a_source_without_sequences_has_loaded(pair: Pair) -> None:
+def test_sequences_are_set_from_rows_of_a_source_without_sequences(pair: Pair) -> None:
     pair.source.run("CREATE TABLE t (id int, v text)", "INSERT INTO t VALUES (5), (90), (7)")
     pair.target.run(KINDS["serial"])
     pair.copy()
@@ -92,8 +92,8 @@ def test_a_query_has_no_sequence(pair: Pair) -> None:
     assert pair.target.value("INSERT INTO t (v) VALUES ('next') RETURNING id") == 34
 
 
-def test_rows_that_came_after_planning(pair: Pair) -> None:
-    """Without a snapshot a partition may hold rows that are newer than the plan."""
+def test_rows_added_after_planning_are_considered(pair: Pair) -> None:
+    """Without a snapshot a partition may contain rows newer than the plan."""
     pair.both(KINDS["serial"])
     pair.source.run(ROWS)
     spec = pair.spec(snapshot="none", strategy="whole", run_id="later")
@@ -103,7 +103,7 @@ def test_rows_that_came_after_planning(pair: Pair) -> None:
     assert pair.target.value("INSERT INTO t (v) VALUES ('next') RETURNING id") == 42
 
 
-def test_one_that_may_not_be_set_is_told(pair: Pair) -> None:
+def test_a_sequence_that_may_not_be_set_is_reported(pair: Pair) -> None:
     pair.both(KINDS["serial"])
     pair.source.run(ROWS)
     pair.target.run("DROP ROLE IF EXISTS no_sequences", "CREATE ROLE no_sequences LOGIN")
@@ -118,8 +118,8 @@ def test_one_that_may_not_be_set_is_told(pair: Pair) -> None:
     pair.target.run("DROP OWNED BY no_sequences CASCADE", "DROP ROLE no_sequences")
 
 
-def test_a_used_sequence_that_is_there_goes_on(pair: Pair) -> None:
-    """Two tables use one sequence; each is made by itself, twice."""
+def test_an_existing_sequence_in_use_continues(pair: Pair) -> None:
+    """Two tables use one sequence; each is created on its own, twice."""
     pair.source.run(
         "CREATE SEQUENCE numbers",
         "CREATE TABLE t (id int DEFAULT nextval('numbers') PRIMARY KEY, v text)",
@@ -133,8 +133,8 @@ def test_a_used_sequence_that_is_there_goes_on(pair: Pair) -> None:
     assert pair.target.value("INSERT INTO u (v) VALUES ('next') RETURNING id") == 42
 
 
-def test_rows_that_are_copied_again(pair: Pair) -> None:
-    """They may be newer than those for which the sequence was set."""
+def test_recopied_rows_are_considered(pair: Pair) -> None:
+    """They may be newer than those the sequence was set for."""
     pair.both(KINDS["serial"])
     pair.source.run(ROWS)
     pair.copy(run_id="again", mode="replace", strategy="hash", key="id", partitions=1)

@@ -1,4 +1,4 @@
-"""One moment of the source for all partitions, or none: what is seen, refused and warned of."""
+"""A shared snapshot for all partitions, or none: visibility, refusals and warnings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def filled(pair: Pair) -> Pair:
 
 
 class TestShared:
-    def test_all_partitions_see_the_same_moment(self, filled: Pair) -> None:
+    def test_all_partitions_read_the_same_snapshot(self, filled: Pair) -> None:
         before = filled.source.contents("t", "true", "t.*")
         events = copy(filled.spec(strategy="range", key="id", partitions=5))
         for event in events:
@@ -38,14 +38,14 @@ class TestShared:
                 )
         assert filled.target.contents("t", "true", "t.*") == before
 
-    def test_is_taken_once_and_let_go_at_the_end(self, filled: Pair) -> None:
+    def test_is_taken_once_and_released_at_the_end(self, filled: Pair) -> None:
         events = filled.events(partitions=3)
         taken = [event.state for event in events if isinstance(event, SnapshotChanged)]
         assert taken == ["taken"]
         report = events[-1]
         assert isinstance(report, Finished)
         assert report.snapshots == 1
-        # A session that is closed lives on for a moment in the server.
+        # The server keeps a closed session for a moment.
         query = (
             "SELECT count(*) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL"
             " AND application_name LIKE 'penstock%'"
@@ -71,7 +71,7 @@ class TestShared:
 
 
 class TestNone:
-    def test_each_partition_sees_its_own_moment(self, filled: Pair) -> None:
+    def test_each_partition_has_its_own_snapshot(self, filled: Pair) -> None:
         changed = False
         for event in copy(filled.spec(strategy="range", key="id", partitions=4, snapshot="none")):
             assert not isinstance(event, SnapshotChanged)
@@ -82,7 +82,7 @@ class TestNone:
         assert isinstance(event, Finished)
         assert event.snapshots == 0
 
-    def test_ctid_is_refused_unless_nothing_moves(self, filled: Pair) -> None:
+    def test_ctid_is_refused_unless_rows_cannot_move(self, filled: Pair) -> None:
         with pytest.raises(UsageError, match="--accept-moving-rows"):
             filled.events(strategy="ctid", snapshot="none")
         assert not filled.has_control_schema()

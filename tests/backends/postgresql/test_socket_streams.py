@@ -1,4 +1,4 @@
-"""Streams that libpq does not read: what a server says besides rows arrives too."""
+"""Streams read without libpq: other messages of the server arrive too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("both_paths")
 SAYING = """
     CREATE FUNCTION saying(n int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN {body}; RETURN n; END $$
 """
-# Not when the query is looked at for a plan.
+# Not while the query is planned.
 STREAMING = "current_setting('application_name') LIKE 'penstock:%:p0001:%'"
 QUERY = "SELECT saying(n) AS n, 'x' AS a FROM generate_series(1, 20000) AS n"
 
@@ -28,16 +28,16 @@ def query(pair: Pair, text: str) -> None:
     pair.copy(None, query=text, target_table="public.t")
 
 
-def test_notices_beside_rows(table: Pair) -> None:
-    """More than any buffer holds."""
+def test_notices_among_rows_arrive(table: Pair) -> None:
+    """More of them than any buffer can take."""
     table.source.run(SAYING.format(body="RAISE NOTICE '%', repeat('n', 1000)"))
     query(table, QUERY)
     assert table.target.count() == 20_000
 
 
 @pytest.mark.parametrize("row", [1, 15_000])
-def test_an_error_of_a_megabyte(table: Pair, row: int) -> None:
-    """With its code, before the first row and in midst of the stream."""
+def test_an_error_of_a_megabyte_arrives(table: Pair, row: int) -> None:
+    """With its code, before the first row and in mid-stream."""
     table.source.run(
         SAYING.format(
             body=f"IF n = {row} AND {STREAMING} THEN RAISE EXCEPTION '%', repeat('e', 1000000)"
@@ -46,10 +46,10 @@ def test_an_error_of_a_megabyte(table: Pair, row: int) -> None:
     )
     with pytest.raises(PenstockError) as caught:
         query(table, QUERY)
-    said = str(caught.value) + "".join(caught.value.__notes__)
-    assert "source: " + "e" * 1000 in said
-    assert "P4711" in said
-    assert "a hint" in said
+    message = str(caught.value) + "".join(caught.value.__notes__)
+    assert "source: " + "e" * 1000 in message
+    assert "P4711" in message
+    assert "a hint" in message
     assert table.target.count() == 0
 
 
@@ -62,8 +62,8 @@ def test_a_statement_that_is_not_sent_at_once(pair: Pair) -> None:
     pair.assert_same()
 
 
-def test_rows_of_all_sizes(pair: Pair) -> None:
-    """Around what is read, and written, in one go."""
+def test_rows_of_all_sizes_arrive(pair: Pair) -> None:
+    """Around the sizes of single reads and writes."""
     pair.both("CREATE TABLE t (n int, a text)", "ALTER TABLE t ALTER a SET STORAGE external")
     around = (0, 2**13, 2**17, 2**18, 2**19, 2**23)
     sizes = [size + more for size in around for more in range(-9, 9)]

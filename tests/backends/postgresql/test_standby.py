@@ -32,7 +32,7 @@ def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
 
 
 class Standby:
-    """A pair whose source is the standby, and the primary's connection."""
+    """A pair whose source is the standby, with the primary's connection."""
 
     def __init__(self, pair: Pair, primary: psycopg.Connection[tuple[object, ...]]) -> None:
         self.pair = pair
@@ -44,7 +44,7 @@ class Standby:
             self._primary.execute(statement.encode())
 
     def write(self, *statements: str) -> None:
-        """Write to the primary, and wait until the standby has it."""
+        """Write to the primary, and wait until the standby has replayed it."""
         self.write_only(*statements)
         found = self._primary.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         assert found is not None
@@ -81,7 +81,7 @@ def standby(
                 reader = psycopg.connect(mine, autocommit=True)
                 break
             except psycopg.OperationalError:
-                time.sleep(0.02)  # the database is not there yet
+                time.sleep(0.02)  # the database has not been replayed yet
         with reader:
             made = Standby(make_pair(mine, target, reader, theirs), writer)
             made.write(
@@ -94,14 +94,14 @@ def standby(
 
 
 @pytest.mark.parametrize("strategy", ["ctid", "range", "ntile"])
-def test_is_copied(standby: Standby, strategy: str) -> None:
+def test_a_table_is_copied(standby: Standby, strategy: str) -> None:
     key = None if strategy == "ctid" else "id"
     report = standby.pair.copy(strategy=strategy, key=key, partitions=4, degree=2)
     assert report.rows == 3000
     standby.pair.assert_same()
 
 
-def test_a_query_and_a_table_of_many(standby: Standby) -> None:
+def test_a_query_and_a_partitioned_table_are_copied(standby: Standby) -> None:
     standby.write(
         "CREATE TABLE s (id int, name text) PARTITION BY HASH (id)",
         "CREATE TABLE s1 PARTITION OF s FOR VALUES WITH (MODULUS 2, REMAINDER 0)",
@@ -115,7 +115,7 @@ def test_a_query_and_a_table_of_many(standby: Standby) -> None:
 
 
 @pytest.mark.parametrize("written", [False, True])
-def test_resume_goes_on_only_where_nothing_was_replayed(standby: Standby, written: bool) -> None:
+def test_resume_requires_that_nothing_was_replayed(standby: Standby, written: bool) -> None:
     events = copy(standby.pair.spec(partitions=4, run_id="r"))
     for event in events:
         if isinstance(event, Committed):
@@ -132,8 +132,8 @@ def test_resume_goes_on_only_where_nothing_was_replayed(standby: Standby, writte
         pair.assert_same()
 
 
-def test_a_conflict_with_recovery_is_tried_again(standby: Standby) -> None:
-    """The standby cancels what stands in the way of what the primary did."""
+def test_a_recovery_conflict_is_retried(standby: Standby) -> None:
+    """The standby cancels queries that conflict with the primary's changes."""
     spec = standby.pair.spec(
         None,
         query="SELECT id, name FROM t, pg_sleep(5)",
@@ -142,7 +142,7 @@ def test_a_conflict_with_recovery_is_tried_again(standby: Standby) -> None:
     )
 
     def rename() -> None:
-        # While the stream sleeps, it holds a lock on the table.
+        # While the stream sleeps, it locks the table.
         standby.wait_until_asleep()
         standby.write("ALTER TABLE t RENAME TO u", "ALTER TABLE u RENAME TO t")
 
@@ -164,7 +164,7 @@ def test_a_standby_as_target_is_refused(standby: Standby) -> None:
         list(copy(pair.spec(source=pair.target.url, target=pair.source.url)))
 
 
-# Sparing it
+# Sparing the source
 
 
 def on_primary(url: str, servers: tuple[PostgresServer, PostgresServer]) -> str:
@@ -174,7 +174,7 @@ def on_primary(url: str, servers: tuple[PostgresServer, PostgresServer]) -> str:
 
 @contextmanager
 def paused_replay(standby: Standby) -> Iterator[Callable[[], None]]:
-    """The standby receives what the primary writes, and replays nothing; yields what ends that."""
+    """Pause the standby's replay; yield a function that resumes it."""
     source = standby.pair.source
     source.run("SELECT pg_wal_replay_pause()")
 
@@ -187,7 +187,7 @@ def paused_replay(standby: Standby) -> Iterator[Callable[[], None]]:
         go_on()
 
 
-# Of whom the run asks: what shows that more than a second is not replayed.
+# Conditions that are true once replay is more than a second behind.
 LAGGING = {
     "standby": "pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn()"
     " AND clock_timestamp() - pg_last_xact_replay_timestamp() > '1 second'",
@@ -196,7 +196,7 @@ LAGGING = {
 
 
 @pytest.mark.parametrize("source", ["standby", "primary"])
-def test_nothing_begins_while_the_source_lags(
+def test_no_partition_starts_while_the_source_lags(
     standby: Standby, source: str, servers: tuple[PostgresServer, PostgresServer]
 ) -> None:
     pair = standby.pair
@@ -204,10 +204,10 @@ def test_nothing_begins_while_the_source_lags(
     spec = pair.spec(source=url, partitions=4, degree=2, max_lag="1s")
     opened: list[Opened] = []
     changes: list[DegreeChanged] = []
-    with paused_replay(standby) as go_on, psycopg.connect(url, autocommit=True) as asked:
+    with paused_replay(standby) as go_on, psycopg.connect(url, autocommit=True) as primary_session:
         standby.write_only("CREATE TABLE other AS SELECT n FROM generate_series(1, 1000) AS n")
         question = f"SELECT {LAGGING[source]}".encode()
-        while asked.execute(question).fetchone() != (True,):
+        while primary_session.execute(question).fetchone() != (True,):
             time.sleep(0.05)
         for event in copy(spec):
             if isinstance(event, Opened):
@@ -240,15 +240,15 @@ def test_streams_slow_down_when_the_source_begins_to_lag(standby: Standby) -> No
                 changes.append(event.degree)
                 if event.degree == 0:
                     go_on()
-    # Not at once, and not for ever.
+    # The degree drops step by step, and recovers.
     assert changes[:2] == [1, 0]
     assert changes[-1] == 2
-    # The workers were idle meanwhile, and are those that went on.
+    # The workers were idle in between, and the same ones continued.
     assert len(pids) == 2
     pair.assert_same()
 
 
-def test_whoever_may_not_see_the_lag_is_told_before_anything_is_changed(
+def test_a_user_who_may_not_see_the_lag_is_told_before_any_change(
     standby: Standby, servers: tuple[PostgresServer, PostgresServer]
 ) -> None:
     pair = standby.pair
@@ -264,7 +264,7 @@ def test_whoever_may_not_see_the_lag_is_told_before_anything_is_changed(
             ):
                 act(spec)
         assert pair.target.value("SELECT count(*) FROM t") == 1
-        # A standby tells everybody how far it is.
+        # Every user may see how far a standby has replayed.
         *_, report = copy(pair.spec(source=follower, **options))
         assert isinstance(report, Finished)
         assert report.status == "done"

@@ -1,4 +1,5 @@
-"""What the processes of a copy import, that each is started once, and which end is told first."""
+"""What a copy's processes import, that each starts once, and which side's error is reported
+first."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from penstock_testkit.waiting import until
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair, Side
 
-# Python imports it in each process. Where one ends, it writes down what that was, and had.
+# Imported by Python in each process; when the process ends, it records its command and its modules.
 PROBE = """
 import os, sys
 _exit = os._exit
@@ -56,7 +57,7 @@ for event in copy(CopySpec(source=source, target=target, table="public.t", degre
     print(event.to_line())
 os._exit(0)
 """
-# Beyond what the driver imports: a module that is not here takes time at each start.
+# Modules allowed beyond the driver's: any other one takes time at each start.
 STANDARD = {
     "__main__",
     "argparse",
@@ -78,7 +79,7 @@ ENGINE = {"penstock.run.api", "penstock.planning.step", "penstock.show.report_ta
 
 @dataclass(frozen=True)
 class Process:
-    """One that has ended."""
+    """A process that has ended."""
 
     pid: int
     parent: int
@@ -92,7 +93,8 @@ class Process:
         return NURSERY in self.command
 
     def other_objects(self, than: Process) -> set[str]:
-        """Top-level modules of other packages that it has and the other one has not."""
+        """Return the top-level modules of other packages that it has and the other process
+        lacks."""
         return {
             name.partition(".")[0]
             for name in self.modules.keys() - than.modules.keys()
@@ -101,7 +103,7 @@ class Process:
 
 
 class Probe:
-    """Runs programs, and tells what their processes were."""
+    """Runs programs, and reports their processes."""
 
     def __init__(self, folder: Path, added: str = "") -> None:
         self._folder = folder
@@ -122,7 +124,7 @@ class Probe:
         found = [Process(**ast.literal_eval(file.read_text())) for file in files]
         for file in files:
             file.unlink()
-        # A fork that cannot be used has failed; a nursery may end by itself before it is killed.
+        # A failed fork exits with an error; a nursery may end by itself before it is killed.
         supervisors = {process.pid for process in found if not process.works}
         return done.stdout, [
             process
@@ -131,15 +133,15 @@ class Probe:
         ]
 
     def copy(self, pair: Pair, *options: str) -> tuple[str, Process, list[Process]]:
-        """Copy `t` with the command line; returns what it wrote, itself, and its workers."""
+        """Copy `t` with the command line; return its output, its process, and its workers."""
         words = [str(Path(sys.executable).with_name("penstock")), "copy", "--table", "public.t"]
         ends = ["--source", "env:SHOP", "--target", pair.target.url]
-        said, found = self.run(*words, *ends, *options, SHOP=pair.source.url)
+        output, found = self.run(*words, *ends, *options, SHOP=pair.source.url)
         (supervisor,) = (process for process in found if not process.works)
-        return said, supervisor, [process for process in found if process.works]
+        return output, supervisor, [process for process in found if process.works]
 
     def driver(self) -> Process:
-        """A process that has imported the driver, and nothing else."""
+        """Return a process that imported the driver and nothing else."""
         _, (found,) = self.run("-c", "import os, psycopg; os._exit(0)")
         return found
 
@@ -177,19 +179,19 @@ def test_a_worker_of_another_program_imports_less(pair: Pair, probe: Probe) -> N
     assert worker.command[:4] == [sys.executable, "-P", "-m", NURSERY]
 
 
-def test_a_stream_has_one_worker_from_its_first_partition_to_its_last(
+def test_a_stream_keeps_one_worker_from_its_first_partition_to_its_last(
     pair: Pair, probe: Probe
 ) -> None:
     options = ["--degree", "2", "--strategy", "ctid", "--partitions", "12", "--json"]
-    said, _, workers = probe.copy(pair, *options)
-    events = [from_line(line) for line in said.splitlines()]
+    output, _, workers = probe.copy(pair, *options)
+    events = [from_line(line) for line in output.splitlines()]
     committed = [event for event in events if isinstance(event, Committed)]
     assert len(committed) == 12
     assert len(workers) == 2
     assert {event.pid for event in committed} <= {worker.pid for worker in workers}
 
 
-def test_a_fork_shows_nothing_of_the_command_line(pair: Pair, probe: Probe) -> None:
+def test_a_fork_reveals_nothing_of_the_command_line(pair: Pair, probe: Probe) -> None:
     _, supervisor, (worker,) = probe.copy(pair, "--degree", "1")
     assert pair.target.url in supervisor.command
     assert f"SHOP={pair.source.url}" in supervisor.environment
@@ -219,7 +221,7 @@ builtins.open = refuse
 
 
 @pytest.mark.parametrize("added", NO_FORK.values(), ids=NO_FORK)
-def test_where_it_cannot_be_forked_a_nursery_is_a_program(
+def test_without_fork_a_nursery_is_started_as_a_program(
     pair: Pair, tmp_path: Path, added: str
 ) -> None:
     _, _, (worker,) = Probe(tmp_path, added).copy(pair, "--degree", "1")
@@ -228,12 +230,12 @@ def test_where_it_cannot_be_forked_a_nursery_is_a_program(
     pair.assert_same()
 
 
-# Nobody listens there.
+# No server listens there.
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 
 
 def sessions(side: Side) -> int:
-    """Those that are not this test's."""
+    """Return the sessions other than this test's own."""
     found: int = side.value(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
         " AND pid <> pg_backend_pid()"
@@ -241,19 +243,19 @@ def sessions(side: Side) -> int:
     return found
 
 
-def test_of_two_ends_that_fail_the_target_is_told(pair: Pair) -> None:
+def test_if_both_sides_fail_the_targets_error_is_reported(pair: Pair) -> None:
     for _ in range(5):
         with pytest.raises(PenstockError, match=r"^target: "):
             pair.events(source=NOWHERE, target=NOWHERE)
 
 
-def test_a_source_that_cannot_be_opened_is_told(pair: Pair) -> None:
+def test_a_source_that_cannot_be_opened_is_reported(pair: Pair) -> None:
     with pytest.raises(PenstockError, match=r"^source: "):
         pair.events(source=NOWHERE)
     assert not pair.has_control_schema()
 
 
-def test_a_source_that_nobody_needs_is_closed(pair: Pair) -> None:
+def test_an_unneeded_source_is_closed(pair: Pair) -> None:
     before = sessions(pair.source)
     for _ in range(5):
         with pytest.raises(PenstockError, match=r"^target: "):

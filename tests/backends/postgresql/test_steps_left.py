@@ -1,4 +1,4 @@
-"""What a stopped run has left undone on its table: the next run does it, or says so."""
+"""Steps that a stopped run left undone on its table: the next run completes or reports them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def execute(url: str, *statements: LiteralString) -> None:
 
 
 def facts(url: str) -> tuple[list[str], str]:
-    """The table's indexes, and whether it is logged (p) or not (u)."""
+    """Return the table's indexes, and whether it is logged (p) or not (u)."""
     with psycopg.connect(url) as connection:
         row = connection.execute(
             "SELECT coalesce(array_agg(x.relname::text ORDER BY x.relname)"
@@ -39,14 +39,14 @@ def facts(url: str) -> tuple[list[str], str]:
 
 @pytest.fixture
 def ends(source_url: str, target_url: str) -> dict[str, Any]:
-    """Of a copy whose target a stopped run has left without indexes, and unlogged."""
+    """The URLs of a copy whose target a stopped run left unlogged and without indexes."""
     execute(source_url, TABLE, "INSERT INTO t SELECT n, n % 7, 'x' FROM generate_series(1, 999) n")
     execute(target_url, TABLE, "CREATE INDEX t_kind ON t (kind)")
     ends: dict[str, Any] = {"source": source_url, "target": target_url, "table": "t"}
     ends["mode"] = "truncate"
     altering = CopySpec(**ends, indexes="defer", unlogged=True, allow_ddl=True, run_id="stopped")
     with closing(penstock.copy(altering)) as events:
-        assert any(isinstance(event, Prepared) for event in events)  # and is closed
+        assert any(isinstance(event, Prepared) for event in events)  # closed here
     assert facts(target_url) == ([], "u")
     return ends
 
@@ -58,37 +58,37 @@ def finished(**options: Any) -> Finished:
 
 
 @pytest.mark.parametrize("options", [{}, {"indexes": "defer"}, {"mode": "append"}])
-def test_the_next_run_does_it(ends: dict[str, Any], options: dict[str, Any]) -> None:
-    asked = {**ends, "allow_ddl": True, **options}
-    reasons = penstock.plan(CopySpec(**asked)).reasons
+def test_the_next_run_completes_the_steps(ends: dict[str, Any], options: dict[str, Any]) -> None:
+    request_options = {**ends, "allow_ddl": True, **options}
+    reasons = penstock.plan(CopySpec(**request_options)).reasons
     what = "build index t_kind of public.t"
     assert f"left over from run stopped, which was stopped: {what}" in reasons
-    assert finished(**asked).status == "done"
+    assert finished(**request_options).status == "done"
     assert facts(ends["target"]) == (INDEXES, "p")
 
 
-def test_a_run_that_may_not_alter_the_table_says_so(ends: dict[str, Any]) -> None:
+def test_a_run_that_may_not_alter_the_table_reports_the_steps(ends: dict[str, Any]) -> None:
     warnings = "\n".join(penstock.plan(CopySpec(**ends)).warnings)
     assert "run stopped was stopped before it could build index t_kind" in warnings
     assert 'CREATE INDEX "t_kind" ON "public"."t" USING btree (kind)' in warnings
     assert finished(**ends).status == "done"
     assert facts(ends["target"]) == ([], "u")
     assert penstock.plan(CopySpec(**ends)).warnings
-    # One that may do it settles it: what is dropped later was dropped by somebody else.
+    # A run with the privilege completes them; indexes dropped later were dropped by another user.
     finished(**ends, allow_ddl=True)
     execute(ends["target"], "DROP INDEX t_kind")
     assert not penstock.plan(CopySpec(**ends)).warnings
 
 
-def test_a_table_in_its_place_lacks_them_too(ends: dict[str, Any]) -> None:
-    asked = {**ends, "mode": "swap", "allow_ddl": True}
-    (warning, *_) = penstock.plan(CopySpec(**asked)).warnings
+def test_a_table_that_replaces_it_lacks_the_indexes_too(ends: dict[str, Any]) -> None:
+    request_options = {**ends, "mode": "swap", "allow_ddl": True}
+    (warning, *_) = penstock.plan(CopySpec(**request_options)).warnings
     assert "--allow-ddl" not in warning
     assert "run stopped was stopped before it could " in warning
     assert not penstock.plan(CopySpec(**{**ends, "mode": "recreate"})).warnings
 
 
-def test_what_cannot_be_done_is_reported(ends: dict[str, Any]) -> None:
+def test_steps_that_fail_are_reported(ends: dict[str, Any]) -> None:
     execute(ends["target"], "CREATE TABLE other (a int)", "CREATE INDEX t_kind ON other (a)")
     last = finished(**ends, allow_ddl=True)
     assert last.status == "done"
@@ -96,7 +96,7 @@ def test_what_cannot_be_done_is_reported(ends: dict[str, Any]) -> None:
     assert facts(ends["target"]) == (["t_pkey"], "p")
 
 
-def test_what_the_stopped_run_does_when_it_is_resumed(ends: dict[str, Any]) -> None:
+def test_the_resumed_run_completes_its_steps(ends: dict[str, Any]) -> None:
     options = {key: ends[key] for key in ("source", "target")}
     last = list(penstock.resume("stopped", **options))[-1]
     assert isinstance(last, Finished)
@@ -104,17 +104,17 @@ def test_what_the_stopped_run_does_when_it_is_resumed(ends: dict[str, Any]) -> N
     assert "left undone" not in str(penstock.plan(CopySpec(**ends)))
 
 
-def test_a_stopped_run_that_is_resumed_after_another_has_done_its_steps(
+def test_a_stopped_run_resumed_after_another_completed_its_steps(
     source_url: str, target_url: str
 ) -> None:
     execute(source_url, TABLE, "INSERT INTO t SELECT n, n % 7, 'x' FROM generate_series(1, 999) n")
     execute(target_url, TABLE, "CREATE INDEX t_kind ON t (kind)")
     ends: dict[str, Any] = {"source": source_url, "target": target_url}
-    asked = {**ends, "table": "t", "mode": "append", "allow_ddl": True}
-    first = CopySpec(**asked, indexes="defer", where="id < 500", run_id="stopped")
+    request_options = {**ends, "table": "t", "mode": "append", "allow_ddl": True}
+    first = CopySpec(**request_options, indexes="defer", where="id < 500", run_id="stopped")
     with closing(penstock.copy(first)) as events:
         assert any(isinstance(event, Prepared) for event in events)
-    assert finished(**asked, where="id >= 500").status == "done"
+    assert finished(**request_options, where="id >= 500").status == "done"
     assert facts(target_url)[0] == INDEXES
     last = list(penstock.resume("stopped", **ends))[-1]
     assert isinstance(last, Finished)
@@ -122,16 +122,14 @@ def test_a_stopped_run_that_is_resumed_after_another_has_done_its_steps(
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (999,)
 
 
-def test_an_index_of_somebody_else_in_the_place_of_a_dropped_one(
-    source_url: str, target_url: str
-) -> None:
+def test_another_index_in_the_place_of_a_dropped_one(source_url: str, target_url: str) -> None:
     execute(source_url, TABLE, "INSERT INTO t SELECT n, n % 7, 'x' FROM generate_series(1, 999) n")
     execute(target_url, TABLE, "CREATE INDEX t_kind ON t (kind)")
     ends: dict[str, Any] = {"source": source_url, "target": target_url}
-    asked = CopySpec(
+    request_options = CopySpec(
         **ends, table="t", mode="append", indexes="defer", allow_ddl=True, run_id="stopped"
     )
-    with closing(penstock.copy(asked)) as events:
+    with closing(penstock.copy(request_options)) as events:
         assert any(isinstance(event, Prepared) for event in events)
     assert facts(target_url)[0] == []
     execute(target_url, "CREATE INDEX t_kind ON t (note)")

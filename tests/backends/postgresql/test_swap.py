@@ -1,4 +1,4 @@
-"""swap: the table is another one, and everything else is as it was."""
+"""swap: the table is replaced, and everything else stays the same."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def roles(pair: Pair) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("roles")
-def test_every_part_of_a_table_stays(pair: Pair) -> None:
+def test_every_part_of_a_table_is_kept(pair: Pair) -> None:
     pair.both(TYPES, EVERYTHING)
     pair.source.run(ROWS, PAST)
     pair.target.run(PAST, ATTACHED)
     before = definitions(pair.target.url)
     oid = pair.target.value("""SELECT 'app."T a"'::regclass::oid""")
-    # Policies that are forced hold for the owner too, but not for this superuser.
+    # Forced policies apply to the owner too, but not to this superuser.
     for _ in range(2):
         pair.copy('app."T a"', mode="swap", columns=LOADED)
         assert definitions(pair.target.url) == before
@@ -83,7 +83,7 @@ def test_every_part_of_a_table_stays(pair: Pair) -> None:
     assert pair.target.value("""SELECT nextval('app."T a_number_seq"')""") == 815
 
 
-def test_a_name_as_long_as_names_may_be(pair: Pair) -> None:
+def test_a_name_of_maximum_length(pair: Pair) -> None:
     name = "ü" * 31
     pair.both(f"CREATE TABLE {name} (id int PRIMARY KEY)", f"CREATE INDEX ON {name} (id)")
     pair.source.run(f"INSERT INTO {name} VALUES (1), (2)")
@@ -120,8 +120,8 @@ def test_readers_see_the_old_rows_or_the_new(pair: Pair) -> None:
     assert seen == {(7_000, "old", "old"), (20_000, "new", "new")}
 
 
-def test_a_reader_in_the_way_is_waited_for_with_pauses(pair: Pair) -> None:
-    """The lock is asked for again and again, and others may read in between."""
+def test_waiting_for_a_reader_lets_others_read(pair: Pair) -> None:
+    """The lock is requested repeatedly, and others may read in between."""
     pair.both("CREATE TABLE t (id int PRIMARY KEY)")
     pair.source.run("INSERT INTO t VALUES (1)")
     holder = psycopg.connect(pair.target.url)
@@ -131,7 +131,7 @@ def test_a_reader_in_the_way_is_waited_for_with_pauses(pair: Pair) -> None:
         if isinstance(event, StepChanged) and event.state == "retrying" and not released:
             assert event.step_id == "swap"
             assert "lock timeout" in event.message
-            assert pair.target.count() == 0  # not kept waiting
+            assert pair.target.count() == 0  # not blocked
             holder.close()
             released.append(True)
     assert released
@@ -148,7 +148,7 @@ def test_a_reader_in_the_way_is_waited_for_with_pauses(pair: Pair) -> None:
         "CREATE VIEW late AS TABLE t",
     ],
 )
-def test_a_target_that_was_altered_since_is_left_as_it_is(pair: Pair, change: str) -> None:
+def test_a_target_altered_since_planning_is_left_alone(pair: Pair, change: str) -> None:
     pair.both("CREATE TABLE t (id int PRIMARY KEY)")
     pair.source.run("INSERT INTO t VALUES (1)")
     pair.target.run("INSERT INTO t VALUES (-1)")
@@ -189,17 +189,17 @@ class TestRefused:
             ),
         ],
     )
-    def test_what_depends_on_the_target(self, pair: Pair, statement: str, named: str) -> None:
+    def test_dependents_of_the_target(self, pair: Pair, statement: str, named: str) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY)")
         pair.target.run(statement)
         self.refused(pair, "--mode swap", "public.t", named)
 
-    def test_what_is_partitioned(self, pair: Pair) -> None:
+    def test_partitioned_tables(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int)")
         pair.target.run("CREATE TABLE t (id int) PARTITION BY LIST (id)")
         self.refused(pair, "expected public.t to be a table that is not partitioned")
 
-    def test_privileges_that_are_missing(self, pair: Pair) -> None:
+    def test_missing_privileges(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int)")
         pair.target.run("CREATE ROLE swapper LOGIN", "GRANT ALL ON t TO swapper")
         try:
@@ -211,7 +211,7 @@ class TestRefused:
             pair.target.run("DROP OWNED BY swapper", "DROP ROLE swapper")
 
 
-def test_a_member_of_the_owner_may(pair: Pair) -> None:
+def test_a_member_of_the_owning_role_may_swap(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id int PRIMARY KEY)")
     pair.source.run("INSERT INTO t VALUES (1)")
     database = pair.target.connection.info.dbname
@@ -230,8 +230,8 @@ def test_a_member_of_the_owner_may(pair: Pair) -> None:
         pair.target.run("DROP OWNED BY player, team", "DROP ROLE player, team")
 
 
-def test_grants_and_foreign_keys_do_not_meet(pair: Pair) -> None:
-    """Both change the table's row in the catalog; a grant does so without a lock."""
+def test_grants_and_foreign_keys_do_not_collide(pair: Pair) -> None:
+    """Both update the table's row in the catalog; a grant does so without a lock."""
     pair.both("CREATE TABLE t (id int PRIMARY KEY, a int, b int)")
     pair.source.run("INSERT INTO t SELECT n, n % 5, n % 5 FROM generate_series(1, 100) AS n")
     pair.target.run(
@@ -240,7 +240,7 @@ def test_grants_and_foreign_keys_do_not_meet(pair: Pair) -> None:
         "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES other",
         "ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES other",
         "GRANT SELECT ON t TO PUBLIC",
-        # So that each is under way for a while.
+        # So that both take a while.
         """CREATE FUNCTION slowly() RETURNS event_trigger LANGUAGE plpgsql
             AS 'BEGIN PERFORM pg_sleep(0.3); END'""",
         """CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('GRANT', 'ALTER TABLE')
@@ -252,8 +252,8 @@ def test_grants_and_foreign_keys_do_not_meet(pair: Pair) -> None:
     pair.assert_same()
 
 
-def test_a_grant_waits_for_who_changes_the_table(pair: Pair) -> None:
-    """As in another process that executes the same run: there are two of them."""
+def test_a_grant_waits_for_a_session_that_alters_the_table(pair: Pair) -> None:
+    """As if another process executed the same run."""
     pair.both("CREATE TABLE t (id int, a int)")
     pair.source.run("INSERT INTO t VALUES (1, 1)")
     pair.target.run("GRANT SELECT ON t TO PUBLIC", "CREATE TABLE other (id int PRIMARY KEY)")

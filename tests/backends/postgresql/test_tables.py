@@ -1,4 +1,4 @@
-"""Which tables patterns find: the batch copies these."""
+"""Which tables a batch's patterns match."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def source(pair: Pair) -> Iterator[PostgresSource]:
         ),
     ],
 )
-def test_tables(
+def test_patterns_select_tables(
     source: PostgresSource, include: list[str], exclude: list[str], found: list[str]
 ) -> None:
     assert [str(table) for table in source.tables(include, exclude)] == found

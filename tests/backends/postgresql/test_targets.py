@@ -1,4 +1,4 @@
-"""Every kind of relation as a target: what can be loaded, and what is refused before."""
+"""Every kind of relation as a target: which can be loaded, and which are refused in planning."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def make(pair: Pair, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("statements", TARGETS.values(), ids=TARGETS)
-def test_is_loaded(pair: Pair, statements: tuple[str, ...]) -> None:
+def test_a_relation_is_loaded(pair: Pair, statements: tuple[str, ...]) -> None:
     make(pair, *statements)
     cuts: tuple[dict[str, Any], ...] = (
         {"partitions": 3},
@@ -128,7 +128,9 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize(("statements", "words"), REFUSED.values(), ids=REFUSED)
-def test_is_refused(pair: Pair, statements: tuple[str, ...], words: str) -> None:
+def test_an_unsuitable_relation_is_refused(
+    pair: Pair, statements: tuple[str, ...], words: str
+) -> None:
     make(pair, *statements)
     with pytest.raises(PlanningError, match=words):
         pair.copy()

@@ -1,4 +1,4 @@
-"""Text COPY: as exact as binary, whatever the sessions, the encodings and the sizes."""
+"""Text COPY is as exact as binary, whatever the sessions' settings, encodings and sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("both_paths")
 TEXT_ONLY = "int2vector"
 
 
-def test_every_sign_and_a_line_that_looks_like_the_end(pair: Pair) -> None:
+def test_every_character_and_a_line_that_looks_like_the_end(pair: Pair) -> None:
     pair.both(f"CREATE TABLE t (a text, vec {TEXT_ONLY})")
     values = [
         "\\.", "\\N", "\\", "", "\n", "\r\n", "\t", "\v\b\f", "a\\.\n\\.\nb", "null", "é🐘",
@@ -42,7 +42,7 @@ def test_every_sign_and_a_line_that_looks_like_the_end(pair: Pair) -> None:
     pair.assert_same()
 
 
-def test_a_single_column_of_every_sign(pair: Pair) -> None:
+def test_a_single_column_of_every_character(pair: Pair) -> None:
     pair.source.run("CREATE TABLE t (a text)", r"INSERT INTO t VALUES ('\.'), (''), (NULL)")
     pair.target.run("CREATE TABLE t (a text, other aclitem)")
     assert pair.plan(columns=("a",)).format == TEXT
@@ -71,7 +71,7 @@ def test_settings_of_roles_and_databases_do_not_matter(pair: Pair) -> None:
                        "lc_monetary": "C.UTF-8", "array_nulls": "off",
                        "client_encoding": "SQL_ASCII"}),
     ):  # fmt: skip
-        # Sessions from now on have them; the test's own have those of before.
+        # New sessions get these settings; the test's own session keeps its old ones.
         for name, value in settings.items():
             side.connection.execute(
                 sql.SQL("ALTER DATABASE {} SET {} = {}").format(
@@ -98,7 +98,7 @@ def test_settings_of_roles_and_databases_do_not_matter(pair: Pair) -> None:
 def encoded(
     source_server: Server, target_server: Server, make_pair: MakePair
 ) -> Iterator[Callable[[str, str], Pair]]:
-    """Makes databases of given encodings."""
+    """Return a function that creates databases with given encodings."""
     with ExitStack() as stack:
 
         def database(server: Server, name: str, encoding: str) -> tuple[str, Connection]:
@@ -141,7 +141,7 @@ def test_encodings_are_converted(
 
 
 @FORMS
-def test_a_sign_that_the_target_s_encoding_lacks_is_an_error(
+def test_a_character_that_the_targets_encoding_lacks_is_an_error(
     encoded: Callable[[str, str], Pair], form: str, only: str
 ) -> None:
     pair = encoded("UTF8", "LATIN1")
@@ -155,7 +155,7 @@ def test_a_sign_that_the_target_s_encoding_lacks_is_an_error(
 
 @FORMS
 @pytest.mark.parametrize("theirs", ["UTF8", "SQL_ASCII"])
-def test_no_encoding_means_utf8_or_an_error(
+def test_sql_ascii_contains_utf8_or_is_an_error(
     encoded: Callable[[str, str], Pair], form: str, only: str, theirs: str
 ) -> None:
     pair = encoded("SQL_ASCII", theirs)
@@ -163,8 +163,8 @@ def test_no_encoding_means_utf8_or_an_error(
     pair.source.run("INSERT INTO t VALUES (1, convert_from('\\x4772c3b6', 'SQL_ASCII'), 'x', NULL)")
     plan = pair.plan()
     assert plan.format == form
-    (told,) = plan.warnings
-    assert told.startswith("a (text into text): the source database declares no encoding")
+    (warning,) = plan.warnings
+    assert warning.startswith("a (text into text): the source database declares no encoding")
     pair.copy()
     assert pair.target.value("SELECT convert_to(a, 'SQL_ASCII') FROM t") == b"Gr\xc3\xb6"
     pair.source.run("UPDATE t SET a = convert_from('\\x4772f6', 'SQL_ASCII')")
@@ -173,7 +173,7 @@ def test_no_encoding_means_utf8_or_an_error(
     assert pair.target.count() == 1
 
 
-def test_values_of_100_mb(pair: Pair) -> None:
+def test_values_of_100_mb_arrive(pair: Pair) -> None:
     size = 100 * MIB
     pair.both(
         f"CREATE TABLE t (id int, data bytea, word text, vec {TEXT_ONLY})",
@@ -192,7 +192,7 @@ def test_values_of_100_mb(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("sides", [("LATIN1", "UTF8"), ("UTF8", "LATIN1")])
-def test_checksums_of_other_encodings_are_refused_before_anything_is_copied(
+def test_checksums_across_encodings_are_refused_before_any_copy(
     encoded: Callable[[str, str], Pair], sides: tuple[str, str]
 ) -> None:
     pair = encoded(*sides)

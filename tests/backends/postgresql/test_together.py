@@ -1,4 +1,4 @@
-"""Statements that are sent together: their errors, and what interrupts them."""
+"""Statements sent together in a pipeline: errors and interruptions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def session(pair: Pair) -> Iterator[Connection]:
 
 @pytest.fixture
 def locked(pair: Pair, session: Connection) -> Iterator[Connection]:
-    """A session; another one has its table locked."""
+    """A session, while another one has locked its table."""
     with psycopg.connect(pair.target.url) as other:
         other.execute("LOCK TABLE t")
         yield session
@@ -43,7 +43,7 @@ def locked(pair: Pair, session: Connection) -> Iterator[Connection]:
 
 @contextmanager
 def raising(error: BaseException) -> Iterator[None]:
-    """Raise it soon, from a signal's handler, wherever this thread waits."""
+    """Raise the exception soon, from a signal handler, wherever this thread waits."""
 
     def handle(*_: object) -> None:
         raise error
@@ -60,9 +60,10 @@ def raising(error: BaseException) -> Iterator[None]:
 def _insert_together(
     session: Connection, *numbers: int, then: BaseException | None = None
 ) -> list[int]:
-    """
+    """Insert numbers and read a setting in one pipeline; return the row counts.
+
     Args:
-        then: raised in the block.
+        then: an exception to raise in the block.
     """
     with session.together():
         inserted = [session.execute("INSERT INTO t VALUES (%s)", [each]) for each in numbers]
@@ -73,7 +74,7 @@ def _insert_together(
     return [cursor.rowcount for cursor in inserted]
 
 
-def test_without_a_transaction_they_are_one_with_its_settings(
+def test_without_a_transaction_statements_share_one_with_its_settings(
     pair: Pair, session: Connection
 ) -> None:
     assert _insert_together(session, 1, 2) == [1, 1]
@@ -81,7 +82,7 @@ def test_without_a_transaction_they_are_one_with_its_settings(
     assert pair.target.count("t") == 2
 
 
-def test_a_transaction_begins_with_its_settings(session: Connection) -> None:
+def test_a_transaction_starts_with_its_settings(session: Connection) -> None:
     with session.together():
         session.begin()
         style = session.execute("SELECT current_setting('DateStyle')")
@@ -91,7 +92,7 @@ def test_a_transaction_begins_with_its_settings(session: Connection) -> None:
     assert session.info.transaction_status == TransactionStatus.INTRANS
 
 
-def test_the_first_error_is_raised_and_nothing_after_it_is_done(session: Connection) -> None:
+def test_the_first_error_is_raised_and_later_statements_are_skipped(session: Connection) -> None:
     session.execute("INSERT INTO t VALUES (1)")
     with pytest.raises(psycopg.errors.UniqueViolation):
         _insert_together(session, 2, 1, 3)
@@ -109,7 +110,7 @@ def test_an_interruption_ends_the_wait_for_answers(
     assert locked.closed
 
 
-def test_an_error_in_the_block_is_not_kept_by_answers_that_do_not_come(
+def test_an_error_in_the_block_is_raised_despite_missing_answers(
     locked: Connection,
 ) -> None:
     error = Interrupted("cancelled")
@@ -118,7 +119,7 @@ def test_an_error_in_the_block_is_not_kept_by_answers_that_do_not_come(
     assert locked.closed
 
 
-def test_computed_together(session: Connection) -> None:
+def test_several_expressions_are_computed_together(session: Connection) -> None:
     wait = Waiter(Meter(), 60)
     insert = sql.SQL("INSERT INTO t SELECT generate_series({}, 10)")
     session.execute("BEGIN")
@@ -134,8 +135,8 @@ def test_computed_together(session: Connection) -> None:
     assert session.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
 
 
-def test_what_is_computed_together_is_one_statement_each(session: Connection) -> None:
-    """A condition is the user's, and ends with its statement."""
+def test_each_expression_is_a_statement_of_its_own(session: Connection) -> None:
+    """A condition is the user's, and cannot extend beyond its statement."""
     wait = Waiter(Meter(), 60)
     deletion = sql.SQL("DELETE FROM t WHERE {}").format(raw("true); DROP TABLE t; SELECT (1"))
     with pytest.raises(psycopg.errors.SyntaxError, match="multiple commands"):

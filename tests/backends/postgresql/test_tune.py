@@ -1,4 +1,4 @@
-"""`penstock tune` against real servers: it measures, leaves nothing, and touches nothing else."""
+"""`penstock tune` on real servers: it measures, and leaves everything as it was."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 ROWS = 20_000
-# Small tables cut finely: so that there is something to measure within a second.
+# Small tables cut finely, so that there is something to measure within a second.
 SMALL: dict[str, Any] = {"bytes_per_partition": "128kB"}
 
 
@@ -39,8 +39,8 @@ def filled(pair: Pair) -> Pair:
     return pair
 
 
-def left(pair: Pair) -> list[str]:
-    """Schemas of the target that are not its own."""
+def new_schemas(pair: Pair) -> list[str]:
+    """Return the target's additional schemas."""
     found = pair.target.rows(
         "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' "
         "AND nspname NOT IN ('public', 'information_schema') ORDER BY 1"
@@ -49,7 +49,7 @@ def left(pair: Pair) -> list[str]:
 
 
 def touched(pair: Pair) -> list[tuple[Any, ...]]:
-    """What the target's server counts of its tables, and their rows."""
+    """Return the target's write statistics and rows."""
     pair.target.run("SELECT 1")
     return [
         *pair.target.rows(
@@ -65,7 +65,7 @@ def touched(pair: Pair) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_measures_each_setting_and_leaves_the_target_alone(filled: Pair) -> None:
+def test_each_setting_is_measured_and_the_target_left_alone(filled: Pair) -> None:
     before = touched(filled)
     seen = list(
         tune(
@@ -83,7 +83,7 @@ def test_measures_each_setting_and_leaves_the_target_alone(filled: Pair) -> None
         for degree in (1, 2)
     ]
     measured = [each for each in seen if isinstance(each, Measured)]
-    # Always the same rows, fewer than there are.
+    # Always the same rows, fewer than the table has.
     (rows,) = {each.rows for each in measured}
     assert any("use a larger --sample" in remark for remark in result.remarks)
     assert 0 < rows < ROWS
@@ -92,10 +92,10 @@ def test_measures_each_setting_and_leaves_the_target_alone(filled: Pair) -> None
         assert each.bytes > 0
         assert each.seconds > 0
         assert each.spent.total > 0
-        # Indexes are built again, and the table is set logged, within the time.
+        # Building indexes and setting the table logged count towards the time.
         assert (each.steps > 0) == bool(each.setting.options)
     assert touched(filled) == before
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
 @pytest.mark.parametrize("mode", ["append", "recreate", "swap"])
@@ -105,7 +105,7 @@ def test_other_modes(filled: Pair, mode: str) -> None:
     assert isinstance(result, Tuning)
     assert result.mode == mode
     assert touched(filled) == before
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
 def test_the_scratch_table_is_like_the_target(filled: Pair) -> None:
@@ -114,11 +114,11 @@ def test_the_scratch_table_is_like_the_target(filled: Pair) -> None:
         "CREATE TABLE other (n int)",
         "ALTER TABLE t ADD FOREIGN KEY (n) REFERENCES t (n)",
     )
-    told = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
-    for each in told:
+    events = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
+    for each in events:
         if isinstance(each, SweepBegun) and each.number == 1:
             break
-    (schema,) = left(filled)
+    (schema,) = new_schemas(filled)
     # The first one is loaded.
     table = f"{schema}.scratch_table"
     assert filled.target.count(table) > 0
@@ -129,11 +129,11 @@ def test_the_scratch_table_is_like_the_target(filled: Pair) -> None:
         filled.target.value(f"SELECT count(*) FROM pg_index WHERE indrelid = '{table}'::regclass")
         == 2
     )
-    told.close()
-    assert left(filled) == []
+    events.close()
+    assert new_schemas(filled) == []
 
 
-def test_from_files(filled: Pair, tmp_path: Path) -> None:
+def test_files_as_source(filled: Pair, tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
     filled.copy(target=lake, target_table=None, mode="append", partitions=6)
     spec = filled.spec(None, source=lake, target_table="public.t", mode="truncate", partitions=6)
@@ -142,10 +142,10 @@ def test_from_files(filled: Pair, tmp_path: Path) -> None:
     assert isinstance(result, Tuning)
     assert len(result.figures) == 2
     assert touched(filled) == before
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
-def test_says_what_it_would_do(filled: Pair) -> None:
+def test_a_dry_run_shows_the_plan(filled: Pair) -> None:
     before = touched(filled)
     sweep = plan_sweep(filled.spec(**SMALL), degrees=(1, 2), sample=1 << 20, repeat=3)
     assert sweep.copies == 7
@@ -157,10 +157,10 @@ def test_says_what_it_would_do(filled: Pair) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "3, the first of which is not counted" in shown.stdout
     assert touched(filled) == before
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
-def test_the_command_line_and_what_copy_makes_of_it(filled: Pair, tmp_path: Path) -> None:
+def test_the_command_line_and_the_copy_it_recommends(filled: Pair, tmp_path: Path) -> None:
     out, html = tmp_path / "tuned.toml", tmp_path / "tuned.html"
     options = ["--table", "t", "--mode", "truncate", "--bytes-per-partition", "128kB"]
     shown = filled.cli(
@@ -185,7 +185,7 @@ def test_the_command_line_and_what_copy_makes_of_it(filled: Pair, tmp_path: Path
     assert "measured for another table: expected --table u, found public.t" in refused.stderr
 
 
-def test_refused_without_the_right_to_make_a_schema(filled: Pair) -> None:
+def test_refused_without_the_right_to_create_a_schema(filled: Pair) -> None:
     filled.target.run("CREATE ROLE loader LOGIN PASSWORD 'pw'")
     try:
         filled.target.run("GRANT ALL ON t TO loader")
@@ -199,19 +199,19 @@ def test_refused_without_the_right_to_make_a_schema(filled: Pair) -> None:
         )
         with pytest.raises(PlanningError, match="GRANT CREATE ON DATABASE"):
             next(tune(filled.spec(target=target, **SMALL)))
-        assert left(filled) == []
+        assert new_schemas(filled) == []
     finally:
         filled.target.run("DROP OWNED BY loader", "DROP ROLE loader")
 
 
-def test_refused_where_subscribers_would_get_its_rows(filled: Pair) -> None:
+def test_refused_if_subscribers_would_receive_its_rows(filled: Pair) -> None:
     filled.target.run("CREATE PUBLICATION everything FOR ALL TABLES")
     with pytest.raises(PlanningError, match="publication 'everything' of the target"):
         next(tune(filled.spec(**SMALL)))
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
-def test_refused_where_a_scratch_table_says_nothing(filled: Pair) -> None:
+def test_refused_if_a_scratch_table_would_prove_nothing(filled: Pair) -> None:
     with pytest.raises(UsageError, match="found upsert"):
         next(tune(filled.spec(mode="upsert")))
     with pytest.raises(UsageError, match="--unlogged: expected --mode truncate"):
@@ -220,19 +220,19 @@ def test_refused_where_a_scratch_table_says_nothing(filled: Pair) -> None:
         next(tune(filled.spec(strategy="hash", key="n")))
     with pytest.raises(PlanningError, match="a single partition"):
         next(tune(filled.spec()))
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
-def test_errors_leave_nothing(filled: Pair) -> None:
+def test_errors_leave_no_scratch_schema(filled: Pair) -> None:
     filled.target.run("ALTER TABLE t ADD CHECK (n < 0)")
     with pytest.raises(RunFailed, match=r"degree 2: .*t_n_check"):
         list(tune(filled.spec(attempts=1, **SMALL), degrees=(2,), sample=1 << 20))
-    assert left(filled) == []
+    assert new_schemas(filled) == []
 
 
 @pytest.fixture
 def slow(filled: Pair) -> Iterator[Cli]:
-    """A tune that is at work, and would be for minutes."""
+    """A tune in progress, which would take minutes."""
     with tempfile.TemporaryFile() as stderr:
         process = Cli(
             ["tune", *filled.ends, "--table", "t", "--bytes-per-partition", "128kB",
@@ -255,33 +255,33 @@ def slow(filled: Pair) -> Iterator[Cli]:
             process.stdout.close()
 
 
-def test_interrupted_it_leaves_nothing(filled: Pair, slow: Cli) -> None:
+def test_an_interrupted_tune_leaves_no_scratch_schema(filled: Pair, slow: Cli) -> None:
     before = touched(filled)
-    assert len(left(filled)) == 1
+    assert len(new_schemas(filled)) == 1
     slow.send_signal(signal.SIGINT)
     assert slow.wait(30) == 130
-    assert left(filled) == []
+    assert new_schemas(filled) == []
     assert touched(filled) == before
 
 
-def test_what_a_killed_one_leaves_the_next_one_drops(filled: Pair, slow: Cli) -> None:
-    (dead,) = left(filled)
-    # One that is at work is left alone, as is what only has such a name.
+def test_leftovers_of_a_killed_tune_are_dropped_by_the_next(filled: Pair, slow: Cli) -> None:
+    (dead,) = new_schemas(filled)
+    # The schema of a running tune is left alone, as is one that only has a similar name.
     filled.target.run("CREATE SCHEMA penstock_tune_0123abcd")
     mine = ["penstock_tune_0123abcd"]
     first = list(tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20))
     assert not [
         each for each in first if isinstance(each, SweepNote) and each.text.startswith("dropped")
     ]
-    assert left(filled) == sorted([dead, *mine])
+    assert new_schemas(filled) == sorted([dead, *mine])
     slow.kill()
     slow.wait(30)
-    assert left(filled) == sorted([dead, *mine])
-    told = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
-    swept = next(told)
+    assert new_schemas(filled) == sorted([dead, *mine])
+    events = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
+    swept = next(events)
     assert isinstance(swept, SweepNote)
     assert dead in swept.text
-    assert isinstance(next(told), Sweep)
-    assert left(filled) == mine
-    told.close()
-    assert left(filled) == mine
+    assert isinstance(next(events), Sweep)
+    assert new_schemas(filled) == mine
+    events.close()
+    assert new_schemas(filled) == mine

@@ -1,4 +1,4 @@
-"""Every type that ships with PostgreSQL and contrib, and types of one's own, by value."""
+"""Every type that ships with PostgreSQL and contrib, and user-defined types, compared by value."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ IN_THREE: dict[str, Any] = {"strategy": "range", "key": "id", "partitions": 3}
 
 @dataclass(frozen=True)
 class Types:
-    """Two databases that know all types, under differing object ids and in differing schemas."""
+    """Two databases with all types, under different object ids and in different schemas."""
 
     pair: Pair
     values: Mapping[str, list[str]]
     extensions: frozenset[str]
 
     def fill(self, without: Collection[str] = ()) -> dict[str, str]:
-        """Make a table with a column of each type, and one of arrays of it.
+        """Create a table with a column of each type, and one of arrays of it.
 
         Returns:
-            The columns' types.
+            The type of each column.
         """
         columns: dict[str, str] = {"id": "int"}
         filled: list[tuple[str, list[str]]] = []
@@ -59,7 +59,7 @@ class Types:
         return columns
 
     def formats(self) -> dict[str, tuple[str, ...]]:
-        """The stream formats that carry each column."""
+        """Return the stream formats that can carry each column."""
         ref = TableRef("public", "t")
         source = PostgresSource(self.pair.source.url)
         target = PostgresTarget(self.pair.target.url, "penstock")
@@ -69,13 +69,13 @@ class Types:
         finally:
             source.close()
             target.close()
-        # XML is cast, so that its declaration stays.
+        # XML is cast, so that its declaration is kept.
         assert {fit.cast for fit in fits} <= {"", "text"}
         assert not any(fit.reason for fit in fits)
         return {column.name: fit.formats for column, fit in zip(columns, fits, strict=True)}
 
     def assert_same_bytes(self, columns: list[str]) -> None:
-        """What the types' own send functions make of the values is the same on both sides."""
+        """Check that the types' own send functions return the same for both sides."""
         query = f"SELECT {', '.join(columns)} FROM public.t ORDER BY id"
         mine, theirs = _sent(self.pair.source, query), _sent(self.pair.target, query)
         for column, left, right in zip(columns, mine, theirs, strict=True):
@@ -83,7 +83,7 @@ class Types:
 
 
 def _sent(side: Side, query: str) -> list[list[bytes | None]]:
-    """The columns of a result in binary form."""
+    """Return the columns of a result in binary form."""
     result = side.connection.execute(query.encode(), binary=True).pgresult
     assert result is not None
     return [
@@ -97,7 +97,7 @@ def _literal(value: str) -> str:
 
 
 def _arrays(type_: str, literals: list[str]) -> list[str]:
-    """Empty, with a NULL, of other lower bounds, and of several dimensions."""
+    """Return arrays: empty, with a NULL, with other lower bounds, and of several dimensions."""
     return [
         f"'{{}}'::{type_}[]",
         f"ARRAY[{', '.join(literals)}, NULL]::{type_}[]",
@@ -126,7 +126,7 @@ def _version(side: Side) -> int:
 def types(any_versions: Pair) -> Types:
     pair = any_versions
     extensions = _known(pair.source) & _known(pair.target)
-    # So that nothing has the same object id on both sides.
+    # So that no object id is the same on both sides.
     pair.target.run(*(f"CREATE TYPE burnt_{number} AS ENUM ()" for number in range(50)))
     for side, schema in ((pair.source, "mine"), (pair.target, "theirs")):
         side.run(
@@ -150,7 +150,7 @@ def types(any_versions: Pair) -> Types:
     return Types(pair, values, frozenset(extensions))
 
 
-# Their binary form is refused where they are empty, or lacks a part.
+# Their binary form is refused if empty or incomplete.
 TEXTS = {"int2vector", "oidvector", "tsquery", "xml"}
 
 
@@ -162,7 +162,7 @@ def _has_xml(side: Side) -> bool:
     return True
 
 
-def test_none_is_forgotten(types: Types) -> None:
+def test_no_type_is_forgotten(types: Types) -> None:
     known = {name.strip('"') for name in (*SYSTEM, *BY_NAME, *NOT_LOADABLE)}
     known |= {name for extension in CONTRIB.values() for name in extension}
     for side in (types.pair.source, types.pair.target):
@@ -176,18 +176,18 @@ def test_none_is_forgotten(types: Types) -> None:
         assert {name for (name,) in found} - known == set()
 
 
-def test_every_value_arrives_as_it_was_in_text_streams(types: Types) -> None:
+def test_every_value_is_unchanged_in_text_streams(types: Types) -> None:
     types.fill()
     pair = types.pair
     assert pair.plan().format == TEXT
-    # Where one column has no binary input, binary COPY fills no other one either.
+    # If one column has no binary input, binary COPY cannot fill the others either.
     assert set(types.formats().values()) == {(TEXT,)}
     pair.copy(**IN_THREE)
     pair.both("SET search_path = pg_catalog")
     pair.assert_same()
 
 
-def test_every_value_arrives_as_it_was_in_binary_streams(types: Types) -> None:
+def test_every_value_is_unchanged_in_binary_streams(types: Types) -> None:
     columns = types.fill(without={"aclitem", *CONTRIB["intarray"], *CONTRIB["isn"], "seg"})
     pair = types.pair
     formats = types.formats()
@@ -205,7 +205,7 @@ def test_every_value_arrives_as_it_was_in_binary_streams(types: Types) -> None:
     types.assert_same_bytes(binary)
 
 
-def test_types_that_take_no_value_are_refused(types: Types) -> None:
+def test_types_without_values_are_refused(types: Types) -> None:
     side = types.pair.source
     there = [
         name

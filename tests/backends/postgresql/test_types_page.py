@@ -1,4 +1,4 @@
-"""The types of PostgreSQL in `tests/types/`, from one real server into another: each line."""
+"""Each line of the PostgreSQL types in `tests/types/`, from one real server to another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _lines() -> Iterator[tuple[str, str, str, str, str]]:
-    """Source, target, cast, stream, and what is said besides."""
+    """Return source, target, cast, stream and remark of each line."""
     for type_, stream, because in lines("postgresql/same"):
         yield type_, type_, "text" if "cast to text" in because else "", stream, because
     for source, target, stream, warning in lines("postgresql/narrower"):
@@ -29,21 +29,21 @@ def _lines() -> Iterator[tuple[str, str, str, str, str]]:
         yield source, target, cast, stream, warning
 
 
-def test_every_line(pair: Pair) -> None:
+def test_every_line_is_true(pair: Pair) -> None:
     # So that no object id is the same on both sides.
     pair.target.run(*(f"CREATE TYPE burnt_{number} AS ENUM ()" for number in range(20)))
     pair.both(examples("postgresql"))
     source = PostgresSource(pair.source.url)
     target = PostgresTarget(pair.target.url, "penstock")
     try:
-        for number, (mine, theirs, cast, stream, besides) in enumerate(_lines()):
+        for number, (mine, theirs, cast, stream, remark) in enumerate(_lines()):
             pair.source.run(f"CREATE TABLE t{number} (a {mine})")
             pair.target.run(f"CREATE TABLE t{number} (a {theirs})")
             found = _found(pair.spec(f"public.t{number}"), source, target)
             assert found[:2] == (stream, cast), (mine, theirs, found)
-            if stream != "text" or besides == "travels by name":  # else it says more than the plan
-                assert besides in found[2], (mine, theirs, found)
-            if not besides:
+            if stream != "text" or remark == "travels by name":  # others say more than the plan
+                assert remark in found[2], (mine, theirs, found)
+            if not remark:
                 assert found[2] == "", (mine, theirs, found)
     finally:
         source.close()
@@ -51,7 +51,7 @@ def test_every_line(pair: Pair) -> None:
 
 
 def _found(spec: CopySpec, source: PostgresSource, target: PostgresTarget) -> tuple[str, str, str]:
-    """The stream, the cast, and the warning or the reason."""
+    """Return the stream, the cast, and the warning or the reason."""
     mine, theirs = source.columns(spec.relation), target.columns(spec.target_ref)
     try:
         mapping = match_columns(spec.route, mine, theirs, source, target, FORMATS)

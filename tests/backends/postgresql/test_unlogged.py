@@ -1,4 +1,4 @@
-"""--unlogged: unlogged while it is loaded, logged at the end; refused where the server would."""
+"""`--unlogged`: unlogged during the load, logged at the end; refused where the server would."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PERSISTENCE = """
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_logged_again_at_the_end(pair: Pair, mode: str) -> None:
+def test_the_table_is_logged_again_at_the_end(pair: Pair, mode: str) -> None:
     pair.both("CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, s serial)")
     pair.source.run("INSERT INTO t DEFAULT VALUES", "INSERT INTO t DEFAULT VALUES")
     before = definitions(pair.target.url)
@@ -34,12 +34,12 @@ def test_logged_again_at_the_end(pair: Pair, mode: str) -> None:
         if isinstance(event, Committed):
             seen.append(pair.target.value(PERSISTENCE))
     assert seen == ["u"]
-    assert definitions(pair.target.url) == before  # which says UNLOGGED, of sequences too
+    assert definitions(pair.target.url) == before  # which says UNLOGGED, for sequences too
     pair.assert_same()
 
 
 @pytest.mark.parametrize("mode", ["truncate", "swap"])
-def test_what_was_unlogged_stays_so(pair: Pair, mode: str) -> None:
+def test_an_unlogged_table_stays_unlogged(pair: Pair, mode: str) -> None:
     pair.source.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     pair.target.run("CREATE UNLOGGED TABLE t (id int PRIMARY KEY)")
     before = definitions(pair.target.url)
@@ -49,7 +49,7 @@ def test_what_was_unlogged_stays_so(pair: Pair, mode: str) -> None:
     pair.assert_same()
 
 
-def test_a_self_reference(pair: Pair) -> None:
+def test_a_self_referencing_table(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id int PRIMARY KEY, up int REFERENCES t)")
     pair.source.run("INSERT INTO t VALUES (1, 1), (2, 1)")
     before = definitions(pair.target.url)
@@ -65,17 +65,17 @@ class TestRefused:
         with pytest.raises(PlanningError, match=r"points of (public\.)?o"):
             pair.plan(unlogged=True, **MODES["truncate"])
 
-    def test_a_table_that_is_published(self, pair: Pair) -> None:
+    def test_a_published_table(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY)")
         pair.target.run("CREATE PUBLICATION spread FOR TABLE t")
         with pytest.raises(PlanningError, match=r"is published \(spread\)"):
             pair.plan(unlogged=True, **MODES["truncate"])
 
-    def test_a_mode_that_adds_to_other_rows(self, pair: Pair) -> None:
+    def test_a_mode_that_adds_to_existing_rows(self, pair: Pair) -> None:
         with pytest.raises(UsageError, match="an unlogged table is emptied"):
             pair.spec(unlogged=True, mode="append", allow_ddl=True)
 
-    def test_partitions_of_which_some_are_unlogged(self, pair: Pair) -> None:
+    def test_a_partitioned_table_with_unlogged_children(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int)")
         pair.target.run(
             "CREATE TABLE t (id int) PARTITION BY LIST (id)",

@@ -1,4 +1,4 @@
-"""upsert: new rows are inserted, those that differ updated, all others left as they are."""
+"""upsert: new rows are inserted, those that differ updated, all others left unchanged."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ ROWS = """
 
 
 def counts(report: Finished) -> tuple[int, int | None, int | None]:
-    """Rows, and how many of them were inserted and updated."""
+    """Return the rows copied, inserted and updated."""
     return report.rows, report.inserted, report.updated
 
 
 def versions(pair: Pair, table: str = "t", key: str = "id") -> dict[Any, Any]:
-    """Where each row's version is, and who has written it."""
+    """Return where each row version is, and which transaction wrote it."""
     return dict(pair.target.rows(f"SELECT {key}, (tableoid, ctid, xmin)::text FROM {table}"))
 
 
 def failure(pair: Pair, **options: Any) -> str:
-    """Copy, and expect a partition that fails for good. Returns what it said."""
+    """Copy, expect a partition to fail permanently, and return its error."""
     with pytest.raises(RunFailed) as caught:
         pair.copy(mode="upsert", **options)
     return "\n".join(caught.value.__notes__)
@@ -61,7 +61,9 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 
 class TestCounts:
     @pytest.mark.parametrize("cut", STRATEGIES.values(), ids=STRATEGIES)
-    def test_inserted_updated_and_unchanged(self, filled: Pair, cut: dict[str, Any]) -> None:
+    def test_rows_are_inserted_updated_or_unchanged(
+        self, filled: Pair, cut: dict[str, Any]
+    ) -> None:
         filled.target.run(
             ROWS.format(first=501, last=1500),
             "UPDATE t SET note = 'mine' WHERE id % 10 = 0",
@@ -84,25 +86,27 @@ class TestCounts:
         assert counts(again) == (2000, 0, 0)
         assert versions(filled) == after
 
-    def test_are_in_the_commit_records_and_events(self, filled: Pair) -> None:
+    def test_counts_are_in_commit_records_and_events(self, filled: Pair) -> None:
         filled.target.run(ROWS.format(first=1, last=1000), "UPDATE t SET note = '' WHERE id < 11")
         events = filled.events(mode="upsert", run_id="r1", **STRATEGIES["ctid"])
         records = status("r1", target=filled.target.url).committed
         assert sum(record.inserted or 0 for record in records) == 1000
         assert sum(record.updated or 0 for record in records) == 10
-        told = {e.partition_id: (e.inserted, e.updated) for e in events if isinstance(e, Committed)}
-        assert told == {
+        changes = {
+            e.partition_id: (e.inserted, e.updated) for e in events if isinstance(e, Committed)
+        }
+        assert changes == {
             record.partition_id: (record.inserted, record.updated) for record in records
         }
 
-    def test_are_none_in_other_modes(self, filled: Pair) -> None:
+    def test_other_modes_have_no_counts(self, filled: Pair) -> None:
         assert counts(filled.copy()) == (2000, None, None)
 
-    def test_of_an_empty_source(self, pair: Pair) -> None:
+    def test_counts_of_an_empty_source(self, pair: Pair) -> None:
         pair.both(TABLE)
         assert counts(pair.copy(mode="upsert")) == (0, 0, 0)
 
-    def test_of_tpch_lineitem_with_a_tenth_changed(self, pair: Pair) -> None:
+    def test_counts_of_tpch_lineitem_with_a_tenth_changed(self, pair: Pair) -> None:
         pair.both(LINEITEM)
         pair.source.run(LINES, "ANALYZE lineitem")
         key = "(l_orderkey, l_linenumber)"
@@ -136,7 +140,7 @@ LINES = """
 
 
 class TestKeys:
-    def test_a_unique_index_where_there_is_no_primary_key(self, pair: Pair) -> None:
+    def test_a_unique_index_without_a_primary_key(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (a int NOT NULL, b text NOT NULL, c int, UNIQUE (b, a))")
         pair.source.run("INSERT INTO t SELECT n % 10, 'b' || n, n FROM generate_series(1, 99) AS n")
         pair.target.run("INSERT INTO t VALUES (1, 'b1', 0), (1, 'b2', 0)")
@@ -146,9 +150,7 @@ class TestKeys:
         assert pair.target.count() == 100
 
     @pytest.mark.parametrize("asked", [("a", "b"), ("b", "a")])
-    def test_the_one_that_is_asked_for_in_any_order(
-        self, pair: Pair, asked: tuple[str, ...]
-    ) -> None:
+    def test_the_requested_key_in_any_order(self, pair: Pair, asked: tuple[str, ...]) -> None:
         pair.both(
             "CREATE TABLE t (id int PRIMARY KEY, a int NOT NULL, b int NOT NULL, c int UNIQUE)",
             "CREATE UNIQUE INDEX ON t (b, a) INCLUDE (c)",
@@ -175,7 +177,7 @@ class TestKeys:
             (2, 20, 7, 40, "new"),
         ]
 
-    def test_renamed_by_position(self, pair: Pair) -> None:
+    def test_renamed_columns_by_position(self, pair: Pair) -> None:
         pair.source.run(
             "CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t VALUES (1, 1), (2, 2)"
         )
@@ -185,14 +187,14 @@ class TestKeys:
         assert counts(pair.copy(mode="upsert", map="position")) == (2, 1, 1)
         assert pair.target.rows('SELECT "The Key", s FROM t ORDER BY 1') == [(1, 1), (2, 2)]
 
-    def test_of_nothing_else(self, pair: Pair) -> None:
+    def test_a_table_of_key_columns_only(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY)")
         pair.source.run("INSERT INTO t VALUES (1), (2)")
         pair.target.run("INSERT INTO t VALUES (2), (3)")
         assert counts(pair.copy(mode="upsert")) == (2, 1, 0)
         assert pair.target.count() == 3
 
-    def test_identity_always(self, pair: Pair) -> None:
+    def test_identity_always_in_the_key(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v int)")
         pair.source.run("INSERT INTO t (v) SELECT n FROM generate_series(1, 9) AS n")
         pair.target.run("INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (3, 0), (4, 4)")
@@ -200,7 +202,7 @@ class TestKeys:
         assert counts(pair.copy(mode="upsert")) == (9, 0, 0)
         pair.assert_same()
 
-    def test_identity_always_beside_the_key(self, pair: Pair) -> None:
+    def test_identity_always_outside_the_key(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k int PRIMARY KEY, v int)")
         pair.source.run("INSERT INTO t (k, v) VALUES (10, 1), (11, 2)")
         pair.target.run("INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (77, 10, 0)")
@@ -223,7 +225,7 @@ class TestKeys:
         pair.assert_same()
         assert counts(pair.copy(mode="upsert")) == (500, 0, 0)
 
-    def test_what_inherits_from_the_target_is_left_alone(self, pair: Pair) -> None:
+    def test_tables_that_inherit_from_the_target_are_left_alone(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY, v int)")
         pair.target.run("CREATE TABLE child () INHERITS (t)", "INSERT INTO child VALUES (1, 0)")
         pair.source.run("INSERT INTO t VALUES (1, 1)")
@@ -231,8 +233,8 @@ class TestKeys:
         assert pair.target.rows("SELECT id, v FROM ONLY t") == [(1, 1)]
         assert pair.target.rows("SELECT id, v FROM child") == [(1, 0)]
 
-    def test_what_an_index_holds_for_equal_is_one_key(self, pair: Pair) -> None:
-        # The type's operators are where no search_path finds them; numeric's are built in.
+    def test_values_that_an_index_considers_equal_are_one_key(self, pair: Pair) -> None:
+        # The type's operators are outside every search_path; numeric's are built in.
         pair.both(
             "CREATE SCHEMA apart",
             "CREATE EXTENSION citext SCHEMA apart",
@@ -243,7 +245,7 @@ class TestKeys:
             "INSERT INTO t VALUES ('ADA', 1.0), ('bob', 2.00)",
         )
         pair.source.run("INSERT INTO t VALUES ('Ada', 1.0), ('bob', 2.0), ('Cid', 3)")
-        # 2.00 is not 2.0, and one name is written in another way.
+        # 2.00 equals 2.0, and one name is spelled differently.
         for key in (("name",), ("n",)):
             pair.target.run("DELETE FROM t WHERE name = 'Cid'")
             pair.target.run("UPDATE t SET name = 'ADA', n = 1.0 WHERE n = 1")
@@ -273,19 +275,19 @@ class TestKeys:
 class TestNulls:
     DEFINITION = "CREATE TABLE t (a int, b int, v int, UNIQUE {} (a, b))"
 
-    def test_in_a_key_are_refused_where_each_is_new(self, pair: Pair) -> None:
+    def test_in_a_key_are_refused_if_nulls_are_distinct(self, pair: Pair) -> None:
         pair.both(self.DEFINITION.format(""))
         pair.source.run("INSERT INTO t VALUES (1, 1, 1), (2, NULL, 2), (3, NULL, 3)")
         (warning,) = pair.plan(mode="upsert").warnings
         assert "a, b may be NULL" in warning
-        said = failure(pair)
-        assert "expected a value in a, b" in said
-        assert "found 2 rows with a NULL" in said
-        assert "'transient': False" in said
+        message = failure(pair)
+        assert "expected a value in a, b" in message
+        assert "found 2 rows with a NULL" in message
+        assert "'transient': False" in message
         assert pair.target.count() == 0
         assert counts(pair.copy(mode="upsert", where="b IS NOT NULL")) == (1, 1, 0)
 
-    def test_in_a_key_are_one_where_the_index_says_so(self, pair: Pair) -> None:
+    def test_in_a_key_are_equal_if_the_index_says_so(self, pair: Pair) -> None:
         if pair.target.connection.info.server_version < 150000:
             pytest.skip("NULLS NOT DISTINCT is of PostgreSQL 15")
         pair.both(self.DEFINITION.format("NULLS NOT DISTINCT"))
@@ -300,27 +302,27 @@ class TestNulls:
 
 
 class TestRefusedAtRunTime:
-    def test_a_key_that_is_there_twice(self, pair: Pair) -> None:
+    def test_a_duplicate_key(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int, v int)", "INSERT INTO t VALUES (1, 1), (5, 2)")
         pair.target.run("CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t VALUES (5, 0)")
         pair.source.run("INSERT INTO t VALUES (5, 3)")
-        said = failure(pair)
-        assert "expected every key (id) once" in said
-        assert "Key (id)=(5) is duplicated." in said
-        assert "'transient': False" in said
+        message = failure(pair)
+        assert "expected every key (id) once" in message
+        assert "Key (id)=(5) is duplicated." in message
+        assert "'transient': False" in message
         assert pair.target.rows("SELECT * FROM t") == [(5, 0)]
 
-    def test_rows_that_a_trigger_drops(self, filled: Pair) -> None:
+    def test_rows_dropped_by_a_trigger(self, filled: Pair) -> None:
         filled.target.run(
             "CREATE FUNCTION drop_some() RETURNS trigger LANGUAGE plpgsql AS"
             " $$ BEGIN IF NEW.id % 2 = 0 THEN RETURN NULL; END IF; RETURN NEW; END $$",
             "CREATE TRIGGER drop_some BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION drop_some()",
         )
-        said = failure(filled)
-        assert "1,000 of 2,000 rows are not in public.t" in said
+        message = failure(filled)
+        assert "1,000 of 2,000 rows are not in public.t" in message
         assert filled.target.count() == 0
 
-    def test_rows_that_a_trigger_keeps(self, filled: Pair) -> None:
+    def test_rows_kept_by_a_trigger(self, filled: Pair) -> None:
         filled.copy(mode="upsert")
         filled.target.run(
             "UPDATE t SET note = 'old' WHERE id % 2 = 0",
@@ -328,10 +330,10 @@ class TestRefusedAtRunTime:
             " $$ BEGIN RETURN NULL; END $$",
             "CREATE TRIGGER keep BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION keep()",
         )
-        said = failure(filled)
-        assert "1,000 rows of public.t still differ" in said
+        message = failure(filled)
+        assert "1,000 rows of public.t still differ" in message
 
-    def test_rows_that_a_trigger_updates_in_its_own_way(self, filled: Pair) -> None:
+    def test_rows_updated_differently_by_a_trigger(self, filled: Pair) -> None:
         filled.copy(mode="upsert")
         filled.target.run(
             "UPDATE t SET note = 'old' WHERE id % 2 = 0",
@@ -342,12 +344,12 @@ class TestRefusedAtRunTime:
         filled.copy(mode="upsert")
         assert filled.target.value("SELECT count(*) FROM t WHERE note = 'marked'") == 1_000
 
-    def test_a_row_that_breaks_a_constraint(self, filled: Pair) -> None:
+    def test_a_row_that_violates_a_constraint(self, filled: Pair) -> None:
         filled.target.run("ALTER TABLE t ADD CHECK (id < 2000)")
         assert "t_id_check" in failure(filled)
         assert filled.target.count() == 0
 
-    def test_a_key_that_is_gone(self, filled: Pair) -> None:
+    def test_a_dropped_key(self, filled: Pair) -> None:
         filled.copy(mode="upsert", run_id="r1", where="id < 10")
         filled.target.run("DELETE FROM penstock.commit_record")
         filled.target.run("ALTER TABLE t DROP CONSTRAINT t_pkey")
@@ -367,7 +369,7 @@ class TestRefusedAtPlanning:
         pair.both("CREATE TABLE t (id int, v int)")
         self.refused(pair, "--mode upsert", "public.t", "found none")
 
-    def test_keys_that_cannot_be_used_are_listed(self, pair: Pair) -> None:
+    def test_unusable_keys_are_listed(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int, v int, w int UNIQUE DEFERRABLE)")
         pair.target.run(
             "CREATE UNIQUE INDEX half ON t (id) WHERE v > 0",
@@ -381,12 +383,12 @@ class TestRefusedAtPlanning:
         )
         self.refused(pair, "--conflict-columns id:", "half (id): partial", conflict_columns=("id",))
 
-    def test_several_to_choose_from(self, pair: Pair) -> None:
+    def test_several_keys_to_choose_from(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (a int UNIQUE, b int UNIQUE)")
         self.refused(pair, "--conflict-columns", "t_a_key (a)", "t_b_key (b)")
         assert pair.plan(mode="upsert", conflict_columns=("b",)).load.conflict_columns == ("b",)
 
-    def test_a_part_of_a_key(self, pair: Pair) -> None:
+    def test_part_of_a_key(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (a int, b int, PRIMARY KEY (a, b))")
         self.refused(pair, "--conflict-columns a:", "t_pkey (a, b)", conflict_columns=("a",))
 
@@ -406,11 +408,13 @@ class TestRefusedAtPlanning:
             (("INSERT", "UPDATE", "SELECT"), "GRANT TEMPORARY ON DATABASE"),
         ],
     )
-    def test_privileges(self, filled: Pair, granted: tuple[str, ...], expected: str) -> None:
+    def test_missing_privileges(
+        self, filled: Pair, granted: tuple[str, ...], expected: str
+    ) -> None:
         with role(filled, granted) as url:
             self.refused(filled, expected, target=url)
 
-    def test_privileges_on_the_columns_do(self, filled: Pair) -> None:
+    def test_column_privileges_suffice(self, filled: Pair) -> None:
         columns = "(id, at, note, amount)"
         with role(filled, [f"{what} {columns}" for what in ("INSERT", "UPDATE", "SELECT")]) as url:
             filled.target.run(
@@ -426,7 +430,8 @@ ROLE = "upserter"
 
 @contextmanager
 def role(pair: Pair, granted: Iterable[str]) -> Iterator[str]:
-    """The target's URL as a user with these privileges on the table and none on the database."""
+    """Return the target's URL for a user with these privileges on the table and none on the
+    database."""
     pair.target.run(
         f"CREATE ROLE {ROLE} LOGIN",
         *(f"GRANT {privilege} ON t TO {ROLE}" for privilege in granted),

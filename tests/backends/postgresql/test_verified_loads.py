@@ -1,4 +1,4 @@
-"""Checksums of loads that have steps around them; a swap waits for them."""
+"""Checksums of loads with steps before or after them; a swap waits for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def filled(pair: Pair) -> Pair:
 
 
 @pytest.mark.parametrize("options", LOADS.values(), ids=LOADS)
-def test_agree_and_find_damage(filled: Pair, options: dict[str, Any]) -> None:
+def test_checksums_agree_and_find_damage(filled: Pair, options: dict[str, Any]) -> None:
     cut: dict[str, Any] = {"strategy": "range", "key": "id", "partitions": 3}
     events = filled.events(run_id="r1", verify="checksums", **cut, **options)
     assert [event.ok for event in events if isinstance(event, Verified)] == [True]
@@ -51,7 +51,7 @@ def test_a_table_that_differs_is_not_swapped_in(filled: Pair) -> None:
     seen: list[Event] = []
 
     def damaged() -> Iterator[Event]:
-        """The run's events; a row is changed when the first partition is committed."""
+        """Yield the run's events; a row is changed when the first partition commits."""
         for event in copy(filled.spec(mode="swap", verify="checksums")):
             yield event
             if isinstance(event, Committed):

@@ -1,4 +1,4 @@
-"""Older servers on either side: every statement that Penstock sends runs there too."""
+"""Older servers on either side: every statement that Penstock sends works there too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock_testkit import PostgresServer
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
-# Debian's place for them; more are tested where they are installed.
+# Debian's location for them; others are tested if installed.
 INSTALLED = {
     int(folder.name): folder / "bin"
     for folder in sorted(Path("/usr/lib/postgresql").glob("[0-9]*"))
@@ -84,13 +84,13 @@ CUTS: list[dict[str, Any]] = [
 ]
 
 
-def test_every_strategy(mixed: Pair) -> None:
+def test_every_strategy_copies_all_rows(mixed: Pair) -> None:
     for options in CUTS:
         mixed.copy(**{"mode": "truncate", "degree": 2, **options})
         mixed.assert_same()
 
 
-def test_other_relations(mixed: Pair) -> None:
+def test_other_relations_are_copied(mixed: Pair) -> None:
     mixed.source.run(
         "CREATE VIEW v AS TABLE t",
         "CREATE MATERIALIZED VIEW m AS TABLE t",
@@ -114,7 +114,7 @@ def test_other_relations(mixed: Pair) -> None:
     mixed.assert_same()
 
 
-def test_resume_status_and_verify(mixed: Pair) -> None:
+def test_runs_are_resumed_and_verified(mixed: Pair) -> None:
     events = copy(mixed.spec(partitions=4, run_id="r", mode="truncate"))
     for event in events:
         if isinstance(event, Committed):
@@ -131,8 +131,8 @@ def test_resume_status_and_verify(mixed: Pair) -> None:
     assert mixed.cli("status", "r", "--target", mixed.target.url).returncode == 0
 
 
-def test_xml_declarations(mixed: Pair) -> None:
-    """COPY leaves them out of the values of a column, and out of nothing else."""
+def test_xml_declarations_are_kept(mixed: Pair) -> None:
+    """COPY omits them from the values of an XML column only."""
     mixed.both("CREATE TABLE x (id int, doc xml)")
     declared = """INSERT INTO x VALUES
         (1, '<?xml version="1.0" encoding="UTF-8"?><a>ä</a>'), (2, '<b/>'), (3, NULL),
@@ -147,9 +147,9 @@ def test_xml_declarations(mixed: Pair) -> None:
     assert mixed.target.rows(query) == mixed.source.rows(query)
 
 
-def test_attach(mixed: Pair) -> None:
+def test_partitions_are_attached(mixed: Pair) -> None:
     mixed.target.run("CREATE TABLE parted (LIKE t, PRIMARY KEY (id)) PARTITION BY RANGE (id)")
     options: dict[str, Any] = {"mode": "attach", "strategy": "range", "key": "id", "partitions": 4}
-    for _ in range(2):  # the second time children are replaced
+    for _ in range(2):  # replaces the children the second time
         mixed.copy(**options, target_table="public.parted", verify="checksums")
         assert mixed.target.count("parted") == 3000

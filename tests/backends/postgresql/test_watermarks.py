@@ -1,4 +1,4 @@
-"""Watermarks: what moves them, and by how much."""
+"""Watermarks: what advances them, and by how much."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def night(pair: Pair, **options: Any) -> OneCopy:
     return OneCopy(source=pair.source.url, target=pair.target.url, **given)
 
 
-def test_rows_that_were_read_as_of_now_leave_it_where_it_was(items: Pair) -> None:
+def test_rows_read_in_their_current_state_leave_the_watermark_unchanged(items: Pair) -> None:
     night(items).done()
     (first,) = penstock.watermarks(target=items.target.url)
     ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
@@ -55,7 +55,7 @@ def test_rows_that_were_read_as_of_now_leave_it_where_it_was(items: Pair) -> Non
     assert items.target.rows(ALL) == items.source.rows(ALL)
 
 
-def test_one_that_is_set_back_still_knows_what_the_target_holds(items: Pair) -> None:
+def test_a_watermark_that_is_set_back_keeps_the_targets_state(items: Pair) -> None:
     night(items).done()
     items.source.run("INSERT INTO items VALUES (5001, 'new')")
     night(items).done()
@@ -68,20 +68,22 @@ def test_one_that_is_set_back_still_knows_what_the_target_holds(items: Pair) -> 
         items.plan("public.items", **NIGHT, on_target_changed="fail")
 
 
-def test_how_a_night_stands(items: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_shows_the_nights_of_a_watermark(
+    items: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
     target = items.target.url
     night(items, run_id="first").done()
     overtaken = penstock.create(items.spec("public.items", **NIGHT, run_id="overtaken")).run
     night(items, run_id="second").done()
     assert main(["status", "first", "--target", target]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"watermark {NAME} reads all rows, since this is the first night" in said
-    assert "epoch 1: 5,000 inserted, 0 updated, 0 deleted" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert f"watermark {NAME} reads all rows, since this is the first night" in output
+    assert "epoch 1: 5,000 inserted, 0 updated, 0 deleted" in output
     main(["status", overtaken.run_id, "--target", target])
     assert "overtaken by second, as of " in " ".join(capsys.readouterr().out.split())
 
 
-def test_all_rows_are_read_now_and_then(items: Pair) -> None:
+def test_all_rows_are_read_occasionally(items: Pair) -> None:
     night(items, full_every="60d").done()
     assert night(items, full_every="60d").done().rows == 0
     assert night(items, full_every="1ms").done().rows == 5000

@@ -1,4 +1,4 @@
-"""A database with tables of every kind, in one copy-all, proved by checksums."""
+"""A database with tables of every kind, in one copy-all, verified by checksums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..conftest import Pair
 ROWS = 300
 SERIES = f"generate_series(1, {ROWS}) AS n"
 
-# What a column's values are made of, from n; NULL every seventh row.
+# Expressions over n for a column's values; every seventh row is NULL.
 TYPES = {
     "smallint": "n::smallint",
     "integer": "n * 7919",
@@ -76,7 +76,7 @@ TYPES = {
 SCHEMA = [
     "CREATE SCHEMA app",
     'CREATE SCHEMA "Größe.x"',
-    # Other object ids than the target's: what holds them cannot go in binary.
+    # Object ids differ from the target's: types that contain them cannot be sent in binary.
     "CREATE TYPE app.unused AS ENUM ('x')",
     "CREATE TYPE app.mood AS ENUM ('sad', 'glad')",
     "CREATE DOMAIN app.positive AS integer CHECK (VALUE > 0)",
@@ -147,7 +147,8 @@ TABLES = [
 
 
 def _typed_tables() -> Iterator[str]:
-    """A table for each type: the value, NULL, and the value in an array where there is one."""
+    """Yield statements for a table of each type: the value, NULL, and an array of it if
+    possible."""
     for place, (type_, value) in enumerate(TYPES.items()):
         name = f"app.type_{place:02}"
         yield f"CREATE TABLE {name} (id int PRIMARY KEY, v {type_}, gap text)"
@@ -158,7 +159,7 @@ def _typed_tables() -> Iterator[str]:
 
 @contextmanager
 def _writing(url: str) -> Iterator[None]:
-    """Somebody who goes on writing to two tables of the source at once."""
+    """Keep writing to two tables of the source at the same time."""
     ended = threading.Event()
 
     def write() -> None:
@@ -205,7 +206,8 @@ partitions = 5
 
 
 def _foreign_table(pair: Pair) -> Iterator[str]:
-    """A table of the target's server, seen from the source."""
+    """Yield statements for a foreign table in the source that reads a table of the target's
+    server."""
     info = pair.target.connection.info
     pair.target.run("CREATE TABLE far_off AS SELECT n AS id, n::text AS v FROM " + SERIES)
     yield "CREATE EXTENSION postgres_fdw"
@@ -220,7 +222,7 @@ def _foreign_table(pair: Pair) -> Iterator[str]:
     )
 
 
-def test_is_copied_by_one_command_and_verified_by_checksums(pair: Pair, tmp_path: Path) -> None:
+def test_one_command_copies_everything_and_checksums_verify_it(pair: Pair, tmp_path: Path) -> None:
     pair.source.run(*SCHEMA, *_typed_tables(), *TABLES, *_foreign_table(pair))
     file = tmp_path / "plan.toml"
     file.write_text(PLAN, encoding="utf-8")
@@ -236,7 +238,7 @@ def test_is_copied_by_one_command_and_verified_by_checksums(pair: Pair, tmp_path
     assert all(event["ok"] and event["method"] == "checksums" for event in verified.values())
     assert pair.target.value("SELECT to_regclass('app.left_out')") is None
 
-    # One moment for all of them: a single snapshot, whatever was written meanwhile.
+    # One snapshot for all tables, whatever was written during the copy.
     snapshots = {
         status(table["run_id"], target=pair.target.url).run.snapshots for table in end["tables"]
     }
@@ -244,11 +246,11 @@ def test_is_copied_by_one_command_and_verified_by_checksums(pair: Pair, tmp_path
     written = [pair.target.count(f"app.{name}", "id = -1") for name in ("parent", "dropped")]
     assert written[0] == written[1] < pair.source.count("app.parent", "id = -1")
 
-    # By an eye of our own too, where nobody has written.
+    # Compared directly as well, for the tables without writes.
     for table in ("app.wide", "app.toasted", 'app."Quoted ""Name"", ü"', "app.by_list", "app.afar"):
         pair.assert_same(table)
 
-    # Damage that comes later is found.
+    # Later damage is found.
     (run_id,) = [t["run_id"] for t in end["tables"] if t["table"] == "app.toasted"]
     pair.target.run("UPDATE app.toasted SET v = v || ' ' WHERE id = 7")
     found = verify(

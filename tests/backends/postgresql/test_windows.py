@@ -1,4 +1,4 @@
-"""Many tables: a batch works at so many of them at a time, and one bad table fails alone."""
+"""A batch of many tables works on a window of them at a time, and a bad table fails alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ READ = """
 
 @pytest.fixture
 def many(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Pair:
-    """Each table refers to the one before: also across windows."""
+    """Tables that each refer to the previous one, also across windows."""
     monkeypatch.setattr(windows, "WINDOW", WINDOW)
     for n in range(TABLES):
         refers = f" REFERENCES t{n - 1:02}" if n else ""
@@ -50,7 +50,7 @@ def check_copied(pair: Pair, *, but: tuple[str, ...] = ()) -> None:
             pair.assert_same(f"public.t{n:02}")
 
 
-def test_are_planned_and_locked_a_window_at_a_time(many: Pair) -> None:
+def test_tables_are_planned_and_locked_a_window_at_a_time(many: Pair) -> None:
     seen: list[Event] = []
     entered, read = [], []
     for event in copy_all(started(many)):
@@ -62,7 +62,7 @@ def test_are_planned_and_locked_a_window_at_a_time(many: Pair) -> None:
     first = seen[0]
     assert isinstance(first, BatchStarted)
     assert len(first.tables) == TABLES
-    # What is linked to others is let go at the end.
+    # Tables linked to others are released at the end.
     assert max(entered) <= TABLES
     assert max(read) <= WINDOW
     kinds = [type(event) for event in seen]
@@ -81,7 +81,7 @@ def test_are_planned_and_locked_a_window_at_a_time(many: Pair) -> None:
     assert many.target.value(ENTERED) == 0
 
 
-def test_tables_without_links_are_let_go_with_their_window(many: Pair) -> None:
+def test_tables_without_links_are_released_with_their_window(many: Pair) -> None:
     many.target.run(
         *(f"CREATE TABLE t{n:02} (id int PRIMARY KEY, word text)" for n in range(TABLES))
     )
@@ -96,7 +96,7 @@ def test_tables_without_links_are_let_go_with_their_window(many: Pair) -> None:
 
 
 def failed(pair: Pair, **options: Any) -> tuple[set[str], list[str]]:
-    """The tables that are not done, and the warnings."""
+    """Return the tables that are not done, and the warnings."""
     seen: list[Event] = []
     with pytest.raises((RunFailed, RunFailedTransiently)):
         seen.extend(copy_all(started(pair, **options)))
@@ -129,10 +129,10 @@ REFUSING = """
     ids=["before", "after"],
 )
 def test_a_bad_table_fails_alone_in_a_step(many: Pair, refused: str, kind: str) -> None:
-    """Done together with others', the step fails for all of them: so each half is tried."""
+    """A step for many tables fails for all of them, so each half is tried again."""
     many.target.run(REFUSING.format(refused, kind))
     tables, _ = failed(many)
-    # The table that refers to it has nothing to refer to, if it is not there.
+    # A table that refers to a missing one cannot have its foreign key.
     assert {"public.t09"} <= tables <= {"public.t09", "public.t10"}
     check_copied(many, but=("t09", "t10"))
     many.target.run("DROP EVENT TRIGGER refuse")
@@ -147,7 +147,7 @@ def test_a_table_that_is_locked_fails_alone(many: Pair) -> None:
     check_copied(many, but=("t02",))
 
 
-def test_a_batch_that_ended_early_says_what_it_has_not_come_to(many: Pair) -> None:
+def test_a_batch_that_ended_early_lists_the_tables_it_did_not_reach(many: Pair) -> None:
     """Only the tables of its first window have runs by then."""
     events = copy_all(started(many, run_id="night"))
     for event in events:
@@ -157,9 +157,9 @@ def test_a_batch_that_ended_early_says_what_it_has_not_come_to(many: Pair) -> No
     shown = json.loads(many.cli("status", "night", "--target", many.target.url, "--json").stdout)
     assert shown["unplanned"] == TABLES - WINDOW
     assert shown["status"] != "done"
-    said = many.cli("resume", "night", *many.ends)
-    assert said.returncode == EXIT_PERMANENT
-    assert f"{TABLES - WINDOW} more tables have no run yet" in said.stderr
+    resumed = many.cli("resume", "night", *many.ends)
+    assert resumed.returncode == EXIT_PERMANENT
+    assert f"{TABLES - WINDOW} more tables have no run yet" in resumed.stderr
     verified = many.cli("verify", "night", *many.ends)
     assert verified.returncode == EXIT_PERMANENT
     assert "--run-id night" in verified.stderr

@@ -1,4 +1,4 @@
-"""Values for every type that ships with PostgreSQL and its contrib modules: the extremes."""
+"""Extreme values of every type that ships with PostgreSQL and its contrib modules."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ SYSTEM: dict[str, list[str]] = {
     "interval year to month": ["2 years 3 mons"],
     "interval second(2)": ["1.25"],
 }
-# Their binary form, where there is one, holds object ids; their text holds names.
+# Their binary form, if any, contains object ids; their text contains names.
 BY_NAME: dict[str, list[str]] = {
     "regproc": ["now", "-"],
     "regprocedure": ["abs(integer)"],
@@ -133,14 +133,14 @@ CONTRIB: dict[str, dict[str, list[str]]] = {
         "vector(3)": ["[1,2,3]"],
     },
 }
-# No column can be filled with them, from wherever: their input functions refuse everything.
+# No column can be filled with them, whatever the source: their input functions refuse everything.
 NOT_LOADABLE = {
     "pg_node_tree", "pg_ndistinct", "pg_dependencies", "pg_mcv_list", "pg_brin_bloom_summary",
     "pg_brin_minmax_multi_summary", "gtsvector",
     "gbtreekey2", "gbtreekey4", "gbtreekey8", "gbtreekey16", "gbtreekey32", "gbtreekey_var",
     "ghstore", "intbig_gkey", "ltree_gist", "gtrgm",
 }  # fmt: skip
-# What servers before this version do not know.
+# Types that servers before this version lack.
 NEWER = {
     ("interval", "infinity"): 170000,
     ("interval", "-infinity"): 170000,
@@ -150,7 +150,7 @@ NEWER = {
     ("numeric(5,-2)", "1234500"): 150000,
     ("regdatabase", "postgres"): 190000,
 }
-# Types of one's own, of every kind and within each other. The schema is `here`.
+# User-defined types of every kind, nested in each other. The schema is `here`.
 OWN_TYPES = (
     "CREATE SCHEMA here",
     "CREATE TYPE here.mood AS ENUM ('sad', 'so, \"so\"', 'glad')",

@@ -25,12 +25,12 @@ _MOST = frozenset(
 KNOWN: Mapping[str, frozenset[str]] = {
     "postgresql": _MOST | {PARTITIONING},
     "mysql": _MOST | {ON_UPDATES, PARTITIONING},
-    # A server's partitions are listed with what hangs on the table.
+    # A server's partitions are listed with the table's dependents.
     "mssql": _MOST | {PARTITIONING},
     "duckdb": _MOST,
     "snowflake": frozenset(
         {PRIMARY_KEYS, UNIQUE_KEYS, FOREIGN_KEYS, DEFAULTS, IDENTITIES, COMMENTS}
     ),
-    # Columns that are computed are listed with what hangs on the table.
+    # Computed columns are listed with the table's dependents.
     "clickhouse": frozenset({CHECKS, INDEXES, DEFAULTS, GENERATED, COMMENTS, PARTITIONING}),
 }

@@ -1,4 +1,5 @@
-"""The backend of docs/adding-a-database.md is made from the page's own lines; copies; is killed."""
+"""The backend of docs/adding-a-database.md, built from the page's own lines: it copies, and
+survives kills."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ FILL = (
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of the path, as if the page's package were installed."""
+    """A folder on the module path, as if the page's package were installed."""
     text, folder = PAGE.read_text(encoding="utf-8"), tmp_path_factory.mktemp("added")
     files = FILE.findall(text)
     assert len(files) == 10, [name for name, _ in files]
@@ -107,7 +108,7 @@ def test_every_row_arrives(package: Path, pair: Pair, options: Sequence[str]) ->
     done = run(package, *command, "--verify", "checksums")
     assert done.returncode == 0
     assert "verified by checksums" in done.stderr
-    # NaN is not equal to itself, but to its text.
+    # NaN is not equal to itself, but its text is.
     assert repr(rows_in(pair.target)) == repr(rows_in(pair.source))
 
 
@@ -129,8 +130,8 @@ def test_to_another_system_and_back(package: Path, pair: Pair, tmp_path: Path) -
 
 
 def kill_after_commits(package: Path, pair: Pair, command: Sequence[str], more: int) -> bool:
-    """Kill a command, and its workers, once it has committed some partitions more. Returns: whether
-    that was before its end."""
+    """Kill a command and its workers once it has committed some more partitions. Return whether it
+    was still running."""
     process = subprocess.Popen(
         [PENSTOCK, *command],
         env=environment(package),
@@ -154,7 +155,7 @@ def committed(pair: Pair) -> int:
     return int(found.fetchall()[0][0])
 
 
-def test_killed_at_any_moment_it_commits_each_partition_once(package: Path, pair: Pair) -> None:
+def test_a_copy_killed_at_any_moment_commits_each_partition_once(package: Path, pair: Pair) -> None:
     pair.both(TABLE)
     pair.source.run(FILL, "ANALYZE public.t")
     ends = ("--source", plain(pair.source.url), "--target", plain(pair.target.url))
@@ -170,7 +171,7 @@ def test_killed_at_any_moment_it_commits_each_partition_once(package: Path, pair
     assert stages == (0,)
 
 
-def test_a_type_that_is_not_in_the_table_is_named(package: Path, pair: Pair) -> None:
+def test_a_type_missing_from_the_table_of_types_is_named(package: Path, pair: Pair) -> None:
     pair.both("CREATE TABLE public.t (id bigint, place point)")
     done = run(package, *between(plain(pair.source.url), plain(pair.target.url)))
     assert done.returncode != 0

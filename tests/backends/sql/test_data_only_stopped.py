@@ -1,4 +1,4 @@
-"""A load with `--data-only` that stops: which foreign keys are missing, and how they come back."""
+"""An interrupted `--data-only` load: which foreign keys are missing, and how they are restored."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def target(
 
 @pytest.fixture
 def shop(source_server: Server) -> Iterator[str]:
-    """In PostgreSQL, so that both targets are unlike, or like, the source."""
+    """A source in PostgreSQL, so that one target is of the same system and one is not."""
     with fresh_database(source_server) as url, psycopg.connect(url, autocommit=True) as connection:
         for statement in TABLES:
             plain = statement.replace("int AUTO_INCREMENT", "serial").partition(" ENGINE")[0]
@@ -75,22 +75,22 @@ def of(target: Target, run_id: str, *options: str) -> dict[str, Any]:
     return found
 
 
-def test_missing_keys_are_named_and_come_back(shop: str, target: Target) -> None:
-    asked = request(shop, target.url, target.schema)
-    assert run_cli("copy-all", *asked, "--schema-only").returncode == 0
+def test_missing_keys_are_named_and_restored(shop: str, target: Target) -> None:
+    arguments = request(shop, target.url, target.schema)
+    assert run_cli("copy-all", *arguments, "--schema-only").returncode == 0
     keys = target.keys()
     assert len(keys) == 2
     target.run("ALTER TABLE author ADD CONSTRAINT few CHECK (name <> 'Bob')")
-    command = (*asked, "--data-only", "--mode", "truncate", "--run-id", "night")
+    command = (*arguments, "--data-only", "--mode", "truncate", "--run-id", "night")
     failed = run_cli("copy-all", *command)
     assert failed.returncode == 65
     missing = sorted({*keys}.difference(target.keys()))
     assert missing
-    said = failed.stdout + failed.stderr
-    assert RESTORES in said
+    output = failed.stdout + failed.stderr
+    assert RESTORES in output
     for key in missing:
         assert key in failed.stderr.rpartition(RESTORES)[2]
-    # The batch, and the run of the table by which they were dropped.
+    # The batch, and the run of the table for which they were dropped.
     found = of(target, "night")
     assert {item["name"] for item in found["unrestored"]} == set(missing)
     assert all(item["remedy"].startswith("ALTER TABLE") for item in found["unrestored"])
@@ -100,7 +100,7 @@ def test_missing_keys_are_named_and_come_back(shop: str, target: Target) -> None
     shown = run_cli("status", "night", "--target", target.url).stdout
     assert RESTORES in shown
     assert all(item["remedy"] in shown for item in found["unrestored"])
-    # The table is not altered: a run does not go on with one that was.
+    # The table is not altered, because a run does not continue with an altered one.
     with psycopg.connect(shop, autocommit=True) as connection:
         connection.execute("UPDATE author SET name = 'Rob' WHERE name = 'Bob'")
     resumed = run_cli("resume", "night", "--source", shop, "--target", target.url)
@@ -111,36 +111,36 @@ def test_missing_keys_are_named_and_come_back(shop: str, target: Target) -> None
 
 
 def test_the_statements_restore_them(shop: str, target: Target) -> None:
-    asked = request(shop, target.url, target.schema)
-    assert run_cli("copy-all", *asked, "--schema-only").returncode == 0
+    arguments = request(shop, target.url, target.schema)
+    assert run_cli("copy-all", *arguments, "--schema-only").returncode == 0
     keys = target.keys()
     target.run("ALTER TABLE author ADD CONSTRAINT few CHECK (name <> 'Bob')")
-    command = (*asked, "--data-only", "--mode", "truncate", "--run-id", "night")
+    command = (*arguments, "--data-only", "--mode", "truncate", "--run-id", "night")
     assert run_cli("copy-all", *command).returncode == 65
-    target.run("DELETE FROM article")  # it refers to rows that are not there
+    target.run("DELETE FROM article")  # it refers to missing rows
     target.run(*(item["remedy"].rstrip(";") for item in of(target, "night")["unrestored"]))
     assert target.keys() == keys
     assert of(target, "night")["unrestored"] == []
 
 
-def test_another_load_restores_them_or_says_so(shop: str, target: Target) -> None:
-    asked = request(shop, target.url, target.schema)
-    assert run_cli("copy-all", *asked, "--schema-only").returncode == 0
+def test_another_load_restores_them_or_reports_them(shop: str, target: Target) -> None:
+    arguments = request(shop, target.url, target.schema)
+    assert run_cli("copy-all", *arguments, "--schema-only").returncode == 0
     keys = target.keys()
     target.run("ALTER TABLE author ADD CONSTRAINT few CHECK (name <> 'Bob')")
-    assert run_cli("copy-all", *asked, "--data-only", "--run-id", "night").returncode == 65
+    assert run_cli("copy-all", *arguments, "--data-only", "--run-id", "night").returncode == 65
     missing = {*keys}.difference(target.keys())
     assert missing
     target.run("ALTER TABLE author DROP CONSTRAINT few")
-    # Whoever does not resume it learns of them...
-    planned = run_cli("plan-all", *asked, "--mode", "truncate")
+    # A load of another kind reports them...
+    planned = run_cli("plan-all", *arguments, "--mode", "truncate")
     assert planned.returncode == 0, planned.stderr
     for key in missing:
         assert f"restore foreign key {key}" in planned.stdout + planned.stderr
-    # ...and another load of the kind restores them.
-    done = run_cli("copy-all", *asked, "--data-only", "--mode", "truncate")
+    # ...and another load of the same kind restores them.
+    done = run_cli("copy-all", *arguments, "--data-only", "--mode", "truncate")
     assert done.returncode == 0, done.stderr
     assert target.keys() == keys
     assert of(target, "night")["unrestored"] == []
-    again = run_cli("plan-all", *asked, "--mode", "truncate")
+    again = run_cli("plan-all", *arguments, "--mode", "truncate")
     assert "restore foreign key" not in again.stdout + again.stderr

@@ -1,6 +1,6 @@
-"""Every part of a table's definition, from each system to each: it is made, or it is listed.
+"""Every part of a table's definition, from each system to each other one, is created or listed.
 
-What is made is asked of the target's own catalog, as it is read where the target is a source.
+Created parts are read from the target's catalog, by the code that reads it as a source.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 @pytest.fixture
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], System]]:
-    """Opens a new database of a system."""
+    """Return a function that opens a new database of a system."""
     with ExitStack() as stack:
         yield lambda name: stack.enter_context(_opened(name, request, tmp_path))
 
@@ -215,7 +215,7 @@ def _opened(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
         yield System(f"duckdb:///{path}", "main", run)
 
 
-# Whether a part is made or listed
+# Checks that a part is created or listed
 
 
 class Left:
@@ -223,7 +223,7 @@ class Left:
         self._items = items
 
     def __call__(self, kind: str, name: str) -> bool:
-        """Whether a part of such a name is listed."""
+        """Whether a part with such a name is listed."""
         return any(
             item.kind == kind and re.match(rf"{re.escape(name)}(?:$|\W)", item.name)
             for item in self._items
@@ -233,7 +233,7 @@ class Left:
 Lost = Iterator[str]
 Walk = Callable[[TableModel, TableModel, Left], Lost]
 FIELDS: dict[tuple[type, str], Walk | str] = {}
-"""How each field of the model is looked for; or why it needs no looking for."""
+"""For each field of the model, a check of it, or the reason why none is needed."""
 
 
 def part(of: type, *names: str) -> Callable[[Walk], Walk]:
@@ -280,7 +280,8 @@ def _identity(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
 
 @part(table_model.ColumnType, "unsigned", "labels")
 def _held(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
-    """Values that the type refuses."""
+    """Yield columns whose new type accepts values that the old one refused, and that no check
+    covers."""
     for column in mine.columns:
         wanted, made = column.type, theirs.column(column.name).type
         tested = _tested(theirs, column.name) or left(CHECKS, column.name)
@@ -413,7 +414,7 @@ FIELDS |= {
 }
 
 
-def test_every_field_is_looked_for() -> None:
+def test_every_field_is_checked() -> None:
     classes = [
         each
         for each in vars(table_model).values()
@@ -442,7 +443,7 @@ def copied(source: System, target: System, mode: str) -> list[NotCopied]:
 
 
 def remedied(dialect: Dialect) -> set[str]:
-    """Kinds of parts that the target has at all, so that a person can make them."""
+    """Return the kinds of parts that the target supports, so that a person can create them."""
     found = {DEFAULTS}
     found |= {CHECKS} if dialect.has_checks else set()
     found |= {FOREIGN_KEYS} if dialect.has_foreign_keys else set()
@@ -456,14 +457,14 @@ PAIRS = [(mine, theirs) for mine, theirs in product(DDL, DDL) if mine != theirs]
 
 @pytest.mark.parametrize("mode", ["recreate", "append"])
 @pytest.mark.parametrize(("mine", "theirs"), PAIRS)
-def test_it_is_made_or_listed(
+def test_each_part_is_created_or_listed(
     opened: Callable[[str], System], mine: str, theirs: str, mode: str
 ) -> None:
     source, target = opened(mine), opened(theirs)
     source.run(DDL[mine])
     items = copied(source, target, mode)
     lost = []
-    # A catalog that reads none of its parts makes this no empty test.
+    # Fails if a catalog reads none of its parts, which would make the test empty.
     kinds = {item.kind for item in items if item.kind in (GENERATED, PARTITIONING)}
     for table in ("whole", "parent", "stepped", "parts"):
         if f"CREATE TABLE {table} " not in " ".join(DDL[mine]):
@@ -476,7 +477,7 @@ def test_it_is_made_or_listed(
             lost += [f"{table}: {each}" for each in walk(model, target.model(table), left)]
     assert lost == []
     assert kinds - {INCLUDED, INDEX_ORDERS, ACTIONS} == KNOWN[mine]
-    if mine == "clickhouse":  # computed where they are asked for, and so no columns of the model
+    if mine == "clickhouse":  # computed on request, and therefore not columns of the model
         computed = [item.name for item in items if item.kind == GENERATED]
         assert computed == ["twice: MATERIALIZED odd * 2", "thrice: ALIAS odd * 3"]
     without = [
@@ -486,7 +487,7 @@ def test_it_is_made_or_listed(
 
 
 @pytest.mark.parametrize("mine", DDL)
-def test_files_list_it_in_one_line(
+def test_files_list_everything_in_one_line(
     opened: Callable[[str], System], tmp_path: Path, mine: str
 ) -> None:
     source = opened(mine)

@@ -1,4 +1,4 @@
-"""Defaults and checks, from the text of one database into that of another."""
+"""Defaults and checks, translated from one database's SQL into another's."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ EXACT = '"state" COLLATE Latin1_General_BIN2'
          "(\"state\" || 'x') = 'yx'"),
     ],
 )  # fmt: skip
-def test_checks(text: str, mssql: str, postgresql: str) -> None:
+def test_checks_are_translated(text: str, mssql: str, postgresql: str) -> None:
     node = read(text, KINDS)
     assert node is not None
     assert written_check(node, KINDS, MSSQL) == mssql
@@ -87,7 +87,7 @@ def test_checks(text: str, mssql: str, postgresql: str) -> None:
         "(day > '01/02/2020')", "(a = state)", "(a > (1.5)::integer)", "a > 1 -- b",
     ],
 )  # fmt: skip
-def test_a_check_that_may_mean_something_else(text: str) -> None:
+def test_an_ambiguous_check_is_not_translated(text: str) -> None:
     node = read(text, KINDS)
     assert node is None or written_check(node, KINDS, MSSQL) is None
 
@@ -130,7 +130,9 @@ def test_a_check_that_may_mean_something_else(text: str) -> None:
         ("(a = 1)", "boolean", None, None),
     ],
 )  # fmt: skip
-def test_defaults(text: str, kind: str, mssql: str | None, postgresql: str | None) -> None:
+def test_defaults_are_translated(
+    text: str, kind: str, mssql: str | None, postgresql: str | None
+) -> None:
     node = read(text, KINDS)
     assert node is not None
     assert written_default(node, kind, MSSQL) == mssql
@@ -141,7 +143,7 @@ def test_defaults(text: str, kind: str, mssql: str | None, postgresql: str | Non
     "text", ["nextval('x'::regclass)", "(NEXT VALUE FOR [s])", "(dbo.f())", "(newsequentialid())",
              "(1.5)::integer", "'abc'::varchar(2)", "'a'::varchar = 1 +", "E'a'"],
 )  # fmt: skip
-def test_a_default_that_others_do_not_have(text: str) -> None:
+def test_a_default_without_an_equivalent_is_not_translated(text: str) -> None:
     assert read(text) is None
 
 
@@ -163,7 +165,7 @@ OF_SQL_SERVER = Style(plus_joins=True)
          "CAST((concat(`state`, 'x')) AS BINARY) = 'yx'"),
     ],
 )  # fmt: skip
-def test_what_databases_write_differently(
+def test_syntax_that_differs_between_databases(
     text: str, style: Style, postgresql: str, mysql: str
 ) -> None:
     node = read(text, KINDS, style)
@@ -177,13 +179,13 @@ def test_what_databases_write_differently(
     [
         ("(amount * (a)::numeric)", "decimal", '("amount" * "a")'),
         ("((state || '-'::text) || state)", "text", '(("state" || \'-\') || "state")'),
-        ("(upper(state))", "text", None),  # as the collation has it
+        ("(upper(state))", "text", None),  # as the collation compares it
         ("(a * a)", "text", None),
         ("coalesce(state, 'none')", "text", "coalesce(\"state\", 'none')"),
         ("char_length(state)", "integer", 'char_length("state")'),
         ("(amount / (2)::numeric)", "decimal", None),
     ],
 )
-def test_computed_columns(text: str, kind: str, postgresql: str | None) -> None:
+def test_computed_columns_are_translated(text: str, kind: str, postgresql: str | None) -> None:
     node = read(text, KINDS)
     assert (node and written_value(node, kind, KINDS, DIALECT)) == postgresql

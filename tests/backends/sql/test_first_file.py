@@ -1,4 +1,4 @@
-"""`penstock init`: what it writes is read as it is, and copied night after night."""
+"""The file that `penstock init` writes can be copied without changes, night after night."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sections(text: str) -> dict[str, Any]:
 
 
 def night(file: Path, **overrides: Any) -> dict[str, tuple[int, int, int]]:
-    """Rows that were inserted, updated and deleted, by table; without those where none were."""
+    """Return the rows inserted, updated and deleted, for each table that changed."""
     events = list(copy_all(batch_of_file(str(file), {"degree": 2, **overrides})))
     end = events[-1]
     assert isinstance(end, BatchFinished)
@@ -60,7 +60,7 @@ def night(file: Path, **overrides: Any) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def test_pagila(pair: Pair, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pagila_is_copied_nightly(pair: Pair, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(pair.source, "pagila")
     pair.source.run("ANALYZE")
     text = init(file, pair.source.url, pair.target.url, monkeypatch)
@@ -73,7 +73,7 @@ def test_pagila(pair: Pair, file: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "deletes": "hard",
     }
     assert re.search(r'# about 40 rows; primary key actor_id\n\[tables\."public\.actor"\]', text)
-    # Views are there to be chosen.
+    # Views are offered for selection.
     assert '# [tables."public.rental_by_category"]\n# mode = "truncate"\n' in text
     assert len(night(file)) == 15
     pair.source.run(
@@ -81,10 +81,10 @@ def test_pagila(pair: Pair, file: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "DELETE FROM film_category WHERE film_id <= 2",
         "INSERT INTO category (name) VALUES ('Night')",
     )
-    gone = 2
+    deleted = 2
     assert night(file) == {
         "actor": (0, 1, 0),
-        "film_category": (0, 0, gone),
+        "film_category": (0, 0, deleted),
         "category": (1, 0, 0),
     }
     for table in found:
@@ -117,8 +117,8 @@ def test_sakila_into_postgresql(
         "atomic": "table",
         "deletes": "hard",
     }
-    said = text.replace("\n# ", " ")
-    assert "last_update (timestamp, without an index) may say when a row has changed" in said
+    words = text.replace("\n# ", " ")
+    assert "last_update (timestamp, without an index) may say when a row has changed" in words
     assert '# incremental = "last_update"\n# lookback = "1h"\n' in text
     night(file, target_schema="sakila")
     assert night(file, target_schema="sakila") == {}
@@ -142,7 +142,7 @@ def test_sakila_into_postgresql(
 def test_a_column_instead_of_all_rows(
     sakila: str, target_url: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever knows that a column tells changes takes the comment's signs away."""
+    """A user who knows that a column shows changes uncomments its line."""
     few = ("--tables", "actor", "film_actor")
     text = init(file, sakila, target_url, monkeypatch, *few)
     file.write_text(re.sub(r"^# (incremental|lookback) =", r"\1 =", text, flags=re.MULTILINE))
@@ -186,7 +186,7 @@ def test_tables_of_every_kind(pair: Pair, file: Path, monkeypatch: pytest.Monkey
         assert pair.target.rows('SELECT * FROM "odd.name*[x] \'""é"') == [(1,)]
 
 
-def test_what_the_target_cannot_do_is_not_suggested(
+def test_options_that_the_target_lacks_are_not_suggested(
     pair: Pair, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair.source.run("CREATE TABLE keyed (id int PRIMARY KEY, v text)")
@@ -195,7 +195,7 @@ def test_what_the_target_cannot_do_is_not_suggested(
     assert tomllib.loads(text)["defaults"]["mode"] == "truncate"
 
 
-def test_a_file_that_is_there_is_kept(
+def test_an_existing_file_is_kept(
     pair: Pair, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair.source.run("CREATE TABLE keyed (id int PRIMARY KEY)")
@@ -210,7 +210,7 @@ def test_a_file_that_is_there_is_kept(
     assert f"1 table; next: penstock plan-all {file}" in capsys.readouterr().err
 
 
-def test_a_secret_does_not_get_into_the_file(
+def test_secrets_are_not_written_to_the_file(
     pair: Pair, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair.source.run("CREATE TABLE keyed (id int PRIMARY KEY)")
@@ -222,7 +222,9 @@ def test_a_secret_does_not_get_into_the_file(
     assert "set SOURCE to the URL" in shown.err
 
 
-def test_nothing_to_write_about(pair: Pair, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_without_tables(
+    pair: Pair, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["init", str(file), "--source", pair.source.url, "--tables", "nothing.*"]) == 64
     assert "--tables: nothing.* matches no table of the source" in capsys.readouterr().err
     assert main(["init", str(file), "--source", "./somewhere/"]) == 64
@@ -263,7 +265,7 @@ def test_from_clickhouse(
         client.command("CREATE TABLE visits (id Int64, page String) ORDER BY id")
         client.command("INSERT INTO visits VALUES (1, 'a'), (1, 'a')")
         text = init(file, url, target_url, monkeypatch)
-        # An order is no key.
+        # A sorting key is not a unique key.
         assert [*sections(text)] == ["shop.visits"]
         assert tomllib.loads(text)["defaults"] == {"mode": "truncate", "snapshot": "none"}
         night(file, target_schema="public")

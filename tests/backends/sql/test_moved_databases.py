@@ -1,4 +1,4 @@
-"""Databases of the shapes that people try first, moved to an unlike system, work afterwards."""
+"""Well-known sample databases, moved to another system, work afterwards."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def moved(
     return end
 
 
-def left(end: BatchFinished) -> list[NotCopied]:
+def not_copied(end: BatchFinished) -> list[NotCopied]:
     return [item for table in end.tables for item in table.not_copied]
 
 
@@ -100,12 +100,16 @@ def test_sakila_works_in_postgresql(sakila: str, target_url: str) -> None:
     for _ in range(2):
         end = moved(sakila, target_url, "sakila", [f"{name}.*"])
     assert len(ask(target_url, TABLES_THERE)) == 16
-    assert {item.kind for item in left(end)} == {"collations", "defaults on update", "indexes"}
-    # The full-text index alone.
-    assert [i.name for i in left(end) if i.kind == "indexes"] == ["idx_title_description"]
+    assert {item.kind for item in not_copied(end)} == {
+        "collations",
+        "defaults on update",
+        "indexes",
+    }
+    # Only the full-text index is missing.
+    assert [i.name for i in not_copied(end) if i.kind == "indexes"] == ["idx_title_description"]
     theirs = mysql_rows(sakila, THEIRS.format(name))
     assert len(theirs) == 22
-    # MySQL and MariaDB write RESTRICT for what is the same to them.
+    # RESTRICT, which MySQL and MariaDB treat as the same.
     assert {(key, update) for key, update, _ in ask(target_url, FOREIGN_KEYS)} == {
         (key, RULES[update]) for key, update, _ in theirs
     }
@@ -132,10 +136,10 @@ def test_sakila_works_in_postgresql(sakila: str, target_url: str) -> None:
     ):
         with pytest.raises(getattr(psycopg.errors, why)):
             run_postgres(target_url, refused)
-    # What refers to it follows.
+    # Referring rows follow.
     run_postgres(target_url, "UPDATE sakila.country SET country_id = 7 WHERE country_id = 1")
     assert ask(target_url, "SELECT country_id FROM sakila.city ORDER BY city_id") == [(7,), (2,)]
-    # And it is found by its indexes.
+    # It is found through its indexes.
     indexed = (
         "SELECT count(*) FROM pg_index WHERE indrelid = 'sakila.rental'::regclass AND indisvalid"
     )
@@ -147,7 +151,7 @@ def test_sakila_comes_back(sakila: str, target_url: str, mysql_server: AnyMysqlS
     moved(sakila, target_url, "sakila", [f"{database_of(sakila)}.*"])
     with fresh_mysql(mysql_server) as back:
         end = moved(target_url, back, database_of(back), ["sakila.*"])
-        assert "foreign keys" not in {item.kind for item in left(end)}, left(end)
+        assert "foreign keys" not in {item.kind for item in not_copied(end)}, not_copied(end)
         theirs = mysql_rows(back, THEIRS.format(database_of(back)))
         assert len(theirs) == 22
         for table in ("film", "staff", "payment", "language"):
@@ -171,7 +175,7 @@ def test_employees_work_in_postgresql(mysql_server: AnyMysqlServer, target_url: 
     with fresh_mysql(mysql_server) as source:
         run_mysql(source, *statements("mysql", "employees"))
         end = moved(source, target_url, "employees", [f"{database_of(source)}.*"])
-    assert left(end) == []
+    assert not_copied(end) == []
     assert len(ask(target_url, FOREIGN_KEYS.replace("sakila", "employees"))) == 6
     run_postgres(target_url, "DELETE FROM employees.employees WHERE emp_no = 10001")
     assert ask(target_url, "SELECT count(*) FROM employees.salaries") == [(1,)]
@@ -184,7 +188,7 @@ def test_into_mysql(source_server: Server, mysql_server: AnyMysqlServer, name: s
     with fresh_database(source_server) as source, fresh_mysql(mysql_server) as target:
         run_postgres(source, (HERE / "postgresql/samples" / f"{name}.sql").read_text())
         end = moved(source, target, database_of(target), ["public.*"])
-        unmade = [item.kind for item in left(end)]
+        unmade = [item.kind for item in not_copied(end)]
         keys = ask(source, COUNTED.format("f"))
         theirs = mysql_rows(target, THEIRS.format(database_of(target)))
         assert [(len(theirs) + unmade.count("foreign keys"),)] == keys

@@ -22,7 +22,7 @@ from penstock_testkit import AnyMysqlServer, Server
 
 from ..mysql.mysql_pair import execute as run_mysql
 from ..mysql.mysql_pair import rows as mysql_rows
-from .test_moved_databases import HERE, ask, database_of, left, moved
+from .test_moved_databases import HERE, ask, database_of, moved, not_copied
 
 PAGILA = ["public.*"]
 SCHEMAS = ["person", "humanresources", "production", "purchasing", "sales"]
@@ -64,7 +64,7 @@ def kinds(items: Sequence[NotCopied]) -> dict[str, int]:
 
 
 def counts_of(url: str, *schemas: str) -> dict[str, int]:
-    """The rows of each table that is no partition."""
+    """Return the row count of each table that is not a partition."""
     listed = ", ".join(f"'{schema}'" for schema in schemas)
     tables = ask(
         url,
@@ -88,10 +88,10 @@ def test_pagila_works_in_mysql_and_comes_back(
         name = database_of(url)
         for _ in range(2):
             end = moved(pagila, url, name, PAGILA, arrays="json")
-        assert kinds(left(end)) == {
+        assert kinds(not_copied(end)) == {
             "triggers": 3, "indexes": 1, "foreign keys": 4, "partitioning": 1,
         }  # fmt: skip
-        keys = [item.name for item in left(end) if item.kind == "foreign keys"]
+        keys = [item.name for item in not_copied(end) if item.kind == "foreign keys"]
         assert all(" of public.payment_p2026_0" in key for key in keys), "those of partitions"
         assert kinds(end.not_copied) == {"functions": 4, "views": 2, "materialized views": 1}
         for table, count in counts.items():
@@ -100,7 +100,7 @@ def test_pagila_works_in_mysql_and_comes_back(
         assert [(made + len(keys),)] == ask(pagila, KEYS.format("'public'"))
         found = mysql_rows(url, "SELECT special_features FROM film WHERE film_id = 1")
         assert json.loads(found[0][0]) == ["Trailers", None, "it's 1"]
-        # The sequences are no column's own in the source.
+        # In the source, no column owns the sequences.
         run_mysql(url, FILM.format("").replace("fulltext", "`fulltext`"))
         assert mysql_rows(url, f"SELECT {FILMS} FROM film WHERE title = 'New'") == [NEW_FILM]
         payment = (
@@ -123,8 +123,8 @@ def test_pagila_works_in_mysql_and_comes_back(
             url, "DELETE FROM film WHERE film_id = 51", "DELETE FROM payment WHERE amount = 999"
         )
         end = moved(url, target_url, "back", [f"{name}.*"])
-    # Of the enum, which MySQL has as a text.
-    assert [item.kind for item in left(end)] == ["collations"]
+    # From the enum, which is a text in MySQL.
+    assert [item.kind for item in not_copied(end)] == ["collations"]
     assert counts_of(target_url, "back") == counts
     assert ask(target_url, KEYS.format("'back'")) == [(made,)]
     assert ask(target_url, f"{FILM.format('back.')} RETURNING {FILMS}") == [(52, *NEW_FILM[1:])]
@@ -146,7 +146,7 @@ def test_pagila_works_in_duckdb_and_comes_back(
     for _ in range(2):
         end = moved(pagila, f"duckdb:///{path}", "main", PAGILA)
     ((keys,),) = ask(pagila, KEYS.format("'public'"))
-    assert kinds(left(end)) == {
+    assert kinds(not_copied(end)) == {
         "triggers": 3, "indexes": 1, "foreign keys": keys, "partitioning": 1,
     }  # fmt: skip
     with duckdb.connect(str(path)) as file:
@@ -162,7 +162,7 @@ def test_pagila_works_in_duckdb_and_comes_back(
                 file.execute(statement)
         file.execute("DELETE FROM film WHERE film_id = 51")
     end = moved(f"duckdb:///{path}", target_url, "back", ["main.*"])
-    assert left(end) == []
+    assert not_copied(end) == []
     assert counts_of(target_url, "back") == counts
     assert ask(target_url, f"{FILM.format('back.')} RETURNING {FILMS}") == [(52, *NEW_FILM[1:])]
     features = ask(target_url, "SELECT special_features FROM back.film WHERE film_id = 1")
@@ -171,9 +171,9 @@ def test_pagila_works_in_duckdb_and_comes_back(
 
 
 def without_form(end: BatchFinished) -> set[str]:
-    """What calls a function of the source's own, or is of numbers without limits, which are texts
-    elsewhere."""
-    return {item.name.partition(":")[0] for item in left(end) if item.kind != "foreign keys"}
+    """Return the parts that call the source's own functions or use unlimited numbers, which are
+    texts elsewhere."""
+    return {item.name.partition(":")[0] for item in not_copied(end) if item.kind != "foreign keys"}
 
 
 def test_adventureworks_works_in_mysql_and_comes_back(
@@ -187,7 +187,7 @@ def test_adventureworks_works_in_mysql_and_comes_back(
             "CK_Employee_BirthDate", "rowguid", "PK_Document (documentnode)",
             "CK_Product_ListPrice", "subtotal", "CK_SalesOrderHeader_SubTotal",
         }  # fmt: skip
-        # Also those between schemas, which are one database here.
+        # Including those between schemas, which are one database here.
         assert mysql_rows(url, THEIRS.format(name)) == ask(adventureworks, KEYS.format(LISTED))
         run_mysql(url, LINE.format("", 1))
         lines = "SELECT salesorderdetailid, linetotal FROM salesorderdetail"
@@ -209,7 +209,7 @@ def test_adventureworks_works_in_mysql_and_comes_back(
         assert mysql_rows(url, comments) == [("everybody's name",)]
         run_mysql(url, "DELETE FROM salesorderdetail WHERE salesorderdetailid = 301")
         end = moved(url, target_url, "back", [f"{name}.*"])
-    # MariaDB writes a cast into its checks that has no equal.
+    # MariaDB adds a cast to its checks that has no equivalent.
     assert without_form(end) <= {
         "employee_CK_Employee_MaritalStatus",
         "person_CK_Person_PersonType",
@@ -228,8 +228,8 @@ def test_adventureworks_works_in_mysql_and_comes_back(
         "UPDATE back.salesorderdetail SET productid = 0",
     )
     run_postgres(target_url, "DELETE FROM back.salesorderheader WHERE salesorderid = 1")
-    gone = "SELECT count(*) FROM back.salesorderdetail WHERE salesorderid = 1"
-    assert ask(target_url, gone) == [(0,)]
+    deleted_rows = "SELECT count(*) FROM back.salesorderdetail WHERE salesorderid = 1"
+    assert ask(target_url, deleted_rows) == [(0,)]
 
 
 def test_adventureworks_works_in_duckdb_and_comes_back(
@@ -242,7 +242,7 @@ def test_adventureworks_works_in_duckdb_and_comes_back(
         "CK_Employee_BirthDate", "rowguid", "CK_Product_ListPrice", "linetotal", "subtotal",
         "CK_SalesOrderHeader_SubTotal",
     }  # fmt: skip
-    assert [(kinds(left(end))["foreign keys"],)] == ask(adventureworks, KEYS.format(LISTED))
+    assert [(kinds(not_copied(end))["foreign keys"],)] == ask(adventureworks, KEYS.format(LISTED))
     with duckdb.connect(str(path)) as file:
         found = file.execute(f"{LINE.format('', 1)} RETURNING salesorderdetailid").fetchall()
         assert found == [(301,)]
@@ -258,7 +258,7 @@ def test_adventureworks_works_in_duckdb_and_comes_back(
         comment = "SELECT comment FROM duckdb_tables() WHERE table_name = 'person'"
         assert file.execute(comment).fetchall() == [("everybody's name",)]
     end = moved(f"duckdb:///{path}", target_url, "back", ["main.*"])
-    assert left(end) == []
+    assert not_copied(end) == []
     assert counts_of(target_url, "back") == counts
     line = f"{LINE.format('back.', 1)} RETURNING salesorderdetailid"
     assert ask(target_url, line) == [(302,)]

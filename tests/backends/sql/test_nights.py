@@ -1,4 +1,4 @@
-"""Nights into DuckDB and MySQL: what has changed in PostgreSQL, merged in one transaction."""
+"""Nights from PostgreSQL into DuckDB and MySQL: changes merged in one transaction."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Target(ABC):
             return [tuple(row) for row in cursor.fetchall()]
 
     def stages(self) -> list[tuple[Any, ...]]:
-        """Tables beside the target's own."""
+        """Return the tables other than the target's own."""
         return self.rows(
             "SELECT table_name FROM information_schema.tables"
             " WHERE table_name LIKE 'items~%' OR table_name LIKE 'items-%'"
@@ -62,7 +62,7 @@ class DuckTarget(Target):
         while True:
             try:
                 return duckdb.connect(self.url.removeprefix("duckdb:///"))
-            except duckdb.Error:  # a thread of a copy in this process has not let go of it yet
+            except duckdb.Error:  # a thread of a copy in this process has not closed it yet
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.1)
@@ -159,7 +159,7 @@ def test_a_night_after_a_full_load_reads_what_has_changed(
 
 
 @pytest.mark.parametrize("mode", ["truncate", "swap"])
-def test_a_full_load_whose_watermark_moves_sets_none(items: Ends, mode: str) -> None:
+def test_a_full_load_whose_watermark_was_reset_sets_none(items: Ends, mode: str) -> None:
     items.night(watermark="w").done()
     spec = CopySpec(
         source=items.source_url,
@@ -199,7 +199,7 @@ def test_all_partitions_are_replaced_in_one_transaction(items: Ends) -> None:
         **options,
     )
     for event in penstock.copy(spec):
-        # DuckDB has one process at a time.
+        # DuckDB allows one process at a time.
         if isinstance(event, Committed) and isinstance(items.target, MysqlTarget):
             seen.append(items.target.rows(ALL) == before)
     assert all(seen)
@@ -212,7 +212,7 @@ def test_all_partitions_are_replaced_in_one_transaction(items: Ends) -> None:
     assert penstock.verify("replaced", **ends, checksum=True).ok
 
 
-def test_what_came_of_a_night_is_in_the_watermark(items: Ends) -> None:
+def test_the_watermark_records_the_result_of_a_night(items: Ends) -> None:
     items.night(watermark="w").done()
     items.change("UPDATE items SET word = 'x' WHERE id < 4", "DELETE FROM items WHERE id = 9")
     items.night(watermark="w", deletes="hard").done()
@@ -233,7 +233,7 @@ def test_a_transaction_that_commits_late_is_not_lost(items: Ends) -> None:
     items.check_same()
 
 
-def test_rows_that_are_gone_are_deleted(items: Ends) -> None:
+def test_rows_deleted_in_the_source_are_deleted(items: Ends) -> None:
     items.night(deletes="hard").done()
     items.change(
         "DELETE FROM items WHERE id % 7 = 0",
@@ -248,7 +248,7 @@ def test_rows_that_are_gone_are_deleted(items: Ends) -> None:
     assert items.target.stages() == []
 
 
-def test_rows_that_are_gone_are_marked_until_they_come_back(items: Ends) -> None:
+def test_rows_deleted_in_the_source_are_marked_until_they_return(items: Ends) -> None:
     items.night(deletes="soft").done()
     items.change("DELETE FROM items WHERE id IN (3, 4, 5)")
     items.night(deletes="soft").done()
@@ -287,7 +287,7 @@ def test_keys_of_several_columns_and_types(ends: Ends) -> None:
     ends.check_same(query)
 
 
-def test_texts_are_keys_as_they_are_written(ends: Ends) -> None:
+def test_texts_that_differ_in_spelling_are_different_keys(ends: Ends) -> None:
     ends.change(
         "CREATE TABLE items (word varchar(20) PRIMARY KEY, id int)",
         "INSERT INTO items VALUES ('a', 1), ('A', 2), ('ä', 3), ('b', 4), ('b ', 5), ('', 6)",
@@ -301,7 +301,7 @@ def test_texts_are_keys_as_they_are_written(ends: Ends) -> None:
     ends.check_same()
 
 
-def test_a_row_whose_key_has_changed_collides_with_nothing(ends: Ends) -> None:
+def test_a_row_whose_key_has_changed_does_not_collide(ends: Ends) -> None:
     ends.change(
         "CREATE TABLE items (id int PRIMARY KEY, word varchar(20) NOT NULL UNIQUE)",
         "INSERT INTO items SELECT i, 'w' || i FROM generate_series(1, 100) AS i",
@@ -313,7 +313,7 @@ def test_a_row_whose_key_has_changed_collides_with_nothing(ends: Ends) -> None:
     ends.check_same()
 
 
-def test_values_of_many_types_and_none(ends: Ends) -> None:
+def test_values_of_many_types_and_null(ends: Ends) -> None:
     ends.change(
         "CREATE TABLE items (id bigint PRIMARY KEY, word text, n numeric(12, 2), day date,"
         " at timestamp, f float8, yes boolean, raw bytea)",
@@ -323,7 +323,7 @@ def test_values_of_many_types_and_none(ends: Ends) -> None:
         "INSERT INTO items (id) VALUES (0)",
     )
     query = "SELECT id, word, n, day, at, f, raw FROM items ORDER BY id"
-    query = query.replace("at,", "items.at,")  # a word of its own in DuckDB
+    query = query.replace("at,", "items.at,")  # a reserved word in DuckDB
     ends.night(verify="checksums").done()
     ends.check_same(query)
     ends.change(
@@ -335,7 +335,7 @@ def test_values_of_many_types_and_none(ends: Ends) -> None:
     ends.check_same(query)
 
 
-def test_rows_that_a_condition_does_not_select_stay(items: Ends) -> None:
+def test_rows_outside_the_condition_are_kept(items: Ends) -> None:
     where = {"where": "id <= 500", "deletes": "hard"}
     items.night(**where).done()
     items.target.run("INSERT INTO items (id, word) VALUES (900, 'own')")
@@ -344,7 +344,7 @@ def test_rows_that_a_condition_does_not_select_stay(items: Ends) -> None:
     assert items.target.rows("SELECT id FROM items WHERE id IN (10, 20, 900)") == [(900,)]
 
 
-def test_a_target_that_somebody_has_changed_is_loaded_anew(items: Ends) -> None:
+def test_a_target_changed_by_another_user_is_reloaded(items: Ends) -> None:
     items.night().done()
     items.target.run("DELETE FROM items WHERE id < 100")
     assert items.night().done().rows == 1000
@@ -352,7 +352,7 @@ def test_a_target_that_somebody_has_changed_is_loaded_anew(items: Ends) -> None:
     assert items.night().done().rows == 0
 
 
-def test_a_target_that_was_made_anew_is_loaded_anew(items: Ends) -> None:
+def test_a_recreated_target_is_reloaded(items: Ends) -> None:
     items.night().done()
     items.target.run("DROP TABLE items")
     assert items.night().done().rows == 1000
@@ -371,7 +371,7 @@ def test_a_key_that_is_null_changes_nothing(ends: Ends) -> None:
     assert ends.target.rows(ALL) == [(1, "a")]
 
 
-def test_what_a_night_that_failed_has_left_is_dropped_by_the_next(items: Ends) -> None:
+def test_leftovers_of_a_failed_night_are_dropped_by_the_next(items: Ends) -> None:
     items.change("ALTER TABLE items DROP at", "INSERT INTO items VALUES (0, 'bad')")
     items.target.run(
         "CREATE TABLE items (id int PRIMARY KEY, word varchar(100), CHECK (word <> 'bad'))"
@@ -385,7 +385,7 @@ def test_what_a_night_that_failed_has_left_is_dropped_by_the_next(items: Ends) -
     items.check_same()
 
 
-def test_control_tables_of_an_earlier_version_get_a_table_of_watermarks(items: Ends) -> None:
+def test_older_control_tables_get_a_table_of_watermarks(items: Ends) -> None:
     items.night(incremental=None).done()
     items.target.run("DROP TABLE penstock.watermark")
     items.night().done()
@@ -393,7 +393,7 @@ def test_control_tables_of_an_earlier_version_get_a_table_of_watermarks(items: E
     assert items.night().done().rows == 1
 
 
-def test_an_atomic_upsert(items: Ends) -> None:
+def test_an_upsert_can_be_atomic(items: Ends) -> None:
     given = {"incremental": None, "atomic": "table", "partitions": 2, "deletes": "hard"}
     items.night(**given).done()
     items.check_same()
@@ -421,7 +421,7 @@ def until_committed(events: Iterator[Event]) -> None:
     raise AssertionError("expected a partition to be committed")
 
 
-def test_a_night_that_was_overtaken_merges_nothing(items: Ends) -> None:
+def test_an_overtaken_night_merges_nothing(items: Ends) -> None:
     items.night(watermark="w").done()
     before = items.target.rows(ALL)
     items.change("UPDATE items SET word = 'x'")
@@ -437,7 +437,7 @@ def test_a_night_that_was_overtaken_merges_nothing(items: Ends) -> None:
     assert items.target.stages() == []
 
 
-def test_a_run_that_wakes_after_the_next_night(items: Ends) -> None:
+def test_a_run_that_wakes_after_the_next_night_merges_nothing(items: Ends) -> None:
     items.night(watermark="w").done()
     items.change("UPDATE items SET word = 'x' WHERE id = 1")
     with closing(events_of(items, watermark="w", run_id="stopped")) as events:
@@ -451,7 +451,7 @@ def test_a_run_that_wakes_after_the_next_night(items: Ends) -> None:
     assert items.target.stages() == []
 
 
-def test_two_nights_at_once(items: Ends) -> None:
+def test_two_nights_at_once_lose_nothing(items: Ends) -> None:
     items.night(watermark="w").done()
     items.change("UPDATE items SET word = 'x' WHERE id = 1")
     with closing(events_of(items, watermark="w", run_id="first")) as events:

@@ -1,4 +1,4 @@
-"""Nights by a column, from each system that has one, into each that merges nights."""
+"""Nights by a column, from each system that supports it, into each that can merge nights."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass
 class Database(ABC):
-    """One with a table of items."""
+    """A database with a table of items."""
 
     url: str
     schema: str
 
     changed: ClassVar[str] = "timestamp"
-    """The type of the column by which it is read."""
+    """The type of the column that shows changes."""
     own: ClassVar[dict[str, Any]] = {}
-    """Options that it needs."""
+    """Options that a night from this database needs."""
 
     @property
     def table(self) -> str:
@@ -89,7 +89,7 @@ class DuckDB(Connected):
         while True:
             try:
                 return duckdb.connect(self.url.removeprefix("duckdb:///"))
-            except duckdb.Error:  # a thread of a copy in this process has not let go of it yet
+            except duckdb.Error:  # a thread of a copy in this process has not closed it yet
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.1)
@@ -97,7 +97,7 @@ class DuckDB(Connected):
 
 class Snowflake(Connected):
     changed = "timestamp_ntz(6)"
-    # The emulator keeps no past.
+    # The emulator does not support time travel.
     own: ClassVar[dict[str, Any]] = {"snapshot": "none"}
 
     def open(self) -> Any:
@@ -124,7 +124,7 @@ class ClickHouse(Database):
 
 
 def _mutation(statement: str) -> str:
-    """An update, which is none of its statements."""
+    """Rewrite an UPDATE, which ClickHouse lacks, as a mutation."""
     if not statement.startswith("UPDATE "):
         return statement
     of, _, change = statement.removeprefix("UPDATE ").partition(" SET ")
@@ -182,7 +182,7 @@ def check_same(source: Database, target: Database) -> None:
     assert target.rows(ALL) == source.rows(ALL)
 
 
-def test_only_what_has_changed_is_read(source: Database, target: Database) -> None:
+def test_only_changed_rows_are_read(source: Database, target: Database) -> None:
     target.make()
     assert merged(night(source, target)).rows == 100
     last = "'2026-01-01 00:00:59.000059'"
@@ -191,7 +191,7 @@ def test_only_what_has_changed_is_read(source: Database, target: Database) -> No
         "UPDATE items SET word = 'new', changed = '2026-01-01 00:00:59.000060' WHERE id = 8",
     )
     second = merged(night(source, target))
-    # The rows of the last night's greatest value are read again: the one of then, and a new one.
+    # Rows with the last night's maximum value are read again: the old one, and a new one.
     assert (second.full, second.rows, second.updated) == ("", 3, 2)
     check_same(source, target)
     assert merged(night(source, target)).rows == 1
@@ -199,7 +199,7 @@ def test_only_what_has_changed_is_read(source: Database, target: Database) -> No
 
 
 @pytest.mark.parametrize(("mine", "into"), [("mariadb", "duckdb"), ("duckdb", "mariadb")])
-def test_into_the_others(
+def test_nights_between_systems(
     mine: str, into: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     (tmp_path / "source").mkdir()
@@ -215,7 +215,7 @@ def test_into_the_others(
     source.run("DELETE FROM items WHERE id = 1")
     source.run("INSERT INTO items SELECT 3, 'c', '2026-01-01 00:00:00.000003', NULL")
     found = merged(night(source, target, **given))
-    # As many rows on both sides: by counts nothing would be gone.
+    # Row counts agree, so counting alone would not reveal the deleted row.
     assert (found.full, found.rows, found.inserted, found.deleted) == ("", 2, 1, 1)
     check_same(source, target)
 
@@ -256,11 +256,11 @@ KINDS = [(name, kind) for name, kinds in TYPES.items() for kind in kinds]
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS, ids=[f"{name}-{kind}" for name, kind in KINDS])
-def test_values_of_a_type(
+def test_values_of_a_type_are_compared_exactly(
     name: str, kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """The text of the greatest value is exact, and selects the row that has it, as the source
-    compares; a lookback gives a value of the same type."""
+    """The text of the maximum value is exact, and selects its row by the source's own comparison;
+    subtracting a lookback gives a value of the same type."""
     database = OPENED[name](request, tmp_path)
     value, text, earlier = TYPES[name][kind]
     engine = " ENGINE = MergeTree ORDER BY id" if name == "clickhouse" else ""
@@ -279,6 +279,6 @@ def test_values_of_a_type(
         back = source.cursor_range(relation, cursor, now, lookback, nulls=False)
         assert back.lower.startswith(earlier)
         assert source.checksum(relation, back.condition, Whole(), ()).rows == 1
-        # A value that is a little greater does not select it.
+        # A slightly greater value does not select it.
         later = replace(now, text=back.lower)
         assert source.cursor_range(relation, cursor, later, "0", nulls=False).behind

@@ -1,4 +1,4 @@
-"""Tables without rows, rows without tables, and statements that are printed alone."""
+"""Tables without rows, rows without tables, and statements that are only printed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock_testkit import AnyMysqlServer, Server
 
 from ..mysql.mysql_pair import execute, rows
 
-# Each refers to itself or to the other one, against the order of their names.
+# Each refers to itself or to the other one, contrary to the order of their names.
 TABLES = (
     "CREATE TABLE author (id int AUTO_INCREMENT PRIMARY KEY, name varchar(40) NOT NULL,"
     " mentor int, KEY by_mentor (mentor),"
@@ -66,7 +66,7 @@ def copy_all(*arguments: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_schema_is_printed_and_can_be_run(shop: str, target_url: str) -> None:
+def test_a_printed_schema_can_be_executed(shop: str, target_url: str) -> None:
     done = run_cli("schema", *request(shop, target_url))
     assert done.returncode == 0, done.stderr
     assert ask(target_url, "SELECT 1 FROM pg_class WHERE relname = 'author'") == []
@@ -77,7 +77,7 @@ def test_a_schema_is_printed_and_can_be_run(shop: str, target_url: str) -> None:
     assert ask(target_url, "SELECT count(*) FROM article") == [(0,)]
 
 
-def test_a_schema_as_json(shop: str, target_url: str) -> None:
+def test_a_schema_is_printed_as_json(shop: str, target_url: str) -> None:
     done = run_cli("schema", *request(shop, target_url), "--json")
     first, second, end = map(json.loads, done.stdout.splitlines())
     assert [found["target_table"] for found in (first, second)] == [
@@ -90,13 +90,13 @@ def test_a_schema_as_json(shop: str, target_url: str) -> None:
 
 
 def test_tables_first_and_rows_later(shop: str, target_url: str) -> None:
-    said = copy_all(*request(shop, target_url), "--schema-only")
-    assert "the table, without rows" in said
+    output = copy_all(*request(shop, target_url), "--schema-only")
+    assert "the table, without rows" in output
     assert ask(target_url, KEYS) == LINKED
     assert ask(target_url, "SELECT count(*) FROM author") == [(0,)]
     again = copy_all(*request(shop, target_url), "--schema-only", code=65)
     assert "author already exists; drop it, or use --mode recreate" in again
-    # Twice: foreign keys are there each time.
+    # Twice: foreign keys exist each time.
     for _ in range(2):
         copy_all(*request(shop, target_url), "--data-only", "--mode", "truncate")
         assert ask(target_url, KEYS) == LINKED
@@ -108,8 +108,8 @@ def test_tables_first_and_rows_later(shop: str, target_url: str) -> None:
 
 
 def test_rows_without_tables_are_refused(shop: str, target_url: str) -> None:
-    said = copy_all(*request(shop, target_url), "--data-only", code=65)
-    assert "author does not exist" in said
+    output = copy_all(*request(shop, target_url), "--data-only", code=65)
+    assert "author does not exist" in output
     assert ask(target_url, "SELECT 1 FROM pg_class WHERE relname = 'author'") == []
 
 
@@ -121,14 +121,16 @@ def test_rows_without_tables_are_refused(shop: str, target_url: str) -> None:
         (("--data-only", "--mode", "recreate"), "makes no tables"),
     ],
 )
-def test_contradictions(shop: str, target_url: str, flags: tuple[str, ...], why: str) -> None:
+def test_contradictory_options_are_refused(
+    shop: str, target_url: str, flags: tuple[str, ...], why: str
+) -> None:
     assert why in copy_all(*request(shop, target_url), *flags, code=64)
 
 
 PAGE = Path(__file__).parents[3] / "docs/moving-a-database.md"
 
 
-def test_the_commands_of_the_page(
+def test_the_commands_of_the_page_work(
     mysql_server: AnyMysqlServer, target_url: str, source_url: str
 ) -> None:
     commands = re.findall(r"^penstock (.*)$", PAGE.read_text(), re.MULTILINE)

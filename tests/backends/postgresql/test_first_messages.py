@@ -1,4 +1,4 @@
-"""What `plan` and control tables that one may not use tell a new user."""
+"""What a new user learns from `plan`, and from control tables without privileges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def filled(pair: Pair) -> Pair:
     return pair
 
 
-def test_a_plan_without_a_target_is_shown_with_what_is_missing(filled: Pair) -> None:
+def test_a_plan_without_a_target_table_shows_what_is_missing(filled: Pair) -> None:
     done = filled.cli("plan", *filled.ends, "--table", "public.t", "--mode", "swap")
     assert done.returncode == 65
     assert "1 partition by whole" in done.stdout
@@ -31,7 +31,7 @@ def test_a_plan_without_a_target_is_shown_with_what_is_missing(filled: Pair) -> 
     assert [partition.id for partition in caught.value.plan.partitions] == ["p0001"]
 
 
-def test_the_table_that_is_missing_is_made_empty_as_the_message_says(filled: Pair) -> None:
+def test_the_missing_table_is_created_empty_as_the_message_says(filled: Pair) -> None:
     done = filled.cli(
         "copy", *filled.ends, "--table", "public.t", "--mode", "recreate", "--where", "false"
     )
@@ -44,9 +44,9 @@ def test_the_table_that_is_missing_is_made_empty_as_the_message_says(filled: Pai
     filled.assert_same()
 
 
-def test_a_schema_that_would_be_made_is_named(filled: Pair) -> None:
-    asked = ["--table", "public.t", "--target-table", "pubilc.t", "--mode", "recreate"]
-    done = filled.cli("plan", *filled.ends, *asked)
+def test_a_schema_that_would_be_created_is_named(filled: Pair) -> None:
+    arguments = ["--table", "public.t", "--target-table", "pubilc.t", "--mode", "recreate"]
+    done = filled.cli("plan", *filled.ends, *arguments)
     assert done.returncode == 0, done.stderr
     assert "warning: missing in the target, and created there: schema pubilc" in done.stdout
     done = filled.cli("plan", *filled.ends, "--table", "public.t", "--mode", "recreate")
@@ -54,22 +54,22 @@ def test_a_schema_that_would_be_made_is_named(filled: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "message"),
     [
         ("id >> ' foo", 'near "\' foo", character 7 of the condition'),
         ("id > 5) OR (true", 'near ")", character 7 of the condition'),
         ("id >", "syntax error at the end of the condition"),
     ],
 )
-def test_a_condition_is_told_in_its_own_words(filled: Pair, where: str, said: str) -> None:
+def test_a_condition_is_reported_as_written(filled: Pair, where: str, message: str) -> None:
     filled.target.run("CREATE TABLE t (id int)")
     done = filled.cli("plan", *filled.ends, "--table", "public.t", "--where", where)
     assert done.returncode == 65
-    assert said in done.stderr
+    assert message in done.stderr
     assert "END" not in done.stderr
 
 
-def test_control_tables_that_one_may_not_use(filled: Pair) -> None:
+def test_control_tables_without_privileges(filled: Pair) -> None:
     filled.target.run("CREATE TABLE t (id int)")
     filled.copy(run_id="r")
     role = f"weak_{filled.target.url.rpartition('/')[2][-8:]}".replace("-", "_")
@@ -86,7 +86,7 @@ def test_control_tables_that_one_may_not_use(filled: Pair) -> None:
         filled.target.run(f"DROP ROLE {role}")
 
 
-def test_killed_is_no_status_that_is_stored(filled: Pair) -> None:
+def test_killed_is_not_a_stored_status(filled: Pair) -> None:
     filled.target.run("CREATE TABLE t (id int)")
     filled.copy(run_id="r")
     filled.target.run("UPDATE penstock.run SET status = 'running'")
