@@ -150,7 +150,7 @@ def test_a_query_reads_files_in_an_in_memory_database(
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("SELECT 1 AS a; SELECT 2 AS b", "2 statements"),
         ("DELETE FROM shop.orders", "found DELETE"),
@@ -161,9 +161,9 @@ def test_a_query_reads_files_in_an_in_memory_database(
     ],
 )
 def test_text_that_is_not_a_query_is_rejected(
-    source: str, target: str, query: str, said: str
+    source: str, target: str, query: str, message: str
 ) -> None:
-    with pytest.raises((PlanningError, UsageError), match=said):
+    with pytest.raises((PlanningError, UsageError), match=message):
         copy(source, target, query=query, target_table="main.a")
 
 
@@ -236,7 +236,7 @@ def test_upsert_rejects_a_duplicate_key(source: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"mode": "upsert"}, "expected a primary key"),
         ({"table": "shop.order"}, "shop.orders"),
@@ -248,9 +248,9 @@ def test_upsert_rejects_a_duplicate_key(source: str, target: str) -> None:
     ],
 )
 def test_unsupported_requests_are_rejected(
-    source: str, target: str, options: dict[str, Any], said: str
+    source: str, target: str, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(PlanningError, match=said):
+    with pytest.raises(PlanningError, match=message):
         copy(source, target, **options)
     assert not os.path.exists(target.removeprefix("duckdb:///"))
 

@@ -38,7 +38,7 @@ ROWS = (
 READ = "SELECT id, code, amount, made, token, ok FROM t ORDER BY id"
 
 
-def test_to_sql_server(source_url: str, mssql_url: str) -> None:
+def test_from_postgresql_to_sql_server(source_url: str, mssql_url: str) -> None:
     with psycopg.connect(source_url, autocommit=True) as connection:
         for statement in (THERE, "CREATE INDEX by_code ON t (code DESC, id)", *ROWS):
             connection.execute(statement)
@@ -70,7 +70,7 @@ def test_to_sql_server(source_url: str, mssql_url: str) -> None:
     ]
 
 
-def test_to_postgresql(mssql_url: str, target_url: str) -> None:
+def test_from_sql_server_to_postgresql(mssql_url: str, target_url: str) -> None:
     execute(mssql_url, BACK, "CREATE INDEX by_code ON t (code DESC, id)", *ROWS)
     copied = Copy(mssql_url, target_url, target_table="public.t", mode="recreate")
     copied.done()
