@@ -160,7 +160,7 @@ class TcpProxy:
             self.watches.append(Watch(needle, direction, callback, once))
 
     def freeze(self) -> None:
-        """Forward nothing more and close nothing, like a network that has gone silent."""
+        """Forward nothing more and close nothing, like a network that has failed silently."""
         self.frozen = True
         self._wake()
 
