@@ -130,13 +130,13 @@ def test_verify_reports_the_figures_of_the_run(shop: Shop, run: DagRunResult) ->
 
 def test_the_report_covers_the_time_of_all_tasks(run: DagRunResult) -> None:
     """The figures are in the target, whichever process copied; a retried task counts twice."""
-    _, found, said = run.task("once.verify").log.partition("where the run's time went")
+    _, found, report = run.task("once.verify").log.partition("where the run's time went")
     assert found
-    assert "waiting for target" in said
-    executions = said.partition("executions\n")[2].splitlines()
+    assert "waiting for target" in report
+    executions = report.partition("executions\n")[2].splitlines()
     ended = [line.split()[2] for line in executions[1:7]]
     assert sorted(ended) == ["done", "failed", "partial", "partial", "partial", "partial"]
-    assert "attempt 1 of p0004 failed: target " in said
+    assert "attempt 1 of p0004 failed: target " in report
 
 
 def test_the_table_is_an_updated_asset(shop: Shop, run: DagRunResult) -> None:

@@ -64,7 +64,7 @@ def test_from_postgresql_to_sql_server(source_url: str, mssql_url: str) -> None:
     assert indexes == [("code", True), ("id", False)]
     checks = "SELECT COUNT(*) FROM sys.check_constraints WHERE parent_object_id = OBJECT_ID('t')"
     assert rows(mssql_url, checks) == [(2,)]
-    assert [(left.kind, left.name) for left in planned(copied).not_copied] == [
+    assert [(part.kind, part.name) for part in planned(copied).not_copied] == [
         ("check constraints", "odd: CHECK ((((id % (2)::bigint) = 1) OR (id > 0)))"),
         ("defaults", "word: lower('X'::text)"),
     ]
@@ -93,5 +93,5 @@ def test_from_sql_server_to_postgresql(mssql_url: str, target_url: str) -> None:
         query = "SELECT indexdef FROM pg_indexes WHERE tablename = 't'"
         indexes = [text.partition(" btree ")[2] for (text,) in connection.execute(query)]
         assert sorted(indexes) == ["(code DESC, id)", "(id)"]
-    left = [(item.kind, item.name.partition(":")[0]) for item in planned(copied).not_copied]
-    assert left == [("defaults", "word"), ("check constraints", "odd")]
+    omitted = [(item.kind, item.name.partition(":")[0]) for item in planned(copied).not_copied]
+    assert omitted == [("defaults", "word"), ("check constraints", "odd")]

@@ -30,7 +30,7 @@ class Played(Connection):
     def __init__(self, **answers: Any) -> None:
         self.side, self.home, self.inside = "source", "my shop", ""
         self.edition, self.product, self.babelfish = 3, "Developer Edition", False
-        self.asked: list[str] = []
+        self.sent: list[str] = []
         self.left: list[str] = []
         self.taken: set[str] = set()
         """Locks that another session has."""
@@ -61,14 +61,14 @@ class Played(Connection):
     def _ask(self, statement: str, values: Sequence[Any]) -> None:
         if self.cut:
             raise DriverError("08S01", "")
-        self.asked.append(" ".join([statement, *map(str, values)]))
+        self.sent.append(" ".join([statement, *map(str, values)]))
 
     def close(self) -> None:
         self.closed = True
 
     def when(self, part: str) -> int:
         """Return the position of a statement."""
-        (place,) = [place for place, asked in enumerate(self.asked) if part in asked]
+        (place,) = [place for place, sent in enumerate(self.sent) if part in sent]
         return place
 
 
@@ -95,7 +95,7 @@ def test_a_snapshot_is_locked_before_its_creation_and_dropped_at_the_end(
     name = held.snapshot.token
     assert name.startswith("penstock_snapshot_")
     assert held.snapshot.taken_at == "2026-01-02T03:04:05.123456+00:00"
-    assert "Shared Session 0" in server.asked[server.when(lock_of(name))]
+    assert "Shared Session 0" in server.sent[server.when(lock_of(name))]
     assert server.when(lock_of(name)) < server.when(f'CREATE DATABASE "{name}"')
     assert held.alive()
     held.close()
@@ -137,18 +137,18 @@ def test_a_dropped_snapshot_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     server.gone = True
     assert not held.alive()
     held.close()
-    assert not any("DROP" in asked for asked in server.asked)
+    assert not any("DROP" in sent for sent in server.sent)
 
 
 def test_snapshots_of_killed_holders_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     left, read = "penstock_snapshot_left", "penstock_snapshot_read"
     server = Played(left=[left, read], taken={lock_of(read)})
     hold(monkeypatch, server)
-    assert "DATEADD(second, -600, GETDATE())" in server.asked[server.when("create_date")]
-    first, *_ = (asked for asked in server.asked if lock_of(left) in asked)
+    assert "DATEADD(second, -600, GETDATE())" in server.sent[server.when("create_date")]
+    first, *_ = (sent for sent in server.sent if lock_of(left) in sent)
     assert "Exclusive Session 0" in first
     assert server.when(f'DROP DATABASE "{left}"') < server.when('CREATE DATABASE "')
-    assert not any(f'"{read}"' in asked for asked in server.asked)
+    assert not any(f'"{read}"' in sent for sent in server.sent)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_servers_without_snapshots(
     with pytest.raises(PlanningError, match=message):
         hold(monkeypatch, server)
     assert server.closed
-    assert not any("CREATE DATABASE " in asked for asked in server.asked)
+    assert not any("CREATE DATABASE " in sent for sent in server.sent)
 
 
 def test_a_session_enters_one_snapshot_after_another() -> None:
@@ -188,9 +188,9 @@ def test_a_session_enters_one_snapshot_after_another() -> None:
     enter(server, "penstock_snapshot_2")
     assert server.inside == "penstock_snapshot_2"
     # A lock belongs to the database in which it is taken.
-    assert server.asked[2] == 'USE "my shop"'
-    assert server.asked[3].endswith(lock_of("penstock_snapshot_1"))
-    assert "Shared Session 0" in server.asked[4]
+    assert server.sent[2] == 'USE "my shop"'
+    assert server.sent[3].endswith(lock_of("penstock_snapshot_1"))
+    assert "Shared Session 0" in server.sent[4]
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,9 @@ def test_impossible_locations_are_rejected(dataset: Dataset, tmp_path: Path) -> 
         with pytest.raises(UsageError, match="expected one folder"):
             ParquetTarget(f"file://{tmp_path}/*.parquet", "penstock")
         return
-    gone = ParquetTarget(dataset.server.url("no-such-bucket-here/t"), "penstock")
+    no_bucket = ParquetTarget(dataset.server.url("no-such-bucket-here/t"), "penstock")
     with pytest.raises(PermanentError, match="the bucket does not exist"):
-        gone.control.create()
+        no_bucket.control.create()
 
 
 def test_wrong_credentials(dataset: Dataset) -> None:

@@ -149,11 +149,11 @@ class Trial(schedules.Trial[Load]):
             again = partial(load.execute, only, request=request, finish=self.likely(0.7))
             self.schedule.add(f"{load.id}-again{number}", again)
 
-    def play(self, *, gone: bool = False) -> Counter[int]:
+    def play(self, *, may_be_replaced: bool = False) -> Counter[int]:
         """Play the schedule, resume every run, and count the rows.
 
         Args:
-            gone: whether another run may have replaced a run's files.
+            may_be_replaced: whether another run may have replaced a run's files.
 
         Returns:
             The count of each id in the dataset.
@@ -164,7 +164,7 @@ class Trial(schedules.Trial[Load]):
         for load in self.loads:
             ended = self.ended[load.id]
             if ended != "done":
-                assert gone
+                assert may_be_replaced
                 assert isinstance(ended, TargetChanged), ended
             times = {found[each] for each in load.ids}
             assert times in ({0}, {1}, set()), f"run {load.id} is there in part, or twice"
@@ -234,7 +234,7 @@ def usurped(trial: Trial) -> None:
     for load in (mine, theirs):
         trial.executions(load, 2, restarts=0.2)
     trial.recopies(mine, 1)
-    assert trial.play(gone=True)
+    assert trial.play(may_be_replaced=True)
 
 
 def paired(trial: Trial) -> None:
@@ -256,7 +256,7 @@ def paired(trial: Trial) -> None:
         return
     for load in loads:
         trial.executions(load, 2, restarts=0.2)
-    found = trial.play(gone=True)
+    found = trial.play(may_be_replaced=True)
     there = [load for load in loads if found.keys() & load.ids]
     alone = [load for load in loads if load.mode != "append"]
     if len(alone) == 2:
@@ -273,7 +273,7 @@ def followed(trial: Trial) -> None:
     second = trial.load("b", "append", 100)
     trial.schedule.add("a0", first.execute)
     trial.schedule.add("both", lambda: (first.execute(), second.execute()))
-    found = trial.play(gone=True)
+    found = trial.play(may_be_replaced=True)
     if trial.schedule.actors[-1].result == ("done", "done"):
         assert found == Counter(first.ids | second.ids)
 
@@ -284,7 +284,7 @@ def selected(trial: Trial) -> None:
     for run_id, (where, first) in runs.items():
         trial.executions(trial.load(run_id, "replace", first, where=where), 2)
     trial.recopies(trial.loads[0], 1)
-    found = trial.play(gone=True)
+    found = trial.play(may_be_replaced=True)
     assert trial.ended["b"] == "done"
     assert found[100] == 1
     either = "done" in (trial.ended["a"], trial.ended["c"])
@@ -294,7 +294,7 @@ def selected(trial: Trial) -> None:
 def in_series(trial: Trial) -> None:
     """Play runs of a series that share two of four partitions."""
 
-    def given(*numbers: int) -> list[Partition]:
+    def partitions_of(*numbers: int) -> list[Partition]:
         extents = {
             n: KeyRange(Key("id"), Bound("int8", str(n)), Bound("int8", str(n + 1)))
             for n in numbers
@@ -303,7 +303,12 @@ def in_series(trial: Trial) -> None:
 
     for run_id, first, numbers in (("a", 0, (1, 2, 3)), ("b", 10, (2, 3, 4))):
         load = trial.load(
-            run_id, "append", first, partitions=given(*numbers), given=True, series="s"
+            run_id,
+            "append",
+            first,
+            partitions=partitions_of(*numbers),
+            given=True,
+            series="s",
         )
         for number in range(trial.chance.randint(1, 2)):
             only = [trial.some(*load.partitions)] if trial.likely(0.5) else []

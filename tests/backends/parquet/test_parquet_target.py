@@ -587,7 +587,7 @@ def test_rows_are_compared_by_partition(dataset: Dataset) -> None:
             target.row_digests(TABLE, None, Whole(), run.plan.pairs, ["id"], loaded_by=[records[0]])
         )
         assert [key for key, _ in digests] == [str(n) for n in range(10)]
-        left = list(
+        remaining = list(
             target.row_digests(TABLE, None, Whole(), run.plan.pairs, ["id"], other_than=records)
         )
-        assert left == digests
+        assert remaining == digests

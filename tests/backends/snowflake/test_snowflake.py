@@ -176,13 +176,13 @@ def test_classes_of_errors(code: int, words: str, kind: type[Exception], part: s
 
 
 def test_an_unreadable_key_is_reported_without_the_passphrase(tmp_path: Path) -> None:
-    for name, text, said in (("none.p8", "", "No such file"), ("a.p8", "s3cret", "passphrase")):
+    for name, text, reason in (("none.p8", "", "No such file"), ("a.p8", "s3cret", "passphrase")):
         if text:
             (tmp_path / name).write_text(text)
         url = f"snowflake://me:s3cret@acme/sales?private_key_file={tmp_path / name}"
         with pytest.raises(PermanentError, match=name) as caught:
             connect(url, "target")
-        assert said in caught.value.message
+        assert reason in caught.value.message
         assert "s3cret" not in caught.value.message
 
 
@@ -198,7 +198,7 @@ def test_stages_of_dead_processes_are_swept_and_no_password_shows(
     spec = CopySpec(
         source=source_url, target=url, table="public.t", mode="recreate", strategy="whole", degree=1
     )
-    said = repr([event.as_json() for event in copy(spec)])
+    output = repr([event.as_json() for event in copy(spec)])
     file = tmp_path / "part.parquet"
     file.touch()
     dead = re.sub(r"\d+$", "1", this_process())
@@ -214,16 +214,16 @@ def test_stages_of_dead_processes_are_swept_and_no_password_shows(
                 (token, owner, process),
             )
         assert len(cursor.execute("LIST @penstock.files").fetchall()) == 3
-        said += repr([event.as_json() for event in copy(spec)])
-        (left,) = cursor.execute("LIST @penstock.files").fetchall()
-        assert "alive" in left[0]
+        output += repr([event.as_json() for event in copy(spec)])
+        (remaining,) = cursor.execute("LIST @penstock.files").fetchall()
+        assert "alive" in remaining[0]
         assert cursor.execute("SELECT token FROM penstock.stage").fetchall() == [("alive",)]
-        said += repr(cursor.execute("SELECT * FROM penstock.run").fetchall())
-        said += repr(cursor.execute("SELECT * FROM penstock.journal").fetchall())
+        output += repr(cursor.execute("SELECT * FROM penstock.run").fetchall())
+        output += repr(cursor.execute("SELECT * FROM penstock.journal").fetchall())
     with pytest.raises(PlanningError) as caught:
         plan(replace(spec, source=url, table="public.none", snapshot="none"))
     assert "expected table public.none" in caught.value.message
-    assert "s3cret" not in said + repr(spec) + repr(caught.value) + str(caught.value.__cause__)
+    assert "s3cret" not in output + repr(spec) + repr(caught.value) + str(caught.value.__cause__)
 
 
 def test_folders_of_dead_processes_are_removed(
