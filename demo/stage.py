@@ -1,4 +1,4 @@
-"""The output for the audience: headings, sentences, and commands before they run."""
+"""The demo's output: headings, sentences, and commands before they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH = 100
 
 
 class Stage:
-    """The demo's output, which remembers unexpected results."""
+    """Prints the demo's output and remembers unexpected results."""
 
     def __init__(self) -> None:
         width = None if sys.stdout.isatty() else WIDTH

@@ -26,7 +26,7 @@ PARTITIONS = 16
 DEGREE = 4
 # For variants in which a mapped task copies several partitions, so that there are fewer tasks.
 PACK = 4
-# For variants that a few partitions suffice to test.
+# For variants that need only a few partitions.
 FEW = 4
 # Enough to show that no more than DEGREE are copied at once.
 UNPACKED = 6

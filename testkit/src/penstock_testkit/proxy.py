@@ -273,7 +273,7 @@ class TcpProxy:
             return allowed, any(budget.remaining == 0 for budget in budgets)
 
     def cut_spent(self) -> None:
-        """Cut everything for each budget that is spent, once for each."""
+        """Cut all connections once for each budget that is spent."""
         with self.lock:
             before = len(self.budgets)
             # The spent budget has blocked the other connections so far.

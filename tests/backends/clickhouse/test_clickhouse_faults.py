@@ -175,7 +175,7 @@ def test_one_of_two_moves_waits(client: Any, connection: Connection, clickhouse_
     time.sleep(0.3)
     piece = Piece(name, 1, 0, {"into": [database, "b"]})
     stages = Stages(connection, "penstock")
-    for _ in range(2):  # however often it is called
+    for _ in range(2):  # a second call changes nothing
         assert stages.publish(piece)
     assert time.monotonic() - began > 1.4
     busy.join()

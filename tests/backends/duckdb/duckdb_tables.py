@@ -43,7 +43,7 @@ def between(first: int | None, last: int | None) -> KeyRange:
 
 
 def cut(*bounds: int) -> list[Partition]:
-    """Return the partitions p0000, ... by ids; the first and the last one are open."""
+    """Return the partitions p0000, p0001, ... between these ids; both ends are open."""
     ends = [None, *bounds, None]
     return [
         Partition(f"p{n:04}", between(lower, upper))
@@ -57,7 +57,7 @@ def waiter() -> Waiter:
 
 @dataclass(frozen=True)
 class Database:
-    """A database file, with a table t unless a run is to create it."""
+    """A database file, with a table t unless a run creates it."""
 
     path: Path
 

@@ -34,5 +34,5 @@ def test_misaligned_buffers_are_moved(array: pa.Array, by: int) -> None:
     assert found.equals(array)
 
 
-def test_aligned_buffers_stay() -> None:
+def test_aligned_buffers_are_not_copied() -> None:
     assert aligned(DECIMALS) is DECIMALS

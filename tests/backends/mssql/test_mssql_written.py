@@ -1,4 +1,4 @@
-"""The statements that create a table like another one, from the catalog of SQL Server."""
+"""The statements that recreate a table, generated from SQL Server's catalog."""
 
 from __future__ import annotations
 
