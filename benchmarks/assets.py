@@ -39,7 +39,9 @@ def measure(bench: Bench, scale: float, repeat: int) -> Walls:
             ),
             "16 runs of one partition": lambda: _one_by_one(stack),
         }
-        _ended(stack.launch(ASSET, partitions=KEYS[0]))  # creates the plan, which is kept
+        _ended(
+            stack.launch(ASSET, partitions=KEYS[0])
+        )  # the first run creates the plan, which is stored
         for turn in range(repeat):
             for way, copy in ways.items():
                 bench.reset(TABLE)

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from penstock_testkit import PostgresServer, tpch
 
-# Autovacuum would use CPU at moments of its own choice.
+# Autovacuum would use CPU at unpredictable times.
 SETTINGS: dict[str, str | int | float | bool] = {"autovacuum": False, "max_wal_size": "4GB"}
 
 
@@ -106,7 +106,7 @@ def bytecode() -> Iterator[None]:
 
 @contextmanager
 def started() -> Iterator[Bench]:
-    """Start both servers, for as long as the benchmark runs."""
+    """Run both servers for as long as the benchmark runs."""
     with (
         bytecode(),
         PostgresServer(settings=SETTINGS) as source,

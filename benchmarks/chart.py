@@ -76,13 +76,13 @@ def drawn(ways: Sequence[tuple[str, Figures]], note: str) -> str:
             body.append("</g>")
             y += GAP
     body.append(f'<text class="note" x="0" y="{y + 20}">{escape(note)}</text>')
-    said = "; ".join(
+    summary = "; ".join(
         f"{title}: " + ", ".join(f"{m} {w:.1f} s, {c:.1f} s of CPU" for m, w, c in figures)
         for title, figures in ways
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + 30}" '
-        f'viewBox="0 0 {WIDTH} {y + 30}" role="img"><title>{escape(said)}</title>'
+        f'viewBox="0 0 {WIDTH} {y + 30}" role="img"><title>{escape(summary)}</title>'
         f"<style>{STYLE}</style>{''.join(body)}</svg>\n"
     )
 

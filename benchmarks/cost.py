@@ -85,7 +85,7 @@ def run(commands: Sequence[Sequence[str]], watch: Callable[[int], None] | None =
     Raises:
         CommandFailed: a command failed.
     """
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output_file:
         started: list[subprocess.Popen[bytes]] = []
         for position, command in enumerate(commands):
             last = position == len(commands) - 1
@@ -94,12 +94,12 @@ def run(commands: Sequence[Sequence[str]], watch: Callable[[int], None] | None =
                 subprocess.Popen(
                     command,
                     stdin=before or subprocess.DEVNULL,
-                    stdout=said if last else subprocess.PIPE,
-                    stderr=said,
+                    stdout=output_file if last else subprocess.PIPE,
+                    stderr=output_file,
                 )
             )
             if before is not None:
-                # Our copy of the pipe would keep the first from noticing that the second has ended.
+                # Our copy of the pipe would hide from the first process that the second has ended.
                 before.close()
         watching = threading.Event()
         watcher = threading.Thread(target=_watch, args=(watch, started[-1].pid, watching))
@@ -115,8 +115,8 @@ def run(commands: Sequence[Sequence[str]], watch: Callable[[int], None] | None =
         watching.set()
         watcher.join()
         if any(codes):
-            said.seek(0)
-            output = said.read()[-TAIL:].decode(errors="replace")
+            output_file.seek(0)
+            output = output_file.read()[-TAIL:].decode(errors="replace")
             raise CommandFailed(f"{commands[-1][0]} ended with {codes}\n{output}")
     return total
 

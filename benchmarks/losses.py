@@ -1,4 +1,4 @@
-"""Rows that repeated loads miss, keep stale or leave behind during writes to the source.
+"""Rows that repeated loads miss, leave outdated or fail to delete, during writes to the source.
 
 All movers load the same nights of the same table, one after the other, each into its own schema.
 After the last writer has ended, each loads once more.

@@ -70,8 +70,8 @@ def blocks_of(bench: Bench, table: str, degree: int) -> list[str]:
     key = table, degree
     if key not in bench.blocks:
         command = penstock_command("plan", bench, table, degree, "--strategy", "ctid", "--json")
-        made = subprocess.run(command, capture_output=True, text=True, check=True)
-        extents = [partition["extent"] for partition in json.loads(made.stdout)["partitions"]]
+        planned = subprocess.run(command, capture_output=True, text=True, check=True)
+        extents = [partition["extent"] for partition in json.loads(planned.stdout)["partitions"]]
         bench.blocks[key] = [
             f"{extent['lower']}:{'' if extent['upper'] is None else extent['upper']}"
             for extent in extents

@@ -110,10 +110,10 @@ def _move_in(bench: Bench, rows: dict[str, int], name: str, degree: int) -> Cost
                 cursor.execute(f"SELECT count(*) FROM {BACK}.{table}")
                 (arrived,) = cursor.fetchone()
                 if arrived != count:
-                    said = f"{name}: {table}: expected {count:,} rows, found {arrived:,}"
+                    discrepancy = f"{name}: {table}: expected {count:,} rows, found {arrived:,}"
                     if name == PENSTOCK:
-                        raise WrongResult(said)
-                    tell(said)
+                        raise WrongResult(discrepancy)
+                    tell(discrepancy)
     return found
 
 

@@ -63,9 +63,9 @@ def migrate(ends: Ends, degree: int) -> float:
             )
         )
         config = Path(folder) / "config.yaml"
-        said = {"workers": degree, "data_dir": folder, "include_tables": list(TABLES)}
+        migration = {"workers": degree, "data_dir": folder, "include_tables": list(TABLES)}
         # JSON is valid YAML.
-        config.write_text(json.dumps({"source": source, "target": target, "migration": said}))
+        config.write_text(json.dumps({"source": source, "target": target, "migration": migration}))
         config.chmod(0o600)
         return cost.run([[os.environ[MIGRATE], "run", "--config", str(config)]])
 

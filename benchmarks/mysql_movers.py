@@ -112,8 +112,8 @@ def _ranges(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> list[s
         ends = ["--source", mysql.url, "--target", bench.target_url]
         tables = ["--table", ROWS, "--target-table", table]
         command = [PROGRAM, "plan", *ends, *tables, "--degree", str(degree), "--json"]
-        made = subprocess.run(command, capture_output=True, text=True, check=True)
-        partitions = json.loads(made.stdout)["partitions"]
+        planned = subprocess.run(command, capture_output=True, text=True, check=True)
+        partitions = json.loads(planned.stdout)["partitions"]
         bench.blocks[key] = [_condition(partition["extent"]) for partition in partitions]
     return bench.blocks[key]
 

@@ -49,7 +49,7 @@ def in_turns(
     """Copy a database with each mover, creating its tables each time.
 
     Args:
-        check: raises `WrongResult` if something has not arrived.
+        check: raises `WrongResult` if something is missing.
     """
     costs: dict[str, list[Cost]] = {}
     movers = _movers(bench, mysql, database)
@@ -138,7 +138,7 @@ class MysqlTables:
 
     Args:
         costs: the costs of all turns, by mover.
-        what: describes the tables; `briefly` does so in a few words.
+        what: a description of the tables; `briefly` is a short one.
         most: the limit for Penstock's wall time as a share of pgloader's.
     """
 

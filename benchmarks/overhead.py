@@ -1,4 +1,4 @@
-"""The cost of a partition besides its rows."""
+"""The cost of a partition apart from its rows."""
 
 from __future__ import annotations
 

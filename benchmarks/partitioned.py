@@ -28,7 +28,7 @@ KEYS: Sequence[LiteralString] = (
     "CREATE INDEX ON partitioned.years (l_shipdate)",
     "CREATE INDEX ON partitioned.years (l_partkey, l_suppkey)",
 )
-# Whether the target's table has its children before the load.
+# Whether the target's table has its child tables before the load.
 WAYS: Mapping[str, Mapping[str, tuple[bool, Sequence[str]]]] = {
     NO_INDEXES: {
         "append": (True, ["--mode", "append", *CUT]),
@@ -104,7 +104,7 @@ def _load(bench: Bench, rows: int, options: Sequence[str]) -> Load:
     bench.check(TABLE, rows)
     before = server_cpu(bench.target)
     bench.on_target("VACUUM (FREEZE) partitioned.years")
-    time.sleep(0.1)  # until the session has ended, and its CPU counts
+    time.sleep(0.1)  # wait for the session to end, so that its CPU counts
     return Load(copied, server_cpu(bench.target) - before)
 
 

@@ -40,8 +40,8 @@ class Turn:
 
     Args:
         streams: the sum over all partitions, until their files are in place.
-        loads: the sum over all partitions, from the begin of COPY INTO to the commit.
-        beside: the share of the loading time in which another partition is on its way to the stage.
+        loads: the sum over all partitions, from the start of COPY INTO to the commit.
+        beside: the share of the loading time in which another partition is being staged.
     """
 
     wall: float
@@ -57,7 +57,7 @@ class Account:
     log: Path
 
     def loads(self) -> list[tuple[float, float]]:
-        """Return the begin and end of each COPY INTO since the last call."""
+        """Return the start and end of each COPY INTO since the last call."""
         text = self.log.read_text(encoding="ascii") if self.log.exists() else ""
         self.log.unlink(missing_ok=True)
         return [(float(line.split()[0]), float(line.split()[1])) for line in text.splitlines()]
@@ -122,7 +122,7 @@ def _copied(bench: Bench, degree: int, options: Sequence[str], account: Account 
         if degree
         else ("--table", FEW, "--strategy", "hash", "--key", "l_orderkey")
     )
-    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as said:
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as event_file:
         command = [
             *(PROGRAM, "copy", "--json", "--source", bench.source_url, *cut),
             *("--partitions", str(PARTS), "--degree", str(degree or 1), *options),
@@ -130,9 +130,9 @@ def _copied(bench: Bench, degree: int, options: Sequence[str], account: Account 
         found = cost.measure(
             None,
             None,
-            lambda: cost.run([["sh", "-c", f"exec {shlex.join(command)} > {said.name}"]]),
+            lambda: cost.run([["sh", "-c", f"exec {shlex.join(command)} > {event_file.name}"]]),
         )
-        events = [json.loads(line) for line in said]
+        events = [json.loads(line) for line in event_file]
     return _turn(found, events, account.loads() if account else [])
 
 
@@ -221,8 +221,8 @@ class Snowflake:
     def limits(self) -> list[Limit]:
         first, last = self._degrees[0], self._degrees[-1]
         found = [
-            Limit(f"Snowflake in: {said} / Parquet, degree {first}", self._ratio(first, what), 1.3)
-            for said, what in (("streams", "streams"), ("CPU mover", "mover"))
+            Limit(f"Snowflake in: {label} / Parquet, degree {first}", self._ratio(first, what), 1.3)
+            for label, what in (("streams", "streams"), ("CPU mover", "mover"))
         ]
         if last > 1:
             name = f"Snowflake in: COPY INTO without a stream beside it, degree {last}"

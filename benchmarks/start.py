@@ -17,7 +17,7 @@ from benchmarks.report import Limit, show_table, tell
 
 TABLE = "public.one_row"
 MOST_CPU = 0.35
-# One copy is short, and any other load on the machine adds to it.
+# A single copy is short, so other load on the machine distorts it.
 COPIES_PER_TURN = 5
 
 

@@ -110,7 +110,7 @@ def _make(bench: Bench, tables: int) -> None:
 
 def _empty(bench: Bench) -> None:
     with psycopg.connect(bench.target_url, autocommit=True) as target:
-        # A hundred tables at a time: dropping more would need more locks than there are.
+        # A hundred tables at a time, because dropping more would exceed the number of locks.
         found = target.execute(
             "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_tables WHERE schemaname = %s",
             (SCHEMA,),

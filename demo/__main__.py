@@ -33,7 +33,7 @@ def main() -> int:
         plan(stage)
         fail_once(stage, set_up)
         before = fail_permanently(stage, set_up)
-        go_on(stage, set_up, before)
+        carry_on(stage, set_up, before)
         lake.run(stage, set_up)
         flow.run(stage, set_up)
         assets.run(stage, set_up)
@@ -91,7 +91,7 @@ def fail_permanently(stage: Stage, set_up: Scene) -> list[proof.Record]:
     return before
 
 
-def go_on(stage: Stage, set_up: Scene, before: list[proof.Record]) -> None:
+def carry_on(stage: Stage, set_up: Scene, before: list[proof.Record]) -> None:
     stage.heading("The cause is removed, and the run continues")
     stage.say("Refunds are fine after all:")
     drop_rule = scene.DROP_RULE.format(table="orders")

@@ -54,7 +54,7 @@ class Scene:
         self.on_target(FAIL_ONCE.format(table="orders", key="o_orderkey", order=self.refused_once))
 
     def make_warehouse(self) -> None:
-        """Create an empty table `dw.orders` in the target, with the constraint of the other one."""
+        """Create an empty table `dw.orders` in the target, with the same constraint as `orders`."""
         tpch.create(self.target, ("orders",), schema="dw")
         self.on_target(ADD_RULE.format(table="dw.orders"))
 

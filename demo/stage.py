@@ -1,4 +1,4 @@
-"""The output for the audience: headings, sentences, and commands before they run."""
+"""The demo's output: headings, sentences, and commands before they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH = 100
 
 
 class Stage:
-    """Shows the demo and remembers unexpected results."""
+    """Prints the demo's output and remembers unexpected results."""
 
     def __init__(self) -> None:
         width = None if sys.stdout.isatty() else WIDTH
@@ -84,7 +84,7 @@ class Stage:
         try:
             code = running.wait()
         except KeyboardInterrupt:
-            # The terminal has sent the signal to both of us: let the command clean up and report.
+            # The terminal has sent the signal to the command, too: let it clean up and report.
             running.wait()
             raise
         self.gap()
@@ -97,7 +97,7 @@ class Stage:
         """Check whether something is as expected, and note the result.
 
         Args:
-            quiet: print it only if it is not as expected.
+            quiet: print it only if it is unexpected.
         """
         self.checks.append((text, good))
         if not good:

@@ -38,7 +38,7 @@ def begin(dag) -> None:
     )
 
 
-def go_on(dag, until: str = "") -> None:
+def carry_on(dag, until: str = "") -> None:
     """Run tasks that are due, until one task or all tasks have ended."""
     with create_session() as session:
         run = found(session)
@@ -83,8 +83,8 @@ def mark(dag, task_id: str, state: str) -> None:
 
 STEPS = {
     "begin": begin,
-    "go on": go_on,
-    "until the plan": lambda dag: go_on(dag, "lines.plan"),
+    "go on": carry_on,
+    "until the plan": lambda dag: carry_on(dag, "lines.plan"),
     "mark the DAG run failed": lambda dag: set_dag_run_state_to_failed(
         dag=dag, run_id=RUN_ID, commit=True
     ),

@@ -1,6 +1,6 @@
 """The outcomes of a copy whose tasks are marked and cleared, as a table of plain data.
 
-Each row is tried on a real Airflow (`local_clearing_table.py`), and shown in `docs/airflow.md`.
+Each row is tested on a real Airflow (`local_clearing_table.py`), and shown in `docs/airflow.md`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RECOPY = "group, recopy"
 AFTER = "group after two tasks"
 FORMS = (GROUP, ONE_TASK, UNSHARED, APPEND, WIRED, RECOPY, AFTER, CELERY, WORKER)
 
-# The moments of an act.
+# When the copy is disturbed.
 BEFORE = "while the first of two tasks before the group runs"
 PLANNING = "while `prepare` plans"
 COPYING = "while two of four copy"
@@ -81,7 +81,7 @@ class Cell:
     ends: str
     """`GREEN`: the run succeeds with each row once. `RED`: it fails. `TAKEN`: it succeeds."""
     usual: bool
-    """Whether the suite tries it by default."""
+    """Whether the suite tests it by default."""
 
     @property
     def name(self) -> str:
@@ -95,7 +95,7 @@ class Row:
     ends: dict[str, str]
     """Outcomes by form."""
     usual: tuple[str, ...] = ()
-    """The forms for which the suite tries it by default."""
+    """The forms that the suite tests by default."""
 
     def cells(self) -> Iterator[Cell]:
         for form, ends in self.ends.items():
@@ -106,7 +106,7 @@ _MAPPED = (GROUP, UNSHARED, WIRED, APPEND)
 
 
 def _groups(ends: str, *others: str) -> dict[str, str]:
-    """Return the outcome for a group, and for other forms that are tried as well."""
+    """Return the outcome for a group, and for the other forms that are tested."""
     return dict.fromkeys((GROUP, *others), ends)
 
 

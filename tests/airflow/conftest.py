@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 AIRFLOW_2 = ROOT / ".venv-airflow2"
 LAST_PYTHON_OF_AIRFLOW_2 = (3, 12)
 
-# Cases that run on a stack at the same time, and tasks: one per copy, and one in addition.
+# How many cases run on a stack at once, and how many tasks: each case has one more than its copies.
 AT_ONCE = 4
 TASKS = AT_ONCE * (DEGREE + 1)
 
@@ -48,7 +48,7 @@ def airflow_2() -> Path:
     with locked(Path(sys.prefix) / ".airflow2-lock"):
         if not ready.exists() or ready.read_text() != made_of.hexdigest():
             ready.unlink(missing_ok=True)
-            made = subprocess.run(
+            created = subprocess.run(
                 [sys.executable, "scripts/bootstrap.py", AIRFLOW_2.name, "--airflow2"],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
@@ -57,15 +57,15 @@ def airflow_2() -> Path:
                 text=True,
                 check=False,
             )
-            if made.returncode:
-                pytest.skip(f"no environment with Airflow 2: {made.stdout.strip()[-2000:]}")
+            if created.returncode:
+                pytest.skip(f"no environment with Airflow 2: {created.stdout.strip()[-2000:]}")
             ready.write_text(made_of.hexdigest())
     return python
 
 
 @pytest.fixture
 def dag_runner(tmp_path: Path) -> DagRunner:
-    """Return a runner of DAGs with `dag.test()`, in an Airflow home for this test alone."""
+    """Return a runner of DAGs with `dag.test()`, in this test's own Airflow home."""
     return DagRunner(tmp_path / "airflow")
 
 
@@ -90,7 +90,7 @@ def dag_file(tmp_path: Path) -> DagFile:
     return write
 
 
-# Modules that each of hundreds of tasks would import otherwise.
+# Preloaded, because each of hundreds of tasks would otherwise import them.
 OF_TASKS = (
     "penstock.backends.postgresql.backend",
     "penstock.backends.postgresql.source",
@@ -124,8 +124,8 @@ def cases(
         with closing(Lines(real_stack, lineitem_servers)) as lines:
             case(lines)
 
-    with begun(request, run, AT_ONCE) as made:
-        yield made
+    with begun(request, run, AT_ONCE) as cases_at_once:
+        yield cases_at_once
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def lines_alone(
 ) -> Iterator[Lines]:
     """Return a case's own databases, once all cases have ended."""
     cases.wait()
-    with closing(Lines(real_stack, lineitem_servers)) as made:
-        yield made
+    with closing(Lines(real_stack, lineitem_servers)) as lines:
+        yield lines
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from .lines import (
     PATIENCE,
     VARIANTS,
     Lines,
-    check_deletes,
+    check_ended,
     family,
     partition_id,
     tries,
@@ -48,7 +48,7 @@ def held(run: Run, index: int) -> list[psutil.Process]:
 def _descriptors(process: psutil.Process) -> dict[int, str]:
     found: dict[int, str] = {}
     for entry in Path(f"/proc/{process.pid}/fd").iterdir():
-        # Its threads open and close some in the meantime.
+        # Its threads may open or close some at any time.
         with contextlib.suppress(FileNotFoundError):
             found[int(entry.name)] = os.readlink(entry)
     return found
@@ -74,7 +74,7 @@ def plain_run(lines: Lines, variant: str, partitions: int = PARTITIONS, pack: in
     ]
     report = run.log("lines.verify")
     assert "the run's report" in report
-    # For all tasks, whichever process copied, because it is read from the target.
+    # Covers all tasks, whichever process copied, because the target stores the figures.
     assert "where the run's time went" in report
     assert "waiting for target" in report
     assert f"{lines.content[0]:,}" in report
@@ -90,8 +90,8 @@ def killed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     gate.reached()
     children = held(run, gate.index)
     run.process("lines.copy", gate.index).kill()
-    # The children get no signal, and notice that the task is gone.
-    check_deletes(children)
+    # The children get no signal, but notice that the task has died.
+    check_ended(children)
     lines.check_no_backend(f":{partition_id(gate.partition)}:1")
     gate.open()
     lines.check_done(run)
@@ -108,9 +108,9 @@ def killed_after_commit(lines: Lines) -> None:
     killed = run.process("lines.copy", gate.index)
 
     def strike() -> None:
-        # When the server answers the COMMIT of this partition, and of no other.
+        # Strike when the server has answered this partition's COMMIT, and no other.
         if killed.is_running() and committed in lines.records(run):
-            # It may just have been reaped, if it was struck before.
+            # An earlier strike may already have killed it.
             with contextlib.suppress(psutil.NoSuchProcess):
                 killed.kill()
 
@@ -128,7 +128,7 @@ def marked_failed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     gate.reached()
     task, children = run.process("lines.copy", gate.index), held(run, gate.index)
     run.mark("lines.copy", gate.index, state="failed")
-    check_deletes([*children, task])
+    check_ended([*children, task])
     lines.check_no_backend(f":{partition_id(gate.partition)}:")
     # All other partitions are copied, and the run fails because one is missing.
     assert run.wait(timeout=4 * PATIENCE) == "failed"
@@ -155,7 +155,7 @@ def timed_out_in_mid_copy(lines: Lines) -> None:
     gate.reached()
     task, children = run.process("lines.copy", gate.index), held(run, gate.index)
     until(lambda: None if task.is_running() else True, PATIENCE, lambda: f"{task} goes on")
-    check_deletes(children)
+    check_ended(children)
     gate.open()
     lines.check_done(run, partitions=FEW)
     assert run.tries("lines.copy", gate.index)[0].state == "failed"

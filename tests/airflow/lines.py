@@ -26,16 +26,16 @@ PARTITIONS = 16
 DEGREE = 4
 # For variants in which a mapped task copies several partitions, so that there are fewer tasks.
 PACK = 4
-# For variants that need no more to prove their point.
+# For variants that need only a few partitions.
 FEW = 4
 # Enough to show that no more than DEGREE are copied at once.
 UNPACKED = 6
 # Enough for a busy machine: a test that waits this long has failed.
 PATIENCE = 60.0
-# The provider's promise for a task that is told to end, and the allowance for a slow machine.
+# The provider promises that a terminated task ends in this time; a slow machine may take longer.
 PROMISED = 5.0
 SLOWER = 8.0
-# They appear nowhere unless a URL is written out.
+# Passwords that appear only in a URL that is written out in full.
 SECRETS = ("s3cret-of-the-source", "s3cret-of-the-target")
 TEMPLATE = "lineitem"
 
@@ -176,8 +176,8 @@ class Servers:
 def servers() -> Iterator[Servers]:
     with ExitStack() as stack:
         source, target = (
-            # No test cuts the machine's power, so fsync would gain nothing. Autovacuum would be a
-            # write to the source at a moment of its own.
+            # No test cuts the machine's power, so fsync would gain nothing. Autovacuum would write
+            # to the source at unpredictable times.
             stack.enter_context(
                 PostgresServer(
                     fsync=False,
@@ -210,7 +210,7 @@ def _database(server: PostgresServer, name: str, template: str) -> Iterator[str]
 
 
 class Gate:
-    """Holds a partition in the middle of its stream: in the target, where a trigger waits.
+    """Holds a partition in the middle of its stream, by a trigger in the target that waits.
 
     Args:
         row: order key and line number of the row at which it is held.
@@ -350,7 +350,7 @@ class Lines:
     def check_done(
         self, run: Run, expected: Digest | None = None, partitions: int = PARTITIONS
     ) -> None:
-        """Wait for the end, and check that all rows arrived once and nothing is left open."""
+        """Wait for the end, and check that each row arrived once and no session remains."""
         run.succeeded(timeout=4 * PATIENCE)
         self.check_committed(run, partitions)
         self.check_content(expected)
@@ -368,8 +368,8 @@ def family(run: Run, index: int) -> list[psutil.Process]:
     return until(both, PATIENCE, lambda: f"{task} has only {task.children(recursive=True)}")
 
 
-def check_deletes(processes: list[psutil.Process], within: float = PROMISED * SLOWER) -> None:
-    """Check that none of the processes is left, not even as a zombie."""
+def check_ended(processes: list[psutil.Process], within: float = PROMISED * SLOWER) -> None:
+    """Check that no process remains, not even as a zombie."""
     until(
         lambda: True if not any(map(_lives, processes)) else None,
         within,

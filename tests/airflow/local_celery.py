@@ -13,12 +13,12 @@ def test_a_plain_run_with_celery(lines: Lines) -> None:
 
 
 @side_by_side
-def test_a_mapped_task_that_is_killed_is_retried_alone_with_celery(lines: Lines) -> None:
+def test_only_a_killed_mapped_task_is_retried_with_celery(lines: Lines) -> None:
     copy_cases.killed_in_mid_copy(lines, "celery")
 
 
 @side_by_side
-def test_a_mapped_task_that_is_marked_failed_leaves_nothing_behind_with_celery(
+def test_a_mapped_task_marked_failed_leaves_nothing_behind_with_celery(
     lines: Lines,
 ) -> None:
     copy_cases.marked_failed_in_mid_copy(lines, "celery")

@@ -1,4 +1,4 @@
-"""Task instances cleared on a real Airflow: what is copied again, with all rows there once."""
+"""Task instances cleared on a real Airflow: which partitions are copied again; rows appear once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAITING = """
 TRUNCATED = "SELECT count(*) FROM public.truncated"
 UNMAPPED = -1
 
-# More than run at once.
+# More days than run at once.
 DAYS = ("1995-03-01", "1995-03-02", "1995-03-03")
 DAILY = """
 from datetime import datetime, timedelta
@@ -74,7 +74,7 @@ def clear_run(run: Run) -> None:
 
 # First, because it takes long: the scheduler checks for a backfill's end only every 30 seconds.
 @side_by_side
-def test_a_backfill_leaves_every_day_once(lines: Lines) -> None:
+def test_a_backfill_copies_every_day_once(lines: Lines) -> None:
     stack = lines.airflow
     first, *_, last = DAYS
     by_day = BY_DAY.format(first, last)
@@ -98,12 +98,12 @@ def test_a_backfill_leaves_every_day_once(lines: Lines) -> None:
 
 
 @side_by_side
-def test_in_mode_replace_a_partition_is_copied_again(lines: Lines) -> None:
+def test_a_cleared_task_copies_again_in_mode_replace(lines: Lines) -> None:
     copy_cases.cleared_after_success(lines)
 
 
 @side_by_side
-def test_in_mode_truncate_what_is_committed_is_left_alone(lines: Lines) -> None:
+def test_a_cleared_task_keeps_committed_rows_in_mode_truncate(lines: Lines) -> None:
     execute(lines.target, COUNT_TRUNCATES)
     run = lines.run("packed")
     lines.check_done(run)
@@ -125,7 +125,7 @@ def test_in_mode_truncate_what_is_committed_is_left_alone(lines: Lines) -> None:
 
 
 @side_by_side
-def test_with_recopy_a_partition_is_copied_again_in_mode_truncate_too(lines: Lines) -> None:
+def test_a_cleared_task_copies_again_in_mode_truncate_with_recopy(lines: Lines) -> None:
     execute(lines.target, COUNT_TRUNCATES)
     run = lines.run("recopy")
     lines.check_done(run)
@@ -137,7 +137,7 @@ def test_with_recopy_a_partition_is_copied_again_in_mode_truncate_too(lines: Lin
 
 
 @side_by_side
-def test_cleared_alone_a_task_leaves_what_release_has_passed(lines: Lines) -> None:
+def test_a_task_cleared_alone_fails_once_release_has_passed(lines: Lines) -> None:
     run = lines.run("recopy")
     lines.check_done(run)
     before = lines.records(run)
@@ -167,7 +167,7 @@ def kill_release(lines: Lines, run: Run) -> None:
 
 
 @side_by_side
-def test_release_that_is_killed_runs_again(lines: Lines) -> None:
+def test_a_killed_release_is_retried(lines: Lines) -> None:
     run = lines.run("few")
     lines.check_done(run, partitions=FEW)
     kill_release(lines, run)
@@ -176,7 +176,7 @@ def test_release_that_is_killed_runs_again(lines: Lines) -> None:
 
 
 @side_by_side
-def test_release_that_is_killed_for_the_last_time_fails_the_run(lines: Lines) -> None:
+def test_a_release_killed_on_its_last_try_fails_the_run(lines: Lines) -> None:
     run = lines.run("once")
     lines.check_done(run, partitions=FEW)
     kill_release(lines, run)
@@ -187,7 +187,7 @@ def test_release_that_is_killed_for_the_last_time_fails_the_run(lines: Lines) ->
 
 
 @side_by_side
-def test_in_mode_append_a_whole_run_that_is_cleared_adds_nothing(lines: Lines) -> None:
+def test_clearing_a_whole_run_adds_no_rows_in_mode_append(lines: Lines) -> None:
     run = lines.run("append")
     lines.check_done(run)
     before = lines.status(run)

@@ -9,7 +9,7 @@ from penstock_testkit.airflow import AirflowStack
 
 from ..side_by_side import side_by_side
 from . import copy_cases
-from .lines import FEW, SECRETS, UNPACKED, Lines, check_deletes
+from .lines import FEW, SECRETS, UNPACKED, Lines, check_ended
 from .watch import NURSERY, Watch
 
 WRONG = "wr0ng-s3cret"
@@ -21,26 +21,26 @@ def test_a_plain_run(lines: Lines) -> None:
 
 
 @side_by_side
-def test_a_mapped_task_that_is_killed_is_retried_alone(lines: Lines) -> None:
+def test_only_a_killed_mapped_task_is_retried(lines: Lines) -> None:
     copy_cases.killed_in_mid_copy(lines)
 
 
 @side_by_side
-def test_killed_once_it_has_committed_it_copies_nothing_again(lines: Lines) -> None:
+def test_a_mapped_task_killed_after_its_commit_copies_nothing_again(lines: Lines) -> None:
     copy_cases.killed_after_commit(lines)
 
 
 @side_by_side
-def test_a_mapped_task_that_is_marked_failed_leaves_nothing_behind(lines: Lines) -> None:
+def test_a_mapped_task_marked_failed_leaves_nothing_behind(lines: Lines) -> None:
     copy_cases.marked_failed_in_mid_copy(lines)
 
 
 @side_by_side
-def test_a_mapped_task_that_is_too_late_leaves_nothing_behind(lines: Lines) -> None:
+def test_a_mapped_task_that_times_out_leaves_nothing_behind(lines: Lines) -> None:
     copy_cases.timed_out_in_mid_copy(lines)
 
 
-def test_no_password_is_to_be_seen_anywhere_and_no_process_is_left(
+def test_no_password_is_visible_and_no_process_remains(
     real_stack: AirflowStack, lines_alone: Lines
 ) -> None:
     stack, lines = real_stack, lines_alone
@@ -51,7 +51,7 @@ def test_no_password_is_to_be_seen_anywhere_and_no_process_is_left(
         refused = lines.run("once")
         assert refused.wait() == "failed"
     assert watch.nurseries
-    check_deletes(list(watch.nurseries))
+    check_ended(list(watch.nurseries))
     assert "password authentication failed" in refused.log("lines.prepare")
     places = {
         "processes": b"\n".join(watch.seen),

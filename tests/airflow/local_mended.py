@@ -55,7 +55,7 @@ def prepare(stack: AirflowStack) -> None:
         stack.unpause(f"lines_mended_{name}")
 
 
-def is_there_once(lines: Lines, run: Run) -> None:
+def check_each_row_once(lines: Lines, run: Run) -> None:
     run.succeeded(timeout=4 * PATIENCE)
     assert run.task("afterwards").state == "success"
     assert digest(lines.target) == digest(lines.source) != lines.content
@@ -63,7 +63,7 @@ def is_there_once(lines: Lines, run: Run) -> None:
 
 
 def mended(lines: Lines, variant: str) -> tuple[Run, int]:
-    """Correct the row, clear the failed task, and return its index."""
+    """Fail on a row, correct it, clear the failed task, and return its index."""
     execute(lines.target, REFUSE)
     run = lines.run(f"mended_{variant}")
     assert run.wait(timeout=4 * PATIENCE) == "failed"
@@ -76,13 +76,13 @@ def mended(lines: Lines, variant: str) -> tuple[Run, int]:
     execute(lines.source, MEND)
     run.clear(("lines.copy", failed.map_index), downstream=True)
     run.wait_for("lines.copy", failed.map_index, try_number=failed.try_number + 1)
-    is_there_once(lines, run)
+    check_each_row_once(lines, run)
     assert {task.state for task in run.tasks()} == {"success"}
     return run, failed.map_index
 
 
 @side_by_side
-def test_clearing_the_failed_task_ends_the_run_well(lines: Lines) -> None:
+def test_clearing_the_failed_task_completes_the_run(lines: Lines) -> None:
     run, failed = mended(lines, "truncate")
     name = run.xcom("lines.plan")[failed]["partitions"][0]
     assert f"{name}: read as of" in run.log("lines.copy", failed)
@@ -90,13 +90,13 @@ def test_clearing_the_failed_task_ends_the_run_well(lines: Lines) -> None:
 
 
 @side_by_side
-def test_clearing_it_starts_over_where_the_row_has_moved(lines: Lines) -> None:
+def test_clearing_the_failed_task_starts_over_if_the_row_has_moved(lines: Lines) -> None:
     run, failed = mended(lines, "blocks")
     assert "started over" in run.log("lines.copy", failed)
 
 
 @side_by_side
-def test_of_a_copy_in_one_task_too(lines: Lines) -> None:
+def test_clearing_a_copy_in_one_task_completes_the_run(lines: Lines) -> None:
     execute(lines.target, REFUSE)
     run = lines.run("mended_whole")
     assert run.wait(timeout=4 * PATIENCE) == "failed"
@@ -104,4 +104,4 @@ def test_of_a_copy_in_one_task_too(lines: Lines) -> None:
     execute(lines.source, MEND)
     run.clear("lines", downstream=True)
     run.wait_for("lines", try_number=2)
-    is_there_once(lines, run)
+    check_each_row_once(lines, run)

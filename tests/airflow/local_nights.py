@@ -1,4 +1,4 @@
-"""Loads that repeat, on a real Airflow: any night may be cleared, and is a night like any other."""
+"""Loads that repeat, on a real Airflow: any night can be cleared, and runs as a new night."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def prepare(stack: AirflowStack) -> None:
     stack.unpause("lines_night_one")
 
 
-def is_as_the_source(lines: Lines, run: Run, epoch: int) -> None:
+def check_same_as_source(lines: Lines, run: Run, epoch: int) -> None:
     run.succeeded(timeout=4 * PATIENCE)
     assert digest(lines.target) == digest(lines.source)
     (mark,) = watermarks(target=lines.target)
@@ -47,17 +47,17 @@ def is_as_the_source(lines: Lines, run: Run, epoch: int) -> None:
     lines.check_no_backend()
 
 
-def any_night_may_be_cleared(lines: Lines, variant: str, last: str) -> Run:
+def clear_the_first_night(lines: Lines, variant: str, last: str) -> Run:
     for url in (lines.source, lines.target):
         execute(url, NIGHT_KEY)
     first = lines.run(variant)
-    is_as_the_source(lines, first, 1)
+    check_same_as_source(lines, first, 1)
     execute(lines.source, *NIGHTLY_CHANGES)
-    is_as_the_source(lines, lines.run(variant), 2)
+    check_same_as_source(lines, lines.run(variant), 2)
     execute(lines.source, *NIGHTLY_CHANGES)
     first.clear_run()
     first.wait_for(last, try_number=2)
-    is_as_the_source(lines, first, 3)
+    check_same_as_source(lines, first, 3)
     night = first.xcom(last)["night"]
     assert night["full"] == ""
     assert 0 < night["read"] < night["rows"]
@@ -66,17 +66,17 @@ def any_night_may_be_cleared(lines: Lines, variant: str, last: str) -> Run:
 
 
 @side_by_side
-def test_a_night_of_a_group(lines: Lines) -> None:
-    run = any_night_may_be_cleared(lines, "night_group", "lines.verify")
+def test_a_night_of_a_group_can_be_cleared(lines: Lines) -> None:
+    run = clear_the_first_night(lines, "night_group", "lines.verify")
     # Merged rows are not copied again, and not lost.
     run.clear(("lines.copy", 0), downstream=True)
     run.wait_for("lines.release", try_number=3)
-    is_as_the_source(lines, run, 3)
+    check_same_as_source(lines, run, 3)
 
 
 @side_by_side
-def test_a_night_of_one_task(lines: Lines) -> None:
-    run = any_night_may_be_cleared(lines, "night_one", "lines")
+def test_a_night_of_one_task_can_be_cleared(lines: Lines) -> None:
+    run = clear_the_first_night(lines, "night_one", "lines")
     (task,) = run.rest.get(f"{run.path}/taskInstances/lines/state-store")["task_state_store"]
     assert task["key"] == "penstock_watermark"
     assert run.xcom("lines")["night"] == task["value"]

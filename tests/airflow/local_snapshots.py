@@ -1,4 +1,4 @@
-"""The one snapshot of all mapped tasks on a real Airflow: held, lost, and released."""
+"""The snapshot that all mapped tasks share on a real Airflow: held, lost, and released."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .lines import (
     Gate,
     Lines,
     Servers,
-    check_deletes,
+    check_ended,
     digest,
     execute,
     family,
@@ -24,7 +24,7 @@ from .lines import (
 )
 
 HOLDER = "penstock:snapshot"
-# The rows of the last partition, whose new versions are in it as well.
+# Rows of the last partition; their new versions belong to it as well.
 UPDATE_LAST = """
     UPDATE public.lineitem SET l_comment = 'changed'
     WHERE l_orderkey > (SELECT max(l_orderkey) - 100 FROM public.lineitem)
@@ -44,7 +44,7 @@ FAIL_AT = """
 
 
 @side_by_side
-def test_all_mapped_tasks_read_as_of_one_moment(lines: Lines) -> None:
+def test_all_mapped_tasks_read_the_same_snapshot(lines: Lines) -> None:
     gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
     run = lines.run("packed")
     for gate in gates:
@@ -59,7 +59,7 @@ def test_all_mapped_tasks_read_as_of_one_moment(lines: Lines) -> None:
 
 
 @side_by_side
-def test_a_worker_can_hold_it(lines: Lines) -> None:
+def test_a_worker_can_hold_the_snapshot(lines: Lines) -> None:
     gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
     run = lines.run("worker")
     for gate in gates:
@@ -72,7 +72,7 @@ def test_a_worker_can_hold_it(lines: Lines) -> None:
 
 
 @side_by_side
-def test_a_worker_that_is_killed_while_it_holds_it_is_tried_again(lines: Lines) -> None:
+def test_a_worker_killed_while_it_holds_the_snapshot_is_retried(lines: Lines) -> None:
     gate = lines.gate(6, pack=PACK)
     run = lines.run("worker")
     gate.waiting(1, 10 * PATIENCE)
@@ -83,7 +83,7 @@ def test_a_worker_that_is_killed_while_it_holds_it_is_tried_again(lines: Lines) 
 
 
 @side_by_side
-def test_a_run_that_is_marked_failed_lets_it_go(lines: Lines) -> None:
+def test_a_run_marked_failed_releases_the_snapshot(lines: Lines) -> None:
     gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
     run = lines.run("packed")
     processes = []
@@ -92,14 +92,14 @@ def test_a_run_that_is_marked_failed_lets_it_go(lines: Lines) -> None:
         processes += [run.process("lines.copy", gate.index), *family(run, gate.index)]
     assert lines.backends(HOLDER)
     run.mark_run("failed")
-    check_deletes(processes)
+    check_ended(processes)
     lines.check_no_backend()
     assert not lines.records(run)
     assert run.wait() == "failed"
 
 
 @side_by_side
-def test_a_partition_that_fails_for_good_fails_the_run_and_lets_it_go(lines: Lines) -> None:
+def test_a_permanent_failure_fails_the_run_and_releases_the_snapshot(lines: Lines) -> None:
     execute(lines.target, FAIL_AT)
     run = lines.run("packed")
     assert run.wait(timeout=4 * PATIENCE) == "failed"
@@ -117,7 +117,7 @@ def test_a_partition_that_fails_for_good_fails_the_run_and_lets_it_go(lines: Lin
 class Losing:
     """A run that loses its snapshot halfway.
 
-    One of its partitions is held, all before it are committed, none after it has begun.
+    One partition is held, all before it are committed, and none after it has begun.
     """
 
     HELD = 6
@@ -146,10 +146,10 @@ class Losing:
         }
 
 
-def test_a_triggerer_that_is_killed_loses_it(
+def test_a_killed_triggerer_loses_the_snapshot(
     cases: SideBySide, real_stack: AirflowStack, lineitem_servers: Servers
 ) -> None:
-    # The others would lose theirs, too.
+    # Other cases would lose their snapshots, too.
     cases.wait()
     stack = real_stack
     with ExitStack() as exit_stack:

@@ -16,11 +16,11 @@ from . import clearing as c
 from .lines import PATIENCE, Gate, Lines, ask, connect, digest, execute
 from .local_nights import NIGHT_KEY
 
-# `all` tries every cell; a regular expression, those whose names match it.
+# `all` tests every cell; a regular expression, the cells whose names match it.
 WANTED = os.environ.get("PENSTOCK_AIRFLOW_MATRIX", "")
 PARTITIONS = 4
 DEGREE = 2
-# Seconds for all tasks of a DAG run, some of them twice, beside those of others.
+# Seconds for all tasks of a DAG run, some of which run twice, while other cases run.
 LONG = 10 * PATIENCE
 # Partitions held in mid-copy; those before them are committed.
 HELD = (2, 3)
@@ -138,7 +138,7 @@ def prepare(stack: AirflowStack) -> None:
 
 @dataclass(frozen=True)
 class Clearing:
-    """Tries a cell."""
+    """The test of a cell."""
 
     cell: c.Cell
 
@@ -150,7 +150,7 @@ class Clearing:
                 execute(lines.target, REFUSE_ALL)
                 continue
             ACTS[act](run, self.cell)
-            # A running task is told to end, and must not reach its own end before that.
+            # A running task is asked to end, and must not finish before that.
             if act in c.ENDING:
                 run.wait(timeout=LONG)
             go_on()

@@ -103,17 +103,17 @@ class Shop:
         return self.runner.run(file, dag_id, connections=self.connections, **options)
 
     def assert_same(self, source: str, target: str | None = None, where: str = "true") -> None:
-        """Check that both tables hold the same rows, each as often, and at least one."""
+        """Check that both tables have the same rows, equally often, and are not empty."""
         mine = content(self.source, source, where)
         assert mine[0] > 0
         assert content(self.target, target or source, where) == mine
 
     def assert_no_session(self) -> None:
-        """Check that no copy has left a session on either server, or that it ends in a moment."""
+        """Check that no copy's session remains on either server, after a moment to end."""
         deadline = time.monotonic() + PATIENCE
-        while (left := self._sessions()) and time.monotonic() < deadline:
+        while (sessions := self._sessions()) and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert left == []
+        assert sessions == []
 
     def _sessions(self) -> list[str]:
         return [

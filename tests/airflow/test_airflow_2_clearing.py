@@ -66,7 +66,7 @@ def refuse_once(shop: Shop) -> None:
     shop.refuse("orders", "o_orderkey", first, times=1, sqlstate="23514")
 
 
-def test_a_run_that_is_marked_failed_is_red_until_verify_is_cleared(shop: Shop) -> None:
+def test_a_run_marked_failed_is_red_until_verify_is_cleared(shop: Shop) -> None:
     cleared = (*MARKED, "clear the DAG run, only failed tasks", "go on")
     state, tasks = after(shop, *cleared)
     assert state == "failed", tasks
@@ -74,7 +74,7 @@ def test_a_run_that_is_marked_failed_is_red_until_verify_is_cleared(shop: Shop) 
     assert tasks["lines.release"] == "failed"
 
 
-def test_verify_copies_what_was_skipped(shop: Shop) -> None:
+def test_clearing_verify_copies_skipped_partitions(shop: Shop) -> None:
     state, tasks = after(shop, *MARKED, "clear verify, downstream", "go on")
     assert state == "success", tasks
     shop.assert_same("orders")
@@ -90,7 +90,7 @@ def test_verify_copies_what_was_skipped(shop: Shop) -> None:
         ("mark verify success", "failed"),
     ],
 )
-def test_after_a_copy_has_failed(shop: Shop, step: str, ends: str) -> None:
+def test_the_outcome_of_a_step_after_a_failed_copy(shop: Shop, step: str, ends: str) -> None:
     refuse_once(shop)
     state, tasks = after(shop, *FAILED, step, "go on")
     assert state == ends, tasks
@@ -98,7 +98,7 @@ def test_after_a_copy_has_failed(shop: Shop, step: str, ends: str) -> None:
         shop.assert_same("orders")
 
 
-def test_copies_that_are_cleared_alone_leave_what_is_verified(shop: Shop) -> None:
+def test_copies_cleared_alone_keep_the_verified_rows(shop: Shop) -> None:
     state, tasks = after(shop, *FAILED)
     assert state == "success", tasks
     refuse_once(shop)
@@ -108,7 +108,7 @@ def test_copies_that_are_cleared_alone_leave_what_is_verified(shop: Shop) -> Non
     shop.assert_same("orders")
 
 
-def test_a_group_that_was_skipped_by_marking_is_red(shop: Shop) -> None:
+def test_a_group_skipped_by_marking_is_red(shop: Shop) -> None:
     steps = ("begin", "mark the DAG run failed", "go on")
     state, tasks = after(shop, *steps, text=AFTER_A_TASK)
     assert tasks["lines.prepare"] == "skipped"

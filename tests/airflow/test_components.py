@@ -24,7 +24,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
 """
 
 
-def test_nothing_outlives_the_process_that_started_it(tmp_path: Path) -> None:
+def test_no_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, tmp_path / "part.log"],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Many tables in one task, in both Airflows: one DAG run, checked from many sides."""
+"""Many tables in one task, in both Airflows: one DAG run and many checks."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(shop: Shop, file: Path) -> DagRunResult:
     return shop.run(file, "batch").succeeded()
 
 
-def test_all_tables_are_copied_each_as_it_is_asked_for(shop: Shop, run: DagRunResult) -> None:
+def test_each_table_is_copied_with_its_own_options(shop: Shop, run: DagRunResult) -> None:
     for table in (*TABLES, "merged"):
         shop.assert_same(table)
     tables = run.task("all").value["tables"]
@@ -85,13 +85,13 @@ def test_a_retry_continues_the_batch(shop: Shop, run: DagRunResult) -> None:
     assert sorted(run_id for (run_id,) in found) == sorted(
         table["run_id"] for table in task.value["tables"].values()
     )
-    # Rows that the first try committed were not copied again.
+    # Rows committed by the first try were not copied again.
     attempts = "SELECT max(attempt) FROM penstock.commit_record WHERE run_id = %s"
     of_nation = task.value["tables"]["public.nation"]["run_id"]
     assert shop.target.execute(attempts, [of_nation]).fetchone() == (1,)
 
 
-def test_the_log_says_how_far_it_is_and_how_it_ended(shop: Shop, run: DagRunResult) -> None:
+def test_the_log_shows_progress_and_the_outcome(shop: Shop, run: DagRunResult) -> None:
     log = run.task("all").log
     assert "1 of 5 tables are not done: public.orders" in log
     assert "public.orders, partition p" in log
@@ -101,14 +101,14 @@ def test_the_log_says_how_far_it_is_and_how_it_ended(shop: Shop, run: DagRunResu
     assert "--" not in "".join(line for line in log.splitlines() if "error" in line.lower())
 
 
-def test_each_table_is_an_asset_that_was_updated(shop: Shop, run: DagRunResult) -> None:
+def test_each_table_is_an_updated_asset(shop: Shop, run: DagRunResult) -> None:
     place = shop.connections["pg_dst"].rpartition("@")[2].partition("?")[0]
     events = {event.uri: event.extra for event in run.asset_events}
     assert set(events) == {f"postgres://{place}/public/{name}" for name in (*TABLES, "merged")}
     for uri, extra in events.items():
         assert extra["uri"] == uri
         assert extra["read_at"]
-    # One moment for all, except for rows that the retry copied.
+    # All tables are read at one moment, except for rows that the retry copied.
     moments = {uri.rpartition("/")[2]: extra["read_at"] for uri, extra in events.items()}
     assert moments.pop("orders") > max(moments.values())
     assert len(set(moments.values())) == 1
@@ -116,13 +116,13 @@ def test_each_table_is_an_asset_that_was_updated(shop: Shop, run: DagRunResult) 
     assert (merged["inserted"], merged["updated"]) == (1, 1)
 
 
-def test_a_table_that_fails_is_named_and_others_are_copied(
+def test_a_failed_table_is_named_and_the_others_are_copied(
     shop: Shop, run: DagRunResult, file: Path
 ) -> None:
     shop.target.execute("TRUNCATE nation")
     failed = shop.run(file, "broken")
     task = failed.task("all")
-    # A retry cannot help.
+    # A retry would not help.
     assert (task.state, task.try_number) == ("failed", 1)
     assert "1 of 2 tables are not done: public.left_out" in task.log
     assert "public.left_out: " in task.log

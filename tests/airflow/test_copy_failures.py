@@ -1,4 +1,4 @@
-"""Copies that cannot succeed: each says so once, in the core's words, and nothing retries it."""
+"""Copies that cannot succeed: each reports the core's error once, and is not retried."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def shop(
 
 @pytest.fixture(scope="module")
 def file(shop: Shop) -> Path:
-    # Airflow reads the whole folder, so one run reports its findings in each file.
+    # Airflow reads the whole folder, so one run reports the errors of every file.
     for name, (argument, _) in WRONG.items():
         (shop.dags / f"{name}.py").write_text(f"""{HEAD}
 with DAG("{name}", schedule=None, start_date=START):
@@ -110,8 +110,8 @@ def run(shop: Shop, file: Path) -> DagRunResult:
     return shop.run(file, "failures")
 
 
-def said(run: DagRunResult, task_id: str, message: str) -> int:
-    """Return how many lines of a task's log contain a text."""
+def occurrences(run: DagRunResult, task_id: str, message: str) -> int:
+    """Return the number of lines in a task's log that contain a text."""
     return sum(message in line for line in run.task(task_id).log.splitlines())
 
 
@@ -122,22 +122,22 @@ def test_a_permanent_failure_is_not_retried_and_fails_the_run(
     assert [copy.state for copy in copies] == ["failed", "success", "success", "success"]
     assert [copy.try_number for copy in copies] == [1, 1, 1, 1]
     assert refused.task("orders.verify").state == "upstream_failed"
-    # Airflow asks no other task of the group whether the run has failed.
+    # Airflow derives the run's state from this task of the group alone.
     assert refused.task("orders.release").state == "failed"
-    assert said(refused, "orders.release", "3 of 4 partitions are committed") == 1
+    assert occurrences(refused, "orders.release", "3 of 4 partitions are committed") == 1
     assert refused.task("reports").state == "upstream_failed"
     assert refused.state == "failed"
     shop.assert_no_session()
 
 
-def test_what_failed_is_said_once_in_the_words_of_the_core(refused: DagRunResult) -> None:
+def test_the_cores_error_is_logged_once(refused: DagRunResult) -> None:
     log = refused.task("orders.copy", 0).log
     (line,) = [line for line in log.splitlines() if "refused by a trigger" in line]
     assert "partition p0001 (o_orderkey < " in line
     assert f"[{CHECK_VIOLATION}] target: " in line
 
 
-def test_a_failure_callback_is_given_what_happened_in_one_line_then_the_details(
+def test_a_failure_callback_gets_one_line_and_then_the_details(
     refused: DagRunResult,
 ) -> None:
     log = refused.task("orders.copy", 0).log
@@ -157,21 +157,21 @@ def test_a_failure_callback_is_given_what_happened_in_one_line_then_the_details(
         ("no_interval.prepare", "the data interval selects the rows, and is empty"),
     ],
 )
-def test_what_cannot_be_done_is_said_once(run: DagRunResult, task_id: str, message: str) -> None:
+def test_an_impossible_copy_is_reported_once(run: DagRunResult, task_id: str, message: str) -> None:
     task = run.task(task_id)
     assert task.state == "failed"
     assert task.try_number == 1
-    assert said(run, task_id, message) == 1, task.log
+    assert occurrences(run, task_id, message) == 1, task.log
 
 
-def test_a_connection_that_is_not_there_is_named(run: DagRunResult) -> None:
+def test_a_missing_connection_is_named(run: DagRunResult) -> None:
     task = run.task("no_connection.prepare")
     assert task.state == "failed"
     # Airflow's own error, which it retries, because the connection may be added.
-    assert said(run, "no_connection.prepare", "pg_none") == task.try_number == 4, task.log
+    assert occurrences(run, "no_connection.prepare", "pg_none") == task.try_number == 4, task.log
 
 
-def test_nothing_is_tried_after_a_plan_that_failed(run: DagRunResult) -> None:
+def test_no_task_runs_after_a_failed_plan(run: DagRunResult) -> None:
     after = [
         state
         for name, state in run.states.items()

@@ -1,4 +1,4 @@
-"""Features that no other copy of this folder uses: modes upsert and attach, queries, checksums."""
+"""Features that no other test of this folder covers: upsert, attach, queries and checksums."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def test_mapped_tasks_attach(shop: Shop, run: DagRunResult) -> None:
     shop.assert_same("orders", "dw.attach")
 
 
-def test_an_outlet_of_ones_own_gets_the_event(shop: Shop, run: DagRunResult) -> None:
+def test_a_user_defined_outlet_gets_the_event(shop: Shop, run: DagRunResult) -> None:
     events = {event.uri: event for event in run.asset_events}
     assert events["orders_upsert"].extra["rows"] == shop.rows["orders"]
     assert events["orders_upsert"].task_id == "upsert.verify"
-    # Three, and one for NULL keys, since a query's columns may be NULL.
+    # Three ranges and a partition of NULL keys, since a query's columns may be NULL.
     assert events["finished_orders"].extra["partitions"] == 4
 
 
@@ -96,12 +96,12 @@ def test_a_query_is_copied(shop: Shop, run: DagRunResult) -> None:
     assert "verified by checksums" in run.task("query").log
 
 
-def test_checksums_are_compared_at_the_end(shop: Shop, run: DagRunResult) -> None:
+def test_checksums_are_compared(shop: Shop, run: DagRunResult) -> None:
     assert "verified by checksums" in run.task("checked.verify").log
     shop.assert_same("orders", "dw.checked")
 
 
-def test_a_single_task_that_is_retried_goes_on_with_what_is_left(
+def test_a_retried_single_task_copies_the_remaining_partitions(
     shop: Shop, run: DagRunResult
 ) -> None:
     task = run.task("in_two_tries")

@@ -1,4 +1,4 @@
-"""A password appears nowhere that Airflow or Penstock stores or shows something."""
+"""Nothing that Airflow or Penstock stores or shows contains a password."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock_testkit.airflow import DagRunResult
 
 from .shop import Shop, open_shop
 
-# The parts of the passwords that would show, however they are quoted.
+# The parts of the passwords that would be visible in any quoting.
 MARKS = ("Vq7Harbour", "Vq7Lantern")
 # Characters with a meaning in a URL, a conninfo string, JSON, SQL or a template.
 PASSWORD = f"{MARKS[0]} p@ss'w\\o\"r/d?#%&=:{{{{}}}}ü"
@@ -35,7 +35,7 @@ with DAG("guarded", schedule=None, start_date=START, default_args={**AT_ONCE, "r
 
 @dataclass
 class Watch:
-    """The processes that others on the machine can see while a DAG runs."""
+    """The processes that other users of the machine can see while a DAG runs."""
 
     commands: set[str] = field(default_factory=set)
     workers: set[str] = field(default_factory=set)
@@ -55,7 +55,7 @@ class Watch:
     def _look(self) -> None:
         while not self._stop.wait(0.02):
             for process in psutil.Process().children(recursive=True):
-                # It may end in the meantime.
+                # It may end at any time.
                 with contextlib.suppress(psutil.Error, OSError):
                     command = " ".join(process.cmdline())
                     self.commands.add(command)
@@ -104,12 +104,12 @@ def test_the_copies_ran(shop: Shop, run: DagRunResult) -> None:
 
 
 @pytest.mark.parametrize("task_id", ["wrong.prepare", "wrong_task"])
-def test_a_wrong_password_is_said_without_it(run: DagRunResult, task_id: str) -> None:
+def test_the_error_for_a_wrong_password_does_not_show_it(run: DagRunResult, task_id: str) -> None:
     assert run.task(task_id).state == "failed"
     assert "password authentication failed" in run.task(task_id).log
 
 
-def test_nothing_that_airflow_keeps_or_shows_has_a_password(shop: Shop, run: DagRunResult) -> None:
+def test_nothing_that_airflow_stores_or_shows_has_a_password(shop: Shop, run: DagRunResult) -> None:
     assert "committed: p0001" in run.output
     assert marked(run.output) == []
     kept = {

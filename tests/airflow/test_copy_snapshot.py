@@ -1,7 +1,7 @@
-"""One view of the source for all mapped tasks: held for as long as they need it.
+"""One snapshot of the source for all mapped tasks, held for as long as they need it.
 
-With `dag.test()` the process itself holds it; in the triggerer it is held in the tests of a real
-Airflow.
+With `dag.test()`, the process itself holds it. The tests of a real Airflow let the triggerer hold
+it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def shop(
         yield shop
 
 
-def test_all_mapped_tasks_see_one_moment(shop: Shop) -> None:
+def test_all_mapped_tasks_read_one_snapshot(shop: Shop) -> None:
     before = content(shop.source, "stock")
     run = shop.run(shop.write(DAG_TEXT), "views").succeeded()
     assert run.task("change").value == 1

@@ -1,4 +1,4 @@
-"""The tasks of a copy, in both Airflows: one DAG run, checked from many sides."""
+"""The tasks of a copy, in both Airflows: one DAG run and many checks."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def run(shop: Shop) -> DagRunResult:
     return shop.run(file, "copies", run_conf={"unwanted": "unwanted"}).succeeded()
 
 
-def test_a_partition_that_fails_once_is_retried_alone(shop: Shop, run: DagRunResult) -> None:
+def test_only_a_failed_partition_is_retried(shop: Shop, run: DagRunResult) -> None:
     copies = run.mapped("once.copy")
     assert [copy.try_number for copy in copies] == [1, 1, 1, 2]
     assert ["refused by a trigger" in copy.log for copy in copies] == [False] * 3 + [True]
@@ -106,19 +106,19 @@ def test_a_partition_that_fails_once_is_retried_alone(shop: Shop, run: DagRunRes
     shop.assert_same("orders")
 
 
-def test_the_grid_shows_what_a_mapped_task_copies(run: DagRunResult) -> None:
+def test_the_grid_labels_mapped_tasks_by_partition(run: DagRunResult) -> None:
     labels = [copy.rendered_map_index or "" for copy in run.mapped("once.copy")]
     assert labels[0].startswith("p0001 o_orderkey < ")
     assert labels[3].startswith("p0004 o_orderkey >= ")
 
 
-def test_the_log_of_a_mapped_task_says_what_it_did(run: DagRunResult) -> None:
+def test_the_log_of_a_mapped_task_reports_its_work(run: DagRunResult) -> None:
     log = run.task("once.copy", 0).log
     assert "committed: p0001, " in log
     assert "rows" in log
 
 
-def test_the_end_of_a_run_is_said_in_numbers(shop: Shop, run: DagRunResult) -> None:
+def test_verify_reports_the_figures_of_the_run(shop: Shop, run: DagRunResult) -> None:
     verify = run.task("once.verify")
     assert verify.value["rows"] == shop.rows["orders"]
     assert verify.value["partitions"] == 4
@@ -128,18 +128,18 @@ def test_the_end_of_a_run_is_said_in_numbers(shop: Shop, run: DagRunResult) -> N
     assert "verified by counts" in verify.log
 
 
-def test_where_the_time_of_all_tasks_went(run: DagRunResult) -> None:
-    """Whichever process copied, because it is read from the target. A retried task counts twice."""
-    _, found, said = run.task("once.verify").log.partition("where the run's time went")
+def test_the_report_covers_the_time_of_all_tasks(run: DagRunResult) -> None:
+    """The figures are in the target, whichever process copied; a retried task counts twice."""
+    _, found, report = run.task("once.verify").log.partition("where the run's time went")
     assert found
-    assert "waiting for target" in said
-    executions = said.partition("executions\n")[2].splitlines()
+    assert "waiting for target" in report
+    executions = report.partition("executions\n")[2].splitlines()
     ended = [line.split()[2] for line in executions[1:7]]
     assert sorted(ended) == ["done", "failed", "partial", "partial", "partial", "partial"]
-    assert "attempt 1 of p0004 failed: target " in said
+    assert "attempt 1 of p0004 failed: target " in report
 
 
-def test_the_table_is_an_asset_that_was_updated(shop: Shop, run: DagRunResult) -> None:
+def test_the_table_is_an_updated_asset(shop: Shop, run: DagRunResult) -> None:
     (event,) = [event for event in run.asset_events if event.task_id == "once.verify"]
     place = shop.connections["pg_dst"].rpartition("@")[2].partition("?")[0]
     assert event.uri == f"postgres://{place}/public/orders"
@@ -157,7 +157,7 @@ def test_an_empty_table_has_nothing_to_copy(shop: Shop, run: DagRunResult) -> No
     assert shop.target.execute("SELECT count(*) FROM emptied").fetchone() == (0,)
 
 
-def test_a_plan_that_is_too_long_for_airflow_is_packed(shop: Shop, run: DagRunResult) -> None:
+def test_a_plan_too_long_for_airflow_is_packed(shop: Shop, run: DagRunResult) -> None:
     copies = run.mapped("packed.copy")
     assert len(copies) == MOST_TASKS
     packed = [copy.value["partitions"] for copy in copies]
@@ -167,7 +167,7 @@ def test_a_plan_that_is_too_long_for_airflow_is_packed(shop: Shop, run: DagRunRe
     shop.assert_same("lineitem")
 
 
-def test_a_mapped_task_takes_as_many_partitions_as_it_is_told(
+def test_a_mapped_task_copies_the_requested_number_of_partitions(
     shop: Shop, run: DagRunResult
 ) -> None:
     packed = [copy.value["partitions"] for copy in run.mapped("pairs.copy")]
@@ -175,34 +175,32 @@ def test_a_mapped_task_takes_as_many_partitions_as_it_is_told(
     shop.assert_same("orders", "dw.orders")
 
 
-def test_templates_in_data_are_data(shop: Shop, run: DagRunResult) -> None:
+def test_templates_in_data_are_not_rendered(shop: Shop, run: DagRunResult) -> None:
     labels = [copy.rendered_map_index or "" for copy in run.mapped("braces.copy")]
     assert len([label for label in labels if BRACES in label]) == 1
     assert run.task("braces.prepare").rendered_fields["options"]["where"] == "mood <> 'unwanted'"
     shop.assert_same("mood", where="mood <> 'unwanted'")
 
 
-def test_many_tables_are_as_many_tasks_or_groups_where_that_is_asked_for(
-    shop: Shop, run: DagRunResult
-) -> None:
+def test_each_of_many_tables_is_a_task_or_on_request_a_group(shop: Shop, run: DagRunResult) -> None:
     for table, task in (("nation", "public_nation"), ("region", "public_region.verify")):
         assert run.task(task).value["rows"] == shop.rows[table]
         shop.assert_same(table)
 
 
-def test_a_plan_of_one_partition_has_no_holder(shop: Shop, run: DagRunResult) -> None:
+def test_a_plan_of_one_partition_needs_no_snapshot_holder(shop: Shop, run: DagRunResult) -> None:
     task = run.task("public_region.snapshot")
     assert task.state == "success"
     assert "needs no shared snapshot" in task.log
     assert "as of this moment" in run.task("public_region.copy", 0).log
 
 
-def test_a_table_that_is_one_partition_is_one_task(shop: Shop, run: DagRunResult) -> None:
+def test_an_unpartitioned_table_is_one_task(shop: Shop, run: DagRunResult) -> None:
     assert [name for name in run.states if name.startswith("whole.")] == ["whole.copy"]
     assert run.task("whole.copy").value["rows"] == shop.rows["nation"]
 
 
-def test_operators_are_wired_by_hand(shop: Shop, run: DagRunResult) -> None:
+def test_operators_can_be_wired_by_hand(shop: Shop, run: DagRunResult) -> None:
     assert [copy.state for copy in run.mapped("copy")] == ["success"] * 3
     assert run.task("verify").value["rows"] == shop.rows["customer"]
     shop.assert_same("customer")

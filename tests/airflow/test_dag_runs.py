@@ -1,4 +1,4 @@
-"""The base of the tests in this folder: a DAG run with `dag.test()`, in both Airflows."""
+"""DAG runs by `dag.test()` in both Airflows, on which other tests of this folder rely."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ with DAG("mapped", schedule=None) as dag:
 """
 
 
-def test_a_run_tells_what_became_of_every_task(
+def test_a_result_has_the_outcome_of_every_task(
     any_dag_runner: DagRunner, dag_file: DagFile
 ) -> None:
     run = any_dag_runner.run(
@@ -100,14 +100,14 @@ def test_a_run_tells_what_became_of_every_task(
     assert [child.try_number for child in children] == [1, 2, 1]
     assert ["p1 fails once" in child.log for child in children] == [False, True, False]
     assert all(f"the child said p{index}" in child.log for index, child in enumerate(children))
-    told = {"word": "now", "in_triggerer": False, "host": "somewhere", "mood": "calm"}
-    assert run.task("wait").value == told
+    resumed = {"word": "now", "in_triggerer": False, "host": "somewhere", "mood": "calm"}
+    assert run.task("wait").value == resumed
     assert [(event.uri, event.task_id) for event in run.asset_events] == [
         ("postgres://h:1/d/s/t", "wait")
     ]
 
 
-def test_nothing_to_expand_is_skipped(any_dag_runner: DagRunner, dag_file: DagFile) -> None:
+def test_an_empty_mapped_task_is_skipped(any_dag_runner: DagRunner, dag_file: DagFile) -> None:
     run = any_dag_runner.run(
         dag_file(MAPPED),
         "mapped",
@@ -118,7 +118,7 @@ def test_nothing_to_expand_is_skipped(any_dag_runner: DagRunner, dag_file: DagFi
     assert run.states == {"plan": "success", "child": "skipped", "wait": "success"}
 
 
-def test_a_failed_run_says_so(any_dag_runner: DagRunner, dag_file: DagFile) -> None:
+def test_a_failed_run_is_reported(any_dag_runner: DagRunner, dag_file: DagFile) -> None:
     run = any_dag_runner.run(dag_file(MAPPED), "mapped", run_conf={"parts": 1})
     assert run.state == "failed"
     assert run.states == {"plan": "success", "child[0]": "success", "wait": "failed"}
@@ -126,16 +126,14 @@ def test_a_failed_run_says_so(any_dag_runner: DagRunner, dag_file: DagFile) -> N
         run.succeeded()
 
 
-def test_a_file_that_cannot_be_read_is_an_error(
-    any_dag_runner: DagRunner, dag_file: DagFile
-) -> None:
+def test_an_unreadable_file_is_an_error(any_dag_runner: DagRunner, dag_file: DagFile) -> None:
     with pytest.raises(DagTestError, match=r"found no DAG 'other', found \['mapped'\]"):
         any_dag_runner.run(dag_file(MAPPED), "other")
     with pytest.raises(DagTestError, match="ValueError: no such mode"):
         any_dag_runner.run(dag_file("raise ValueError('no such mode')"), "any")
 
 
-def test_a_run_without_end_is_ended(dag_runner: DagRunner, dag_file: DagFile) -> None:
+def test_an_endless_run_is_stopped(dag_runner: DagRunner, dag_file: DagFile) -> None:
     with pytest.raises(DagTestError, match=r"not done after 0\.5 s"):
         dag_runner.run(dag_file("import time; time.sleep(600)"), "any", timeout=0.5)
 

@@ -1,4 +1,4 @@
-"""`default_args` and mapped operators, executed in both Airflows: rows arrive once."""
+"""`default_args` and mapped operators, run in both Airflows: each row arrives once."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def shop(
 
 @pytest.fixture(scope="module")
 def run(shop: Shop) -> DagRunResult:
-    """Run it a second time, since rows that are appended twice would show."""
+    """Run the DAG twice, which would show rows that are appended twice."""
     file = shop.write(DAG_TEXT)
     shop.run(file, "defaults").succeeded()
     return shop.run(file, "defaults").succeeded()
 
 
 @pytest.mark.parametrize("table", [*TABLES, "numbers"])
-def test_a_mode_of_default_args_holds(run: DagRunResult, shop: Shop, table: str) -> None:
+def test_a_mode_in_default_args_applies(run: DagRunResult, shop: Shop, table: str) -> None:
     shop.assert_same(table)
 
 
-def test_mapped_tasks_are_named_by_what_they_copy(run: DagRunResult) -> None:
+def test_mapped_tasks_are_named_by_table(run: DagRunResult) -> None:
     assert [task.rendered_map_index for task in run.mapped("many")] == [
         "public.supplier",
         "public.region",

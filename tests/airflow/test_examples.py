@@ -1,4 +1,4 @@
-"""Every DAG of dags_examples/airflow, executed and compared with its description."""
+"""Every DAG in dags_examples/airflow, run and compared with its description."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_every_example_is_tested() -> None:
 
 def test_nightly_replace_by_date(shop: Shop) -> None:
     day, other = "o_orderdate = '1995-03-04'", "o_orderdate = '1995-03-05'"
-    # The other day differs from the source, so that changes to it show; the day has rows of an
-    # earlier version, and some that are no longer in the source.
+    # Another day differs from the source, which would show changes to it. The DAG's own day has
+    # outdated rows, and rows that the source has deleted.
     shop.target.execute(
         b"""
         INSERT INTO orders SELECT n, 0, 'F', 0, d, '', '', 0, 'stale'
@@ -84,7 +84,7 @@ def test_backfill(shop: Shop) -> None:
 
 @contextmanager
 def rows_put_back(shop: Shop, *tables: str) -> Iterator[None]:
-    """Put the shop's initial rows back in the end: other examples need them."""
+    """Put the shop's initial rows back at the end, since other examples need them."""
     for table in tables:
         shop.source.execute(f"CREATE TABLE {table}_before AS TABLE {table}".encode())
     try:
@@ -167,7 +167,7 @@ def test_on_asset(shop: Shop) -> None:
     assert event.uri == "orders_in_the_warehouse"
     assert event.extra["rows"] == shop.rows["orders"]
     shop.assert_same("orders")
-    # Run on its own: no event has triggered it.
+    # Run directly: no event has triggered it.
     report = shop.run(EXAMPLES / "on_asset.py", "report_on_asset").succeeded()
     assert report.task("report").value == []
 
@@ -209,7 +209,7 @@ def test_orders_to_snowflake(shop: Shop, snowflake_url: str) -> None:
     shop.connections["snowflake"] = snowflake_url
     with closing(connect_snowflake(snowflake_url)) as target, target.cursor() as cursor:
         cursor.execute("CREATE SCHEMA shop")
-        # The old table has none of the rows.
+        # The old table had none of these rows.
         cursor.execute(
             "CREATE TABLE shop.orders (o_orderkey NUMBER(19,0), o_custkey NUMBER(19,0),"
             " o_orderstatus VARCHAR, o_totalprice NUMBER(15,2), o_orderdate DATE,"
@@ -219,5 +219,5 @@ def test_orders_to_snowflake(shop: Shop, snowflake_url: str) -> None:
         run = shop.run(EXAMPLES / "orders_to_snowflake.py", "orders_to_snowflake").succeeded()
         assert "verified by counts" in run.task("orders.verify").log
         found = cursor.execute("SELECT COUNT(*), SUM(o_totalprice) FROM shop.orders").fetchone()
-    asked = "SELECT count(*), round(sum(o_totalprice)) FROM orders"
-    assert tuple(map(round, found)) == shop.source.execute(asked).fetchone()
+    query = "SELECT count(*), round(sum(o_totalprice)) FROM orders"
+    assert tuple(map(round, found)) == shop.source.execute(query).fetchone()

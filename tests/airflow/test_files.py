@@ -58,8 +58,8 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made: Path = tmp_path_factory.mktemp("files")
-    return made
+    folder: Path = tmp_path_factory.mktemp("files")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def table(server: S3Server, keys: list[str], folder: Path) -> pa.Table:
     return ds.dataset(paths).to_table()
 
 
-def test_a_table_becomes_files_and_files_become_a_table(
+def test_a_table_is_copied_to_files_and_back(
     run: DagRunResult, shop: Shop, server: S3Server, tmp_path: Path
 ) -> None:
     assert len(run.mapped("out.copy")) == 4
@@ -125,7 +125,7 @@ def test_a_table_becomes_files_and_files_become_a_table(
     shop.assert_no_session()
 
 
-def test_a_query_over_files_becomes_a_folder_and_a_table_one_of_duckdb(
+def test_a_query_is_copied_to_a_folder_and_a_table_to_duckdb(
     run: DagRunResult, folder: Path
 ) -> None:
     assert run.task("folder").value["rows"] == 9
@@ -139,7 +139,7 @@ def test_a_query_over_files_becomes_a_folder_and_a_table_one_of_duckdb(
         )
 
 
-def test_assets_are_named_by_where_they_are(run: DagRunResult, folder: Path, shop: Shop) -> None:
+def test_assets_are_named_by_location(run: DagRunResult, folder: Path, shop: Shop) -> None:
     events = {event.task_id: event for event in run.asset_events}
     assert events["out.verify"].uri == f"s3://lake/out/day={DAY}"
     assert events["out.verify"].extra["rows"] == ROWS
@@ -152,7 +152,7 @@ def test_assets_are_named_by_where_they_are(run: DagRunResult, folder: Path, sho
 def test_lineage_names_buckets_and_paths(run: DagRunResult, folder: Path) -> None:
     events = [json.loads(line) for line in (folder / "lineage.jsonl").read_text().splitlines()]
 
-    def told(task: str) -> tuple[Any, Any, Any]:
+    def lineage(task: str) -> tuple[Any, Any, Any]:
         """Return input, output and rows at the end of the task."""
         event = next(
             event
@@ -168,18 +168,18 @@ def test_lineage_names_buckets_and_paths(run: DagRunResult, folder: Path) -> Non
         )
 
     lake = ("s3://lake", f"out/day={DAY}")
-    read, written, rows = told("out.verify")
+    read, written, rows = lineage("out.verify")
     assert read[0].startswith("postgres://")
     assert (written, rows) == (lake, ROWS)
-    read, written, rows = told("back.verify")
+    read, written, rows = lineage("back.verify")
     assert (read, rows) == (lake, ROWS)
     assert written[1].endswith(".public.t")
-    assert told("folder") == (lake, ("file", f"{folder}/{DAY}"), 9)
-    _, written, rows = told("base")
+    assert lineage("folder") == (lake, ("file", f"{folder}/{DAY}"), 9)
+    _, written, rows = lineage("base")
     assert (written, rows) == (("duckdb", f"{folder}/w.duckdb.main.t"), ROWS)
 
 
-def test_the_keys_of_the_lake_are_nowhere(
+def test_the_lakes_keys_appear_nowhere(
     run: DagRunResult, folder: Path, server: S3Server, shop: Shop
 ) -> None:
     shown = [SECRET, quote(SECRET, safe=""), quote(SECRET)]
@@ -207,7 +207,7 @@ def test_the_keys_of_the_lake_are_nowhere(
         assert "s3://lake/out" in places[name], name
 
 
-def test_what_is_there_no_more_is_a_failure_that_names_it(shop: Shop) -> None:
+def test_a_failure_names_the_missing_file_or_bucket(shop: Shop) -> None:
     file = shop.write(
         """
 with DAG("absent", schedule=None, start_date=START, default_args={"retries": 3, **AT_ONCE}):

@@ -34,7 +34,7 @@ SECRET = "pa55word"
 
 
 @pytest.mark.parametrize("version", ["3", "2"])
-def test_the_connections_page_connects(
+def test_the_connections_page_tests_a_connection(
     version: str, request: pytest.FixtureRequest, tmp_path: Path, source_url: str
 ) -> None:
     python = request.getfixturevalue("airflow_2") if version == "2" else sys.executable

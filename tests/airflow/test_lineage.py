@@ -1,4 +1,4 @@
-"""The events that OpenLineage gets from real tasks, and the tasks if it gets none."""
+"""OpenLineage events from real tasks, and tasks whose events cannot be sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock_testkit.airflow import DagRunner
 if TYPE_CHECKING:
     from tests.airflow.conftest import DagFile
 
-# Partitions and proof come from a run that exists: another task has already copied it.
+# Partitions and proof come from an existing run, which another task has copied.
 DAG_FILE = """
 from airflow.providers.common.compat.sdk import DAG
 from penstock_airflow import (
@@ -89,7 +89,7 @@ def of(events: list[dict[str, Any]], task: str, kind: str) -> list[dict[str, Any
 
 
 def place(url: str) -> tuple[str, str]:
-    """Return namespace and database, as lineage has them."""
+    """Return the namespace and the database in the form that lineage uses."""
     found = conninfo.conninfo_to_dict(url)
     return f"postgres://{found['host']}:{found['port']}", str(found["dbname"])
 
@@ -114,7 +114,7 @@ def statistics(event: dict[str, Any]) -> tuple[int, int] | None:
 
 
 @pytest.mark.usefixtures("tables")
-def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
+def test_events_at_the_start_end_and_failure_have_tables_columns_and_rows(
     tmp_path: Path, dag_file: DagFile, source_url: str, target_url: str
 ) -> None:
     written = tmp_path / "events.jsonl"
@@ -124,7 +124,7 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
         settings={
             "openlineage.transport": json.dumps(transport),
             "openlineage.namespace": "tests",
-            "openlineage.execution_timeout": 120,  # on a busy machine, nothing may be left out
+            "openlineage.execution_timeout": 120,  # generous, so that a busy machine drops no event
         },
     )
     run = runner.run(
@@ -151,7 +151,7 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
         )
         return inputs, outputs
 
-    # Before there is a run, only the tables are known.
+    # Before a run exists, only the tables are known.
     (event,) = of(events, "table", "START")
     assert names(event) == ([read], [loaded])
     assert "schema" not in event["inputs"][0]["facets"]
@@ -198,13 +198,13 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     absent = (source, f"{source_database}.public.absent")
     assert names(event) == ([absent], [(target, f"{target_database}.dw.ids")])
     assert statistics(event) is None
-    # There is no run, and the task has already said why.
+    # No run exists, and the task has already logged the reason.
     log = run.task("broken").log
     assert "public.absent" in log
     assert "lineage lacks" not in log
     assert "--target" not in log
 
-    # Every row was there already, so none was written.
+    # All rows were already committed, so none was written.
     (event,) = of(events, "upsert", "COMPLETE")
     found = statistics(event)
     assert found is not None
@@ -222,7 +222,7 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     }
     assert counts == {"more": 1, "orders": 100}
 
-    # The links of tasks that have ended, with or without success, as Airflow has stored them.
+    # The extra links that Airflow has stored for finished tasks, successful or not.
     run_id = quote(run.run_id, safe="")
     pages = f"/dags/lineage/runs/{run_id}/tasks"
     report = f"/penstock/report?dag_id=lineage&run_id={run_id}&task_id="

@@ -1,4 +1,4 @@
-"""Copies on one real Airflow with both executors, which itself takes half a CPU while it runs."""
+"""Copies on a real Airflow with both executors; it is shared, because it uses half a CPU."""
 
 import pytest
 
@@ -10,5 +10,5 @@ from .local_nights import *  # noqa: F403
 from .local_snapshots import *  # noqa: F403
 from .local_table import *  # noqa: F403
 
-# A test may have to wait until all earlier ones have ended.
+# A test may have to wait for all earlier ones to end.
 pytestmark = [pytest.mark.airflow_stack, pytest.mark.timeout(900)]

@@ -1,4 +1,4 @@
-"""DAG runs into SQL Server and out of it, in mapped tasks."""
+"""DAG runs to and from SQL Server, in mapped tasks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def shop(
         yield shop
 
 
-def test_there_and_back(shop: Shop) -> None:
+def test_a_table_is_copied_there_and_back(shop: Shop) -> None:
     run = shop.run(shop.write(DAG_FILE), "mssql").succeeded()
     assert len(run.mapped("there.copy")) == len(run.mapped("back.copy")) == 3
     shop.assert_same("t")

@@ -1,4 +1,4 @@
-"""DAG runs into MySQL and out of it: in mapped tasks, and in one task."""
+"""DAG runs to and from MySQL, in mapped tasks and in one task."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def run(shop: Shop, file: Path) -> DagRunResult:
     return shop.run(file, "mysql").succeeded()
 
 
-def test_there_and_back(run: DagRunResult, shop: Shop) -> None:
+def test_a_table_is_copied_there_and_back(run: DagRunResult, shop: Shop) -> None:
     assert len(run.mapped("there.copy")) == len(run.mapped("back.copy")) == 3
     shop.assert_same("t")
     shop.assert_same("t", "whole")
 
 
-def test_an_asset_is_named_by_the_database_once(run: DagRunResult, database: str) -> None:
+def test_an_asset_has_one_name_for_the_database(run: DagRunResult, database: str) -> None:
     place = database.rpartition("@")[2].partition("?")[0]
     assert f"mysql://{place}/t" in {event.uri for event in run.asset_events}
 

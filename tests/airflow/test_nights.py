@@ -142,7 +142,7 @@ def change(shop: Shop, table: str) -> None:
     )
 
 
-def test_one_task(shop: Shop, file: Path) -> None:
+def test_nights_in_one_task(shop: Shop, file: Path) -> None:
     first = shop.run(file, "one").succeeded().task("orders").value
     shop.assert_same("orders")
     assert first["night"]["full"] == "this is the first night"
@@ -159,7 +159,7 @@ def test_one_task(shop: Shop, file: Path) -> None:
     assert "cannot copy the watermark" not in run.task("orders").log
 
 
-def test_a_group_finds_deletes_in_the_snapshot_of_its_copies(shop: Shop, file: Path) -> None:
+def test_a_group_finds_deletes_in_its_copies_snapshot(shop: Shop, file: Path) -> None:
     shop.run(file, "group").succeeded()
     for table in ("lineitem", "customer"):
         shop.assert_same(table)
@@ -173,7 +173,7 @@ def test_a_group_finds_deletes_in_the_snapshot_of_its_copies(shop: Shop, file: P
     shop.assert_no_session()
 
 
-def test_all_tables_of_a_batch(shop: Shop, file: Path) -> None:
+def test_nights_of_all_tables_in_a_batch(shop: Shop, file: Path) -> None:
     shop.run(file, "all").succeeded()
     for table in NAMES:
         shop.assert_same(table)
@@ -184,7 +184,7 @@ def test_all_tables_of_a_batch(shop: Shop, file: Path) -> None:
         assert value["tables"][f"public.{table}"]["night"]["epoch"] == 2
 
 
-def test_a_run_that_was_planned_before_another_night_plans_anew(shop: Shop, file: Path) -> None:
+def test_a_run_planned_before_another_night_is_planned_again(shop: Shop, file: Path) -> None:
     change(shop, "orders")
     task = shop.run(file, "stale").succeeded().task("orders")
     shop.assert_same("orders")
@@ -193,7 +193,7 @@ def test_a_run_that_was_planned_before_another_night_plans_anew(shop: Shop, file
     assert task.value["night"]["epoch"] >= 2
 
 
-def test_copies_of_a_run_that_was_planned_before_say_what_to_clear(shop: Shop, file: Path) -> None:
+def test_copies_of_an_outdated_run_name_the_task_to_clear(shop: Shop, file: Path) -> None:
     run = shop.run(file, "stale_group")
     assert run.states["prepare"] == "success"
     for copy in run.mapped("copy"):
@@ -202,7 +202,7 @@ def test_copies_of_a_run_that_was_planned_before_say_what_to_clear(shop: Shop, f
     shop.assert_same("customer")
 
 
-def test_a_night_that_another_has_overtaken_has_nothing_left_to_do(shop: Shop, file: Path) -> None:
+def test_a_night_covered_by_another_copies_nothing(shop: Shop, file: Path) -> None:
     change(shop, "orders")
     run = shop.run(file, "covered").succeeded()
     for table in ("orders", "lineitem"):
@@ -214,7 +214,7 @@ def test_a_night_that_another_has_overtaken_has_nothing_left_to_do(shop: Shop, f
     assert "covered by run " in run.task("release").log
 
 
-def test_a_batch_whose_tables_others_have_brought(shop: Shop, file: Path) -> None:
+def test_a_batch_covered_by_other_runs_copies_nothing(shop: Shop, file: Path) -> None:
     task = shop.run(file, "batch").succeeded().task("tables")
     for table in NAMES:
         shop.assert_same(table)

@@ -48,8 +48,8 @@ def test_airflow_lists_the_provider(
     (found,) = [one for one in listed if one["package_name"] == "airflow-provider-penstock"]
     assert found["version"] == "0.1.0"
     assert found["description"].startswith("Copies big tables")
-    said = run(clean_airflow / "python", "-W", "ignore", "-c", SAYS_URL, cwd=tmp_path, env=env)
-    assert said.splitlines()[-1] == "https://pypi.org/project/airflow-provider-penstock/"
+    output = run(clean_airflow / "python", "-W", "ignore", "-c", SAYS_URL, cwd=tmp_path, env=env)
+    assert output.splitlines()[-1] == "https://pypi.org/project/airflow-provider-penstock/"
 
 
 CHECKS = """
@@ -68,7 +68,7 @@ assert task.get_openlineage_facets_on_start() is None
 """
 
 
-def test_the_example_of_the_readme_needs_nothing_else(
+def test_the_readme_example_needs_no_other_package(
     clean_airflow: Path, env: dict[str, str], tmp_path: Path
 ) -> None:
     readme = (ROOT / "airflow_provider/README.md").read_text()
@@ -76,9 +76,9 @@ def test_the_example_of_the_readme_needs_nothing_else(
     named = example.replace("):\n    copy_table", ") as dag:\n    copy_table")
     (tmp_path / "example.py").write_text(named + CHECKS)
     env |= {f"AIRFLOW_CONN_{name}": "postgres://h/db" for name in ("A", "B")}
-    said = run(clean_airflow / "python", "-W", "ignore", "example.py", cwd=tmp_path, env=env)
+    output = run(clean_airflow / "python", "-W", "ignore", "example.py", cwd=tmp_path, env=env)
     tasks = [f"dw_orders.{name}" for name in ("copy", "plan", "prepare", "release", "verify")]
-    assert str(tasks) in said
+    assert str(tasks) in output
 
 
 COPIES = """
@@ -94,7 +94,7 @@ if __name__ == "__main__":
 """
 
 
-def test_it_copies_a_table(
+def test_the_installed_wheel_copies_a_table(
     clean_airflow: Path,
     env: dict[str, str],
     tmp_path: Path,
@@ -112,7 +112,7 @@ def test_it_copies_a_table(
         assert target.execute("SELECT count(*), sum(id) FROM t").fetchone() == (1000, 500500)
 
 
-def test_the_wheel_holds_the_package_alone(wheels: Path) -> None:
+def test_the_wheel_contains_only_the_package(wheels: Path) -> None:
     (wheel,) = wheels.glob("airflow_provider_penstock-*.whl")
     names = run(sys.executable, "-m", "zipfile", "-l", wheel)
     files = [line.split()[0] for line in names.splitlines()[1:]]

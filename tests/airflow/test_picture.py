@@ -1,4 +1,4 @@
-"""Pictures of web pages, if the machine has Chromium."""
+"""Screenshots of web pages, if the machine has Chromium."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _browser() -> None:
 
 
 @pytest.mark.usefixtures("_browser")
-def test_a_picture_is_taken_when_the_words_are_there(url: str) -> None:
+def test_a_picture_is_taken_once_the_words_appear(url: str) -> None:
     shot = picture(url, size=(320, 200), words=["penstock"], local_storage={"word": "penstock"})
     assert shot.startswith(b"\x89PNG")
     assert [int.from_bytes(shot[at : at + 4]) for at in (16, 20)] == [320, 200]
@@ -54,7 +54,7 @@ def test_a_page_without_the_words_is_an_error(url: str) -> None:
         picture(url, words=["sluice"], local_storage={"word": "penstock"}, timeout=10)
 
 
-def test_a_missing_browser_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_browser_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(BrowserError, match="apt-get install chromium"):
         chromium()

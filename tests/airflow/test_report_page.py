@@ -57,8 +57,8 @@ def shop(
         yield shop
 
 
-def asked(shop: Shop, *paths: str) -> list[tuple[int, str, dict[str, str]]]:
-    """Return a server's answers to an anonymous client for the first path, then to a user."""
+def responses(shop: Shop, *paths: str) -> list[tuple[int, str, dict[str, str]]]:
+    """Return the responses: to an anonymous client for the first path, then to a user for all."""
     passwords = shop.runner.home / "passwords.json"
     passwords.write_text(json.dumps({"ann": "pa55"}))
     settings: dict[str, Any] = {
@@ -82,7 +82,7 @@ def asked(shop: Shop, *paths: str) -> list[tuple[int, str, dict[str, str]]]:
 
 # A busy machine takes minutes to start an API server.
 @pytest.mark.timeout(900)
-def test_links_lead_to_the_report_as_a_page(shop: Shop) -> None:
+def test_links_open_the_report_as_a_page(shop: Shop) -> None:
     run = shop.run(shop.write(DAG_TEXT), "reported").succeeded()
     copied = run.mapped("group.copy")[0]
     of_group, of_mapped = (
@@ -90,7 +90,7 @@ def test_links_lead_to_the_report_as_a_page(shop: Shop) -> None:
     )
     assert of_mapped.endswith("task_id=mapped&map_index=0")
     without = of_group.replace("group.verify", "other")
-    refused, page, mapped, away = asked(shop, of_group, of_mapped, without)
+    refused, page, mapped, away = responses(shop, of_group, of_mapped, without)
     assert refused[0] == 401
     run_ids = copied.value["run_id"], run.task("mapped", 0).value["run_id"]
     for (status, text, headers), run_id in zip((page, mapped), run_ids, strict=True):

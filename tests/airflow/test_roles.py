@@ -14,7 +14,7 @@ from penstock_testkit import S3Server
 
 from ..packages import UV
 
-# With its imports for a session; its other dependencies are for other services.
+# The provider and its imports for a session; its other dependencies are for other services.
 DISTRIBUTIONS = ("apache-airflow-providers-amazon==9.39.0", "inflection", "watchtower")
 ASKS = """
 import json, sys
@@ -27,10 +27,10 @@ print(json.dumps(s3_parameters(Connection(**json.loads(sys.argv[1])), "lake")))
 
 @pytest.fixture(scope="module")
 def amazon(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the provider, for Python's path."""
+    """Return a folder with the provider, to be added to Python's path."""
     folder: Path = tmp_path_factory.mktemp("amazon")
     install = (UV, "pip", "install", "--quiet", "--no-deps", "--target", folder, *DISTRIBUTIONS)
-    made = subprocess.run(
+    installed = subprocess.run(
         [*map(str, install), "--python", sys.executable],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -38,8 +38,8 @@ def amazon(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text=True,
         check=False,
     )
-    if made.returncode:
-        pytest.skip(f"no Amazon provider: {made.stdout.strip()[-2000:]}")
+    if installed.returncode:
+        pytest.skip(f"no Amazon provider: {installed.stdout.strip()[-2000:]}")
     return folder
 
 
@@ -75,25 +75,25 @@ def ask(amazon: Path, home: Path, sts: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_keys_of_a_role_are_a_session_of_it(
+def test_a_roles_keys_belong_to_a_session_of_the_role(
     amazon: Path, tmp_path: Path, s3_server: S3Server
 ) -> None:
-    asked = ask(amazon, tmp_path, s3_server.endpoint)
-    assert asked.returncode == 0, asked.stderr
-    found = json.loads(asked.stdout.splitlines()[-1])
+    outcome = ask(amazon, tmp_path, s3_server.endpoint)
+    assert outcome.returncode == 0, outcome.stderr
+    found = json.loads(outcome.stdout.splitlines()[-1])
     assert found["access_key_id"].startswith("ASIA")
     assert found["secret_access_key"] != "s3cr3t-of-the-user"
     assert found["session_token"]
     assert (found["endpoint"], found["region"]) == ("http://minio:9000", "eu-central-1")
 
 
-def test_a_role_that_cannot_be_assumed_is_told_without_secrets(
+def test_the_error_for_a_role_that_cannot_be_assumed_has_no_secret(
     amazon: Path, tmp_path: Path
 ) -> None:
-    asked = ask(amazon, tmp_path, "http://127.0.0.1:9")
-    assert asked.returncode
-    last = asked.stderr.strip().splitlines()[-1]
+    outcome = ask(amazon, tmp_path, "http://127.0.0.1:9")
+    assert outcome.returncode
+    last = outcome.stderr.strip().splitlines()[-1]
     assert "connection 'lake': its role could not be assumed (EndpointConnectionError)" in last
     # It may be retried.
     assert last.startswith("penstock.errors.TransientError")
-    assert "s3cr3t" not in asked.stderr
+    assert "s3cr3t" not in outcome.stderr

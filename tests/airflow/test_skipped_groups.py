@@ -75,7 +75,7 @@ NAMES = ("branch", "short_circuit", "raised", "expanded_over_nothing", "nothing_
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_group_that_a_task_has_skipped(
+def test_a_skipped_group_copies_nothing(
     any_dag_runner: DagRunner, dag_file: DagFile, name: str
 ) -> None:
     run = any_dag_runner.run(dag_file(DAGS), name).succeeded()

@@ -43,7 +43,7 @@ class Watch:
     def _run(self) -> None:
         while not self._over.wait(LOOK_EVERY):
             for part in self._stack.components.values():
-                # Processes start and end in the meantime.
+                # Processes start and end at any time.
                 with contextlib.suppress(psutil.Error):
                     for process in (part.process, *part.process.children(recursive=True)):
                         self._look(process.pid)

@@ -1,4 +1,4 @@
-"""Two databases, and an instance of Dagster that lasts as long as a test."""
+"""Two databases and a Dagster instance for each test."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ KEYS = [f"{number:03}" for number in range(8)]
 ALL = (KEYS[0], KEYS[-1])
 # Enough for a busy machine: a test that waits this long has failed.
 PATIENCE = 120.0
-# They appear nowhere unless a URL is written out.
+# Passwords that appear only in a URL that is written out in full.
 SECRETS = ("s3cret-of-the-source", "s3cret-of-the-target")
 SCHEMAS = ("backfilled", "one_by_one", "step_killed", "worker_killed", "canceled")
 
@@ -186,23 +186,25 @@ class Lines:
 
     # Checks
 
-    def check_deletes(self, processes: list[psutil.Process]) -> None:
-        """Check that the processes and their sessions are gone soon."""
+    def check_ended(self, processes: list[psutil.Process]) -> None:
+        """Check that the processes and their sessions end soon."""
 
-        def left() -> list[object]:
+        def remaining() -> list[object]:
             return [*filter(psutil.Process.is_running, processes), *self.sessions()]
 
-        until(lambda: None if left() else True, promised(), lambda: f"still there: {left()}")
+        until(
+            lambda: None if remaining() else True, promised(), lambda: f"still there: {remaining()}"
+        )
 
-    def check_nothing_half(self) -> None:
-        """Check that the target has the rows of committed partitions, and no other."""
+    def check_only_committed_rows(self) -> None:
+        """Check that the target has the rows of committed partitions, and no others."""
         assert digest(self._of.target, self.schema)[0] == sum(self.rows().values())
 
     def check_content(self) -> None:
         """Check that the target has every row once, with the source's values."""
         assert digest(self._of.target, self.schema) == self._of.content
 
-    def check_all_told(self, *runs: Run) -> None:
-        """Check that each partition is materialized, and was reported once in all these runs."""
+    def check_all_reported(self, *runs: Run) -> None:
+        """Check that each partition is materialized, and was reported once over all these runs."""
         assert sorted(str(key) for run in runs for key in run.partitions()) == KEYS
         assert self.stack.statuses(self.asset).materialized == KEYS

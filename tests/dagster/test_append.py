@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from .warehouse import Warehouse
 
 
-def test_what_is_loaded_is_refused_and_what_is_missing_is_not(warehouse: Warehouse) -> None:
+def test_only_missing_partitions_can_be_loaded(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(mode="append", key="day")], partitions_def=days())
     assert warehouse.run(orders, keys=("2024-01-02", "2024-01-03")).ok
     again = warehouse.run(orders, keys=("2024-01-02", "2024-01-04"))
-    assert again.told() == []
+    assert again.reported() == []
     assert again.failure.description.startswith(
         "dw/t: mode append: dw.t already has these partitions: 2024-01-02 (100 rows at "
     )
@@ -27,27 +27,27 @@ def test_what_is_loaded_is_refused_and_what_is_missing_is_not(warehouse: Warehou
     assert warehouse.count() == 300
 
 
-def test_what_nobody_was_told_of_is_taken_over(warehouse: Warehouse) -> None:
+def test_unreported_partitions_are_taken_over(warehouse: Warehouse) -> None:
     warehouse.target.execute("ALTER TABLE dw.t ADD CONSTRAINT no CHECK (id <> 250)")
     orders = copying([warehouse.spec(mode="append", key="day")], partitions_def=days())
     first = warehouse.run(orders, keys=("2024-01-02", "2024-01-03"))
-    assert first.told() == ["2024-01-02"]
+    assert first.reported() == ["2024-01-02"]
     warehouse.instance.wipe_assets([TABLE])
     warehouse.target.execute("ALTER TABLE dw.t DROP CONSTRAINT no")
     second = warehouse.run(orders, keys=("2024-01-02", "2024-01-04"))
     assert second.rows() == {"2024-01-02": 100, "2024-01-03": 100, "2024-01-04": 100}
     assert warehouse.count() == 300
-    taken, own = second.metadata("2024-01-02"), second.metadata("2024-01-03")
+    taken, copied = second.metadata("2024-01-02"), second.metadata("2024-01-03")
     assert taken["penstock/run_id"] == first.metadata("2024-01-02")["penstock/run_id"]
-    assert own["penstock/run_id"] != taken["penstock/run_id"]
+    assert copied["penstock/run_id"] != taken["penstock/run_id"]
     # The remaining rows of the first run are already loaded.
     third = warehouse.run(orders, keys=("2024-01-02", "2024-01-03"), after=first)
     assert not third.ok
     assert warehouse.count() == 300
-    assert warehouse.run(orders, keys=("2024-01-02", "2024-01-04"), after=second).told() == []
+    assert warehouse.run(orders, keys=("2024-01-02", "2024-01-04"), after=second).reported() == []
 
 
-def test_ranges_are_loaded_once(warehouse: Warehouse) -> None:
+def test_each_range_is_loaded_once(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(mode="append", key="id")], partitions_def=ranges(4))
     assert warehouse.run(orders, keys=("000", "001")).ok
     assert "dw.t already has these partitions: 001 " in (

@@ -46,7 +46,7 @@ def passed(run: Run) -> dict[str | None, bool]:
         ("upsert", "checksums", "UPDATE dw.t SET region = 'x' WHERE id = 250;", "same_rows"),
     ],
 )
-def test_a_partition_that_differs(
+def test_a_differing_partition_fails_its_check(
     warehouse: Warehouse, mode: str, verify: str, body: str, name: str
 ) -> None:
     spoil(warehouse, body)
@@ -55,7 +55,7 @@ def test_a_partition_that_differs(
     run = warehouse.run(orders, downstream(orders, ran), keys=THREE)
     assert run.ok
     assert ran == ["downstream"]
-    assert run.told() == ["2024-01-02", "2024-01-03", "2024-01-04"]
+    assert run.reported() == ["2024-01-02", "2024-01-03", "2024-01-04"]
     assert passed(run) == {"2024-01-02": True, "2024-01-03": False, "2024-01-04": True}
     wrong = next(each for each in run.evaluations if not each.passed)
     assert wrong.asset_check_key == dg.AssetCheckKey(TABLE, name)
@@ -69,7 +69,7 @@ def test_a_partition_that_differs(
     right = next(each for each in run.evaluations if each.passed)
     metadata = {key: value.value for key, value in right.metadata.items()}
     assert metadata.pop("penstock/verify") == verify
-    # An upsert's target has other rows, too: only the checksum of all rows is known.
+    # An upsert's target may have other rows, so only the source's figures are shown.
     assert metadata.pop("penstock/source_rows") == 100
     if mode != "upsert":
         assert metadata.pop("penstock/target_rows") == 100
@@ -89,7 +89,7 @@ def downstream(orders: Any, ran: list[str]) -> dg.AssetsDefinition:
     return downstream
 
 
-def test_a_blocking_one_that_fails(warehouse: Warehouse) -> None:
+def test_a_failed_blocking_check_stops_downstream_assets(warehouse: Warehouse) -> None:
     spoil(warehouse, "UPDATE dw.t SET region = 'x' WHERE id = 250;")
     orders = copying(
         [warehouse.spec(key="day", verify="checksums")], partitions_def=days(), blocking=True
@@ -98,37 +98,37 @@ def test_a_blocking_one_that_fails(warehouse: Warehouse) -> None:
     first = warehouse.run(orders, downstream(orders, ran), keys=THREE)
     assert not first.ok
     assert ran == []
-    assert first.told() == ["2024-01-02", "2024-01-03", "2024-01-04"]
+    assert first.reported() == ["2024-01-02", "2024-01-03", "2024-01-04"]
     assert passed(first) == {"2024-01-02": True, "2024-01-03": False, "2024-01-04": True}
-    # When it continues, both sides are compared again, and nothing is copied.
+    # The re-execution compares both sides again, and copies nothing.
     again = warehouse.run(orders, downstream(orders, ran), keys=THREE, after=first)
     assert not again.ok
-    assert again.told() == ran == []
+    assert again.reported() == ran == []
     mend(warehouse)
     new = warehouse.run(orders, downstream(orders, ran), keys=THREE)
     assert new.ok
     assert set(passed(new).values()) == {True}
     assert ran == ["downstream"]
-    # One comparison holds for every retry.
+    # A retry reuses the comparison.
     assert set(passed(warehouse.run(orders, keys=THREE, after=new)).values()) == {True}
 
 
-def test_without_its_check_nothing_is_compared(warehouse: Warehouse) -> None:
+def test_nothing_is_compared_unless_the_check_is_selected(warehouse: Warehouse) -> None:
     spoil(warehouse, "UPDATE dw.t SET region = 'x' WHERE id = 250;")
     orders = copying([warehouse.spec(key="day", verify="checksums")], partitions_def=days())
     only = dg.AssetSelection.assets(TABLE).without_checks()
     run = warehouse.run(orders, keys=THREE, selection=only)
     assert run.ok
-    assert run.told() == ["2024-01-02", "2024-01-03", "2024-01-04"]
+    assert run.reported() == ["2024-01-02", "2024-01-03", "2024-01-04"]
     assert run.evaluations == []
     assert "verified" not in run.log
-    # When it continues, the check repeats everything.
+    # The re-execution runs the check for all partitions.
     again = warehouse.run(orders, keys=THREE, after=run)
-    assert again.told() == []
+    assert again.reported() == []
     assert passed(again) == {"2024-01-02": True, "2024-01-03": False, "2024-01-04": True}
 
 
-def test_a_check_alone_says_what_it_needs(warehouse: Warehouse) -> None:
+def test_a_check_without_its_asset_fails_with_advice(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(key="day", verify="counts")], partitions_def=days())
     check = dg.AssetSelection.checks(dg.AssetCheckKey(TABLE, "same_row_count"))
     run = warehouse.run(orders, keys=THREE, selection=check)
@@ -138,12 +138,12 @@ def test_a_check_alone_says_what_it_needs(warehouse: Warehouse) -> None:
     )
 
 
-def test_a_whole_table_that_differs(warehouse: Warehouse) -> None:
+def test_a_differing_table_fails_its_check(warehouse: Warehouse) -> None:
     spoil(warehouse, "UPDATE dw.t SET region = 'x' WHERE id = 250;")
     spec = warehouse.spec(mode="truncate", verify="checksums", partitions=2)
     run = warehouse.run(copying([spec]))
     assert run.ok
-    assert len(run.told()) == 1
+    assert len(run.reported()) == 1
     (evaluation,) = run.evaluations
     assert not evaluation.passed
     assert evaluation.metadata["penstock/verify"].value == "checksums"

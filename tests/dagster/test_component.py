@@ -82,17 +82,17 @@ def refused(attributes: dict[str, Any]) -> str:
     with pytest.raises(Exception) as caught, loaded(attributes):  # noqa: PT011 - several types
         pass
     error: BaseException | None = caught.value
-    said = []
+    messages = []
     while error is not None:
-        said.append(str(error))
+        messages.append(str(error))
         error = error.__cause__ or error.__context__
-    return "\n".join(said)
+    return "\n".join(messages)
 
 
 # The copies
 
 
-def test_a_table_may_have_ends_of_its_own() -> None:
+def test_a_table_can_have_its_own_source_and_target() -> None:
     into, beside, back = the_copies(
         attributes(
             target="s3://lake/orders/",
@@ -108,7 +108,7 @@ def test_a_table_may_have_ends_of_its_own() -> None:
     assert (back.source, back.target) == ("s3://lake/in/", "env:DW")
 
 
-def test_translation_names_folders_as_tables() -> None:
+def test_translation_treats_folders_as_tables() -> None:
     asset = the_asset(
         attributes(
             target="s3://lake/tpch/orders/",
@@ -120,7 +120,7 @@ def test_translation_names_folders_as_tables() -> None:
     assert asset.group_name == "tpch"
 
 
-def test_each_table_has_the_options_of_all_and_its_own() -> None:
+def test_table_options_override_common_options() -> None:
     lines = {"table": "public.lineitem", "key": "l_shipdate", "verify": "counts", "degree": None}
     orders, lineitem = the_copies(
         attributes(
@@ -139,7 +139,7 @@ def test_each_table_has_the_options_of_all_and_its_own() -> None:
     assert orders.stall_timeout == lineitem.stall_timeout == 90.0
 
 
-def test_values_are_what_they_are_written_as(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_keep_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SINCE", "1995-01-01")
     monkeypatch.setenv("STREAMS", "3")
     copies = the_copies(
@@ -174,7 +174,7 @@ def test_values_are_what_they_are_written_as(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("written", ["{{ env.PG_SRC }}", "{{env.PG_SRC}}", "env:PG_SRC"])
-def test_a_variable_is_not_read_before_a_copy_begins(
+def test_a_variable_is_read_only_when_a_copy_begins(
     written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PG_SRC", raising=False)
@@ -182,7 +182,7 @@ def test_a_variable_is_not_read_before_a_copy_begins(
     assert copy.source == "env:PG_SRC"
 
 
-def test_a_connection_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_appears_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHERE", "hush")
     url = "postgresql://me:{{ env.WHERE }}@nowhere/db"
     with loaded(attributes(source=url)) as (component, defs):
@@ -195,7 +195,7 @@ def test_a_connection_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hush" not in str(caught.value)
 
 
-def test_python_makes_one_too() -> None:
+def test_a_component_can_be_created_in_python() -> None:
     component = CopyTablesComponent(
         source=dg.EnvVar("PG_SRC"), target="env:PG_DST", tables=[{"table": "public.nation"}]
     )
@@ -270,7 +270,7 @@ def test_partitions(written: dict[str, Any], expected: dg.PartitionsDefinition) 
         assert all(spec.skippable for spec in assets.specs)
 
 
-def test_partitions_may_hold_templates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_can_contain_templates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SINCE", "1995-01-01")
     asset = the_asset(attributes(partitions={**DAYS, "start_date": "{{ env.SINCE }}"}))
     assert asset.partitions_def == dg.DailyPartitionsDefinition("1995-01-01")
@@ -323,7 +323,7 @@ def test_translation(written: str, value: Any, expected: Any) -> None:
             assert found == expected
 
 
-def test_attributes_are_changed_after_translation_too() -> None:
+def test_post_processing_follows_translation() -> None:
     with loaded(
         attributes(translation={"group_name": "all"}),
         post_processing={"assets": [{"target": "*", "attributes": {"group_name": "others"}}]},
@@ -334,7 +334,7 @@ def test_attributes_are_changed_after_translation_too() -> None:
         assert definitions_of(assets)[asset.key].spec.mode == "replace"
 
 
-def test_what_is_upstream_is_no_table() -> None:
+def test_an_upstream_asset_need_not_be_a_table() -> None:
     translation = {"deps": ["shop/orders"]}
     with loaded(attributes(translation=translation)) as (_, defs):
         graph = defs.resolve_asset_graph()
@@ -343,7 +343,7 @@ def test_what_is_upstream_is_no_table() -> None:
         }
 
 
-def test_the_step() -> None:
+def test_options_of_the_step() -> None:
     op = {
         "name": "nightly",
         "pool": "warehouse",
@@ -426,7 +426,7 @@ def test_checks() -> None:
         ),
     ],
 )
-def test_a_copy_that_cannot_be(given: dict[str, Any], expected: str) -> None:
+def test_an_impossible_copy_is_rejected(given: dict[str, Any], expected: str) -> None:
     assert expected in refused(attributes(**given))
 
 
@@ -492,7 +492,7 @@ def test_a_copy_that_cannot_be(given: dict[str, Any], expected: str) -> None:
         ),
     ],
 )
-def test_what_the_schema_refuses(
+def test_attributes_that_the_schema_rejects(
     given: dict[str, Any], place: list[str | int], by_dagster: str, by_schema: str
 ) -> None:
     written = attributes(**given)
@@ -501,10 +501,10 @@ def test_what_the_schema_refuses(
     )
     assert list(error.absolute_path) == place
     assert by_schema in error.message
-    said = refused(written)
-    assert by_dagster in said
-    assert f"attributes.{place[0]}" in said
-    assert "copies/defs.yaml:" in said
+    rejection = refused(written)
+    assert by_dagster in rejection
+    assert f"attributes.{place[0]}" in rejection
+    assert "copies/defs.yaml:" in rejection
 
 
 @pytest.mark.parametrize(
@@ -519,7 +519,7 @@ def test_what_the_schema_refuses(
         {"options": {"where": None}},
     ],
 )
-def test_what_the_schema_takes(given: dict[str, Any]) -> None:
+def test_attributes_that_the_schema_accepts(given: dict[str, Any]) -> None:
     model = CopyTablesComponent.model()
     written = attributes(**given)
     assert list(Draft202012Validator(model.model_json_schema()).iter_errors(written)) == []
@@ -551,7 +551,7 @@ def test_the_schema_has_every_option_with_its_help() -> None:
     assert not [text for text in of_table.values() if "--" in text["description"]]
 
 
-def test_the_sample_that_dagster_shows_can_be_used() -> None:
+def test_the_sample_that_dagster_shows_is_valid() -> None:
     """The sample in its documentation of components, built from the schema's examples."""
     schema = CopyTablesComponent.model().model_json_schema()
     written = yaml.safe_load(generate_sample_yaml("dagster_penstock.CopyTablesComponent", schema))
@@ -561,7 +561,7 @@ def test_the_sample_that_dagster_shows_can_be_used() -> None:
         assert component.translation is not None
 
 
-def test_the_schema_is_a_part_of_the_one_for_editors() -> None:
+def test_the_schema_for_editors_includes_the_component() -> None:
     """The schema of all components in the environment, which editors read."""
     whole = Draft202012Validator(list_all_components_schema(entry_points=True, extra_modules=()))
     written = {"type": "dagster_penstock.CopyTablesComponent"}
@@ -590,7 +590,7 @@ OWN = """
 """
 
 
-def test_a_component_of_ones_own() -> None:
+def test_a_user_defined_component() -> None:
     written = attributes(prefix="wh", translation={"group_name": "{{ spec.key.path[0] }}"})
     with loaded(written, OWN) as (component, defs), dg.instance_for_test() as instance:
         assert type(component).__name__ == "Mine"
@@ -601,11 +601,11 @@ def test_a_component_of_ones_own() -> None:
         done = dg.materialize([asset], instance=instance)
         (materialization,) = done.asset_materializations_for_node("copies")
         assert materialization.metadata["mine"] == dg.MetadataValue.bool(True)
-        said = [entry.user_message for entry in instance.all_logs(done.run_id)]
-        assert "PenstockResource of wh" in said
+        messages = [entry.user_message for entry in instance.all_logs(done.run_id)]
+        assert "PenstockResource of wh" in messages
 
 
-def test_the_asset_of_a_table_is_the_translators() -> None:
+def test_a_translator_defines_the_asset_of_a_table() -> None:
     component = CopyTablesComponent(source="env:A", target="env:B", tables=[ORDERS])
     table = CopiedTable(CopySpec(source="env:A", target="env:B", table="a.b"))
     assert component.get_asset_spec(table) == PenstockTranslator().get_asset_spec(table)
@@ -702,7 +702,7 @@ def test_scaffolding_without_parameters(scaffold: Callable[..., str]) -> None:
     assert written["attributes"]["options"]["mode"] == "truncate"
 
 
-def test_what_is_commented_out_is_right(scaffold: Callable[..., str]) -> None:
+def test_scaffolded_comments_are_valid_yaml(scaffold: Callable[..., str]) -> None:
     text = scaffold(key="o_orderdate")
     examples = {"partitions", "blocking", "op", "translation"}
     lines, shown = [], False
@@ -721,7 +721,7 @@ def test_what_is_commented_out_is_right(scaffold: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize("url", ["postgresql://me:secret@h/db", "env:", "a b"])
-def test_no_url_is_written_down(url: str, scaffold: Callable[..., str]) -> None:
+def test_scaffolding_rejects_a_url(url: str, scaffold: Callable[..., str]) -> None:
     with pytest.raises(ValueError, match="expected env:NAME"):
         scaffold(source=url)
 

@@ -61,15 +61,15 @@ def run_dg(project: Path, tmp_path: Path) -> Dg:
     return run
 
 
-def test_the_project_is_clean_and_so_is_what_is_scaffolded(run_dg: Dg) -> None:
+def test_the_project_and_scaffolded_files_pass_the_checks(run_dg: Dg) -> None:
     options = ("--source", "env:SHOP", "--table", "sales.items", "--key", "id")
     scaffolded = run_dg("scaffold", "defs", COMPONENT, "items", *options)
     assert scaffolded.returncode == 0, scaffolded.stderr
     checked = run_dg("check", "defs")
-    said = checked.stdout + checked.stderr
-    assert checked.returncode == 0, said
-    assert "All component YAML validated successfully" in said
-    assert "All definitions loaded successfully" in said
+    output = checked.stdout + checked.stderr
+    assert checked.returncode == 0, output
+    assert "All component YAML validated successfully" in output
+    assert "All definitions loaded successfully" in output
     listed = run_dg("list", "defs", "--json")
     assert listed.returncode == 0, listed.stderr
     found = json.loads(listed.stdout)
@@ -88,7 +88,7 @@ def test_the_project_is_clean_and_so_is_what_is_scaffolded(run_dg: Dg) -> None:
     }
 
 
-def test_a_mistake_is_found_at_its_line(run_dg: Dg, project: Path) -> None:
+def test_a_mistake_is_reported_with_its_line(run_dg: Dg, project: Path) -> None:
     path = project / "src/warehouse/defs/copies/defs.yaml"
     first = path.read_text().split("---\n")[0]
     wrong = first.replace("mode: replace", "mode: replce").replace("- PG_SRC", "- PG_SOURCE")

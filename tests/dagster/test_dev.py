@@ -20,22 +20,22 @@ DEFINITIONS = Path(__file__).with_name("dev_definitions.py")
 REFUSED = "ALTER TABLE backfilled.lineitem ADD CONSTRAINT refused CHECK (l_orderkey <> 68993)"
 FAILED = "004"
 NURSERY = "penstock.workers.fork_server"
-# Cases that run on the stack at the same time.
+# The number of cases that run on the stack at once.
 AT_ONCE = 3
-# A test may have to wait until all earlier ones have ended.
+# A test may have to wait for all earlier ones to end.
 pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[Servers]:
-    with servers() as made:
-        yield made
+    with servers() as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
 def stack(both: Servers) -> Iterator[DagsterStack]:
-    with DagsterStack(DEFINITIONS, {"PG_SRC": both.source, "PG_DST": both.target}) as made:
-        yield made
+    with DagsterStack(DEFINITIONS, {"PG_SRC": both.source, "PG_DST": both.target}) as started:
+        yield started
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ def cases(
         stack.backfill("backfilled/lineitem", KEYS),
         stack.backfill("one_by_one/lineitem", KEYS[:2]),
     )
-    with begun(request, lambda case: case(dev), AT_ONCE) as made:
-        yield made
+    with begun(request, lambda case: case(dev), AT_ONCE) as running:
+        yield running
 
 
-def held_in_mid_copy(lines: Lines) -> Run:
+def hold_in_mid_copy(lines: Lines) -> Run:
     """Start a run of all partitions, with two streams held and some partitions committed."""
     lines.hold(2)
     lines.hold(5)
@@ -91,7 +91,7 @@ def family(run: Run) -> list[psutil.Process]:
     return [step, *found]
 
 
-def check_goes_on(lines: Lines, run: Run) -> None:
+def check_reexecution(lines: Lines, run: Run) -> None:
     """Check that a re-execution from failure copies only uncommitted partitions."""
     before = lines.records()
     lines.close()
@@ -100,15 +100,15 @@ def check_goes_on(lines: Lines, run: Run) -> None:
     after = lines.records()
     assert {name: after[name] for name in before} == before
     assert len(after) == len(KEYS)
-    # Partitions that the first run committed were compared, too, at the end.
+    # Partitions that the first run committed are compared at the end, too.
     assert lines.stack.checks(lines.asset, "same_row_count") == dict.fromkeys(KEYS, True)
     lines.check_content()
-    lines.check_all_told(run, again)
-    lines.check_deletes([])
+    lines.check_all_reported(run, again)
+    lines.check_ended([])
 
 
 @side_by_side
-def test_a_backfill_of_which_one_partition_fails(dev: Dev) -> None:
+def test_a_backfill_retries_only_its_failed_partition(dev: Dev) -> None:
     with dev.lines("backfilled") as lines:
         backfill = dev.backfilled
         (run,) = backfill.runs(1)
@@ -129,47 +129,47 @@ def test_a_backfill_of_which_one_partition_fails(dev: Dev) -> None:
         after = lines.records()
         assert {name: after[name] for name in before} == before
         lines.check_content()
-        lines.check_all_told(run, again)
+        lines.check_all_reported(run, again)
 
 
 @side_by_side
 def test_a_killed_step_leaves_nothing_behind(dev: Dev) -> None:
     with dev.lines("step_killed") as lines:
-        run = held_in_mid_copy(lines)
+        run = hold_in_mid_copy(lines)
         processes = family(run)
         for process in processes[1:]:
             seen = f"{process.cmdline()} {process.environ()}"
             assert not [secret for secret in SECRETS if secret in seen]
         processes[0].kill()
-        lines.check_deletes(processes)
-        lines.check_nothing_half()
+        lines.check_ended(processes)
+        lines.check_only_committed_rows()
         run.ended("FAILURE")
-        check_goes_on(lines, run)
+        check_reexecution(lines, run)
 
 
 @side_by_side
 def test_a_killed_run_worker_leaves_nothing_behind(dev: Dev) -> None:
     with dev.lines("worker_killed") as lines:
-        run = held_in_mid_copy(lines)
+        run = hold_in_mid_copy(lines)
         worker, processes = run.worker_process(), family(run)
         assert processes[0] in worker.children()
         worker.kill()
-        lines.check_deletes([worker, *processes])
-        lines.check_nothing_half()
+        lines.check_ended([worker, *processes])
+        lines.check_only_committed_rows()
         run.ended("FAILURE")
-        check_goes_on(lines, run)
+        check_reexecution(lines, run)
 
 
 @side_by_side
 def test_a_canceled_run_leaves_nothing_behind(dev: Dev) -> None:
     with dev.lines("canceled") as lines:
-        run = held_in_mid_copy(lines)
+        run = hold_in_mid_copy(lines)
         processes = family(run)
         run.cancel()
-        lines.check_deletes(processes)
-        lines.check_nothing_half()
+        lines.check_ended(processes)
+        lines.check_only_committed_rows()
         run.ended("CANCELED")
-        check_goes_on(lines, run)
+        check_reexecution(lines, run)
 
 
 @side_by_side
@@ -179,14 +179,14 @@ def test_a_run_for_each_partition(dev: Dev) -> None:
         for run in runs:
             run.ended("SUCCESS")
         assert sorted(run.partitions() for run in runs) == [[key] for key in KEYS[:2]]
-        told = [one for run in runs for one in run.materializations()]
-        counts = {one.partition: one.metadata["dagster/partition_row_count"] for one in told}
+        events = [one for run in runs for one in run.materializations()]
+        counts = {one.partition: one.metadata["dagster/partition_row_count"] for one in events}
         assert counts == lines.rows()
-        lines.check_nothing_half()
+        lines.check_only_committed_rows()
 
 
 @side_by_side
-def test_a_row_is_put_right_and_the_run_is_re_executed_from_the_page(dev: Dev) -> None:
+def test_a_run_is_re_executed_from_the_page_after_a_row_is_corrected(dev: Dev) -> None:
     """Only the row changes: the run succeeds, and downstream assets run."""
     stack, both = dev.stack, dev.both
     run = stack.launch("mended/orders", "after_mended")
@@ -203,7 +203,7 @@ def test_a_row_is_put_right_and_the_run_is_re_executed_from_the_page(dev: Dev) -
     assert stack.checks("mended/orders", "same_rows") == {None: True}
 
 
-def test_no_password_is_to_be_seen_anywhere(cases: SideBySide, stack: DagsterStack) -> None:
+def test_no_password_appears_anywhere(cases: SideBySide, stack: DagsterStack) -> None:
     cases.wait()
     # Dagster's databases and logs, and the logs of the steps.
     files = {path: path.read_bytes() for path in stack.home.rglob("*") if path.is_file()}

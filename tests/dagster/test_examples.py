@@ -1,4 +1,4 @@
-"""Every file of dags_examples/dagster, executed and compared with its description."""
+"""Every file in dags_examples/dagster, run and compared with its description."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def content(url: str, table: str, where: str = "true") -> Any:
 
 
 def assert_same(shop: str, warehouse: str, table: str, where: str = "true") -> None:
-    """Check that both tables hold the same rows, each as often, and at least one."""
+    """Check that both tables have the same rows, equally often, and are not empty."""
     expected = content(shop, table, where)
     assert expected[0] > 0
     assert content(warehouse, f"dw.{table}", where) == expected
@@ -103,9 +103,9 @@ def test_every_example_is_tested() -> None:
 
 
 @pytest.mark.parametrize("page", ["docs/dagster.md", "dagster_plugin/README.md"])
-def test_examples_of_pages(page: str) -> None:
+def test_examples_on_pages(page: str) -> None:
     for body in PYTHON.findall((ROOT / page).read_text(encoding="utf-8")):
-        # Next to the examples' own file of many tables.
+        # Placed next to the examples' file of many tables.
         found: dict[str, Any] = {"__file__": str(EXAMPLES / "nightly_file.py")}
         exec(compile(body, page, "exec", dont_inherit=True), found)
         if "defs" in found:
@@ -120,7 +120,7 @@ def test_examples_of_pages(page: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")
 @pytest.mark.filterwarnings("ignore:Class .(LocalFileCode|CodeReferences)")
-def test_yaml_of_the_page() -> None:
+def test_yaml_on_the_page() -> None:
     page = (ROOT / "docs/dagster.md").read_text(encoding="utf-8")
     bodies = [body for body in YAML.findall(page) if body.startswith("type:")]
     for body, keys in zip(bodies, ({ORDERS, LINEITEM}, {ORDERS}), strict=True):
@@ -137,7 +137,7 @@ def test_daily_replace(
     shop: str, warehouse: str, target: Connection, instance: dg.DagsterInstance
 ) -> None:
     days = "o_orderdate >= '1995-03-04' AND o_orderdate < '1995-03-08'"
-    # One row of an earlier version for each day; that of the other day must not change.
+    # An outdated row for each day; the other day's row must not change.
     target.execute(
         b"""
         INSERT INTO dw.orders SELECT -n, 0, 'F', 0, date '1995-03-04' + n, '', '', 0, 'stale'
@@ -157,7 +157,7 @@ def test_daily_replace(
 def test_range_buckets(
     shop: str, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the command in the file."""
+    """The command in the example's docstring works."""
     file = EXAMPLES / "range_buckets.py"
     (command,) = re.findall(r"^    (dagster .+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
     program, *arguments = shlex.split(command)
@@ -181,11 +181,11 @@ def test_range_buckets(
 def test_nightly_increment(shop: str, warehouse: str, instance: dg.DagsterInstance) -> None:
     defs = definitions(EXAMPLES / "nightly_increment.py")
     with psycopg.connect(warehouse) as target:
-        target.execute("DROP TABLE dw.lineitem, dw.orders")  # these have no keys
+        target.execute("DROP TABLE dw.lineitem, dw.orders")  # the TPC-H tables here have no keys
     assert run(defs, instance).success
     with psycopg.connect(shop) as source:
         source.execute("UPDATE orders SET o_comment = 'tonight' WHERE o_orderkey % 100 = 0")
-        gone = source.execute("DELETE FROM lineitem WHERE l_orderkey % 100 = 1").rowcount
+        deleted = source.execute("DELETE FROM lineitem WHERE l_orderkey % 100 = 1").rowcount
     tonight = run(defs, instance)
     assert tonight.success
     for table in TABLES:
@@ -194,7 +194,7 @@ def test_nightly_increment(shop: str, warehouse: str, instance: dg.DagsterInstan
         event.asset_key: event.step_materialization_data.materialization.metadata
         for event in tonight.get_asset_materialization_events()
     }
-    assert found[LINEITEM]["penstock/rows_deleted"].value == gone
+    assert found[LINEITEM]["penstock/rows_deleted"].value == deleted
     updated = found[ORDERS]["penstock/rows_updated"].value
     assert isinstance(updated, int)
     assert 0 < updated == found[ORDERS]["penstock/rows_read"].value
@@ -203,7 +203,7 @@ def test_nightly_increment(shop: str, warehouse: str, instance: dg.DagsterInstan
 def test_nightly_file(shop: str, warehouse: str, instance: dg.DagsterInstance) -> None:
     defs = definitions(EXAMPLES / "nightly_file.py")
     with psycopg.connect(warehouse) as target:
-        target.execute("DROP TABLE dw.lineitem, dw.orders")  # these have no keys
+        target.execute("DROP TABLE dw.lineitem, dw.orders")  # the TPC-H tables here have no keys
     first = run(defs, instance)
     assert first.success
     with psycopg.connect(shop) as source:
@@ -285,7 +285,7 @@ def test_daily_lake(
         for _ in range(2):
             assert run(defs, instance, ("1995-03-04", "1995-03-07")).success
             files = lake.keys("lake", "orders/o_orderdate=")
-            # Each day has new files, and the old ones are gone.
+            # Each day has new files, and the old ones have been removed.
             assert not set(files) & set(before)
             assert {key.split("/")[1] for key in files} == {
                 f"o_orderdate=1995-03-0{day}" for day in (4, 5, 6, 7)
@@ -300,7 +300,7 @@ def test_daily_lake(
         assert instance.get_materialized_partitions(dg.AssetKey("orders")) == {
             f"1995-03-0{day}" for day in (4, 5, 6, 7)
         }
-        # Read again in the same way, and compared with its source.
+        # Read it back in the same way, and compare it with its source.
         spec = penstock.CopySpec(
             source="s3://lake/orders/",
             target=warehouse,
@@ -327,9 +327,9 @@ def test_orders_in_clickhouse(
         monkeypatch.setenv("PG_SRC", shop)
         monkeypatch.setenv("CLICKHOUSE_URL", url)
         defs = definitions(EXAMPLES / "orders_in_clickhouse.py")
-        made = run(defs, instance)
-        assert made.success
-        assert [check.passed for check in made.get_asset_check_evaluations()] == [True]
+        result = run(defs, instance)
+        assert result.success
+        assert [check.passed for check in result.get_asset_check_evaluations()] == [True]
         found = client.query("SELECT count(), toString(sum(o_totalprice)) FROM shop.orders")
         expected = read(shop, "SELECT count(*), sum(o_totalprice)::text FROM orders")
         assert found.result_rows == [expected]
@@ -343,7 +343,7 @@ def test_daily_snowflake(
     days = "o_orderdate BETWEEN '1995-03-04' AND '1995-03-05'"
     with closing(connect_snowflake(snowflake_url)) as target, target.cursor() as cursor:
         cursor.execute("CREATE SCHEMA shop")
-        # One row of an earlier version for each day; that of the other day must not change.
+        # An outdated row for each day; the other day's row must not change.
         cursor.execute(
             "CREATE TABLE shop.orders (o_orderkey NUMBER(19,0), o_custkey NUMBER(19,0),"
             " o_orderstatus VARCHAR, o_totalprice NUMBER(15,2), o_orderdate DATE,"
@@ -356,9 +356,9 @@ def test_daily_snowflake(
         )
         defs = definitions(EXAMPLES / "daily_snowflake.py")
         assert run(defs, instance, ("1995-03-04", "1995-03-05")).success
-        asked = f"SELECT count(*), sum(o_orderkey) FROM {{}} WHERE {days}"
-        assert cursor.execute(asked.format("shop.orders")).fetchone() == read(
-            shop, asked.format("orders")
+        query = f"SELECT count(*), sum(o_orderkey) FROM {{}} WHERE {days}"
+        assert cursor.execute(query.format("shop.orders")).fetchone() == read(
+            shop, query.format("orders")
         )
         cursor.execute(f"SELECT o_comment FROM shop.orders WHERE NOT ({days})")
         assert cursor.fetchall() == [("stale",)]
@@ -369,13 +369,13 @@ def test_daily_snowflake(
 
 
 def test_from_a_shell(warehouse: str, tmp_path: Path) -> None:
-    """With the command on the page."""
+    """The command on the page works."""
     page = (ROOT / "docs/dagster.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^\$ (dg launch .*)$", page, re.MULTILINE)
     dg_program = Path(sys.executable).with_name("dg")
     if not dg_program.exists():
         pytest.skip("dg is not installed: pip install dagster-dg-cli")
-    told = subprocess.run(
+    process = subprocess.run(
         [str(dg_program), *shlex.split(command)[1:]],
         cwd=EXAMPLES,
         env={**os.environ, "DAGSTER_HOME": str(tmp_path)},
@@ -383,7 +383,7 @@ def test_from_a_shell(warehouse: str, tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert told.returncode == 0, told.stdout + told.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     with closing(psycopg.connect(warehouse)) as connection:
         row = connection.execute("SELECT count(*) FROM penstock.commit_record").fetchone()
     assert row == (8,)

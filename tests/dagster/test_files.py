@@ -1,4 +1,4 @@
-"""Assets that are folders of Parquet files, or copies of them, in process and for real."""
+"""Assets that are folders of Parquet files, or copies of them."""
 
 # No future annotations: Dagster inspects the annotations of a step's context.
 import json
@@ -31,7 +31,7 @@ def server(s3_server: S3Server) -> S3Server:
 
 @pytest.fixture
 def bucket(s3_server: S3Server, request: pytest.FixtureRequest) -> str:
-    """Return a bucket for this test alone."""
+    """Return a bucket that only this test uses."""
     return s3_server.create_bucket(f"lake-{abs(hash(request.node.nodeid))}")
 
 
@@ -80,22 +80,22 @@ def data(server: S3Server, bucket: str) -> list[str]:
     return [key for key in server.keys(bucket) if "_penstock/" not in key]
 
 
-def test_a_table_into_a_folder_tells_where_it_is(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_folders_materialization_shows_its_location(warehouse: Warehouse, tmp_path: Path) -> None:
     folder = tmp_path / "lake" / "t"
     spec = warehouse.spec(target=str(folder), target_table=None, verify="checksums")
     asset = dg.AssetKey([part.replace("[", "_") for part in str(folder).strip("/").split("/")])
     for _ in range(2):
-        made = warehouse.run(copying([spec]))
-        assert made.ok, made.log
-        found = made.metadata(asset=asset)
+        outcome = warehouse.run(copying([spec]))
+        assert outcome.ok, outcome.log
+        found = outcome.metadata(asset=asset)
         assert found["dagster/uri"] == found["penstock/target_table"] == f"file://{folder}"
         assert "dagster/table_name" not in found
         assert found["dagster/row_count"] == 1000
-        assert [check.passed for check in made.evaluations] == [True]
+        assert [check.passed for check in outcome.evaluations] == [True]
         assert sorted(rows(folder)["id"].to_pylist()) == [*range(1000)]
 
 
-def test_days_of_a_lake_are_swapped_each_by_itself(
+def test_each_day_of_a_lake_is_swapped_separately(
     warehouse: Warehouse, server: S3Server, bucket: str
 ) -> None:
     assets = copying_with(
@@ -106,10 +106,10 @@ def test_days_of_a_lake_are_swapped_each_by_itself(
     )
     first = run(warehouse, server, assets, THREE)
     assert first.ok, first.log
-    assert first.told(LAKE) == ["2024-01-02", "2024-01-03", "2024-01-04"]
-    assert first.rows(LAKE) == dict.fromkeys(first.told(LAKE), 100)
+    assert first.reported(LAKE) == ["2024-01-02", "2024-01-03", "2024-01-04"]
+    assert first.rows(LAKE) == dict.fromkeys(first.reported(LAKE), 100)
     assert {check.partition: check.passed for check in first.evaluations} == dict.fromkeys(
-        first.told(LAKE), True
+        first.reported(LAKE), True
     )
     assert first.metadata("2024-01-02", LAKE)["dagster/uri"] == f"s3://{bucket}/t"
     before = data(server, bucket)
@@ -121,16 +121,16 @@ def test_days_of_a_lake_are_swapped_each_by_itself(
     assert server.uploads(bucket) == []
 
 
-def test_the_keys_of_a_resource_are_nowhere(
+def test_the_keys_of_a_resource_appear_nowhere(
     warehouse: Warehouse, server: S3Server, bucket: str
 ) -> None:
     into = copying_with(warehouse.spec(target=f"s3://{bucket}/t/", target_table=None))
-    made = run(warehouse, server, into)
-    assert made.ok, made.log
+    outcome = run(warehouse, server, into)
+    assert outcome.ok, outcome.log
     shown = {
-        "log": made.log,
-        "events": "\n".join(map(str, made.result.all_events)),
-        "metadata": str(made.metadata(asset=LAKE)),
+        "log": outcome.log,
+        "events": "\n".join(map(str, outcome.result.all_events)),
+        "metadata": str(outcome.metadata(asset=LAKE)),
         "documents": "\n".join(
             server.read(bucket, key).decode() for key in server.keys(bucket, "t/_penstock/")
         ),
@@ -141,31 +141,27 @@ def test_the_keys_of_a_resource_are_nowhere(
     assert bucket in shown["documents"]
 
 
-def test_a_bucket_that_is_not_there_fails_by_its_name(
-    warehouse: Warehouse, server: S3Server
-) -> None:
-    made = run(
+def test_the_error_for_a_missing_bucket_names_it(warehouse: Warehouse, server: S3Server) -> None:
+    outcome = run(
         warehouse,
         server,
         copying_with(warehouse.spec(target="s3://nobodys-bucket/t/", target_table=None)),
     )
-    assert not made.ok
-    assert "nobodys-bucket" in made.failure.description
-    assert SECRET not in made.failure.description
+    assert not outcome.ok
+    assert "nobodys-bucket" in outcome.failure.description
+    assert SECRET not in outcome.failure.description
 
 
-def test_a_variable_that_is_not_set_is_a_failure(
+def test_an_unset_variable_is_a_failure(
     warehouse: Warehouse, server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LAKE", raising=False)
     spec = warehouse.spec(target=dg.EnvVar("LAKE"), target_table=None)
-    made = run(warehouse, server, copying_with(spec))
-    assert "environment variable 'LAKE' is not set" in made.failure.description
+    outcome = run(warehouse, server, copying_with(spec))
+    assert "environment variable 'LAKE' is not set" in outcome.failure.description
 
 
-def test_files_that_were_appended_are_not_appended_again(
-    warehouse: Warehouse, tmp_path: Path
-) -> None:
+def test_files_are_appended_once(warehouse: Warehouse, tmp_path: Path) -> None:
     spec = warehouse.spec(
         target=f"file://{tmp_path}/t/", target_table=None, mode="append", key="day"
     )
@@ -177,7 +173,7 @@ def test_files_that_were_appended_are_not_appended_again(
     assert rows(tmp_path / "t").num_rows == 400
 
 
-def test_ranges_keep_their_bounds_in_the_lake(
+def test_ranges_in_a_lake_keep_their_bounds(
     warehouse: Warehouse, server: S3Server, bucket: str
 ) -> None:
     warehouse.source.execute(b"ANALYZE public.t")
@@ -195,7 +191,7 @@ def test_ranges_keep_their_bounds_in_the_lake(
     assert sum(file["rows"] for file in manifest["files"]) == 1000
 
 
-def test_files_into_a_table(warehouse: Warehouse, server: S3Server, bucket: str) -> None:
+def test_files_are_copied_into_a_table(warehouse: Warehouse, server: S3Server, bucket: str) -> None:
     into = copying_with(warehouse.spec(target=f"s3://{bucket}/t/", target_table=None))
     assert run(warehouse, server, into).ok
     back = copying_with(
@@ -207,8 +203,8 @@ def test_files_into_a_table(warehouse: Warehouse, server: S3Server, bucket: str)
             verify="checksums",
         )
     )
-    made = run(warehouse, server, back)
-    assert made.ok, made.log
+    outcome = run(warehouse, server, back)
+    assert outcome.ok, outcome.log
     warehouse.check_same()
-    assert made.metadata()["penstock/source_table"] == f"s3://{bucket}/t/*.parquet"
-    assert [check.passed for check in made.evaluations] == [True]
+    assert outcome.metadata()["penstock/source_table"] == f"s3://{bucket}/t/*.parquet"
+    assert [check.passed for check in outcome.evaluations] == [True]

@@ -24,10 +24,8 @@ def recorded(warehouse: Warehouse) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("partitioned", [True, False])
-def test_every_key_and_its_value(
-    warehouse: Warehouse, target_url: str, *, partitioned: bool
-) -> None:
-    """Columns have other names and types in the target."""
+def test_every_metadata_entry(warehouse: Warehouse, target_url: str, *, partitioned: bool) -> None:
+    """The target's columns have other names and types than the source's."""
     warehouse.target.execute("DROP TABLE dw.t")
     warehouse.target.execute("CREATE TABLE dw.t (number bigint NOT NULL, at timestamp, place text)")
     options: dict[str, Any] = {"map": "position", "columns": ("id", "day", "region")}
@@ -75,7 +73,7 @@ def test_every_key_and_its_value(
 
 
 @pytest.mark.parametrize("partitioned", [True, False])
-def test_what_an_upsert_changed(warehouse: Warehouse, *, partitioned: bool) -> None:
+def test_an_upsert_counts_its_changes(warehouse: Warehouse, *, partitioned: bool) -> None:
     warehouse.target.execute("INSERT INTO dw.t VALUES (200, '2024-01-03', 'old')")
     warehouse.target.execute("INSERT INTO dw.t VALUES (201, '2024-01-03', 'r0')")
     assets = copying(

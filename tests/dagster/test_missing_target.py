@@ -43,7 +43,7 @@ def test_one_run_for_each_day(missing: Warehouse) -> None:
     assert all(run.ok for run in later)
     assert not [run for run in later if "missing in the target" in run.log]
     check_statement(missing)
-    assert missing.run(asset, key=keys()[3]).ok  # again: the day's rows are replaced
+    assert missing.run(asset, key=keys()[3]).ok  # a second run replaces the day's rows
     check_statement(missing)
 
 
@@ -52,7 +52,7 @@ def test_one_run_for_all_days(missing: Warehouse) -> None:
     check_statement(missing)
 
 
-def test_days_at_once(missing: Warehouse) -> None:
+def test_concurrent_runs_of_days(missing: Warehouse) -> None:
     """A backfill whose runs start at the same moment, each on its own instance."""
     asset = daily(missing)
 

@@ -1,4 +1,4 @@
-"""Partitions of assets into SQL Server and out of it: a failed one is retried alone."""
+"""Asset partitions copied to and from SQL Server: only a failed one is retried."""
 
 # No future annotations: Dagster inspects the annotations of a step's context.
 from contextlib import closing
@@ -21,7 +21,7 @@ def table(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         cursor.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, day date, region varchar(5))")
 
 
-def test_there_and_back(warehouse: Warehouse) -> None:
+def test_partitions_are_copied_there_and_back(warehouse: Warehouse) -> None:
     there = copying(
         [
             warehouse.spec(
@@ -38,18 +38,18 @@ def test_there_and_back(warehouse: Warehouse) -> None:
     mine = dg.AssetKey(["dbo", "t"])
     warehouse.source.execute("UPDATE public.t SET region = 'too long' WHERE id = 250")
     first = warehouse.run(there, keys=FOUR)
-    assert first.told(mine) == ["2024-01-02", "2024-01-04", "2024-01-05"]
+    assert first.reported(mine) == ["2024-01-02", "2024-01-04", "2024-01-05"]
     assert first.failed == ["dbo/t 2024-01-03"]
     assert "column 'region'" in first.failure.description
 
     warehouse.source.execute("UPDATE public.t SET region = 'good' WHERE id = 250")
     again = warehouse.run(there, keys=FOUR, after=first)
-    assert again.told(mine) == ["2024-01-03"]
+    assert again.reported(mine) == ["2024-01-03"]
     assert all(evaluation.passed for evaluation in again.evaluations)
 
     returned = warehouse.run(back, keys=FOUR)
-    assert returned.told() == FOUR_DAYS
+    assert returned.reported() == FOUR_DAYS
     assert warehouse.count() == 400
     assert warehouse.value("SELECT region FROM dw.t WHERE id = 250") == "good"
-    assert warehouse.run(back, key=FOUR_DAYS[0]).told() == FOUR_DAYS[:1]
+    assert warehouse.run(back, key=FOUR_DAYS[0]).reported() == FOUR_DAYS[:1]
     assert warehouse.count() == 400

@@ -1,4 +1,4 @@
-"""Partitions of assets into MySQL and out of it: a failed one is retried alone."""
+"""Asset partitions copied to and from MySQL: only a failed one is retried."""
 
 # No future annotations: Dagster inspects the annotations of a step's context.
 from contextlib import closing
@@ -30,7 +30,9 @@ def database(mysql_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return mysql_url.rpartition("/")[2]
 
 
-def test_there_and_back(warehouse: Warehouse, mysql_url: str, database: str) -> None:
+def test_partitions_are_copied_there_and_back(
+    warehouse: Warehouse, mysql_url: str, database: str
+) -> None:
     there = copying(
         [
             warehouse.spec(
@@ -53,18 +55,18 @@ def test_there_and_back(warehouse: Warehouse, mysql_url: str, database: str) -> 
     mine = dg.AssetKey([database, "t"])
     warehouse.source.execute("UPDATE public.t SET region = 'too long' WHERE id = 250")
     first = warehouse.run(there, keys=FOUR)
-    assert first.told(mine) == ["2024-01-02", "2024-01-04", "2024-01-05"]
+    assert first.reported(mine) == ["2024-01-02", "2024-01-04", "2024-01-05"]
     assert first.failed == [f"{database}/t 2024-01-03"]
     assert "column 'region'" in first.failure.description
 
     warehouse.source.execute("UPDATE public.t SET region = 'good' WHERE id = 250")
     warehouse.source.execute("UPDATE public.t SET region = 'later' WHERE id = 150")
     again = warehouse.run(there, keys=FOUR, after=first)
-    assert again.told(mine) == ["2024-01-03"]
+    assert again.reported(mine) == ["2024-01-03"]
     assert all(evaluation.passed for evaluation in again.evaluations)
 
     returned = warehouse.run(back, keys=FOUR)
-    assert returned.told() == FOUR_DAYS
+    assert returned.reported() == FOUR_DAYS
     assert all(evaluation.passed for evaluation in returned.evaluations)
     assert warehouse.count() == 400
     assert warehouse.value("SELECT region FROM dw.t WHERE id = 250") == "good"
@@ -72,13 +74,15 @@ def test_there_and_back(warehouse: Warehouse, mysql_url: str, database: str) -> 
 
     # A backfill with one run for each day.
     for day in FOUR_DAYS[:2]:
-        assert warehouse.run(there, key=day).told(mine) == [day]
-        assert warehouse.run(back, key=day).told() == [day]
+        assert warehouse.run(there, key=day).reported(mine) == [day]
+        assert warehouse.run(back, key=day).reported() == [day]
     assert warehouse.value("SELECT region FROM dw.t WHERE id = 150") == "later"
     assert warehouse.count() == 400
 
 
-def test_a_row_of_mysql_is_put_right(warehouse: Warehouse, mysql_url: str, database: str) -> None:
+def test_a_run_continues_after_a_row_is_corrected(
+    warehouse: Warehouse, mysql_url: str, database: str
+) -> None:
     execute(mysql_url, "INSERT INTO t VALUES (1, '2024-01-02', 'a'), (2, '2024-01-03', 'b')")
     warehouse.target.execute("ALTER TABLE dw.t ADD CHECK (region <> 'b')")
     back = copying(
@@ -88,5 +92,5 @@ def test_a_row_of_mysql_is_put_right(warehouse: Warehouse, mysql_url: str, datab
     first = warehouse.run(back, keys=FOUR)
     assert first.failed == ["dw/t 2024-01-03"]
     execute(mysql_url, "UPDATE t SET region = 'c' WHERE id = 2")
-    assert warehouse.run(back, keys=FOUR, after=first).told() == ["2024-01-03"]
+    assert warehouse.run(back, keys=FOUR, after=first).reported() == ["2024-01-03"]
     assert warehouse.value("SELECT string_agg(region, '' ORDER BY id) FROM dw.t") == "ac"

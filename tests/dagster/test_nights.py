@@ -26,7 +26,7 @@ def change(warehouse: Warehouse) -> None:
     warehouse.source.execute("DELETE FROM public.t WHERE id = (SELECT max(id) FROM public.t)")
 
 
-def test_what_a_night_has_brought(warehouse: Warehouse) -> None:
+def test_a_night_reports_its_changes(warehouse: Warehouse) -> None:
     table = copying([warehouse.spec(**NIGHT)])
     first = warehouse.run(table).metadata()
     assert first["penstock/full_read_reason"] == "this is the first night"
@@ -43,13 +43,13 @@ def test_what_a_night_has_brought(warehouse: Warehouse) -> None:
     assert "penstock/full_read_reason" not in second
 
 
-def test_an_asset_with_partitions_is_no_night(warehouse: Warehouse) -> None:
+def test_an_asset_with_partitions_cannot_be_a_night(warehouse: Warehouse) -> None:
     with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"incremental: .* partitions_def"):
         copying([warehouse.spec(**NIGHT, key="day", strategy="time")], partitions_def=days())
 
 
 def overtake(warehouse: Warehouse, run: Run, url: dict[str, Any], *, snapshot: bool) -> None:
-    """End another night after the run's own has been planned.
+    """Merge another night after the run has planned its own.
 
     Args:
         snapshot: whether the run has taken its snapshot by then.
@@ -72,7 +72,7 @@ def url(source_url: str, target_url: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
-def test_a_night_that_was_overtaken(
+def test_a_night_overtaken_by_another(
     warehouse: Warehouse, url: dict[str, Any], *, snapshot: bool
 ) -> None:
     table = copying([warehouse.spec(**NIGHT, partitions=2)])
@@ -107,7 +107,7 @@ def test_several_nights_in_one_step(warehouse: Warehouse, url: dict[str, Any]) -
     assert run.metadata(asset=dg.AssetKey(["public", "u"]))["penstock/rows_deleted"] == 1
     warehouse.check_same("public.u", "public.u")
     warehouse.check_same()
-    # One of them is overtaken, in a step that continues.
+    # One night is overtaken, in a step that continues.
     warehouse.target.execute("ALTER TABLE dw.t RENAME COLUMN region TO other")
     failed = warehouse.run(both)
     assert not failed.ok

@@ -67,11 +67,13 @@ for absent in ("airflow", "penstock_airflow", "penstock_testkit"):
 """
 
 
-def test_every_name_is_there(clean_dagster: Path, env: dict[str, str], tmp_path: Path) -> None:
+def test_every_public_name_can_be_imported(
+    clean_dagster: Path, env: dict[str, str], tmp_path: Path
+) -> None:
     run(clean_dagster / "python", "-c", CHECKS, cwd=tmp_path, env=env)
 
 
-def test_the_example_of_the_package_needs_nothing_else(
+def test_the_package_example_needs_no_other_package(
     clean_dagster: Path, env: dict[str, str], tmp_path: Path
 ) -> None:
     init = (ROOT / "dagster_plugin/src/dagster_penstock/__init__.py").read_text()
@@ -95,7 +97,7 @@ assert dg.materialize([copied], resources={"penstock": PenstockResource()}).succ
 """
 
 
-def test_it_copies_a_table(
+def test_the_installed_wheel_copies_a_table(
     clean_dagster: Path,
     env: dict[str, str],
     tmp_path: Path,
@@ -111,7 +113,7 @@ def test_it_copies_a_table(
         assert target.execute("SELECT count(*), sum(id) FROM t").fetchone() == (1000, 500500)
 
 
-def test_the_wheel_holds_the_package_alone(wheels: Path) -> None:
+def test_the_wheel_contains_only_the_package(wheels: Path) -> None:
     (wheel,) = wheels.glob("dagster_penstock-*.whl")
     names = run(sys.executable, "-m", "zipfile", "-l", wheel)
     files = [line.split()[0] for line in names.splitlines()[1:]]

@@ -1,4 +1,4 @@
-"""Asset partitions are copied in parallel; a failed one is retried alone, and reported once."""
+"""Asset partitions are copied in parallel; only failed ones are retried; each is reported once."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def mend(warehouse: Warehouse) -> None:
     warehouse.target.execute("ALTER TABLE dw.t DROP CONSTRAINT no")
 
 
-def test_some_partitions_and_no_others(warehouse: Warehouse) -> None:
+def test_only_the_selected_partitions_are_copied(warehouse: Warehouse) -> None:
     warehouse.target.execute("INSERT INTO dw.t VALUES (-1, '2024-01-01', 'mine'), (250, NULL, 'x')")
     warehouse.target.execute("UPDATE dw.t SET day = '2024-01-03' WHERE id = 250")
     orders = copying([warehouse.spec(key="day")], partitions_def=days())
     run = warehouse.run(orders, keys=FOUR)
     assert run.rows() == dict.fromkeys(FOUR_DAYS, 100)
-    assert run.told() == FOUR_DAYS
+    assert run.reported() == FOUR_DAYS
     assert warehouse.count(where="day BETWEEN '2024-01-02' AND '2024-01-05'") == 400
     assert warehouse.count() == 401
     assert warehouse.instance.get_materialized_partitions(TABLE) == set(FOUR_DAYS)
@@ -44,14 +44,14 @@ def test_some_partitions_and_no_others(warehouse: Warehouse) -> None:
     assert "committed: 2024-01-02" not in run.log
 
 
-def test_one_that_fails_is_copied_again_alone(warehouse: Warehouse) -> None:
+def test_only_a_failed_partition_is_copied_again(warehouse: Warehouse) -> None:
     fail(warehouse)
     orders = copying([warehouse.spec(key="day")], partitions_def=days())
     first = warehouse.run(orders, keys=FOUR)
     assert not first.ok
-    assert first.told() == ["2024-01-02", "2024-01-04", "2024-01-05"]
+    assert first.reported() == ["2024-01-02", "2024-01-04", "2024-01-05"]
     assert first.failed == ["dw/t 2024-01-03"]
-    # The core's own words.
+    # The core's own message.
     assert first.failure.description.startswith(
         "dw/t: partition 2024-01-03 (day [2024-01-03, 2024-01-04)): [23514] target: new row for "
         'relation "t" violates check constraint "no"\ndetail: Failing row contains (250, '
@@ -64,7 +64,7 @@ def test_one_that_fails_is_copied_again_alone(warehouse: Warehouse) -> None:
     warehouse.source.execute("UPDATE public.t SET region = 'new'")
     again = warehouse.run(orders, keys=FOUR, after=first)
     assert again.ok
-    assert again.told() == ["2024-01-03"]
+    assert again.reported() == ["2024-01-03"]
     assert warehouse.count(where="region = 'new'") == 100
     assert warehouse.count() == 400
     assert (
@@ -77,10 +77,10 @@ def test_one_that_fails_is_copied_again_alone(warehouse: Warehouse) -> None:
     # A third run has nothing to do, and nothing is reported twice.
     third = warehouse.run(orders, keys=FOUR, after=again)
     assert third.ok
-    assert third.told() == []
+    assert third.reported() == []
 
 
-def test_a_row_is_put_right_in_the_source(warehouse: Warehouse) -> None:
+def test_a_run_continues_after_a_row_is_corrected(warehouse: Warehouse) -> None:
     warehouse.target.execute("ALTER TABLE dw.t ADD CHECK (region <> 'bad')")
     warehouse.source.execute("UPDATE public.t SET region = 'bad' WHERE id = 250")
     orders = copying([warehouse.spec(key="day", verify="checksums")], partitions_def=days())
@@ -97,27 +97,29 @@ def test_a_row_is_put_right_in_the_source(warehouse: Warehouse) -> None:
     warehouse.source.execute("UPDATE public.t SET region = 'later' WHERE id = 150")
     again = warehouse.run(orders, downstream, keys=FOUR, after=first)
     assert again.ok
-    assert (again.told(), seen) == (["2024-01-03"], [400])
+    assert (again.reported(), seen) == (["2024-01-03"], [400])
     assert len(again.evaluations) == 4
     assert all(evaluation.passed for evaluation in again.evaluations)
     assert any(", as requested" in line for line in again.warnings)
     assert any("read later than the rest" in line for line in again.warnings)
-    (told,) = [line for line in again.log.splitlines() if line.lstrip().startswith("read later ")]
-    assert "2024-01-03, as of " in told
+    (reported,) = [
+        line for line in again.log.splitlines() if line.lstrip().startswith("read later ")
+    ]
+    assert "2024-01-03, as of " in reported
 
 
-def test_to_execute_all_again_copies_all_again(warehouse: Warehouse) -> None:
+def test_executing_all_steps_again_copies_everything_again(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(key="day")], partitions_def=days())
     first = warehouse.run(orders, keys=FOUR)
     warehouse.source.execute("UPDATE public.t SET region = 'new'")
     again = {"dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
     second = warehouse.run(orders, keys=FOUR, tags=again)
-    assert second.told() == FOUR_DAYS
+    assert second.reported() == FOUR_DAYS
     assert warehouse.count(where="region = 'new'") == warehouse.count() == 400
     assert len(warehouse.runs()) == 2
 
 
-def test_what_was_committed_and_not_told_is_told_and_not_copied(warehouse: Warehouse) -> None:
+def test_an_unreported_commit_is_reported_and_not_copied_again(warehouse: Warehouse) -> None:
     fail(warehouse)
     orders = copying([warehouse.spec(key="day")], partitions_def=days())
     first = warehouse.run(orders, keys=FOUR)
@@ -129,7 +131,7 @@ def test_what_was_committed_and_not_told_is_told_and_not_copied(warehouse: Wareh
     assert warehouse.count(where="region = 'new'") == 100
     old, new = first.metadata("2024-01-02"), again.metadata("2024-01-02")
     different = {name for name in old if old[name] != new[name]}
-    # The time of the record, which begins with the transaction.
+    # Their seconds are measured up to the commit record's time, when the transaction began.
     assert different <= {
         "penstock/seconds",
         "penstock/rows_per_second",
@@ -138,18 +140,18 @@ def test_what_was_committed_and_not_told_is_told_and_not_copied(warehouse: Wareh
     assert old.keys() == new.keys()
 
 
-def test_what_others_have_copied_since_is_not_told_again(warehouse: Warehouse) -> None:
+def test_a_partition_copied_by_another_run_is_not_reported_again(warehouse: Warehouse) -> None:
     fail(warehouse)
     orders = copying([warehouse.spec(key="day")], partitions_def=days())
     first = warehouse.run(orders, keys=FOUR)
     mend(warehouse)
     other = warehouse.run(orders, key="2024-01-04")
-    assert other.told() == ["2024-01-04"]
-    assert warehouse.run(orders, keys=FOUR, after=first).told() == ["2024-01-03"]
+    assert other.reported() == ["2024-01-04"]
+    assert warehouse.run(orders, keys=FOUR, after=first).reported() == ["2024-01-03"]
 
 
-def test_a_retry_policy_takes_up_what_is_left(warehouse: Warehouse) -> None:
-    """The first two tries of a partition end as if another transaction was in the way."""
+def test_a_retry_policy_copies_the_remaining_partitions(warehouse: Warehouse) -> None:
+    """The first two tries of a partition fail with serialization errors."""
     warehouse.target.execute("CREATE SEQUENCE tries")
     warehouse.target.execute(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
@@ -166,14 +168,14 @@ def test_a_retry_policy_takes_up_what_is_left(warehouse: Warehouse) -> None:
     )
     run = warehouse.run(orders, keys=FOUR)
     assert run.ok
-    assert run.told() == FOUR_DAYS
+    assert run.reported() == FOUR_DAYS
     retried = [e for e in run.result.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
     assert len(retried) == 2
     assert len(run.evaluations) == 4
     assert len(warehouse.runs()) == 1
 
 
-def test_a_retry_policy_leaves_what_cannot_help(warehouse: Warehouse) -> None:
+def test_a_retry_policy_does_not_retry_permanent_errors(warehouse: Warehouse) -> None:
     fail(warehouse)
     orders = copying(
         [warehouse.spec(key="day")],
@@ -186,19 +188,19 @@ def test_a_retry_policy_leaves_what_cannot_help(warehouse: Warehouse) -> None:
     assert run.failed == ["dw/t 2024-01-03"]
 
 
-def test_a_retry_takes_new_options_and_refuses_another_copy(warehouse: Warehouse) -> None:
+def test_a_retry_accepts_new_options_but_not_another_condition(warehouse: Warehouse) -> None:
     fail(warehouse)
     first = warehouse.run(copying([warehouse.spec(key="day")], partitions_def=days()), keys=FOUR)
     mend(warehouse)
     other = copying([warehouse.spec(key="day", where="id > 5")], partitions_def=days())
     refused = warehouse.run(other, keys=FOUR, after=first)
-    assert refused.told() == []
+    assert refused.reported() == []
     assert "id > 5" in refused.failure.description
     same = copying([warehouse.spec(key="day", attempts=1, grace=1)], partitions_def=days())
-    assert warehouse.run(same, keys=FOUR, after=first).told() == ["2024-01-03"]
+    assert warehouse.run(same, keys=FOUR, after=first).reported() == ["2024-01-03"]
 
 
-def test_downstream_waits_and_each_partition_is_told_once(warehouse: Warehouse) -> None:
+def test_downstream_waits_and_each_partition_is_reported_once(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(key="day", verify="checksums")], partitions_def=days())
     seen: list[int] = []
 
@@ -213,20 +215,22 @@ def test_downstream_waits_and_each_partition_is_told_once(warehouse: Warehouse) 
     run = warehouse.run(orders, downstream, is_there, keys=FOUR)
     assert run.ok
     assert seen == [400]
-    assert run.told() == FOUR_DAYS
-    assert run.told(dg.AssetKey("downstream")) == FOUR_DAYS
+    assert run.reported() == FOUR_DAYS
+    assert run.reported(dg.AssetKey("downstream")) == FOUR_DAYS
     assert [each.passed for each in run.evaluations if each.check_name == "is_there"] == [True]
     alone = warehouse.run(orders, downstream, key="2024-01-01")
-    assert alone.told() == ["2024-01-01"]
+    assert alone.reported() == ["2024-01-01"]
     assert seen == [400, 500]
 
     fail(warehouse, "550")
     failed = warehouse.run(orders, downstream, keys=("2024-01-05", "2024-01-06"))
-    assert failed.told() == ["2024-01-05"]
+    assert failed.reported() == ["2024-01-05"]
     assert seen == [400, 500]
 
 
-def test_a_dagster_without_the_mark(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dagster_without_self_reported_steps(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Downstream assets need a run of their own, and nothing is reported twice."""
     monkeypatch.setattr("dagster_penstock.copies.partitioned_copy._SELF_REPORTED", "")
     orders = copying([warehouse.spec(key="day", verify="counts")], partitions_def=days())
@@ -237,11 +241,11 @@ def test_a_dagster_without_the_mark(warehouse: Warehouse, monkeypatch: pytest.Mo
 
     run = warehouse.run(orders, downstream, keys=FOUR)
     assert run.ok
-    assert run.told() == FOUR_DAYS
+    assert run.reported() == FOUR_DAYS
     assert run.skipped == {"downstream"}
 
 
-def test_a_run_of_no_partition(warehouse: Warehouse) -> None:
+def test_a_run_without_partitions_is_rejected(warehouse: Warehouse) -> None:
     @dg.asset
     def other() -> Iterator[Any]:
         yield dg.MaterializeResult()

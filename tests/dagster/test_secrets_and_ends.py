@@ -1,4 +1,4 @@
-"""No password appears where Dagster or Penstock store or show something; an interrupt ends all."""
+"""Nothing that Dagster or Penstock stores or shows has a password; an interrupt ends everything."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def guarded() -> Iterator[PostgresServer]:
 
 
 @pytest.mark.parametrize("literal", [True, False])
-def test_a_password_is_kept_nowhere(
+def test_a_password_is_stored_nowhere(
     guarded: PostgresServer,
     instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
@@ -92,10 +92,10 @@ def test_a_password_is_kept_nowhere(
     assert at < 0, log[max(0, at - 200) : at + 50]
 
 
-# If only the traceback holds the copy, it may be collected after the pipes that it closes.
+# If only the traceback refers to the copy, it may be collected after the pipes that it closes.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_ends_all(warehouse: Warehouse) -> None:
-    """In the middle of a copy: no session is left on the servers, and committed rows stay."""
+def test_an_interrupt_ends_the_copy(warehouse: Warehouse) -> None:
+    """No session remains on the servers, and committed rows stay."""
     warehouse.both("CREATE TABLE IF NOT EXISTS public.gate (id int)")
     warehouse.target.execute(
         "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS"
@@ -126,8 +126,8 @@ def test_an_interrupt_ends_all(warehouse: Warehouse) -> None:
     try:
         run = warehouse.run(orders, keys=("2024-01-02", "2024-01-04"))
         assert not run.ok
-        assert run.told() == ["2024-01-02", "2024-01-04"]
-        # If Dagster was interrupted between two events, only its traceback holds the copy.
+        assert run.reported() == ["2024-01-02", "2024-01-04"]
+        # If Dagster was interrupted between two events, only its traceback refers to the copy.
         del run
         gc.collect()
         ended = time.monotonic()
@@ -140,6 +140,6 @@ def test_an_interrupt_ends_all(warehouse: Warehouse) -> None:
         gate.close()
     assert warehouse.count() == 200
     assert len(warehouse.runs()) == 1
-    left = warehouse.run(orders, keys=("2024-01-02", "2024-01-04"))
-    assert left.ok
+    resumed = warehouse.run(orders, keys=("2024-01-02", "2024-01-04"))
+    assert resumed.ok
     assert warehouse.count() == 300

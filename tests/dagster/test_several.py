@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 U, V = dg.AssetKey(["dw", "u"]), dg.AssetKey(["dw", "v"])
 
 
-def test_one_fails_and_the_others_are_copied(warehouse: Warehouse) -> None:
+def test_a_failed_table_does_not_stop_the_others(warehouse: Warehouse) -> None:
     for name in ("u", "v"):
         warehouse.target.execute(f"CREATE TABLE dw.{name} (LIKE dw.t INCLUDING ALL)".encode())
     warehouse.target.execute("ALTER TABLE dw.u ADD CONSTRAINT no CHECK (id <> 150)")
@@ -32,18 +32,18 @@ def test_one_fails_and_the_others_are_copied(warehouse: Warehouse) -> None:
     orders = copying(specs, partitions_def=days())
     keys = ("2024-01-01", "2024-01-02")
     run = warehouse.run(orders, keys=keys)
-    assert run.told() == run.told(V) == ["2024-01-01", "2024-01-02"]
-    assert run.told(U) == ["2024-01-01"]
+    assert run.reported() == run.reported(V) == ["2024-01-01", "2024-01-02"]
+    assert run.reported(U) == ["2024-01-01"]
     assert run.failed == ["dw/u 2024-01-02", "dw/other"]
     assert "dw/u: partition 2024-01-02" in run.failure.description
     assert "dw/other: " in run.failure.description
     assert {each.asset_key for each in run.evaluations} == {dg.AssetKey(["dw", "t"]), V}
-    # One alone, together with its check.
+    # A single table, together with its check.
     warehouse.target.execute("ALTER TABLE dw.u DROP CONSTRAINT no")
     alone = warehouse.run(orders, keys=keys, selection=dg.AssetSelection.assets(U))
     assert alone.ok
-    assert alone.told(U) == ["2024-01-01", "2024-01-02"]
-    assert alone.told() == alone.told(V) == []
+    assert alone.reported(U) == ["2024-01-01", "2024-01-02"]
+    assert alone.reported() == alone.reported(V) == []
     assert {each.asset_key for each in alone.evaluations} == {U}
 
 
@@ -90,7 +90,7 @@ def test_whole_tables_are_one_batch_with_one_snapshot(warehouse: Warehouse) -> N
     moments = {read for (read,) in warehouse.target.execute(READ_AT).fetchall()}
     assert len(moments) == 1
     assert "8 of 9 done" in run.log
-    # Their ids show that one session may work for all of them.
+    # The run ids show that the tables belong to one batch.
     (batch_id,) = set(re.findall(r"batch (dagster-[0-9a-f]{16})\b", run.log))
     found = warehouse.target.execute("SELECT run_id FROM penstock.run").fetchall()
     assert len(found) == len(names)
@@ -100,7 +100,7 @@ def test_whole_tables_are_one_batch_with_one_snapshot(warehouse: Warehouse) -> N
 READ_AT = "SELECT DISTINCT read_at FROM penstock.commit_record"
 
 
-def test_of_a_batch_only_what_failed_is_copied_again(warehouse: Warehouse) -> None:
+def test_only_the_failed_tables_of_a_batch_are_copied_again(warehouse: Warehouse) -> None:
     names = many(warehouse, 4)
     warehouse.target.execute("ALTER TABLE dw.small_01 ADD CONSTRAINT no CHECK (region <> 'bad')")
     warehouse.source.execute("UPDATE public.small_01 SET region = 'bad' WHERE id = 299")
@@ -127,7 +127,7 @@ def test_of_a_batch_only_what_failed_is_copied_again(warehouse: Warehouse) -> No
         tables, after=first, selection=dg.AssetSelection.assets(["dw", "small_01"])
     )
     assert again.ok, again.log
-    # All of it again: nothing is left to do, and no row is doubled.
+    # Run it all again: nothing remains to be done, and no row is duplicated.
     assert warehouse.run(tables, after=first).ok
     for name in names:
         warehouse.check_same(f"public.{name}", f"dw.{name}")
@@ -135,7 +135,9 @@ def test_of_a_batch_only_what_failed_is_copied_again(warehouse: Warehouse) -> No
     assert sorted(refused.failed) == [f"dw/{name}" for name in names]
 
 
-def test_partitions_of_several_tables_are_told_as_they_are_committed(warehouse: Warehouse) -> None:
+def test_partitions_of_several_tables_are_reported_as_they_are_committed(
+    warehouse: Warehouse,
+) -> None:
     warehouse.target.execute("CREATE TABLE dw.u (LIKE dw.t INCLUDING ALL)")
     specs = [warehouse.spec(key="day", target_table=f"dw.{name}", verify="counts") for name in "tu"]
     tables = copying(specs, partitions_def=days())
@@ -143,17 +145,17 @@ def test_partitions_of_several_tables_are_told_as_they_are_committed(warehouse: 
     run = warehouse.run(tables, keys=keys)
     assert run.ok
     assert set(run.rows().values()) == set(run.rows(U).values()) == {100}
-    assert run.told() == run.told(U) == [f"2024-01-0{day}" for day in range(1, 5)]
+    assert run.reported() == run.reported(U) == [f"2024-01-0{day}" for day in range(1, 5)]
     assert len({each.asset_key for each in run.evaluations}) == 2
     moments = {read for (read,) in warehouse.target.execute(READ_AT).fetchall()}
     assert len(moments) == 1
     # A retry finds everything, and reports nothing twice.
     again = warehouse.run(tables, keys=keys, after=run)
     assert again.ok
-    assert again.told() == again.told(U) == []
+    assert again.reported() == again.reported(U) == []
 
 
-def test_tables_that_cannot_share_are_copied_all_the_same(warehouse: Warehouse) -> None:
+def test_tables_that_cannot_share_streams_are_copied_too(warehouse: Warehouse) -> None:
     """Each degree has its own streams."""
     warehouse.target.execute("CREATE TABLE dw.u (LIKE dw.t INCLUDING ALL)")
     specs = [

@@ -1,4 +1,4 @@
-"""Assets of a file of many tables: from Python, and from a component."""
+"""Assets defined by a file of many tables, in Python and in a component."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def refused(file: Path, **arguments: Any) -> str:
     return str(error.value)
 
 
-def test_a_table_is_an_asset_if_it_is_named(file: Path) -> None:
+def test_each_named_table_is_an_asset(file: Path) -> None:
     t, log = specs_of_file(file, tables=["public.log_a"])
     assert (t.table, t.mode, t.incremental, t.source) == (
         "public.t",
@@ -71,7 +71,7 @@ def test_a_table_is_an_asset_if_it_is_named(file: Path) -> None:
     )
 
 
-def test_arguments_override_what_holds_for_all(file: Path) -> None:
+def test_arguments_override_the_files_defaults(file: Path) -> None:
     elsewhere: dict[str, Any] = {
         "tables": ["public.log_a"],
         "target": dg.EnvVar("OTHER"),
@@ -81,14 +81,14 @@ def test_arguments_override_what_holds_for_all(file: Path) -> None:
     assert (t.target, t.mode, log.mode) == ("env:OTHER", "swap", "truncate")
 
 
-def test_what_cannot_be_meant_is_refused(file: Path) -> None:
+def test_an_invalid_file_is_rejected(file: Path) -> None:
     assert 'penstock.toml:11: [tables."public.log_*"]: an asset needs the name' in refused(file)
     file.write_text("[tables", encoding="utf-8")
     assert "penstock.toml: invalid TOML" in refused(file)
     assert "gone.toml: expected a TOML file" in refused(file.with_name("gone.toml"))
 
 
-def test_a_definition_holds_no_secret(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_definition_contains_no_secret(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "s3cret")
     url = "postgresql://loader:${PASSWORD}@dw/warehouse"
     file.write_text(textwrap.dedent(TEXT).replace("env:PG_DST", url), encoding="utf-8")
@@ -111,7 +111,7 @@ def loaded(attributes: dict[str, Any]) -> Iterator[dg.Definitions]:
             yield defs
 
 
-def test_the_component_copies_with_one_snapshot(
+def test_the_component_copies_all_tables_with_one_snapshot(
     source: Connection,
     target: Connection,
     source_url: str,
@@ -154,7 +154,7 @@ def test_the_component_copies_with_one_snapshot(
     ("attributes", "words"),
     [({}, "an asset needs the name"), ({"file": "gone.toml"}, "gone.toml: expected a TOML file")],
 )
-def test_the_component_names_what_is_wrong(attributes: dict[str, Any], words: str) -> None:
+def test_the_component_reports_invalid_attributes(attributes: dict[str, Any], words: str) -> None:
     with pytest.raises(Exception) as error, loaded(attributes):  # noqa: PT011 - Dagster's own
         pass
     assert words in str(error.value.__cause__)

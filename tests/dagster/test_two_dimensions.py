@@ -34,13 +34,15 @@ def selected(day: int, region: str) -> str:
 
 
 @pytest.mark.parametrize("mode", ["replace", "upsert", "append"])
-def test_one_has_the_rows_that_both_select(warehouse: Warehouse, mode: str) -> None:
+def test_a_partition_has_the_rows_that_both_dimensions_select(
+    warehouse: Warehouse, mode: str
+) -> None:
     orders = copying(
         [warehouse.spec(key="day", mode=mode, verify="checksums")], partitions_def=crossed()
     )
     run = warehouse.run(orders, key=key(3, "r1"))
     assert run.ok, run.log
-    assert run.told() == ["2024-01-03|r1"]
+    assert run.reported() == ["2024-01-03|r1"]
     metadata = run.metadata("2024-01-03|r1")
     assert metadata["dagster/partition_row_count"] == warehouse.count() == 33
     assert warehouse.count(where=selected(3, "r1")) == 33
@@ -56,14 +58,14 @@ def test_one_has_the_rows_that_both_select(warehouse: Warehouse, mode: str) -> N
         assert "already has these partitions: 2024-01-03|r1 (33 rows" in again.failure.description
 
 
-def test_a_range_is_a_rectangle(warehouse: Warehouse) -> None:
-    """As Dagster defines it: from one day to the other, and for some values."""
+def test_a_range_of_partitions_is_a_rectangle(warehouse: Warehouse) -> None:
+    """Dagster defines a range as the days from one to another, for some values."""
     orders = copying([warehouse.spec(key="day")], partitions_def=crossed())
     run = warehouse.run(orders, keys=("2024-01-02|r1", "2024-01-04|r2"))
     assert run.ok
     expected = {f"2024-01-0{day}|{region}" for day in (2, 3, 4) for region in ("r1", "r2")}
-    assert set(run.told()) == expected
-    assert len(run.told()) == len(expected)
+    assert set(run.reported()) == expected
+    assert len(run.reported()) == len(expected)
     assert warehouse.count() == sum(run.rows().values()) == 200
     found = warehouse.instance.get_materialized_partitions(dg.AssetKey(["dw", "t"]))
     assert found == expected
@@ -71,20 +73,20 @@ def test_a_range_is_a_rectangle(warehouse: Warehouse) -> None:
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[*HealthCheck])
 @given(st.sets(st.sampled_from([str(k) for k in crossed(4).get_partition_keys()]), min_size=1))
-def test_a_backfill_copies_each_once(warehouse: Warehouse, wanted: set[str]) -> None:
-    """Whatever the selection: the runs of a backfill, as `single_run` cuts it."""
+def test_a_backfill_copies_each_partition_once(warehouse: Warehouse, wanted: set[str]) -> None:
+    """Any selection is copied once by the runs into which `single_run` cuts a backfill."""
     warehouse.target.execute("TRUNCATE dw.t")
     warehouse.target.execute("DROP SCHEMA IF EXISTS penstock CASCADE")
     definition = crossed(4)
     orders = copying([warehouse.spec(key="day", mode="append")], partitions_def=definition)
     with dg.DagsterInstance.ephemeral() as instance:
         fresh = type(warehouse)(warehouse.source, warehouse.target, instance)
-        told: list[str | None] = []
+        reported: list[str | None] = []
         for found in DefaultPartitionsSubset(wanted).get_partition_key_ranges(definition):
             run = fresh.run(orders, keys=(found.start, found.end))
             assert run.ok, run.log
-            told += run.told()
-    assert sorted(told, key=str) == sorted(wanted)
+            reported += run.reported()
+    assert sorted(reported, key=str) == sorted(wanted)
     expected = "\n OR ".join(
         f"({selected(int(day[-2:]), region)})"
         for day, _, region in (k.partition("|") for k in wanted)
@@ -94,20 +96,20 @@ def test_a_backfill_copies_each_once(warehouse: Warehouse, wanted: set[str]) -> 
     assert theirs == warehouse.source.execute(query.format("public.t").encode()).fetchall()
 
 
-def test_one_that_fails_is_retried_alone(warehouse: Warehouse) -> None:
+def test_only_a_failed_partition_is_retried(warehouse: Warehouse) -> None:
     warehouse.target.execute("ALTER TABLE dw.t ADD CONSTRAINT no CHECK (id <> 101)")
     orders = copying([warehouse.spec(key="day", mode="append")], partitions_def=crossed())
     keys = ("2024-01-01|r0", "2024-01-02|r2")
     first = warehouse.run(orders, keys=keys)
     assert first.failed == ["dw/t 2024-01-02|r2"]
-    assert len(first.told()) == 5
+    assert len(first.reported()) == 5
     warehouse.target.execute("ALTER TABLE dw.t DROP CONSTRAINT no")
     again = warehouse.run(orders, keys=keys, after=first)
-    assert again.told() == ["2024-01-02|r2"]
+    assert again.reported() == ["2024-01-02|r2"]
     assert warehouse.count() == 200
 
 
-def test_a_day_of_one_region_replaces_no_other(warehouse: Warehouse) -> None:
+def test_replacing_a_day_of_one_region_keeps_other_regions(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(key="day")], partitions_def=crossed())
     assert warehouse.run(orders, keys=("2024-01-01|r0", "2024-01-02|r2")).ok
     warehouse.target.execute("UPDATE dw.t SET id = id + 10000")
@@ -116,7 +118,7 @@ def test_a_day_of_one_region_replaces_no_other(warehouse: Warehouse) -> None:
     assert warehouse.count(where="id < 10000") == warehouse.count(where=selected(2, "r0")) == 33
 
 
-def test_neither_key_has_an_index(warehouse: Warehouse) -> None:
+def test_a_hint_if_neither_key_has_an_index(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(key="day")], partitions_def=crossed())
     run = warehouse.run(orders, key=key(1, "r0"))
     assert "neither of day and region has an index" in run.log
@@ -142,7 +144,7 @@ def test_neither_key_has_an_index(warehouse: Warehouse) -> None:
         ({}, {"strategy": "time"}, "strategy: expected auto with MultiPartitionsDefinition"),
     ],
 )
-def test_what_cannot_be(
+def test_an_invalid_definition_is_rejected(
     warehouse: Warehouse, dimensions: dict[str, Any], options: dict[str, Any], expected: str
 ) -> None:
     definition = dg.MultiPartitionsDefinition(dimensions) if dimensions else crossed()
@@ -151,7 +153,7 @@ def test_what_cannot_be(
     assert expected in str(raised.value)
 
 
-def test_dynamic_values(warehouse: Warehouse) -> None:
+def test_a_dimension_of_dynamic_values(warehouse: Warehouse) -> None:
     definition = dg.MultiPartitionsDefinition(
         {"day": days(), "region": dg.DynamicPartitionsDefinition(name="regions")}
     )

@@ -1,4 +1,4 @@
-"""A copy by the command line and one by Dagster, into one table at the same time."""
+"""Concurrent copies into one table, by the command line and by Dagster."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def other(warehouse: Warehouse, **options: Any) -> penstock.CopySpec:
 @pytest.mark.parametrize(
     ("theirs", "ours"), [("truncate", "replace"), ("swap", "upsert"), ("replace", "replace")]
 )
-def test_the_second_waits_for_a_retry(warehouse: Warehouse, theirs: str, ours: str) -> None:
+def test_the_second_copy_waits_and_succeeds_on_retry(
+    warehouse: Warehouse, theirs: str, ours: str
+) -> None:
     orders = copying(
         [warehouse.spec(key="day", mode=ours)], partitions_def=days(), retry_policy=AGAIN
     )
     first = penstock.copy(other(warehouse, mode=theirs, key="id"))
-    # Its first partition is in progress, so no partition of Dagster's may begin.
+    # Its first partition is in progress, so none of Dagster's partitions may begin.
     for event in first:
         if event.name == "opened":
             break
@@ -40,8 +42,8 @@ def test_the_second_waits_for_a_retry(warehouse: Warehouse, theirs: str, ours: s
     assert not refused.ok
     assert "run by-hand" in refused.failure.description, refused.failure.description
     assert "STEP_UP_FOR_RETRY" in [each.event_type_value for each in refused.result.all_events]
-    assert refused.told() == []
+    assert refused.reported() == []
     for _ in first:
         pass
-    assert warehouse.run(orders, key="2024-01-03", after=refused).told() == ["2024-01-03"]
+    assert warehouse.run(orders, key="2024-01-03", after=refused).reported() == ["2024-01-03"]
     warehouse.check_same()

@@ -1,4 +1,4 @@
-"""Partitions that are values of a key."""
+"""Asset partitions that are values of a key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ODD = [
 ]
 
 
-def test_values_as_odd_as_they_come(empty: Warehouse) -> None:
+def test_values_with_unusual_characters(empty: Warehouse) -> None:
     empty.both("CREATE SCHEMA IF NOT EXISTS dw", "CREATE TABLE dw.t (id int, name text)")
     for number, name in enumerate(ODD):
         for _ in range(number + 1):
@@ -36,14 +36,14 @@ def test_values_as_odd_as_they_come(empty: Warehouse) -> None:
     assert run.rows() == {name: number + 1 for number, name in enumerate(ODD)}
     assert empty.count() == sum(range(len(ODD) + 1))
     assert {each.partition for each in run.evaluations} == {*ODD}
-    # The log uses their names, not the core's ids.
+    # The log uses the names of the partitions, not the core's ids.
     assert f"  {ODD[1]} " in run.log
     assert empty.run(orders, key=ODD[2]).rows() == {ODD[2]: 3}
     empty.source.execute("DELETE FROM dw.t WHERE id = 99")
     empty.check_same("dw.t")
 
 
-def test_a_value_that_fails_is_named(empty: Warehouse) -> None:
+def test_the_value_of_a_failed_partition_is_named(empty: Warehouse) -> None:
     empty.both("CREATE SCHEMA IF NOT EXISTS dw", "CREATE TABLE dw.t (id int, name text)")
     empty.source.execute("INSERT INTO dw.t VALUES (1, 'two words'), (2, 'plain')")
     empty.target.execute("ALTER TABLE dw.t ADD CHECK (id <> 1)")
@@ -52,12 +52,12 @@ def test_a_value_that_fails_is_named(empty: Warehouse) -> None:
         partitions_def=dg.StaticPartitionsDefinition(["plain", "two words"]),
     )
     run = empty.run(orders, keys=("plain", "two words"))
-    assert run.told() == ["plain"]
+    assert run.reported() == ["plain"]
     assert run.failed == ["dw/t two words"]
     assert "dw/t: partition two words (name = two words): [23514]" in run.failure.description
 
 
-def test_numbers_and_values_that_come_later(warehouse: Warehouse) -> None:
+def test_values_can_be_numbers_and_be_added_later(warehouse: Warehouse) -> None:
     names = dg.DynamicPartitionsDefinition(name="residues")
     warehouse.instance.add_dynamic_partitions("residues", ["0", "2"])
     orders = copying([warehouse.spec(key="id % 3", mode="append")], partitions_def=names)
@@ -68,13 +68,13 @@ def test_numbers_and_values_that_come_later(warehouse: Warehouse) -> None:
     assert warehouse.instance.get_materialized_partitions(TABLE) == {"0", "1", "2"}
 
 
-def test_values_that_are_none_or_one(warehouse: Warehouse) -> None:
+def test_invalid_or_repeated_values_are_rejected(warehouse: Warehouse) -> None:
     def failure(keys: list[str], **options: Any) -> str:
         orders = copying(
             [warehouse.spec(**options)], partitions_def=dg.StaticPartitionsDefinition(keys)
         )
         run = warehouse.run(orders, keys=(keys[0], keys[-1]))
-        assert run.told() == []
+        assert run.reported() == []
         return str(run.failure.description)
 
     assert "invalid input syntax for type integer" in failure(["1", "x"], key="id")

@@ -1,4 +1,4 @@
-"""Assets without partitions: a table copied whole, with all available streams."""
+"""Assets without partitions: each run copies a whole table, with all available streams."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def test_every_mode_can_be_repeated(warehouse: Warehouse, mode: str) -> None:
     warehouse.check_same()
 
 
-def test_what_is_not_copied_is_in_the_report(warehouse: Warehouse) -> None:
+def test_the_report_lists_omitted_objects(warehouse: Warehouse) -> None:
     warehouse.source.execute("GRANT SELECT ON public.t TO PUBLIC")
     run = warehouse.run(copying([warehouse.spec(mode="recreate")]))
-    said = 'GRANT SELECT ON TABLE "dw"."t" TO PUBLIC;'
-    assert f"grants (1)\n    {said}" in run.log
-    assert said in run.metadata()["penstock/report"]
+    grant = 'GRANT SELECT ON TABLE "dw"."t" TO PUBLIC;'
+    assert f"grants (1)\n    {grant}" in run.log
+    assert grant in run.metadata()["penstock/report"]
 
 
-def test_a_table_without_a_schema_is_that_of_the_search_path(warehouse: Warehouse) -> None:
+def test_a_table_without_a_schema_is_found_in_the_search_path(warehouse: Warehouse) -> None:
     spec = warehouse.spec(table="t", target_table=None, mode="recreate")
     run = warehouse.run(copying([spec]))
     metadata = run.metadata(asset=dg.AssetKey("t"))
@@ -60,7 +60,7 @@ def test_a_table_without_a_schema_is_that_of_the_search_path(warehouse: Warehous
     assert "target table t: public.t, as in the source" in run.log
 
 
-def test_append_loads_once(warehouse: Warehouse) -> None:
+def test_append_loads_a_table_once(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(mode="append", partitions=4)])
     first = warehouse.run(orders)
     assert first.metadata()["dagster/row_count"] == 1000
@@ -75,15 +75,15 @@ def test_append_loads_once(warehouse: Warehouse) -> None:
     warehouse.check_same()
 
 
-def test_a_part_that_fails_is_retried_alone(warehouse: Warehouse) -> None:
-    """Also in mode append, whose other parts are already there."""
+def test_only_a_failed_part_is_retried(warehouse: Warehouse) -> None:
+    """Mode append retries it, too, although its other parts are already loaded."""
     warehouse.target.execute("ALTER TABLE dw.t ADD CONSTRAINT no CHECK (id <> 999)")
     # The source's own write counters may be late.
     options: dict[str, Any] = {"on_error": "continue", "on_snapshot_lost": "accept"}
     spec = warehouse.spec(mode="append", strategy="range", key="id", partitions=4, **options)
     orders = copying([spec])
     first = warehouse.run(orders)
-    assert first.told() == []
+    assert first.reported() == []
     assert first.failed == ["dw/t"]
     assert "violates check constraint" in first.failure.description
     assert warehouse.run(orders).failure.description.endswith("re-execute it from failure")
@@ -94,7 +94,7 @@ def test_a_part_that_fails_is_retried_alone(warehouse: Warehouse) -> None:
     assert len(warehouse.runs()) == 1
 
 
-def test_a_swap_that_differs_is_not_done_and_not_told(warehouse: Warehouse) -> None:
+def test_a_differing_table_is_neither_swapped_in_nor_reported(warehouse: Warehouse) -> None:
     warehouse.target.execute("INSERT INTO dw.t VALUES (7, '2020-01-01', 'old')")
     warehouse.target.execute(
         "CREATE FUNCTION change() RETURNS event_trigger LANGUAGE plpgsql AS $$"
@@ -114,13 +114,13 @@ def test_a_swap_that_differs_is_not_done_and_not_told(warehouse: Warehouse) -> N
     )
     run = warehouse.run(copying([warehouse.spec(mode="swap", verify="checksums")]))
     assert not run.ok
-    assert run.told() == []
+    assert run.reported() == []
     assert [each.passed for each in run.evaluations] == [False]
     assert "source and target differ in their checksums" in run.failure.description
     assert warehouse.count() == 1
 
 
-def test_degree_is_the_lesser(warehouse: Warehouse) -> None:
+def test_the_lesser_degree_applies(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(mode="truncate", partitions=4, degree=3)])
     for most, streams in ((1, "1 stream"), (2, "2 streams"), (8, "3 streams"), (None, "3 streams")):
         run = warehouse.run(orders, degree=most)
@@ -128,7 +128,9 @@ def test_degree_is_the_lesser(warehouse: Warehouse) -> None:
         assert planned.endswith(f"; {streams}"), planned
 
 
-def test_what_is_missing_is_named(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tables_and_variables_are_named(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     absent = warehouse.run(copying([warehouse.spec(mode="truncate", table="public.no")]))
     assert "public.no" in absent.failure.description
     assert absent.failed == ["dw/t"]
@@ -152,15 +154,15 @@ MENDED = """UPDATE public.t SET region = 'good' WHERE id = 999"""
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "replace", "upsert", "recreate", "swap"])
-def test_a_row_is_put_right_and_its_run_is_re_executed(warehouse: Warehouse, mode: str) -> None:
-    """From failure, with only the row changed: the run succeeds, and so do those after it."""
+def test_a_run_is_re_executed_after_a_row_is_corrected(warehouse: Warehouse, mode: str) -> None:
+    """Re-executed from failure, the run succeeds, and so do downstream assets."""
     options: dict[str, Any] = {"strategy": "hash", "key": "id"}
     if mode in ("recreate", "swap"):
         options = {"strategy": "range", "key": "id"}
     warehouse.target.execute("ALTER TABLE dw.t ADD CHECK (region <> 'bad')")
     warehouse.source.execute("UPDATE public.t SET region = 'bad' WHERE id = 999")
     if mode == "recreate":
-        # Its table is a new one, and must reject rows that the source does not.
+        # Mode swap loads a new table, which must also reject the row.
         warehouse.target.execute(
             """CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
                 IF to_regclass('dw.t') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_constraint
@@ -201,8 +203,8 @@ def test_a_row_is_put_right_and_its_run_is_re_executed(warehouse: Warehouse, mod
     assert "Read later than the rest, as of " in report
 
 
-def test_an_automatic_retry_asks_for_nothing(warehouse: Warehouse) -> None:
-    """Dagster's own retry of a run follows `on_snapshot_lost`."""
+def test_an_automatic_retry_follows_on_snapshot_lost(warehouse: Warehouse) -> None:
+    """Dagster's own retry follows `on_snapshot_lost`, unlike a user's re-execution."""
     warehouse.target.execute("ALTER TABLE dw.t ADD CONSTRAINT no CHECK (region <> 'bad')")
     warehouse.source.execute("UPDATE public.t SET region = 'bad' WHERE id = 999")
     orders = copying([warehouse.spec(mode="append", partitions=4, on_error="continue")])

@@ -1,4 +1,4 @@
-"""Windows of time: each row of their span is copied once, even when clocks change."""
+"""Time windows: each row in their span is copied once, even when clocks change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .warehouse import TABLE, copying
 if TYPE_CHECKING:
     from .warehouse import Warehouse
 
-FALL = "2024-11-03"  # in New York, 01:00 to 02:00 comes twice
+FALL = "2024-11-03"  # in New York, 01:00 to 02:00 is repeated
 # Key types, and the same span of six days in each of them.
 SPANS = {
     "date": "generate_series(date '2024-10-31', '2024-11-06', '1 day')",
@@ -42,7 +42,7 @@ def spec(warehouse: Warehouse, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("type_", ["date", "timestamp", "timestamptz"])
-def test_days_of_a_zone(empty: Warehouse, type_: str) -> None:
+def test_days_in_a_time_zone(empty: Warehouse, type_: str) -> None:
     fill(empty, type_, SPANS[type_])
     partitions = dg.DailyPartitionsDefinition(
         "2024-10-31", end_date="2024-11-07", timezone="America/New_York"
@@ -55,7 +55,7 @@ def test_days_of_a_zone(empty: Warehouse, type_: str) -> None:
     check_same(empty)
 
 
-def test_days_that_become_child_tables(empty: Warehouse) -> None:
+def test_days_as_child_tables(empty: Warehouse) -> None:
     fill(empty, "date", SPANS["date"])
     empty.target.execute("DROP TABLE dw.t; CREATE TABLE dw.t (at date) PARTITION BY RANGE (at)")
     partitions = dg.DailyPartitionsDefinition("2024-10-31", end_date="2024-11-07")
@@ -82,7 +82,7 @@ def test_days_that_become_child_tables(empty: Warehouse) -> None:
         ("Europe/Berlin", "2024-10-27", "2024-10-28", 30),
     ],
 )
-def test_hours_when_clocks_are_changed(
+def test_hours_when_clocks_change(
     empty: Warehouse, type_: str, zone: str, day: str, after: str, minutes: int
 ) -> None:
     place = "" if type_ == "timestamp" else f" {zone}"
@@ -103,13 +103,13 @@ def test_hours_when_clocks_are_changed(
     orders = copying([spec(empty, where=where)], partitions_def=partitions)
     run = empty.run(orders, keys=keys_of(partitions))
     assert run.ok
-    assert run.told() == sorted(partitions.get_partition_keys())
+    assert run.reported() == sorted(partitions.get_partition_keys())
     rows = empty.source.execute(f"SELECT count(*) FROM dw.t WHERE {where}".encode()).fetchone()
     assert rows == (empty.count(),) == (sum(run.rows().values()),)
-    assert [each.passed for each in run.evaluations] == [True] * len(run.told())
+    assert [each.passed for each in run.evaluations] == [True] * len(run.reported())
 
 
-def test_the_hour_that_comes_twice_one_run_each(empty: Warehouse) -> None:
+def test_a_repeated_hour_with_one_run_for_each_window(empty: Warehouse) -> None:
     """Without a zone, its rows belong to the later windows, after all of them have been written."""
     fill(empty, "timestamp", f"generate_series(timestamp '{FALL}', '{FALL} 03:59', '10 minutes')")
     partitions = dg.TimeWindowPartitionsDefinition(
@@ -136,11 +136,11 @@ def test_the_hour_that_comes_twice_one_run_each(empty: Warehouse) -> None:
     assert empty.count() == 12 == empty.value("SELECT count(DISTINCT at) FROM dw.t")
 
 
-def test_windows_that_a_date_cannot_tell_apart(empty: Warehouse) -> None:
+def test_hours_of_a_date_column_are_rejected(empty: Warehouse) -> None:
     fill(empty, "date", SPANS["date"])
     partitions = dg.HourlyPartitionsDefinition("2024-11-01-00:00", end_date="2024-11-03-00:00")
     run = empty.run(copying([spec(empty)], partitions_def=partitions), key="2024-11-02-00:00")
-    assert run.told() == []
+    assert run.reported() == []
     assert (
         "key at: expected bounds of type date, found [2024-11-02T00:00:00+00:00, "
         "2024-11-02T01:00:00+00:00), which has a time of day"
@@ -148,7 +148,7 @@ def test_windows_that_a_date_cannot_tell_apart(empty: Warehouse) -> None:
     assert empty.count() == 0
 
 
-def test_months_and_what_is_beside_them(empty: Warehouse) -> None:
+def test_whole_months(empty: Warehouse) -> None:
     fill(empty, "timestamptz", SPANS["timestamptz"])
     partitions = dg.MonthlyPartitionsDefinition(
         "2024-10-01", end_date="2024-12-01", timezone="America/New_York"
@@ -159,8 +159,8 @@ def test_months_and_what_is_beside_them(empty: Warehouse) -> None:
     check_same(empty)
 
 
-def test_windows_from_and_to_a_minute(empty: Warehouse) -> None:
-    """This includes unfinished windows, and leaves out excluded ones."""
+def test_windows_with_offsets_in_minutes(empty: Warehouse) -> None:
+    """Offsets shift the windows, and add one at the end."""
     fill(empty, "timestamptz", SPANS["timestamptz"])
     options: dict[str, Any] = {"minute_offset": 15, "hour_offset": 6, "end_offset": 1}
     partitions = dg.DailyPartitionsDefinition("2024-10-31", end_date="2024-11-04", **options)
@@ -175,7 +175,7 @@ def test_windows_from_and_to_a_minute(empty: Warehouse) -> None:
     assert row == (empty.count(),)
 
 
-def test_windows_that_are_excluded(empty: Warehouse) -> None:
+def test_excluded_windows(empty: Warehouse) -> None:
     fill(empty, "timestamptz", SPANS["timestamptz"])
     try:
         partitions = dg.DailyPartitionsDefinition(

@@ -39,8 +39,8 @@ class Run:
         ]
         return [each for each in found if each.asset_key == asset]
 
-    def told(self, asset: dg.AssetKey = TABLE) -> list[str | None]:
-        """Return the materialized partitions, each as often as it was reported."""
+    def reported(self, asset: dg.AssetKey = TABLE) -> list[str | None]:
+        """Return the materialized partitions, one entry for each report."""
         return sorted((each.partition for each in self.materializations(asset)), key=str)
 
     def rows(self, asset: dg.AssetKey = TABLE) -> dict[str | None, int]:
@@ -102,7 +102,7 @@ class Warehouse:
     instance: dg.DagsterInstance
 
     def spec(self, **options: Any) -> CopySpec:
-        given = {
+        defaults = {
             "source": dg.EnvVar("PG_SRC"),
             "target": dg.EnvVar("PG_DST"),
             "table": "public.t",
@@ -110,7 +110,7 @@ class Warehouse:
             "mode": "replace",
             "degree": 2,
         }
-        return CopySpec(**{**given, **options})
+        return CopySpec(**{**defaults, **options})
 
     def run(
         self,
@@ -163,7 +163,7 @@ class Warehouse:
         return found
 
     def check_same(self, table: str = "public.t", target: str = "dw.t") -> None:
-        """Check that both sides have the same rows, each as often."""
+        """Check that both sides have the same rows, equally often."""
         query = "SELECT t::text FROM {} AS t ORDER BY 1"
         rows = self.source.execute(query.format(table).encode()).fetchall()
         assert self.target.execute(query.format(target).encode()).fetchall() == rows

@@ -101,7 +101,7 @@ def picture(
 @contextmanager
 def _page(timeout: float) -> Iterator[Callable[..., dict[str, Any]]]:
     """Open an empty page; yield a function that sends a DevTools command and returns its result."""
-    # Its last processes may still be writing there when the folder is removed.
+    # Chromium's last processes may still be writing when the folder is removed.
     with tempfile.TemporaryDirectory(
         prefix="penstock-chromium-", ignore_cleanup_errors=True
     ) as profile:
@@ -124,12 +124,12 @@ def _page(timeout: float) -> Iterator[Callable[..., dict[str, Any]]]:
                     link.send(json.dumps({"id": number, "method": method, "params": parameters}))
                     while True:
                         # Events may arrive in between.
-                        told = json.loads(link.recv(timeout))
-                        if told.get("id") == number:
+                        reply = json.loads(link.recv(timeout))
+                        if reply.get("id") == number:
                             break
-                    if "error" in told:
-                        raise BrowserError(f"{method}: {told['error']}")
-                    result: dict[str, Any] = told["result"]
+                    if "error" in reply:
+                        raise BrowserError(f"{method}: {reply['error']}")
+                    result: dict[str, Any] = reply["result"]
                     return result
 
                 yield ask

@@ -1,8 +1,8 @@
 """A part of ClickHouse's HTTP interface in front of chdb, its engine in a process.
 
-This is not a server: it has no users, grants or sessions, and `system.processes` shows what chdb
-has. Each request uses its own chdb session, so its settings do not affect others. Run it as a
-program with a folder and a port: ``python -m penstock_testkit.clickhouse_front FOLDER PORT``.
+This is not a server: it has no users, grants or sessions, and `system.processes` is chdb's own.
+Each request uses its own chdb session, so its settings do not affect others. Run it as a program
+with a folder and a port: ``python -m penstock_testkit.clickhouse_front FOLDER PORT``.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ class Handler(BaseHTTPRequestHandler):
             self.do_POST()
 
     def do_POST(self) -> None:
-        asked = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
+        parameters = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
         body = self._body()
         try:
-            with _alone(asked.get("query_id") or str(id(self))):
-                self._run(asked, body)
+            with _alone(parameters.get("query_id") or str(id(self))):
+                self._run(parameters, body)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
         except Exception as error:  # any error of chdb's
@@ -120,18 +120,18 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
         return b"".join(parts)
 
-    def _run(self, asked: dict[str, str], body: bytes) -> None:
+    def _run(self, parameters: dict[str, str], body: bytes) -> None:
         with closing(Session(self.folder)) as engine:
-            if asked.get("database"):
-                engine.query(f"USE {chr(96)}{asked['database']}{chr(96)}")
+            if parameters.get("database"):
+                engine.query(f"USE {chr(96)}{parameters['database']}{chr(96)}")
             settings = [
                 f"{name} = {_literal(value)}"
-                for name, value in asked.items()
+                for name, value in parameters.items()
                 if name not in _OTHERS
             ]
             if settings:
                 engine.query(f"SET {', '.join(settings)}")
-            query = asked.get("query", "").encode()
+            query = parameters.get("query", "").encode()
             query = b"\n".join(part for part in (query, body) if part)
             if inserts := _INSERT.match(query):
                 with engine.send_insert(inserts[1].decode(), inserts[2].decode()) as insert:
@@ -141,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
                 return
             text = query.decode()
             found = _FORMAT.search(text)
-            form = found[1] if found else asked.get("default_format", "TabSeparated")
+            form = found[1] if found else parameters.get("default_format", "TabSeparated")
             text = text[: found.start()] if found else text
             if form == _ARROW:
                 self._stream(engine, text)

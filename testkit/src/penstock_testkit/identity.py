@@ -37,9 +37,9 @@ def identity(run_as: RunAs = "auto") -> Identity:
     """Choose how to run PostgreSQL.
 
     Args:
-        run_as: ``self`` as we are; ``namespace`` as an unprivileged user of a new user namespace,
-            outside of which the files still belong to root; ``user`` as that user for real (root
-            only); ``auto`` the first of these that works on this machine.
+        run_as: ``self`` for the current user; ``namespace`` for an unprivileged user in a new user
+            namespace, outside of which the files still belong to root; ``user`` for an unprivileged
+            user of the system (root only); ``auto`` for the first of these that works.
 
     Raises:
         RuntimeError: none of them works on this machine.
@@ -60,7 +60,7 @@ def identity(run_as: RunAs = "auto") -> Identity:
 
 
 def _unprivileged_users() -> list[pwd.struct_passwd]:
-    # A number is not enough: initdb looks up its user's name.
+    # A user id is not enough, because initdb looks up its user's name.
     users = {user.pw_name: user for user in pwd.getpwall() if user.pw_uid != 0}
     return [users[name] for name in ("nobody", "postgres", "daemon") if name in users]
 

@@ -18,7 +18,7 @@ EXTERNAL = "PENSTOCK_TEST_MSSQL"
 IMAGE = "mcr.microsoft.com/mssql/server:2022-latest"
 ENGINE = Path("/var/run/docker.sock")
 HOST = "127.0.0.1"
-# It first creates its system databases.
+# The first start creates the system databases.
 START_SECONDS = 120
 DROP_SECONDS = 30
 MASTER = "master"
@@ -96,7 +96,7 @@ def connect_mssql(url: str, database: str = "") -> Any:
 
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
-    said = {
+    parameters = {
         "Server": f"tcp:{parts.hostname},{parts.port or 1433}",
         "Database": database or unquote(parts.path.removeprefix("/")) or MASTER,
         "UID": unquote(parts.username or ""),
@@ -104,9 +104,9 @@ def connect_mssql(url: str, database: str = "") -> Any:
         "Encrypt": options.get("encrypt", "yes"),
         "TrustServerCertificate": options.get("trust_server_certificate", "no"),
     }
-    # A database cannot be dropped while a pool holds a session in it.
+    # A database cannot be dropped while a pool keeps a session in it.
     mssql_python.pooling(enabled=False)
-    braced = (f"{name}={{{value.replace('}', '}}')}}};" for name, value in said.items())
+    braced = (f"{name}={{{value.replace('}', '}}')}}};" for name, value in parameters.items())
     return mssql_python.connect("".join(braced), autocommit=True)
 
 

@@ -100,7 +100,7 @@ class AnyMysqlServer(ABC):
                     except pymysql.OperationalError as error:
                         if error.args[0] != UNKNOWN_THREAD:
                             raise
-            # By default, it would wait for days for a session that has the database's tables open.
+            # By default, the server would wait for days for a session that has its tables open.
             cursor.execute("SET lock_wait_timeout = 30")
             cursor.execute(f"DROP DATABASE IF EXISTS {name}")
 
@@ -305,7 +305,7 @@ class MysqlServer(AnyMysqlServer):
         raise ServerError(f"the server was not ready after {timeout:g} s\n{log_tail}")
 
     def _answers(self) -> bool:
-        """Whether it greets clients, which it does after running the first statements."""
+        """Whether the server greets clients, which it does after running the first statements."""
         # Use the socket in our own directory, because the port may be another server's.
         with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
             probe.settimeout(5)
@@ -364,7 +364,7 @@ def connect_mysql(url: str, **options: Any) -> Any:
     import pymysql  # noqa: PLC0415 - only for such servers
 
     parts = urlsplit(url)
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "host": parts.hostname or HOST,
         "port": parts.port or 3306,
         "user": unquote(parts.username or ""),
@@ -373,7 +373,7 @@ def connect_mysql(url: str, **options: Any) -> Any:
         "charset": "utf8mb4",
         "autocommit": True,
     }
-    return pymysql.connect(**{**given, **options})
+    return pymysql.connect(**{**defaults, **options})
 
 
 def have_md5(url: str) -> None:

@@ -16,7 +16,7 @@ EXTERNAL = "PENSTOCK_TEST_MYSQL"
 PROGRAM = "PENSTOCK_TEST_MYSQLD"
 # Debian installs it outside the PATH of ordinary users.
 SYSTEM_FOLDERS = "/usr/sbin:/usr/local/sbin"
-# "loose", because some are known only to MariaDB or MySQL, or only to some versions.
+# "loose", because only some servers and versions know each of them.
 LAYOUT = ("--loose-innodb-log-file-size=64M", "--loose-innodb-redo-log-capacity=64M")
 
 
@@ -45,10 +45,10 @@ def _version(program: Path) -> str:
         ServerError: it cannot be run.
     """
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+        process = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise ServerError(f"{program} cannot be run: {error}") from None
-    return said.stdout.strip()
+    return process.stdout.strip()
 
 
 def empty_data(program: Path) -> Path:
@@ -64,7 +64,7 @@ def empty_data(program: Path) -> Path:
             command.append("--auth-root-authentication-method=normal")
         else:
             command = [*beginning(program), "--initialize-insecure"]
-        made = subprocess.run(
+        process = subprocess.run(
             [*command, f"--datadir={path}", *LAYOUT],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -72,8 +72,8 @@ def empty_data(program: Path) -> Path:
             text=True,
             check=False,
         )
-        if made.returncode:
-            raise ServerError(f"{command[0]} ended with {made.returncode}\n{made.stdout}")
+        if process.returncode:
+            raise ServerError(f"{command[0]} ended with {process.returncode}\n{process.stdout}")
         # MySQL's file with the server's identity, which must differ.
         (path / "auto.cnf").unlink(missing_ok=True)
 
@@ -91,5 +91,5 @@ def _installer(program: Path) -> Path:
 
 
 def beginning(program: Path) -> list[str]:
-    """Return the first words of each command: without anyone's settings, and as root if we are."""
+    """Return the first words of each command: without user settings, and as root if we are root."""
     return [str(program), "--no-defaults", *(["--user=root"] if os.geteuid() == 0 else [])]

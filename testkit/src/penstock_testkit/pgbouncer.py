@@ -28,7 +28,7 @@ class PgBouncer:
     """A pooler on 127.0.0.1 that lets all clients in as the server's superuser.
 
     Args:
-        mode: for how long a client keeps a session of the server.
+        mode: how long a client keeps a session of the server: pgbouncer's ``pool_mode``.
         pool_size: the number of server sessions for each database.
         settings: additional lines of its configuration, which override the defaults for tests.
     """
@@ -63,7 +63,7 @@ class PgBouncer:
             f"auth_type = trust\nauth_file = {self._home / 'users'}\n"
             f"pool_mode = {self._mode}\ndefault_pool_size = {self._pool_size}\n"
             "max_client_conn = 200\n"
-            # The worst case for code that relies on a session: each transaction gets another one.
+            # The worst case for code that relies on a session: a new one for each transaction.
             "server_round_robin = 1\n"
             + "".join(f"{name} = {value}\n" for name, value in self._settings.items())
         )

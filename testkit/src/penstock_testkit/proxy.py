@@ -37,7 +37,7 @@ class Budget:
     """The number of bytes that may still pass before everything is cut."""
 
     direction: Direction
-    left: int
+    remaining: int
 
 
 class CallbackFailed(Exception):
@@ -160,7 +160,7 @@ class TcpProxy:
             self.watches.append(Watch(needle, direction, callback, once))
 
     def freeze(self) -> None:
-        """Forward nothing more and close nothing, like a network that has gone silent."""
+        """Forward nothing more and close nothing, like a network that has failed silently."""
         self.frozen = True
         self._wake()
 
@@ -267,17 +267,17 @@ class TcpProxy:
         """
         with self.lock:
             budgets = [budget for budget in self.budgets if budget.direction == direction]
-            allowed = min([wanted, *(budget.left for budget in budgets)])
+            allowed = min([wanted, *(budget.remaining for budget in budgets)])
             for budget in budgets:
-                budget.left -= allowed
-            return allowed, any(budget.left == 0 for budget in budgets)
+                budget.remaining -= allowed
+            return allowed, any(budget.remaining == 0 for budget in budgets)
 
     def cut_spent(self) -> None:
-        """Cut everything for each budget that is spent, once for each."""
+        """Cut all connections once for each budget that is spent."""
         with self.lock:
             before = len(self.budgets)
             # The spent budget has blocked the other connections so far.
-            self.budgets = [budget for budget in self.budgets if budget.left > 0]
+            self.budgets = [budget for budget in self.budgets if budget.remaining > 0]
             spent = len(self.budgets) < before
         if spent:
             self.cut()

@@ -304,10 +304,10 @@ class PostgresServer:
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
     def _initialize(self) -> None:
-        # Not postgres: only a program that loads a library by its path shows whether that is
-        # readable.
+        # Not postgres: only a program that loads a library from its path shows whether the
+        # library is readable.
         installed = self.programs is not None or self._identity.can_run(self.bin("initdb"))
-        # Programs may not be executable there.
+        # The file system may forbid running programs.
         folder = memory_folder() if installed and not self.settings["fsync"] else None
         home = Path(tempfile.mkdtemp(prefix="penstock-pg-", dir=folder))
         if len(os.fsencode(home)) > LONGEST_SOCKET_DIRECTORY:
@@ -320,7 +320,7 @@ class PostgresServer:
         (home / "log").touch()
         self._identity.give(home)
         command = self._cloning() if self._primary else self._initdb()
-        made = subprocess.run(
+        process = subprocess.run(
             [*self._identity.prefix, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -331,9 +331,9 @@ class PostgresServer:
             check=False,
         )
         (home / "password").unlink(missing_ok=True)
-        if made.returncode:
+        if process.returncode:
             self.close()
-            raise ServerError(f"{command[0]} ended with {made.returncode}\n{made.stdout}")
+            raise ServerError(f"{command[0]} ended with {process.returncode}\n{process.stdout}")
 
     def call(self, program: str, *arguments: str) -> None:
         """Run one of PostgreSQL's programs in the server's folder, as the server's user.

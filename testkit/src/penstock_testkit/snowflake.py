@@ -41,7 +41,7 @@ def any_snowflake(log: Path | None = None) -> Iterator[str]:
     """Yield the URL of the account in PENSTOCK_TEST_SNOWFLAKE, or else of an emulator.
 
     Args:
-        log: the file for the begin and end of each COPY INTO of an emulator, in seconds since 1970.
+        log: the file for the start and end of each COPY INTO of an emulator, in seconds since 1970.
     """
     if url := os.environ.get(EXTERNAL):
         yield url
@@ -85,14 +85,14 @@ def connect_snowflake(url: str) -> Any:
     import snowflake.connector  # noqa: PLC0415 - optional
 
     parts = urlsplit(url)
-    said: dict[str, Any] = dict(parse_qsl(parts.query))
+    parameters: dict[str, Any] = dict(parse_qsl(parts.query))
     if is_emulated(url):
-        said |= {"host": parts.hostname, "port": parts.port}
-    if key := said.pop("private_key_file", None):
-        said |= {"private_key_file": key, "authenticator": "SNOWFLAKE_JWT"}
+        parameters |= {"host": parts.hostname, "port": parts.port}
+    if key := parameters.pop("private_key_file", None):
+        parameters |= {"private_key_file": key, "authenticator": "SNOWFLAKE_JWT"}
     database, _, schema = unquote(parts.path.removeprefix("/")).partition("/")
     return snowflake.connector.connect(
-        **said,
+        **parameters,
         account=(parts.hostname or "").removesuffix(DOMAIN),
         user=unquote(parts.username or ""),
         password=unquote(parts.password or ""),

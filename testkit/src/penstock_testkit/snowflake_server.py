@@ -115,7 +115,7 @@ class Turns:
                 self._owner, self._busy = None, 0
                 self._condition.notify_all()
 
-    def left(self, connection: Any) -> None:
+    def disconnect(self, connection: Any) -> None:
         with self._condition:
             if self._owner is connection:
                 self._roll_back()
@@ -132,7 +132,7 @@ _SWAP = re.compile(r"\s*ALTER\s+TABLE\s+(\S+)\s+SWAP\s+WITH\s+(\S+)\s*", re.I)
 
 
 def execute(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
-    """Replaces `FakeSnowflakeCursor.execute`; a session runs one statement at a time."""
+    """Replace `FakeSnowflakeCursor.execute`, so that a session runs one statement at a time."""
     lock = cursor._conn.__dict__.setdefault("_lock", threading.RLock())
     with lock:
         cursor._conn._client = _client.get()
@@ -177,7 +177,9 @@ def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
         with TURNS.working(connection):
             result = _translated(lambda: _execute(cursor, command, *arguments, **named))
         if word == "MERGE":
-            cursor._last_sql = "SELECT 0"  # to be described, since DuckDB cannot describe MERGE
+            cursor._last_sql = (
+                "SELECT 0"  # a statement to describe instead, since DuckDB cannot describe MERGE
+            )
         return result
     finally:
         if not mine and word not in _READING and word != "BEGIN":
@@ -185,7 +187,7 @@ def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
 
 
 def describe_last(cursor: Any) -> Any:
-    """Replaces `_describe_last_sql`, which parses and rewrites SQL that DuckDB has already run."""
+    """Replace `_describe_last_sql`, which parses and rewrites SQL that DuckDB has already run."""
     return cursor._duck_conn.execute(f"DESCRIBE {cursor._last_sql}", cursor._last_params).fetchall()
 
 
@@ -244,7 +246,7 @@ _to_struct = arrow.timestamp_to_sf_struct
 
 
 def to_struct(array: Any) -> pa.StructArray:
-    """Replaces `timestamp_to_sf_struct`, which turns NULL into 1970."""
+    """Replace `timestamp_to_sf_struct`, which turns NULL into 1970."""
     found = _to_struct(array)
     parts = [found.field(place).fill_null(0) for place in range(found.type.num_fields)]
     missing = array.combine_chunks().is_null() if isinstance(array, pa.ChunkedArray) else None
@@ -257,13 +259,15 @@ class Sessions(dict[str, Any]):
     def __delitem__(self, token: str) -> None:
         connection = self[token]
         super().__delitem__(token)
-        TURNS.left(connection)
+        TURNS.disconnect(connection)
         connection.close()
 
 
 def main() -> None:
     end_when_orphaned(tempfile.gettempdir())
-    server: Any = import_module("fakesnow.server")  # its package has a function of that name
+    server: Any = import_module(
+        "fakesnow.server"
+    )  # the package has a function with the module's name
     _CURSOR.execute = execute
     _CURSOR._describe_last_sql = describe_last
     # Recursive functions parse long expressions.

@@ -207,7 +207,7 @@ def csv_files(tables: Sequence[str], scale: float) -> Iterator[dict[str, Path]]:
     files = {table: folder / f"{table}.csv" for table in tables}
     try:
         missing = [table for table, path in files.items() if not path.exists()]
-        # Another process may do the same: the last one to rename wins, with the same bytes.
+        # Another process may do the same. The last rename wins, and the bytes are the same.
         for table, path in _generate(missing, scale, work).items():
             path.rename(files[table])
     finally:
@@ -226,22 +226,22 @@ def parquet_files(table: str, scale: float, parts: int) -> Iterator[list[Path]]:
         RuntimeError: tpchgen-cli failed.
     """
     _check([table])
-    made = _cache(scale) / f"{table}-{parts}.parquet"
+    parts_folder = _cache(scale) / f"{table}-{parts}.parquet"
     with ExitStack() as temporary:
         try:
-            made.parent.mkdir(parents=True, exist_ok=True)
+            parts_folder.parent.mkdir(parents=True, exist_ok=True)
             work = temporary.enter_context(
-                tempfile.TemporaryDirectory(prefix=".making-", dir=made.parent)
+                tempfile.TemporaryDirectory(prefix=".making-", dir=parts_folder.parent)
             )
         except OSError:
             work = temporary.enter_context(tempfile.TemporaryDirectory(prefix="penstock-tpch-"))
-            made = Path(work) / "made"
-        if not made.exists():
+            parts_folder = Path(work) / "made"
+        if not parts_folder.exists():
             _run("parquet", [table], scale, Path(work), "--parts", str(parts))
             found = next(path for path in Path(work).rglob("*.parquet")).parent
-            with suppress(OSError):  # another process was first, with the same bytes
-                found.rename(made)
-        yield sorted(made.glob("*.parquet"), key=_part)
+            with suppress(OSError):  # another process has created the same files first
+                found.rename(parts_folder)
+        yield sorted(parts_folder.glob("*.parquet"), key=_part)
 
 
 def _part(path: Path) -> int:
@@ -269,16 +269,16 @@ def _run(form: str, tables: Sequence[str], scale: float, folder: Path, *options:
     program = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
     if program is None:
         raise RuntimeError("tpchgen-cli is not installed: run make venv")
-    # One call for all, because a small scale spends most of its time on the start.
+    # One call for all tables, because at a small scale most of the time is start-up.
     chosen = f"--tables={','.join(tables)}"
-    made = subprocess.run(
+    process = subprocess.run(
         [program, form, "-q", "-s", f"{scale:g}", chosen, *options, "-o", str(folder)],
         capture_output=True,
         text=True,
         check=False,
     )
-    if made.returncode:
-        raise RuntimeError(f"tpchgen-cli ended with {made.returncode}: {made.stderr.strip()}")
+    if process.returncode:
+        raise RuntimeError(f"tpchgen-cli ended with {process.returncode}: {process.stderr.strip()}")
 
 
 def _check(tables: Sequence[str]) -> None:

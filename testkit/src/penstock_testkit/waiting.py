@@ -21,7 +21,7 @@ def until(
     otherwise: Callable[[], str],
     soonest: float = SOONEST,
 ) -> T:
-    """Call a function again and again until it returns something other than None; return that.
+    """Call a function repeatedly until it returns something other than None, and return that.
 
     The longer a call takes, the longer the pause before the next: waiting must not load a machine
     that is slow because it is busy.
@@ -37,13 +37,13 @@ def until(
     """
     deadline = time.monotonic() + timeout
     while True:
-        asked = time.monotonic()
+        called = time.monotonic()
         if (found := ask()) is not None:
             return found
         answered = time.monotonic()
         if answered > deadline:
             raise TimeoutError(f"after {timeout:g} s: {otherwise()}")
-        time.sleep(min(max(soonest, 10 * (answered - asked)), LATEST))
+        time.sleep(min(max(soonest, 10 * (answered - called)), LATEST))
 
 
 def end_when_orphaned(folder: str) -> None:

@@ -54,9 +54,9 @@ def test_into_clickhouse(clickhouse_server: str) -> None:
             client.command("INSERT INTO rich (id, `we\\`ird`) VALUES (3, 3)")
             found = client.query("SELECT n, word, day = today() FROM rich WHERE id = 3")
             assert found.result_rows == [(7, "a)'b", 1)]
-            ((made,),) = client.query("SHOW CREATE TABLE rich").result_rows
-        assert "CONSTRAINT odd CHECK (((n % 2) = 1) AND (word != '),'))" in made
-        assert "CONSTRAINT named CHECK" in made
+            ((statement,),) = client.query("SHOW CREATE TABLE rich").result_rows
+        assert "CONSTRAINT odd CHECK (((n % 2) = 1) AND (word != '),'))" in statement
+        assert "CONSTRAINT named CHECK" in statement
 
 
 def test_into_another_system(clickhouse_server: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Data that ClickHouse would silently lose, double or change, and the errors that prevent it."""
+"""Data that ClickHouse would silently lose, duplicate or change, and the errors that prevent it."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def connection(client: Any, clickhouse_url: str) -> Iterator[Connection]:
 def _copied(url: str, **options: Any) -> str:
     """Copy table `a` to table `b`, and return the errors."""
     database = url.rpartition("/")[2]
-    given = {"source": url, "target": url, "table": f"{database}.a", "snapshot": "none"}
-    spec = CopySpec(**{**given, "target_table": f"{database}.b", "degree": 1, **options})
-    said = []
+    defaults = {"source": url, "target": url, "table": f"{database}.a", "snapshot": "none"}
+    spec = CopySpec(**{**defaults, "target_table": f"{database}.b", "degree": 1, **options})
+    messages = []
     try:
         for event in copy(spec):
             if event.name == "failed":
-                said.append(json.loads(event.to_line())["error"]["message"])
+                messages.append(json.loads(event.to_line())["error"]["message"])
     except PenstockError as error:
-        said.append(error.message)
-    return "\n".join(said)
+        messages.append(error.message)
+    return "\n".join(messages)
 
 
-def test_a_stream_that_ends_early() -> None:
+def test_a_truncated_stream_is_an_error() -> None:
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, DAYS.schema) as writer:
         writer.write_table(DAYS)
@@ -70,7 +70,7 @@ def test_a_stream_that_ends_early() -> None:
                 file.check()
 
 
-def test_a_string_that_is_not_utf8(client: Any, clickhouse_url: str) -> None:
+def test_a_string_that_is_not_utf8_is_rejected(client: Any, clickhouse_url: str) -> None:
     for name in ("a", "b"):
         client.command(f"CREATE TABLE {name} (s String) ENGINE = MergeTree ORDER BY tuple()")
     client.command("INSERT INTO a SELECT if(number = 1, unhex('FF'), 'x') FROM numbers(2)")
@@ -78,7 +78,7 @@ def test_a_string_that_is_not_utf8(client: Any, clickhouse_url: str) -> None:
     assert client.query("SELECT count() FROM b").result_rows == [(0,)]
 
 
-def test_a_time_outside_the_type_s_range(client: Any, clickhouse_url: str) -> None:
+def test_a_time_outside_the_types_range_is_rejected(client: Any, clickhouse_url: str) -> None:
     """ClickHouse itself would store 1970."""
     client.command("CREATE TABLE a (at DateTime64(0, 'UTC')) ENGINE = MergeTree ORDER BY at")
     client.command("CREATE TABLE b (at DateTime) ENGINE = MergeTree ORDER BY at")
@@ -95,8 +95,8 @@ def test_a_table_without_parts(client: Any, clickhouse_url: str, mode: str) -> N
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate"])
-def test_a_table_whose_engine_folds_rows(client: Any, clickhouse_url: str, mode: str) -> None:
-    """The rows in the stage are counted as sent; only the table folds them."""
+def test_a_table_whose_engine_merges_rows(client: Any, clickhouse_url: str, mode: str) -> None:
+    """The stage has every row that was sent; only the table's engine merges them."""
     client.command("CREATE TABLE a (n Int64, v Int64) ENGINE = MergeTree ORDER BY n")
     client.command(
         "CREATE TABLE b (n Int64, v Int64) ENGINE = ReplacingMergeTree(v)"
@@ -126,8 +126,8 @@ def test_a_table_that_is_created(client: Any, clickhouse_url: str) -> None:
         " ENGINE = MergeTree ORDER BY n"
     )
     client.command("INSERT INTO a VALUES (1, 'x', '2024-01-02', NULL)")
-    asked = {"mode": "recreate", "order_by": "day, region", "types": "note=Nullable(Int32)"}
-    assert _copied(clickhouse_url, **asked) == ""
+    options = {"mode": "recreate", "order_by": "day, region", "types": "note=Nullable(Int32)"}
+    assert _copied(clickhouse_url, **options) == ""
     query = (
         "SELECT sorting_key FROM system.tables WHERE name = 'b' AND database = currentDatabase()"
     )
@@ -135,18 +135,18 @@ def test_a_table_that_is_created(client: Any, clickhouse_url: str) -> None:
     types = {name: type_ for name, type_, *_ in client.query("DESCRIBE TABLE b").result_rows}
     assert types == {"n": "Int64", "region": "String", "day": "Date", "note": "Nullable(Int32)"}
     text = "region=LowCardinality(Nullable(String))"
-    assert "a type that is not Nullable" in _copied(clickhouse_url, **{**asked, "types": text})
-    assert "found where" in _copied(clickhouse_url, **{**asked, "order_by": "where"})
+    assert "a type that is not Nullable" in _copied(clickhouse_url, **{**options, "types": text})
+    assert "found where" in _copied(clickhouse_url, **{**options, "order_by": "where"})
     there = {"mode": "truncate", "order_by": "n"}
     assert "already exists, and --mode" in _copied(clickhouse_url, **there)
     client.command("INSERT INTO a VALUES (2, 'y', NULL, NULL)")
-    # Which of two parts is read first is for the server to say.
-    said = _copied(clickhouse_url, **asked)
-    assert re.search(r"column 'day', row [12]: expected a value, found NULL", said)
+    # The server decides which of the two parts is read first.
+    messages = _copied(clickhouse_url, **options)
+    assert re.search(r"column 'day', row [12]: expected a value, found NULL", messages)
 
 
 def test_an_obsolete_version_of_a_document_is_ignored(client: Any, connection: Connection) -> None:
-    """A process is stopped before it writes a version, and continues once that one was replaced."""
+    """A process stops before it writes a version, and continues after that version was replaced."""
     documents = TableDocuments(connection, "penstock")
     assert documents.create("runs/r/a.json", b"1")
     stale = documents._newest("runs/r/a.json")
@@ -160,8 +160,8 @@ def test_an_obsolete_version_of_a_document_is_ignored(client: Any, connection: C
     assert [content for content, _ in documents.read_all("runs/r").values()] == [b"4"]
 
 
-def test_of_two_moves_one_waits(client: Any, connection: Connection, clickhouse_url: str) -> None:
-    """The server runs one query at a time under one query id."""
+def test_one_of_two_moves_waits(client: Any, connection: Connection, clickhouse_url: str) -> None:
+    """The server never runs two queries with the same id at once."""
     database = clickhouse_url.rpartition("/")[2]
     name = f"{PREFIX}0_r"
     client.command("CREATE TABLE b (n Int64) ENGINE = MergeTree ORDER BY n")
@@ -175,7 +175,7 @@ def test_of_two_moves_one_waits(client: Any, connection: Connection, clickhouse_
     time.sleep(0.3)
     piece = Piece(name, 1, 0, {"into": [database, "b"]})
     stages = Stages(connection, "penstock")
-    for _ in range(2):  # however often it is called
+    for _ in range(2):  # a second call changes nothing
         assert stages.publish(piece)
     assert time.monotonic() - began > 1.4
     busy.join()
@@ -187,7 +187,7 @@ def test_of_two_moves_one_waits(client: Any, connection: Connection, clickhouse_
 
 
 def test_an_insert_is_sent_once(client: Any, clickhouse_url: str) -> None:
-    """The driver would send it again after a lost answer, and double the rows."""
+    """After a lost answer, the driver would send it again, and duplicate the rows."""
     client.command("CREATE TABLE b (at DateTime64(0, 'UTC')) ENGINE = MergeTree ORDER BY at")
     with (
         TcpProxy.of(clickhouse_url) as proxy,
@@ -206,7 +206,7 @@ def test_no_password_in_an_error() -> None:
     assert "se-cret" not in repr(caught.value) + caught.value.message
 
 
-def test_a_control_database_of_another_engine(client: Any, clickhouse_url: str) -> None:
+def test_a_control_database_with_another_engine(client: Any, clickhouse_url: str) -> None:
     for name in ("a", "b"):
         client.command(f"CREATE TABLE {name} (n Int64) ENGINE = MergeTree ORDER BY n")
     client.command("CREATE DATABASE other ENGINE = Memory")

@@ -1,12 +1,12 @@
-"""Several processes and one table, in many orders: whatever happens, each row is there once.
+"""Several processes load one table in many interleavings; each row is there once in the end.
 
-A seed says what is at work on the table, in which order, and who is killed before which statement.
-Afterwards every run is resumed, and the table is looked at. The engine is a real one; a statement
-that moves several of ClickHouse's partitions is sent in parts here, so that one who is killed
-between two of them is seen, too. Two moves that a server does at the same time are not: chdb's
-front has them one after the other, as the server's check of query ids does.
+A seed determines which processes use the table, in which order, and before which statement one is
+killed. Afterwards every run is resumed, and the table is checked. The engine is a real one. A
+statement that moves several of ClickHouse's partitions is sent in parts, so that a kill between two
+of them is tested, too. Simultaneous moves are not tested: chdb's front runs one after the other, as
+a server does by its check of query ids.
 
-A few seeds are tried here. To try many more, or one again (seeds 500 to 502)::
+By default a few seeds are tested. To test many more, or to repeat some (500 to 502)::
 
     PENSTOCK_SCHEDULES=1000 pytest --timeout=0 -k row_is_there_once tests/backends/clickhouse
     PENSTOCK_SCHEDULES=500:503 pytest -k paired tests/backends/clickhouse
@@ -57,9 +57,9 @@ from ..schedules import Schedule, again_and_again, seeds
 SEEDS = seeds("6")
 STATE = SourceState("a", "b", "c", "d", "e")
 SCHEMA = pa.schema([pa.field("id", pa.int64(), False)])
-# Rows of a partition, which are in as many of ClickHouse's.
+# The rows of a partition, and the number of ClickHouse's partitions that contain them.
 ROWS, PARTS = 6, 3
-# So that a row which is there twice stays so.
+# No merges, so that a duplicate row remains.
 UNMERGED = (
     "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1"
 )
@@ -174,7 +174,7 @@ class Trial(schedules.Trial[Load]):
         return self.chance.random() < chance
 
     def drop(self) -> None:
-        """Drop the table, so that runs create it."""
+        """Drop the table, so that the runs create it."""
         self.client.command(f"DROP TABLE {self.table}")
 
     def load(self, run_id: str, mode: str, first: int) -> Load:
@@ -192,10 +192,10 @@ class Trial(schedules.Trial[Load]):
         pairs = (ColumnPair("id", "id", canonical="integer"),)
         with closing(self.target()) as catalog:
             definition: TableDefinition | None = None
-            made: tuple[Column, ...] = ()
+            created: tuple[Column, ...] = ()
             if catalog.makes(self.table, MODES[mode]):
                 definition = TableDefinition("clickhouse", {"partition": f"id % {PARTS}"})
-                made = catalog.defined_columns(self.table, definition, columns, {})
+                created = catalog.defined_columns(self.table, definition, columns, {})
             request = LoadRequest(
                 run_id=run_id,
                 source=TableRef("x", "y"),
@@ -206,7 +206,7 @@ class Trial(schedules.Trial[Load]):
                 indexes="keep",
                 unlogged=False,
                 definition=definition,
-                new_columns=made,
+                new_columns=created,
             )
             plan = PartitionPlan(
                 strategy="whole",
@@ -236,7 +236,7 @@ class Trial(schedules.Trial[Load]):
             self.schedule.add(f"{load.id}{number}", load.execute)
 
     def play(self) -> Counter[int]:
-        """Play the schedule, resume every run, and return how often each id is in the table."""
+        """Play the schedule, resume every run, and return the count of each id in the table."""
         self.perform()
         self.resume_all()
         found = Counter(
@@ -309,15 +309,15 @@ def test_each_row_is_there_once(
 
 
 def _try(scenario: Callable[[Trial], None], seed: int, root: Path, client: Any, url: str) -> None:
-    made: list[Trial] = []
+    trials: list[Trial] = []
 
     def trial(monkeypatch: pytest.MonkeyPatch, schedule: Schedule) -> Trial:
         _patch(monkeypatch, schedule, client)
-        made.append(Trial(schedule, client, url, seed))
-        return made[0]
+        trials.append(Trial(schedule, client, url, seed))
+        return trials[0]
 
     schedules.tried(scenario, seed, root, trial)
-    made[0].remove()
+    trials[0].remove()
 
 
 def _patch(monkeypatch: pytest.MonkeyPatch, schedule: Schedule, client: Any) -> None:
@@ -350,7 +350,7 @@ def _patch(monkeypatch: pytest.MonkeyPatch, schedule: Schedule, client: Any) -> 
         monkeypatch.setattr(module, "connect", connect)
     clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: schedule._stop("sleep"))
     monkeypatch.setattr(stages, "time", clock)
-    # An execution of a run of two partitions makes about as many statements.
+    # About as many statements as one execution of a run with two partitions sends.
     monkeypatch.setattr(schedules, "LAST_MOMENT", 220)
     monkeypatch.setattr(secrets, "token_bytes", schedule.random.randbytes)
     monkeypatch.setattr(Waiter, "answering", lambda *_: contextlib.nullcontext())

@@ -16,7 +16,7 @@ from ...faults.cli import Run
 from ...faults.gate import Gate
 
 ROWS = 60
-# Which request is held: a few here, `PENSTOCK_REQUESTS=0:400:1` tries all of them.
+# The request to hold: by default a few; `PENSTOCK_REQUESTS=0:400:1` tests all of them.
 SOME = os.environ.get("PENSTOCK_REQUESTS", "10:220:14")
 
 

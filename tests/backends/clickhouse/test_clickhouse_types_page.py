@@ -32,7 +32,7 @@ def client(url: str) -> Iterator[Any]:
         yield found
 
 
-def test_from_clickhouse(url: str, client: Any) -> None:
+def test_types_read_from_clickhouse(url: str, client: Any) -> None:
     known = lines("clickhouse/from")
     columns = ", ".join(f"c{place} {mine}" for place, (mine, *_) in enumerate(known))
     client.command(f"CREATE TABLE f ({columns}) ENGINE = Memory")
@@ -44,7 +44,7 @@ def test_from_clickhouse(url: str, client: Any) -> None:
 
 
 @pytest.mark.parametrize(("mine", "theirs"), lines("clickhouse/made"))
-def test_into_clickhouse(mine: str, theirs: str) -> None:
+def test_types_created_in_clickhouse(mine: str, theirs: str) -> None:
     try:
         found = MADE.of_column(Column("c", "", False, traits={TRAIT: ARROW_TYPES[mine]}))
     except PlanningError:
@@ -52,7 +52,7 @@ def test_into_clickhouse(mine: str, theirs: str) -> None:
     assert found == theirs
 
 
-def test_the_server_creates_them(client: Any) -> None:
-    made = sorted({theirs for _, theirs in lines("clickhouse/made")} - {"refused"})
-    columns = ", ".join(f"c{place} {type_}" for place, type_ in enumerate(made))
+def test_the_server_accepts_the_created_types(client: Any) -> None:
+    types = sorted({theirs for _, theirs in lines("clickhouse/made")} - {"refused"})
+    columns = ", ".join(f"c{place} {type_}" for place, type_ in enumerate(types))
     client.command(f"CREATE TABLE m ({columns}) ENGINE = Memory")

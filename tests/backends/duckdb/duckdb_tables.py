@@ -1,4 +1,4 @@
-"""DuckDB tables as targets, driven as the engine and its workers drive them."""
+"""DuckDB tables as targets, loaded as the engine and its workers load them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def between(first: int | None, last: int | None) -> KeyRange:
 
 
 def cut(*bounds: int) -> list[Partition]:
-    """Return the partitions p0000, ... by ids; the first and the last one are open."""
+    """Return the partitions p0000, p0001, ... between these ids; both ends are open."""
     ends = [None, *bounds, None]
     return [
         Partition(f"p{n:04}", between(lower, upper))
@@ -57,7 +57,7 @@ def waiter() -> Waiter:
 
 @dataclass(frozen=True)
 class Database:
-    """A database file, with a table t unless a run is to create it."""
+    """A database file, with a table t unless a run creates it."""
 
     path: Path
 
@@ -91,17 +91,17 @@ class Database:
         )  # fmt: skip
         columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in SCHEMA]
         definition: TableDefinition | None = None
-        made: tuple[Column, ...] = ()
+        created: tuple[Column, ...] = ()
         if target.makes(TABLE, MODES[mode]):
             definition = TableDefinition("parquet", {})
-            made = target.defined_columns(TABLE, definition, columns, {})
+            created = target.defined_columns(TABLE, definition, columns, {})
         pairs = tuple(ColumnPair(column.name, column.name) for column in columns)
         parts = tuple(partitions) or tuple(Partition(f"p{n:04}", Whole()) for n in (0, 1))
         load = target.plan_load(
             LoadRequest(
                 run_id=run_id, source=Located(), target=TABLE, mode=MODES[mode], pairs=pairs,
                 conflict_columns=None, indexes="keep", unlogged=False, definition=definition,
-                new_columns=made, where=where, given=given, writing={},
+                new_columns=created, where=where, given=given, writing={},
                 extents=tuple((p.id, p.extent) for p in parts) if given else (),
             )
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""DuckDB tables that others change during a run: no finished run misses or doubles rows."""
+"""DuckDB tables that other programs change during a run: no finished run has wrong rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CHANGES = {
     ],
 )
 @pytest.mark.parametrize("mode", ["append", "truncate", "replace", "recreate"])
-def test_another_program_changes_the_table(
+def test_a_change_by_another_program_fails_the_run(
     database: Database, mode: str, moment: str, change: str
 ) -> None:
     database.sql(OLDER)
@@ -90,7 +90,7 @@ def test_rows_added_by_others_do_not_count(database: Database) -> None:
     assert len(database.rows()) == 120
 
 
-def test_rows_added_by_others_fail_a_run_that_must_be_alone(database: Database) -> None:
+def test_rows_added_by_others_fail_a_run_that_owns_the_table(database: Database) -> None:
     run = database.create("r", "truncate", partitions=cut(10))
     run.copy("p0000", range(10))
     database.sql("INSERT INTO t VALUES (5, 'twice')")
@@ -99,14 +99,14 @@ def test_rows_added_by_others_fail_a_run_that_must_be_alone(database: Database) 
 
 
 @pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
-def test_older_rows_that_are_deleted(tmp_path: Path, mode: str) -> None:
-    """Rows of other origin may be deleted if a key shows that the run's own rows exist."""
+def test_older_rows_can_be_deleted(tmp_path: Path, mode: str) -> None:
+    """Rows that the run did not load may be deleted, if a key proves that its own rows exist."""
     database = Database.make(tmp_path / "target.duckdb", "PRIMARY KEY")
     database.sql(OLDER)
     run = database.create("r", mode, partitions=cut(10, 20)[:2], given=True)
     run.copy("p0000", range(10))
     database.sql("DELETE FROM t WHERE id >= 1050")
-    # Another run notes that rows are gone; that is not forgotten.
+    # Another run records the missing rows, and the record stays.
     database.create("other", "append", partitions=cut(10))
     run.check()
     run.copy("p0001", range(10, 20))
@@ -114,12 +114,12 @@ def test_older_rows_that_are_deleted(tmp_path: Path, mode: str) -> None:
     assert len(database.rows()) == 70
 
 
-def test_a_loss_is_not_forgotten_when_another_run_begins(database: Database) -> None:
+def test_a_loss_is_still_reported_after_another_run_begins(database: Database) -> None:
     database.sql(OLDER)
     run = database.create("r", "append", partitions=cut(10))
     run.copy("p0000", range(10))
     database.sql("TRUNCATE t", OLDER, OLDER)
-    run.check()  # nobody can tell yet: there are more rows than before
+    run.check()  # not detectable yet, since there are more rows than before
     database.sql("DELETE FROM t WHERE id > 1000")
     other = database.create("other", "append", partitions=cut(10))
     other.copy("p0001", range(100, 210))
@@ -138,7 +138,7 @@ def test_a_run_without_commits_continues(database: Database) -> None:
     assert database.ids() == Counter(range(-10, 20))
 
 
-def test_a_run_that_is_done_stays_so(database: Database) -> None:
+def test_a_finished_run_stays_done(database: Database) -> None:
     run = database.create("r", "truncate", partitions=cut(10))
     run.copy("p0000", range(10))
     run.copy("p0001", range(10, 20))
@@ -149,7 +149,7 @@ def test_a_run_that_is_done_stays_so(database: Database) -> None:
 
 @pytest.mark.parametrize("theirs", ["truncate", "recreate", "swap", "replace"])
 @pytest.mark.parametrize("mine", ["append", "truncate", "recreate"])
-def test_another_run_takes_the_rows_away(database: Database, mine: str, theirs: str) -> None:
+def test_another_run_deletes_the_rows(database: Database, mine: str, theirs: str) -> None:
     run = database.create("mine", mine, partitions=cut(10))
     run.copy("p0000", range(10))
     other = database.create("theirs", theirs, partitions=cut(5))
@@ -166,7 +166,7 @@ def test_another_run_takes_the_rows_away(database: Database, mine: str, theirs: 
 
 
 def test_another_run_replaces_other_rows(database: Database) -> None:
-    """Conditions are evaluated on the table: a run deletes no rows that the other has loaded."""
+    """The condition limits what is deleted, so no run deletes rows that the other has loaded."""
     database.sql(OLDER)
     run = database.create("mine", "append", partitions=cut(10), where="id < 20")
     run.copy("p0000", range(10))
@@ -179,8 +179,8 @@ def test_another_run_replaces_other_rows(database: Database) -> None:
     assert database.ids() == Counter([*range(20), *range(1000, 1100)])
 
 
-def test_two_replace_with_different_cuts_and_overlapping_windows(database: Database) -> None:
-    """The last run has each row once, whatever happens in between; no key enforces it."""
+def test_two_runs_replace_overlapping_windows_with_different_bounds(database: Database) -> None:
+    """In the end each row is there once, although no key enforces it."""
     database.sql("INSERT INTO t SELECT i, 'older' FROM range(100) AS r (i)")
     one = database.create("one", "replace", partitions=cut(20, 40), where="id < 60")
     two = database.create("two", "replace", partitions=cut(50, 70), where="id >= 30 AND id < 90")
@@ -205,8 +205,8 @@ def test_two_replace_with_different_cuts_and_overlapping_windows(database: Datab
 
 
 def test_loaded_rows_meet_the_condition(database: Database) -> None:
-    """Otherwise a second run would double them: source and target evaluate the condition
-    differently.
+    """Source and target may evaluate the condition differently, and a second run would then
+    duplicate rows.
     """
     run = database.create("r", "replace", partitions=cut(10))
     with pytest.raises(PermanentError, match=r"selects the 11 rows .* found that it selects 10"):
@@ -214,7 +214,7 @@ def test_loaded_rows_meet_the_condition(database: Database) -> None:
     assert database.rows() == []
 
 
-def test_copied_again_after_others_have_changed_the_table(database: Database) -> None:
+def test_a_partition_is_copied_again_after_the_table_has_changed(database: Database) -> None:
     """A finished run ignores later changes, except in partitions that are copied again."""
     run = database.create("r", "truncate", partitions=cut(10))
     run.copy("p0000", range(10))

@@ -1,4 +1,4 @@
-"""DuckDB files on both ends: requirements beyond the contract suite."""
+"""Copies between DuckDB files: requirements beyond the contract suite."""
 
 from __future__ import annotations
 
@@ -116,14 +116,14 @@ def test_keys_of_every_type(
     assert execute(source, types) == execute(target, types)
 
 
-def test_the_condition_selects_the_rows(source: str, target: str) -> None:
+def test_a_condition_selects_the_rows(source: str, target: str) -> None:
     finished = copy(source, target, where="place > 500 -- only those", strategy="range", key="id")
     assert (
         finished.rows == execute(source, f"SELECT count(*) FROM {ORDERS} WHERE place > 500")[0][0]
     )
 
 
-def test_a_query_is_read(source: str, target: str) -> None:
+def test_a_query_is_copied(source: str, target: str) -> None:
     query = f"SELECT mood, sum(id) AS total, count(*) AS n FROM {ORDERS} GROUP BY 1; -- done"
     copy(source, target, query=query, target_table="sums.by_mood")
     assert execute(target, "SELECT sum(total), sum(n) FROM sums.by_mood") == [
@@ -131,7 +131,7 @@ def test_a_query_is_read(source: str, target: str) -> None:
     ]
 
 
-def test_files_are_read_in_memory(
+def test_a_query_reads_files_in_an_in_memory_database(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "files"
@@ -150,7 +150,7 @@ def test_files_are_read_in_memory(
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("SELECT 1 AS a; SELECT 2 AS b", "2 statements"),
         ("DELETE FROM shop.orders", "found DELETE"),
@@ -161,13 +161,13 @@ def test_files_are_read_in_memory(
     ],
 )
 def test_text_that_is_not_a_query_is_rejected(
-    source: str, target: str, query: str, said: str
+    source: str, target: str, query: str, message: str
 ) -> None:
-    with pytest.raises((PlanningError, UsageError), match=said):
+    with pytest.raises((PlanningError, UsageError), match=message):
         copy(source, target, query=query, target_table="main.a")
 
 
-def test_replace_with_a_primary_key(source: str, target: str) -> None:
+def test_replace_of_a_table_with_a_primary_key(source: str, target: str) -> None:
     for _ in range(2):
         copy(source, target, table="shop.items", mode="replace", strategy="range", key="id")
     assert same(source, target, "shop.items")
@@ -205,8 +205,8 @@ def test_swap_replaces_the_table_at_the_end(source: str, target: str) -> None:
         (1000, sum(i % 7 for i in range(1000)), None)
     ]
     assert execute(target, "SELECT index_name FROM duckdb_indexes()") == [("by_name",)]
-    left = execute(target, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'shop'")
-    assert left == [("items",)] or len(left) == 2  # the beginning of the failed run
+    tables = execute(target, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'shop'")
+    assert tables == [("items",)] or len(tables) == 2  # the second is the failed run's
     copy(source, target, table="shop.items", target_table="main.fresh", mode="swap")
     assert execute(target, "SELECT count(*) FROM main.fresh") == [(1000,)]
 
@@ -236,7 +236,7 @@ def test_upsert_rejects_a_duplicate_key(source: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"mode": "upsert"}, "expected a primary key"),
         ({"table": "shop.order"}, "shop.orders"),
@@ -248,9 +248,9 @@ def test_upsert_rejects_a_duplicate_key(source: str, target: str) -> None:
     ],
 )
 def test_unsupported_requests_are_rejected(
-    source: str, target: str, options: dict[str, Any], said: str
+    source: str, target: str, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(PlanningError, match=said):
+    with pytest.raises(PlanningError, match=message):
         copy(source, target, **options)
     assert not os.path.exists(target.removeprefix("duckdb:///"))
 
@@ -314,12 +314,12 @@ def test_a_value_that_does_not_fit_is_named(
     assert failed[0].error["transient"] is False
 
 
-def test_source_and_target_in_one_file(source: str) -> None:
+def test_source_and_target_in_one_file_are_rejected(source: str) -> None:
     with pytest.raises(PlanningError, match="same"):
         copy(source, source, target_table="shop.other")
 
 
-def test_verifying_what_was_appended(source: str, target: str) -> None:
+def test_appended_rows_are_verified(source: str, target: str) -> None:
     def append(where: str) -> str:
         options = {"table": "shop.items", "where": where, "strategy": "range", "key": "id"}
         finished = copy(source, target, **options, partitions=2, verify="checksums")
@@ -328,8 +328,8 @@ def test_verifying_what_was_appended(source: str, target: str) -> None:
     def verified(run_id: str) -> penstock.Verification:
         return penstock.verify(run_id, source=source, target=target, checksum=True, show_rows=True)
 
-    first = append("id < 300")  # all there is
-    second = append("id >= 300")  # what its keys and condition select
+    first = append("id < 300")  # all rows of the table
+    second = append("id >= 300")  # only the rows that its keys and condition select
     for run_id in (first, second):
         assert verified(run_id).ok
     execute(target, "UPDATE shop.items SET amount = 99 WHERE id = 307")
@@ -339,7 +339,7 @@ def test_verifying_what_was_appended(source: str, target: str) -> None:
     assert {(row.key, row.what) for check in found.checks for row in check.rows} == {
         ("307", "different")
     }
-    # Somebody else's rows are where the run's are.
+    # Another program's rows match the run's condition.
     execute(target, "INSERT INTO shop.items VALUES (-1, 'mine', 5)")
     found = verified(first)
     assert not found.ok
@@ -373,7 +373,7 @@ def test_given_partitions_of_a_series_are_copied_once(source: str, target: str) 
     assert same(source, target, "shop.items")
 
 
-def test_rows_by_place_are_not_taken_back(source: str, target: str) -> None:
+def test_rows_partitioned_by_place_cannot_be_copied_again(source: str, target: str) -> None:
     ends: dict[str, Any] = {"source": source, "target": target}
     by_place = copy(source, target, mode="truncate", strategy="ctid", partitions=2)
     with pytest.raises(PenstockError, match="cannot be identified"):
@@ -420,13 +420,13 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_omitted_objects_are_listed(parts: str, target: str) -> None:
     finished = copy(parts, target, table="main.child", mode="recreate")
-    left = {(item.kind, item.name): item for item in finished.not_copied}
+    omitted = {(item.kind, item.name): item for item in finished.not_copied}
     kinds = {"foreign keys", "check constraints", "indexes", "defaults"}
-    assert {kind for kind, _ in left} == kinds
-    execute(target, left["indexes", "by_p"].remedy)
+    assert {kind for kind, _ in omitted} == kinds
+    execute(target, omitted["indexes", "by_p"].remedy)
     assert execute(target, "SELECT index_name FROM duckdb_indexes()") == [("by_p",)]
-    asked = {"source": parts, "target": target, "tables": ["main.*"], "mode": "recreate"}
-    end = last(penstock.copy_all(BatchSpec.from_mapping(asked, "test")))
+    options = {"source": parts, "target": target, "tables": ["main.*"], "mode": "recreate"}
+    end = last(penstock.copy_all(BatchSpec.from_mapping(options, "test")))
     assert [(item.kind, item.name) for item in end.not_copied] == [
         ("sequences", "main.tickets"),
         ("views", "main.seen"),

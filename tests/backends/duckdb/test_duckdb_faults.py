@@ -1,4 +1,4 @@
-"""DuckDB files while processes are killed, stopped or hold the file: each row arrives once."""
+"""DuckDB files while processes are killed or stopped, or hold the file: each row arrives once."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def target(tmp_path: Path) -> Path:
 
 
 def spec(source: Path, target: Path, **options: Any) -> CopySpec:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "table": "main.t", "degree": 2, "strategy": "ctid", "partitions": 3, "mode": "truncate",
         **options,
     }  # fmt: skip
-    return CopySpec(source=f"duckdb:///{source}", target=f"duckdb:///{target}", **given)
+    return CopySpec(source=f"duckdb:///{source}", target=f"duckdb:///{target}", **defaults)
 
 
 def check_once(target: Path) -> None:
@@ -135,7 +135,7 @@ def begin(source: Path, target: Path, *options: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def told(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+def events_of(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
     assert process.stdout is not None
     for line in process.stdout:
         yield json.loads(line)
@@ -147,7 +147,7 @@ def ends(source: Path, target: Path) -> dict[str, Any]:
 
 def test_a_killed_run_is_resumed(source: Path, target: Path) -> None:
     with begin(source, target) as process:
-        next(event for event in told(process) if event["event"] == "committed")
+        next(event for event in events_of(process) if event["event"] == "committed")
         process.kill()
     *_, finished = penstock.resume("run", **ends(source, target))
     assert isinstance(finished, penstock.Finished)
@@ -159,7 +159,7 @@ def test_a_killed_run_is_resumed(source: Path, target: Path) -> None:
 
 def test_a_run_stops_if_the_source_has_changed(source: Path, target: Path) -> None:
     with begin(source, target) as process:
-        next(event for event in told(process) if event["event"] == "committed")
+        next(event for event in events_of(process) if event["event"] == "committed")
         process.kill()
 
     def write() -> bool:
@@ -182,7 +182,7 @@ def test_a_run_stops_if_the_source_has_changed(source: Path, target: Path) -> No
 
 def test_a_stopped_worker_changes_nothing(source: Path, target: Path) -> None:
     with begin(source, target) as process:
-        pid = next(event["pid"] for event in told(process) if event["event"] == "opened")
+        pid = next(event["pid"] for event in events_of(process) if event["event"] == "opened")
         until(lambda: any(file.stat().st_size for file in staged(target)))
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -191,12 +191,12 @@ def test_a_stopped_worker_changes_nothing(source: Path, target: Path) -> None:
             assert finished.status == "done"
         finally:
             os.kill(pid, signal.SIGCONT)
-        list(told(process))
+        list(events_of(process))
     check_once(target)
 
 
-def test_a_stage_that_others_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stage is swept before it is locked, or taken from a stalled attempt before its load."""
+def test_a_stage_swept_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage is swept before its attempt locks it, or before a stalled attempt loads it."""
     path = str(tmp_path / "target.duckdb")
     with duckdb.connect(path) as connection:
         connection.execute("CREATE TABLE t (id BIGINT)")
@@ -220,12 +220,12 @@ def test_a_stage_that_others_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     wait = Waiter(Meter(), 30)
     writer = open_writer(path, worker_spec)
     files = AttemptFiles(f"{path}.penstock")
-    left = [files]
+    unswept = [files]
 
     def created(folder: str, name: str) -> int:
         descriptor = create(folder, name)
-        if left:
-            left.pop().sweep()
+        if unswept:
+            unswept.pop().sweep()
         return descriptor
 
     monkeypatch.setattr(attempt_files, "create", created)
@@ -245,7 +245,7 @@ def test_a_stage_that_others_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert connection.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
 
 
-def test_a_target_that_is_open_elsewhere(source: Path, target: Path) -> None:
+def test_a_target_open_in_another_process(source: Path, target: Path) -> None:
     with holding(target) as process:
         with pytest.raises(TransientError, match=rf"is open .* \(PID {process.pid}\)"):
             list(penstock.copy(spec(source, target)))
@@ -255,7 +255,7 @@ def test_a_target_that_is_open_elsewhere(source: Path, target: Path) -> None:
     check_once(target)
 
 
-def test_a_source_that_is_open_for_writing(source: Path, target: Path) -> None:
+def test_a_source_open_for_writing(source: Path, target: Path) -> None:
     with (
         holding(source) as process,
         pytest.raises(TransientError, match=rf"open for writing .* \(PID {process.pid}\)"),
@@ -278,7 +278,7 @@ def holding(path: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_worker_continues_after_a_failed_attempt(tmp_path: Path, target: Path, side: str) -> None:
-    """It reopens the database: whatever the failed attempt left open must be closed."""
+    """The worker reopens the database, so the failed attempt must have closed everything."""
     path = tmp_path / "several.duckdb"
     spoilt = "'infinity'" if side == "source" else "NULL"
     with duckdb.connect(str(path)) as connection, duckdb.connect(str(target)) as there:
@@ -315,12 +315,12 @@ def test_a_dry_run_changes_nothing(source: Path, target: Path) -> None:
     assert sorted(os.listdir(source.parent)) == before
 
 
-def test_generations_and_views(source: Path, target: Path) -> None:
-    """Two executions of one run affect each other."""
-    made = penstock.create(spec(source, target, run_id="run"))
+def test_two_executions_of_one_run(source: Path, target: Path) -> None:
+    """An execution notices that another one has changed the run."""
+    prepared = penstock.create(spec(source, target, run_id="run"))
     backend, _ = find_backend("duckdb://", "--target")
     control = backend.target(f"duckdb:///{target}", "penstock").control
-    run, load = made.run, made.run.plan.load
+    run, load = prepared.run, prepared.run.plan.load
     assert control.prepare("run", load)
     assert not control.prepare("run", load)
     assert control.start_over("run", 1, load, run.source_state, None) == 2

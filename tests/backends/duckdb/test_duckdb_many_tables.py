@@ -1,4 +1,4 @@
-"""Questions about many tables at once: the same answers as for one, and a bad table fails alone."""
+"""Questions about many tables at once get the same answers as about one; only a bad table fails."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> str:
     return path
 
 
-def said(source: DuckSource, table: TableRef) -> list[Any]:
+def answers_of(source: DuckSource, table: TableRef) -> list[Any]:
     columns = source.columns(table)
     return [
         columns,
@@ -52,9 +52,9 @@ def said(source: DuckSource, table: TableRef) -> list[Any]:
 
 def test_a_source_answers_the_same_for_many_tables(path: str) -> None:
     with closing(DuckSource(path)) as source:
-        alone = [said(source, table) for table in TABLES]
+        alone = [answers_of(source, table) for table in TABLES]
         with source.describing([*TABLES, MISSING]):
-            assert [said(source, table) for table in TABLES] == alone
+            assert [answers_of(source, table) for table in TABLES] == alone
             with pytest.raises(PlanningError, match="no such table"):
                 source.columns(MISSING)
 
@@ -69,7 +69,7 @@ def test_a_target_answers_the_same_for_many_tables(path: str) -> None:
         assert many == alone
 
 
-def test_a_table_whose_step_fails_fails_alone(
+def test_only_the_table_whose_step_fails_fails(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The transaction that prepares all tables is rolled back, and each half is tried."""
@@ -82,7 +82,7 @@ def test_a_table_whose_step_fails_fails_alone(
 
     monkeypatch.setattr(FileRuns, "do", refusing)
     copied = tmp_path / "copied.duckdb"
-    given = {
+    options = {
         "source": f"duckdb:///{path}",
         "target": f"duckdb:///{copied}",
         "tables": ["main.t0", "main.t1", "main.t2", "main.t4"],
@@ -91,7 +91,7 @@ def test_a_table_whose_step_fails_fails_alone(
     }
     events: list[Event] = []
     with pytest.raises(RunFailed):
-        _keep(copy_all(BatchSpec.from_mapping(given, "test")), events)
+        _keep(copy_all(BatchSpec.from_mapping(options, "test")), events)
     end = events[-1]
     assert isinstance(end, BatchFinished)
     assert {table.table: table.status for table in end.tables} == {

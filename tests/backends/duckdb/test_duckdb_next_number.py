@@ -44,7 +44,7 @@ def next_of(path: Path, insert: str) -> Any:
 
 
 @pytest.fixture
-def made(source_url: str, tmp_path: Path) -> Path:
+def existing(source_url: str, tmp_path: Path) -> Path:
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute(SHOP)
     path = tmp_path / "shop.duckdb"
@@ -61,53 +61,55 @@ NEW = "INSERT INTO author (name) VALUES ('new')"
 NEW_ARTICLE = "INSERT INTO article (author) VALUES (1)"
 
 
-def test_tables_first_and_rows_later(source_url: str, made: Path) -> None:
-    filled(source_url, made, "truncate")
-    # As the source's own sequences say, which are at 300 and 505.
-    assert next_of(made, NEW) == 301
-    assert next_of(made, NEW_ARTICLE) == 510
-    # It never goes back, and not into numbers that are taken.
-    filled(source_url, made, "truncate")
-    assert next_of(made, NEW) == 302
+def test_rows_loaded_after_the_table_was_created(source_url: str, existing: Path) -> None:
+    filled(source_url, existing, "truncate")
+    # From the source's sequences, which are at 300 and 505.
+    assert next_of(existing, NEW) == 301
+    assert next_of(existing, NEW_ARTICLE) == 510
+    # It never goes back, nor to a number in use.
+    filled(source_url, existing, "truncate")
+    assert next_of(existing, NEW) == 302
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute("INSERT INTO author VALUES (1000, 'far')")
-    filled(source_url, made, "truncate")
-    assert next_of(made, NEW) == 1001
+    filled(source_url, existing, "truncate")
+    assert next_of(existing, NEW) == 1001
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "upsert", "swap"])
-def test_in_each_mode_that_loads_an_existing_table(source_url: str, made: Path, mode: str) -> None:
+def test_each_mode_that_loads_an_existing_table_sets_the_next_number(
+    source_url: str, existing: Path, mode: str
+) -> None:
     spec = CopySpec(
-        source=source_url, target=f"duckdb:///{made}", table="public.author",
+        source=source_url, target=f"duckdb:///{existing}", table="public.author",
         target_table="main.author", mode=mode,
     )  # fmt: skip
     end = list(copy(spec))[-1]
     assert isinstance(end, Finished)
     assert end.status == "done"
-    assert next_of(made, NEW) == 301
+    assert next_of(existing, NEW) == 301
 
 
-def test_sequences_that_are_kept(source_url: str, made: Path) -> None:
+def test_sequences_can_be_kept(source_url: str, existing: Path) -> None:
     spec = CopySpec(
-        source=source_url, target=f"duckdb:///{made}", table="public.author",
+        source=source_url, target=f"duckdb:///{existing}", table="public.author",
         target_table="main.author", mode="truncate", sequences="keep",
     )  # fmt: skip
     list(copy(spec))
-    with duckdb.connect(str(made)) as file, pytest.raises(duckdb.ConstraintException):
+    with duckdb.connect(str(existing)) as file, pytest.raises(duckdb.ConstraintException):
         file.execute(NEW)
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_long_way_ahead(source_url: str, made: Path, *, shared: bool) -> None:
-    """Of a sequence that other tables also use, only numbers are drawn."""
+def test_a_number_far_ahead(source_url: str, existing: Path, *, shared: bool) -> None:
+    """If other tables use the sequence, it is only advanced."""
     far = MOST * 3
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute("SELECT setval('author_id_seq', %s)", [far])
     if shared:
-        with duckdb.connect(str(made)) as file:
+        with duckdb.connect(str(existing)) as file:
             file.execute("CREATE TABLE other (id int DEFAULT nextval('author_id_seq'))")
         spec = CopySpec(
-            source=source_url, target=f"duckdb:///{made}", table="public.author",
+            source=source_url, target=f"duckdb:///{existing}", table="public.author",
             target_table="main.author", mode="truncate",
         )  # fmt: skip
         end = list(copy(spec))[-1]
@@ -116,7 +118,7 @@ def test_a_long_way_ahead(source_url: str, made: Path, *, shared: bool) -> None:
             ("identity columns", "id: the next number")
         ]
         return
-    filled(source_url, made, "truncate")
-    assert next_of(made, NEW) == far + 1
-    with duckdb.connect(str(made)) as file:
+    filled(source_url, existing, "truncate")
+    assert next_of(existing, NEW) == far + 1
+    with duckdb.connect(str(existing)) as file:
         assert file.execute("SELECT count(*) FROM author").fetchall() == [(200,)]

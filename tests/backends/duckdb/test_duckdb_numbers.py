@@ -27,7 +27,7 @@ def recreated(source: str, target: str, table: str, target_table: str) -> Finish
     return finished
 
 
-def test_there_and_back(source_url: str, target_url: str, tmp_path: Path) -> None:
+def test_numbers_continue_there_and_back(source_url: str, target_url: str, tmp_path: Path) -> None:
     path = tmp_path / "there.duckdb"
     with psycopg.connect(source_url, autocommit=True) as connection:
         for statement in (
@@ -38,20 +38,20 @@ def test_there_and_back(source_url: str, target_url: str, tmp_path: Path) -> Non
             "DELETE FROM t WHERE id = 15",
         ):
             connection.execute(statement.encode())
-    for _ in range(2):  # over a table that has a sequence already
+    for _ in range(2):  # the second time, the table already has a sequence
         finished = recreated(source_url, f"duckdb:///{path}", "public.t", "main.t")
         assert finished.not_copied == ()
         with duckdb.connect(str(path)) as database:
             assert database.execute(INSERTED).fetchall() == [(20,)]
             assert database.execute(INSERTED).fetchall() == [(25,)]
     finished = recreated(f"duckdb:///{path}", target_url, "main.t", "public.t")
-    # NULL is no number: an identity column would refuse it, and the key's column has none.
+    # NULL is not a number: an identity column would reject it, and the key has no NULL.
     assert finished.not_copied == ()
     with psycopg.connect(target_url, autocommit=True) as connection:
         assert connection.execute(INSERTED).fetchall() == [(30,)]
 
 
-def test_no_number_twice(source_url: str, tmp_path: Path) -> None:
+def test_no_number_is_used_twice(source_url: str, tmp_path: Path) -> None:
     """Rows may have numbers that the source's sequence has not reached yet."""
     path = tmp_path / "there.duckdb"
     with psycopg.connect(source_url, autocommit=True) as connection:

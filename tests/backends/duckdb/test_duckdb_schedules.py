@@ -1,6 +1,6 @@
-"""Several processes and one DuckDB file, in many orders: no run is done with rows missing or twice.
+"""Several processes load one DuckDB file in many interleavings; no finished run has wrong rows.
 
-As `test_parquet_schedules`, with the same variable to try more seeds::
+Like `test_parquet_schedules`, with the same variable to test more seeds::
 
     PENSTOCK_SCHEDULES=500 pytest --timeout=0 tests/backends/duckdb/test_duckdb_schedules.py
 """
@@ -27,7 +27,7 @@ from .duckdb_tables import STATE, Database, Run, cut
 
 SEEDS = seeds("20:26")
 IDS = range(20)
-"""That every run selects."""
+"""The ids that every run selects."""
 OLDER = range(1000, 1010)
 
 
@@ -130,7 +130,7 @@ def paired(trial: Trial) -> None:
     alone = [load for load in trial.loads if load.mode != "append"]
     assert "done" in trial.ended.values()
     if any(trial.ended[load.id] == "done" for load in alone):
-        # Each row once, whoever has loaded it; older ones are gone.
+        # Each row is there once, from either run, and older rows have been replaced.
         assert sum((found[load.id] for load in alone), Counter()) == Counter(IDS)
         assert "older" not in found
     for load in trial.loads:
@@ -149,7 +149,7 @@ def keyed(trial: Trial) -> None:
         trial.load(run_id, mode, executions=2, restarts=0.2)
     found = trial.play()
     for ended in trial.ended.values():
-        # Who empties the table may find rows in it that the other one has merged since.
+        # The run that empties the table may then find rows that the other run has merged.
         known = isinstance(ended, TargetChanged) or "Duplicate key" in str(ended)
         assert ended == "done" or known, ended
     assert "done" in trial.ended.values()

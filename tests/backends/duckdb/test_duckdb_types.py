@@ -68,7 +68,7 @@ def shown(path: Path, table: str) -> tuple[list[str], list[tuple[str | None, ...
         return list(map(str, found.types)), rows
 
 
-def test_from_a_database_to_another(source: Path, tmp_path: Path) -> None:
+def test_types_copied_between_databases(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target.duckdb"
     list(
         copy(
@@ -81,7 +81,7 @@ def test_from_a_database_to_another(source: Path, tmp_path: Path) -> None:
     assert shown(target, "t") == shown(source, "t")
 
 
-def test_through_files(source: Path, tmp_path: Path) -> None:
+def test_types_copied_through_files(source: Path, tmp_path: Path) -> None:
     files = f"file://{tmp_path}/files"
     list(copy(CopySpec(source=f"duckdb:///{source}", target=files, table="main.t", degree=1)))
     with duckdb.connect(str(source)) as connection:
@@ -92,7 +92,7 @@ def test_through_files(source: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("type_", ["UNION(n INTEGER, s VARCHAR)", "VARIANT"])
 @pytest.mark.parametrize("within", ["{}", "{}[]", "STRUCT(a {})"])
-def test_types_whose_texts_are_ambiguous(tmp_path: Path, type_: str, within: str) -> None:
+def test_types_with_ambiguous_texts(tmp_path: Path, type_: str, within: str) -> None:
     path = tmp_path / "both.duckdb"
     with duckdb.connect(str(path)) as connection:
         for name in ("t", "u"):

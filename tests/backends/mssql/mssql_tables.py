@@ -1,4 +1,4 @@
-"""Databases on a real SQL Server, and copies from them."""
+"""Databases on a real SQL Server, and copies from and to them."""
 
 from __future__ import annotations
 
@@ -83,10 +83,15 @@ class Copy(OneCopy):
     """A copy, by default of the table ``dbo.t``."""
 
     def __init__(self, source: str, target: str, **options: Any) -> None:
-        given: dict[str, Any] = {"degree": 1, "attempts": 1, "snapshot": "none", **options}
-        if "query" not in given:
-            given.setdefault("table", "dbo.t")
-        super().__init__(source=source, target=target, **given)
+        options_of_copy: dict[str, Any] = {
+            "degree": 1,
+            "attempts": 1,
+            "snapshot": "none",
+            **options,
+        }
+        if "query" not in options_of_copy:
+            options_of_copy.setdefault("table", "dbo.t")
+        super().__init__(source=source, target=target, **options_of_copy)
 
 
 def into_files(source: str, folder: Path, **options: Any) -> pa.Table:

@@ -1,4 +1,4 @@
-"""128-bit numbers at misaligned addresses, as streams may have them, which the loader rejects."""
+"""128-bit numbers at misaligned addresses, which streams may contain and the loader rejects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXTS = pa.array(["a", None, "ccc", ""])
 
 
 def moved(array: pa.Array, by: int) -> pa.Array:
-    """Return the same array with its buffers moved off their alignment by some bytes."""
+    """Return an equal array whose buffers are some bytes off their alignment."""
     buffers = []
     for buffer in array.buffers():
         room = pa.allocate_buffer(buffer.size + by)
@@ -25,7 +25,7 @@ def moved(array: pa.Array, by: int) -> pa.Array:
 
 @pytest.mark.parametrize("array", [DECIMALS, DECIMALS[1:3], TEXTS, TEXTS[2:]])
 @pytest.mark.parametrize("by", [1, 8])
-def test_buffers_are_moved(array: pa.Array, by: int) -> None:
+def test_misaligned_buffers_are_moved(array: pa.Array, by: int) -> None:
     odd = moved(array, by)
     assert any(buffer.address % ALIGNMENT for buffer in odd.buffers())
     found = aligned(odd)
@@ -34,5 +34,5 @@ def test_buffers_are_moved(array: pa.Array, by: int) -> None:
     assert found.equals(array)
 
 
-def test_aligned_buffers_stay() -> None:
+def test_aligned_buffers_are_not_copied() -> None:
     assert aligned(DECIMALS) is DECIMALS

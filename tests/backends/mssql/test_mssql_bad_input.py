@@ -28,10 +28,10 @@ def url(mssql_module: str) -> str:
 
 
 def copied(url: str, tmp_path: Path, **options: Any) -> Copy:
-    given = {"table": "dbo.orders", "strategy": "whole", **options}
-    if "query" in given:
-        del given["table"]
-    return Copy(url, f"file://{tmp_path / 't'}", **given)
+    options_of_copy = {"table": "dbo.orders", "strategy": "whole", **options}
+    if "query" in options_of_copy:
+        del options_of_copy["table"]
+    return Copy(url, f"file://{tmp_path / 't'}", **options_of_copy)
 
 
 # Connections
@@ -42,7 +42,7 @@ def login(url: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "said"),
+    ("change", "code", "message"),
     [
         (
             lambda url: url.replace(
@@ -65,20 +65,22 @@ def login(url: str) -> str:
     ],
     ids=["another password", "nobody", "no such database", "no such port"],
 )
-def test_no_connection(url: str, tmp_path: Path, change: Any, code: int, said: str) -> None:
-    made = copied(change(url), tmp_path)
-    assert re.search(said, made.said), made.said
-    # Babelfish tells of a database that is not there as of one that has too many sessions.
-    assert made.code == (75 if "_nope" in made.said and is_babelfish(url) else code)
-    assert PASSWORD not in made.said
-    assert "Babel" not in made.said
+def test_a_failed_connection_is_reported(
+    url: str, tmp_path: Path, change: Any, code: int, message: str
+) -> None:
+    failed = copied(change(url), tmp_path)
+    assert re.search(message, failed.said), failed.said
+    # Babelfish reports a missing database like one with too many sessions.
+    assert failed.code == (75 if "_nope" in failed.said and is_babelfish(url) else code)
+    assert PASSWORD not in failed.said
+    assert "Babel" not in failed.said
 
 
 # Requests
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (
             {"table": "dbo.order"},
@@ -113,30 +115,32 @@ def test_no_connection(url: str, tmp_path: Path, change: Any, code: int, said: s
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
 )
-def test_a_rejected_request(url: str, tmp_path: Path, options: dict[str, Any], said: str) -> None:
-    made = copied(url, tmp_path, **options)
-    assert made.code in (64, 65), made.said
-    assert re.search(said, made.said), made.said
+def test_a_rejected_request(
+    url: str, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    rejected = copied(url, tmp_path, **options)
+    assert rejected.code in (64, 65), rejected.said
+    assert re.search(message, rejected.said), rejected.said
     assert not list(tmp_path.glob("**/*.parquet"))
 
 
 def test_a_server_without_database_snapshots(url: str, tmp_path: Path) -> None:
-    made = copied(url, tmp_path, snapshot="shared")
+    outcome = copied(url, tmp_path, snapshot="shared")
     if is_babelfish(url):
-        assert made.code == 65
-        assert "has no database snapshots" in made.said
-        assert "--snapshot none" in made.said
+        assert outcome.code == 65
+        assert "has no database snapshots" in outcome.said
+        assert "--snapshot none" in outcome.said
     else:
-        assert made.code == 0
+        assert outcome.code == 0
         assert not rows(url, "SELECT name FROM sys.databases WHERE source_database_id = DB_ID()")
 
 
-def test_a_time_of_less_than_a_microsecond(url: str, tmp_path: Path) -> None:
-    made = copied(url, tmp_path, table="dbo.fine")
+def test_a_fraction_of_a_microsecond_is_rejected(url: str, tmp_path: Path) -> None:
+    rejected = copied(url, tmp_path, table="dbo.fine")
     if is_babelfish(url):
         pytest.skip("Babelfish keeps microseconds")
-    assert made.code == 65
-    assert "column 'at', row 2: expected whole microseconds" in made.said
+    assert rejected.code == 65
+    assert "column 'at', row 2: expected whole microseconds" in rejected.said
 
 
 def test_a_time_rounded_by_a_query_is_copied(url: str, tmp_path: Path) -> None:
@@ -144,9 +148,9 @@ def test_a_time_rounded_by_a_query_is_copied(url: str, tmp_path: Path) -> None:
     assert copied(url, tmp_path, query=query).done().rows == 2
 
 
-def test_checksums_need_a_collation_of_utf8(url: str, tmp_path: Path) -> None:
-    made = copied(url, tmp_path, verify="checksums")
+def test_checksums_need_a_utf8_collation(url: str, tmp_path: Path) -> None:
+    outcome = copied(url, tmp_path, verify="checksums")
     if not is_babelfish(url):
         pytest.skip("this server has one")
-    assert made.code == 65
-    assert "pass --verify counts, or leave the text columns out with --columns" in made.said
+    assert outcome.code == 65
+    assert "pass --verify counts, or leave the text columns out with --columns" in outcome.said

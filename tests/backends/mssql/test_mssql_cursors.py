@@ -1,4 +1,4 @@
-"""The SQL of nights by a column, as text: the rows from a value on."""
+"""The SQL text of nights by a column, which reads the rows from a value on."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from penstock.model.nights import Cursor
 
 
 def test_statements() -> None:
-    asked: list[str] = []
+    queries: list[str] = []
 
     def fetch(query: str, subject: str) -> list[tuple[Any, ...]]:
-        asked.append(query)
+        queries.append(query)
         return [("2026-03-01 12:00:00.0000001", "0")]
 
     reader = CursorSql(
@@ -30,7 +30,7 @@ def test_statements() -> None:
     now = CursorNow(since.columns, since.type, since.text, 0, "", "", indexed=True)
     found = reader.range(since, now, "10m", nulls=True)
     value = MSSQL.bound(Bound("timestamp", since.text))
-    (query,) = asked
+    (query,) = queries
     assert f"DATEADD(second, -600, {value})" in query
     assert f"CASE WHEN {value} < {value} THEN 1 ELSE 0 END" in query
     assert found.condition == (

@@ -43,7 +43,7 @@ OURS = "[Microsoft][ODBC Driver 18 for SQL Server]"
         ("ZZZZZ", f"{SERVER}Something new", PermanentError),
     ],
 )
-def test_classes(state: str, words: str, expected: type[Exception]) -> None:
+def test_classes_of_errors(state: str, words: str, expected: type[Exception]) -> None:
     error = sqlstate_to_exception(state, words) or DatabaseError(f"SQLSTATE {state}", words)
     found = from_driver(driver_error(error), "source", "table t")
     assert type(found) is expected
@@ -75,11 +75,11 @@ def test_classes(state: str, words: str, expected: type[Exception]) -> None:
         (DataError("Numeric value out of range", ""), "source: h:1433: Numeric value out of range"),
     ],
 )
-def test_messages(error: DriverError, message: str) -> None:
+def test_messages_of_errors(error: DriverError, message: str) -> None:
     assert from_driver(driver_error(error), "source", "h:1433").message == message
 
 
-def test_an_error_during_planning() -> None:
+def test_an_error_during_planning_is_classified() -> None:
     refused = driver_error(ProgrammingError("Syntax error or access violation", f"{SERVER}No."))
     with pytest.raises(PlanningError, match=r"^source: t: No$"), planning("source", "t"):
         raise refused

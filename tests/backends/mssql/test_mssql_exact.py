@@ -31,16 +31,16 @@ from penstock.model.tables import Column
         (950, "\ud55c", False),
         (1258, "\U0001f418", False),
         (437, "\u00e9", True),
-        (1, "\u00e9", False),  # there is none
+        (1, "\u00e9", False),  # no such code page
         (1, "e", True),
     ],
 )
-def test_characters(page: int, text: str, known: bool) -> None:
+def test_characters_outside_the_code_page(page: int, text: str, known: bool) -> None:
     texts = pa.array(["plain", None, "", "a" + text, "b"])
     assert unknown(texts, page).to_pylist() == [False, False, False, not known, False]
 
 
-def test_no_characters() -> None:
+def test_an_array_without_texts() -> None:
     assert unknown(pa.array([], pa.string()), 1252).to_pylist() == []
     assert unknown(pa.array([None], pa.string()), 1252).to_pylist() == [False]
 
@@ -80,7 +80,7 @@ TICKS = [at(micros) for micros in (0, 3000, 7000, 10_000, 993_000, 997_000)]
         (MsType("datetime"), [at(0, (1753, 1, 1))], at(0, (1752, 12, 31))),
     ],
 )
-def test_values(type_: MsType, same: list[Any], changed: Any) -> None:
+def test_values_that_a_column_would_change(type_: MsType, same: list[Any], changed: Any) -> None:
     columns = [Column("c", str(type_), traits={TYPE: type_, CODE_PAGE: 0})]
 
     def check(values: list[Any]) -> None:

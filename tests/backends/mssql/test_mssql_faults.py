@@ -26,7 +26,7 @@ ROWS, PARTITIONS, RUN_ID = 20_000, 4, "faults"
 
 @pytest.fixture(scope="module")
 def items(mssql_module: str) -> str:
-    """Return a table of items that is never written to; a note marks its row in a stream."""
+    """Return a table of items that is only read; notes make its rows recognizable in a stream."""
     execute(
         mssql_module,
         "CREATE TABLE item (id bigint NOT NULL PRIMARY KEY, note char(10) NOT NULL,"
@@ -54,7 +54,7 @@ class Pair:
         self.proxy.close()
 
     def gate(self, partition: int) -> Gate:
-        """Hold the stream of a partition in the middle."""
+        """Hold a partition in the middle of its stream."""
         self._gates.append(Gate(self.proxy, middle(partition), "to_client"))
         return self._gates[-1]
 
@@ -119,8 +119,8 @@ def middle(partition: int) -> bytes:
 
 @pytest.fixture
 def pair(items: str, target_url: str) -> Iterator[Pair]:
-    with closing(Pair(items, target_url)) as made:
-        yield made
+    with closing(Pair(items, target_url)) as pair_of_servers:
+        yield pair_of_servers
 
 
 def test_a_killed_worker(pair: Pair) -> None:
@@ -150,7 +150,7 @@ def test_a_killed_supervisor(pair: Pair) -> None:
 
 
 def test_ctrl_c(pair: Pair) -> None:
-    """The worker is waiting for a server that has gone silent."""
+    """At that moment the worker waits for a server that does not answer."""
     gate = pair.gate(2)
     run = pair.copy()
     gate.reached()
@@ -178,7 +178,7 @@ def test_a_stream_that_stalls(pair: Pair) -> None:
     gate = pair.gate(2)
     run = pair.copy("--stall-timeout", "5s")
     failed = run.wait_for(Failed)
-    # While the driver waits for a server that it has asked to cancel, it lets no other thread run:
+    # While the driver waits for the server to confirm a cancel, it lets no other thread run:
     # then the supervisor ends the worker.
     assert failed.error["error"] in ("StallError", "WorkerLost")
     assert failed.error["transient"]
@@ -202,7 +202,7 @@ def peaks(url: str, folder: Path, **options: Any) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_memory_is_bounded_whatever_the_rows(mssql_url: str, tmp_path: Path) -> None:
-    """Neither many rows nor wide ones are in memory all at once."""
+    """Neither all of many rows nor all of several wide rows are in memory at once."""
     execute(
         mssql_url,
         "CREATE TABLE wide (id int NOT NULL PRIMARY KEY, doc varchar(max), digits varbinary(max))",

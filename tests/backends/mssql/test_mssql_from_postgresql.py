@@ -38,7 +38,7 @@ ROWS = (
 READ = "SELECT id, code, amount, made, token, ok FROM t ORDER BY id"
 
 
-def test_to_sql_server(source_url: str, mssql_url: str) -> None:
+def test_from_postgresql_to_sql_server(source_url: str, mssql_url: str) -> None:
     with psycopg.connect(source_url, autocommit=True) as connection:
         for statement in (THERE, "CREATE INDEX by_code ON t (code DESC, id)", *ROWS):
             connection.execute(statement)
@@ -64,13 +64,13 @@ def test_to_sql_server(source_url: str, mssql_url: str) -> None:
     assert indexes == [("code", True), ("id", False)]
     checks = "SELECT COUNT(*) FROM sys.check_constraints WHERE parent_object_id = OBJECT_ID('t')"
     assert rows(mssql_url, checks) == [(2,)]
-    assert [(left.kind, left.name) for left in planned(copied).not_copied] == [
+    assert [(part.kind, part.name) for part in planned(copied).not_copied] == [
         ("check constraints", "odd: CHECK ((((id % (2)::bigint) = 1) OR (id > 0)))"),
         ("defaults", "word: lower('X'::text)"),
     ]
 
 
-def test_to_postgresql(mssql_url: str, target_url: str) -> None:
+def test_from_sql_server_to_postgresql(mssql_url: str, target_url: str) -> None:
     execute(mssql_url, BACK, "CREATE INDEX by_code ON t (code DESC, id)", *ROWS)
     copied = Copy(mssql_url, target_url, target_table="public.t", mode="recreate")
     copied.done()
@@ -93,5 +93,5 @@ def test_to_postgresql(mssql_url: str, target_url: str) -> None:
         query = "SELECT indexdef FROM pg_indexes WHERE tablename = 't'"
         indexes = [text.partition(" btree ")[2] for (text,) in connection.execute(query)]
         assert sorted(indexes) == ["(code DESC, id)", "(id)"]
-    left = [(item.kind, item.name.partition(":")[0]) for item in planned(copied).not_copied]
-    assert left == [("defaults", "word"), ("check constraints", "odd")]
+    omitted = [(item.kind, item.name.partition(":")[0]) for item in planned(copied).not_copied]
+    assert omitted == [("defaults", "word"), ("check constraints", "odd")]

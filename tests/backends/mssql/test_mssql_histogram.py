@@ -58,7 +58,7 @@ def test_queries() -> None:
     assert steps.endswith("ORDER BY h.step_number")
 
 
-def test_the_origin_is_given() -> None:
+def test_the_origin_is_reported() -> None:
     read = read_bounds(Played(), TABLE, KEY, "int4", MsType("int"), 1000)
     assert read is not None
     assert read[2] == "the histogram of statistics PK_t (2026-01-02)"
@@ -88,16 +88,16 @@ def test_even_keys_have_few_steps_and_many_bounds() -> None:
         Played(found=(2, "PK_t", 1000, 1000, 51, "2026-01-02")),
         Played(found=(2, "PK_t", 940, 940, 0, "2026-01-02")),
         Played(steps=()),
-        # Between two texts no other one is known.
+        # The keys between two texts are unknown.
         Played(steps=[("a", 0.0, 1.0), ("b", 998.0, 1.0)]),
     ],
     ids=["none", "written to", "grown", "empty", "coarse"],
 )
-def test_where_a_sample_is_better(session: Played) -> None:
+def test_histograms_that_a_sample_must_replace(session: Played) -> None:
     assert read_bounds(session, TABLE, KEY, "text", MsType("nvarchar", 9), 1000) is None
 
 
-def test_texts_of_another_order_and_servers_without() -> None:
+def test_texts_in_another_order_and_servers_without_histograms() -> None:
     session = Played()
     assert read_bounds(session, TABLE, KEY, "varchar", MsType("varchar", 9), 1000) is None
     assert not session.queries
@@ -105,7 +105,7 @@ def test_texts_of_another_order_and_servers_without() -> None:
     assert read_bounds(session, TABLE, KEY, "int4", MsType("int"), 1000) is None
 
 
-def test_nulls_and_rows_added_since() -> None:
+def test_nulls_and_rows_added_after_the_histogram() -> None:
     steps = [
         HistogramStep(None, 0, 100),
         HistogramStep("1", 0, 10),
@@ -141,7 +141,7 @@ def unique(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 @settings(max_examples=30)
 @given(data=st.data())
 def test_bounds_ascend(tag: str, data: st.DataObject) -> None:
-    """Otherwise rows would be in two partitions."""
+    """Bounds out of order would put rows into two partitions."""
     keys = data.draw(keys_of(tag))
     steps = [HistogramStep(text, 1000.0, 1.0) for text in keys]
     found = bounds_of(steps, tag, 0)

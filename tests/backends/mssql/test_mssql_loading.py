@@ -1,4 +1,4 @@
-"""Rows loaded into a server equal the source's, or an error says where they do not."""
+"""Rows loaded into a server equal the source's, or an error names the value that differs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_identity_column_has_the_numbers_of_the_source(
     assert [number for (number,) in rows(mssql_url, "SELECT id FROM t ORDER BY id")] == [1, 2, 3, 4]
 
 
-def test_a_text_that_is_too_long(source: str, mssql_url: str) -> None:
+def test_a_text_that_is_too_long_is_rejected(source: str, mssql_url: str) -> None:
     execute(mssql_url, "CREATE TABLE t (id int, t nvarchar(4))")
     _, failures = copied(source, mssql_url, "append")
     (message,) = failures
@@ -76,7 +76,7 @@ def test_a_text_that_is_too_long(source: str, mssql_url: str) -> None:
     assert rows(mssql_url, "SELECT id FROM t") == []
 
 
-def test_an_existing_key(source: str, mssql_url: str) -> None:
+def test_a_duplicate_key_is_rejected(source: str, mssql_url: str) -> None:
     execute(
         mssql_url,
         "CREATE TABLE t (id int PRIMARY KEY, t nvarchar(9))",
@@ -99,10 +99,10 @@ def test_an_existing_key(source: str, mssql_url: str) -> None:
         ("Japanese_CI_AS", "\u00e9", False),
     ],
 )
-def test_a_character_that_the_code_page_lacks(
+def test_a_character_outside_the_code_page_is_rejected(
     tmp_path: Path, mssql_url: str, collation: str, text: str, arrives: bool
 ) -> None:
-    """Drivers and servers silently replace it with a question mark."""
+    """Drivers and servers would silently replace it with a question mark."""
     texts = ["plain", None, text]
     table = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "t": pa.array(texts)})
     pq.write_table(table, tmp_path / "a.parquet")

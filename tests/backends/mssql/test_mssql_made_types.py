@@ -29,10 +29,10 @@ def test_a_character_may_take_two_units(length: int | None, made: str) -> None:
     assert text_type(Column("a", "text"), TableDefinition("other", {}, model)) == made
 
 
-def test_a_key_of_texts_compares_by_bytes() -> None:
+def test_a_text_key_is_compared_by_bytes() -> None:
     model = TableModel((ColumnModel("a", ColumnType(TEXT, 50)),), (KeyModel("", ("a",), True),))
-    made = text_type(Column("a", "text"), TableDefinition("other", {}, model))
-    assert made == "nvarchar(50) COLLATE Latin1_General_BIN2"
+    created = text_type(Column("a", "text"), TableDefinition("other", {}, model))
+    assert created == "nvarchar(50) COLLATE Latin1_General_BIN2"
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ def test_a_key_of_texts_compares_by_bytes() -> None:
         ("money", 8, ColumnType(DECIMAL)),
     ],
 )
-def test_models_of_its_own_types(name: str, length: int, modelled: ColumnType) -> None:
+def test_models_of_sql_server_types(name: str, length: int, modelled: ColumnType) -> None:
     assert type_model(type_of(name, length, 19, 4)) == modelled

@@ -20,7 +20,7 @@ from penstock.model.tables import TableRef
 TABLES = [TableRef("dbo", "a"), TableRef("dbo", "b"), TableRef("dbo", "gone")]
 
 
-def test_a_query_about_one_table_asks_about_many() -> None:
+def test_a_query_about_one_table_is_rewritten_for_many() -> None:
     one = f"SELECT c.name {ONE_TABLE} JOIN sys.columns AS c ON c.object_id = o.object_id"
     assert of_many(f"{one} ORDER BY c.column_id", [7, 9]) == (
         "SELECT o.object_id, c.name FROM (SELECT v.object_id FROM (VALUES (7), (9)) AS v"
@@ -32,7 +32,7 @@ def test_a_query_about_one_table_asks_about_many() -> None:
     )
 
 
-def test_each_catalog_query_can_ask_about_many() -> None:
+def test_each_catalog_query_can_be_rewritten_for_many_tables() -> None:
     names = [file.stem for file in Path(catalog.__path__[0]).joinpath("sql").iterdir()]
     assert len(names) > 20
     for name in names:
@@ -48,16 +48,16 @@ class Connection:
     side = "source"
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Sequence[Any]]] = []
+        self.sent: list[tuple[str, Sequence[Any]]] = []
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        self.asked.append((query, values))
+        self.sent.append((query, values))
         if "OBJECT_ID(?)" in query:
             return [(7, 9, None)]
         return [(9, 20), (7, 10)]
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
-        self.asked.append((statement, values))
+        self.sent.append((statement, values))
         return statement.count("(?")
 
 
@@ -66,7 +66,7 @@ def opened() -> tuple[MssqlSession, Connection]:
     return MssqlSession(cast("Any", connection)), connection
 
 
-def test_facts_are_asked_for_all_tables() -> None:
+def test_facts_of_all_tables_take_one_query() -> None:
     session, connection = opened()
     with keeping(session, TABLES):
         assert [stored(session, table) for table in TABLES] == [
@@ -74,7 +74,7 @@ def test_facts_are_asked_for_all_tables() -> None:
             (20, 20 * 8192),
             (0, 0),
         ]
-    numbers, rows, pages = connection.asked
+    numbers, rows, pages = connection.sent
     assert numbers == (
         "SELECT OBJECT_ID(?), OBJECT_ID(?), OBJECT_ID(?)",
         [MSSQL.table(table) for table in TABLES],
@@ -84,12 +84,12 @@ def test_facts_are_asked_for_all_tables() -> None:
         assert query.endswith("GROUP BY o.object_id")
 
 
-def test_records_are_added_many_at_once() -> None:
+def test_many_records_are_added_at_once() -> None:
     session, connection = opened()
     records = MssqlRecords(session, "penstock", loading=True)
     rows = [{"run_id": f"r{n}", "step_id": "s", "done_at": NOW} for n in range(3)]
     assert records.add(Kind.STEP, rows) == 3
-    ((statement, values),) = connection.asked
+    ((statement, values),) = connection.sent
     now = records.now
     assert statement == (
         'INSERT INTO "penstock"."step_record" ("run_id", "step_id", "done_at")'
@@ -107,7 +107,7 @@ def test_no_statement_has_more_values_than_the_server_accepts() -> None:
     records = MssqlRecords(session, "penstock", loading=True)
     rows = [{"run_id": f"r{n}", "step_id": "s"} for n in range(MOST_VALUES)]
     records.add(Kind.STEP, rows)
-    assert [len(values) for _, values in connection.asked] == [MOST_VALUES, MOST_VALUES]
+    assert [len(values) for _, values in connection.sent] == [MOST_VALUES, MOST_VALUES]
 
 
 class Locked(Connection):
@@ -124,13 +124,13 @@ class Locked(Connection):
         return super().change(statement, values)
 
 
-def test_a_stage_that_is_still_locked_is_left_to_the_next_sweep() -> None:
+def test_a_locked_stage_is_left_to_the_next_sweep() -> None:
     connection = Locked()
     records = MssqlRecords(MssqlSession(cast("Any", connection)), "penstock", loading=True)
     records.sweep("mine")
-    changed = [statement for statement, _ in connection.asked]
+    changed = [statement for statement, _ in connection.sent]
     assert 'DROP TABLE IF EXISTS "penstock"."stage free"' in changed
     assert not any("stage mine" in statement for statement in changed)
-    deleted = [values for statement, values in connection.asked if statement.startswith("DELETE")]
+    deleted = [values for statement, values in connection.sent if statement.startswith("DELETE")]
     assert deleted == [["free"]]
     assert changed[-1] == LOCK_TIMEOUT

@@ -19,7 +19,9 @@ NATIVE = "mssql://me:Zz9@127.0.0.1/s"
 @pytest.mark.parametrize(
     ("url", "module", "extra"), [(NATIVE, "native", "mssql"), (ODBC, "odbc", "mssql-odbc")]
 )
-def test_a_module(monkeypatch: pytest.MonkeyPatch, url: str, module: str, extra: str) -> None:
+def test_a_missing_module(
+    monkeypatch: pytest.MonkeyPatch, url: str, module: str, extra: str
+) -> None:
     monkeypatch.setitem(sys.modules, f"penstock.backends.mssql.drivers.{module}", None)
     with pytest.raises(UsageError, match=rf"pip install 'penstock\[{extra}\]'"):
         connect(url, "source")
@@ -29,8 +31,8 @@ def test_a_module(monkeypatch: pytest.MonkeyPatch, url: str, module: str, extra:
     ("url", "library", "package"),
     [(ODBC, "libodbc.so.2", "unixodbc"), (NATIVE, "libltdl.so.7", "libltdl7")],
 )
-def test_a_library(tmp_path: Path, url: str, library: str, package: str) -> None:
-    # The loader looks here first, and gives up on a file that is none of its own.
+def test_a_missing_library(tmp_path: Path, url: str, library: str, package: str) -> None:
+    # The loader looks here first, and fails on a file that is not a library.
     (tmp_path / library).touch()
     command = [sys.executable, "-m", "penstock.cli.main", "plan", "--source", url, "--table", "a.b"]
     found = subprocess.run(

@@ -65,12 +65,12 @@ def test_a_filtered_index() -> None:
     some, ignoring, known = indexes_of([index(text, unique=True) for text in options], ())
     assert some.columns == some.descending == ("a",)
     assert some.included == ("b",)
-    assert some.predicate == Expression("([a]>(0))", None)  # of columns that are not there
+    assert some.predicate == Expression("([a]>(0))", None)  # with columns that do not exist
     assert ignoring.columns == ()
     assert known.predicate is not None
 
 
-def test_statements() -> None:
+def test_the_statements_for_a_model() -> None:
     model = TableModel(
         (
             ColumnModel("a", nullable=False, identity=Identity(5, 2, always=True), comment="it's"),

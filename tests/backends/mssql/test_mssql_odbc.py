@@ -48,7 +48,7 @@ def string(url: str, name: str = "") -> str:
     return odbc_string(resolved, name or ODBC_URLS.parse(resolved).options["driver"])
 
 
-# What a driver is told
+# Connection strings
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_connection_strings(url: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("mssql+pyodbc://me:Zz9@h/s", r"--source: expected either \?driver=NAME.*found neither"),
         ("mssql+pyodbc://me:Zz9@h/s?driver=x&dsn=y", "found both"),
@@ -102,10 +102,10 @@ def test_connection_strings(url: str, expected: str) -> None:
         ),
     ],
 )
-def test_rejected_urls(url: str, said: str) -> None:
+def test_rejected_urls(url: str, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         string(url)
-    assert re.search(said, raised.value.message), raised.value.message
+    assert re.search(message, raised.value.message), raised.value.message
     assert MARK not in raised.value.message
 
 
@@ -133,7 +133,7 @@ def test_a_driver_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
         connect(f"mssql+pyodbc://me:{MARK}@/s?dsn=shop", "source")
 
 
-# What a driver makes of it
+# Drivers and their logins
 
 
 def logged_in(url: str) -> dict[str, str]:
@@ -182,11 +182,11 @@ def test_values_are_delimited(user: str, password: str, database: str) -> None:
     assert logged_in(url) == {"user": user, "password": password, "database": database}
 
 
-# What it says
+# Errors
 
 
 @pytest.mark.parametrize(
-    ("state", "words", "expected", "said"),
+    ("state", "words", "expected", "message"),
     [
         (
             "08001",
@@ -236,13 +236,13 @@ def test_values_are_delimited(user: str, password: str, database: str) -> None:
         ("HY000", "The driver did not supply an error!", PermanentError, "The driver did not"),
     ],
 )
-def test_errors(state: str, words: str, expected: type[Exception], said: str) -> None:
+def test_errors(state: str, words: str, expected: type[Exception], message: str) -> None:
     found = from_driver(odbc.driver_error(pyodbc.Error(state, words)), "source", "table t")
     assert type(found) is expected
-    assert found.message.startswith(f"source: table t: {said}")
+    assert found.message.startswith(f"source: table t: {message}")
 
 
-# What is read
+# Values read
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_value_of_another_type() -> None:
         odbc.array_of(("1",), pa.int32())
 
 
-# What is written
+# Values written
 
 COLUMNS: list[tuple[MsType, pa.DataType, Any, Any, str, str]] = [
     (MsType("bit"), pa.bool_(), True, 1, "bit", "1"),
@@ -347,7 +347,7 @@ MINE = [type_ for type_, *_ in COLUMNS]
 
 
 def all_types() -> pa.RecordBatch:
-    """Return a row of values, and one of NULL."""
+    """Return one row of values and one of NULLs."""
     return pa.RecordBatch.from_arrays(
         [pa.array([value, None], kind) for _, kind, value, *_ in COLUMNS],
         [f'c"{number}' for number in range(len(COLUMNS))],
@@ -395,7 +395,7 @@ def test_statements_are_small() -> None:
     assert not list(parts(batch.slice(0, 0), JSON_ROWS))
 
 
-def test_a_long_value_is_sent_by_itself() -> None:
+def test_a_long_value_is_sent_separately() -> None:
     batch = pa.record_batch({"a": ["x", "é" * 1501, None, "y"], "n": [1, 2, 3, None]})
     (short, none), (alone, long) = parts(batch, JSON_ROWS)
     assert (short.to_pydict(), none) == ({"a": ["x", None, "y"], "n": [1, 3, None]}, ())
@@ -411,9 +411,9 @@ def test_a_long_value_is_sent_by_itself() -> None:
     ((statement, values),) = inserts("t", alone, types, reads_json=False)
     assert statement.endswith("VALUES (CAST(? AS nvarchar(max)), 2)")
     assert values == ["é" * 1501]
-    # A sql_variant of it is refused by the server, and not cut off.
+    # As a sql_variant, the server rejects the value instead of truncating it.
     types = [MsType("sql_variant"), MsType("int")]
     ((statement, _),) = inserts("t", alone, types, reads_json=False)
     assert statement.endswith("VALUES (?, 2)")
-    given = {"b": pa.array([b"x" * 3001, b"x"]), "u": pa.array([b"1" * 16] * 2, pa.uuid())}
-    assert [long for _, long in parts(pa.record_batch(given), JSON_ROWS)] == [(), [0]]
+    columns = {"b": pa.array([b"x" * 3001, b"x"]), "u": pa.array([b"1" * 16] * 2, pa.uuid())}
+    assert [long for _, long in parts(pa.record_batch(columns), JSON_ROWS)] == [(), [0]]

@@ -1,4 +1,4 @@
-"""Reading from and loading into a server through an ODBC driver equals the native driver."""
+"""A server read and loaded through an ODBC driver behaves as with the native driver."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def files(tmp_path: Path) -> str:
 
 
 def loaded(source: str, url: str, **options: Any) -> Copy:
-    given = {"table": None, "target_table": "dbo.t", "snapshot": "shared", **options}
-    return Copy(source, over_odbc(url), **given)
+    options_of_copy = {"table": None, "target_table": "dbo.t", "snapshot": "shared", **options}
+    return Copy(source, over_odbc(url), **options_of_copy)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,9 @@ def loaded(source: str, url: str, **options: Any) -> Copy:
         ("recreate", [(9, "old")], [*enumerate(TEXTS, 1)]),
     ],
 )
-def test_modes(files: str, mssql_url: str, mode: str, before: list[Any], after: list[Any]) -> None:
+def test_each_mode_loads_the_rows(
+    files: str, mssql_url: str, mode: str, before: list[Any], after: list[Any]
+) -> None:
     execute(mssql_url, "CREATE TABLE t (id int PRIMARY KEY, t nvarchar(max))")
     for number, text in before:
         execute(mssql_url, f"INSERT INTO t VALUES ({number}, N'{text}')")
@@ -111,7 +113,7 @@ def test_every_type_there_and_back(mssql_url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reads_json", [False, True])
-def test_both_ways_to_load(
+def test_both_ways_of_loading_give_the_same_rows(
     mssql_url: str, monkeypatch: pytest.MonkeyPatch, *, reads_json: bool
 ) -> None:
     """Babelfish reads JSON only without escapes and bytes."""
@@ -155,7 +157,7 @@ def listed_names(count: int) -> list[str]:
     return [f"c{number}" for number in range(count)]
 
 
-def test_the_plan_gives_the_cost(files: str, mssql_url: str) -> None:
+def test_the_plan_reports_the_cost(files: str, mssql_url: str) -> None:
     execute(mssql_url, "CREATE TABLE t (id int PRIMARY KEY, t nvarchar(max))")
     url = over_odbc(mssql_url)
     spec = CopySpec(
@@ -170,19 +172,19 @@ def test_the_plan_gives_the_cost(files: str, mssql_url: str) -> None:
 def test_a_wrong_password(mssql_url: str, tmp_path: Path) -> None:
     execute(mssql_url, "CREATE TABLE t (id int PRIMARY KEY)")
     url = re.sub(r"//([^:]*):[^@]*@", rf"//\1:{PASSWORD}@", over_odbc(mssql_url))
-    made = Copy(url, f"file://{tmp_path / 't'}")
-    assert made.code == 65, made.said
-    assert "check the user, password and database" in made.said
-    assert PASSWORD not in made.said
+    failed = Copy(url, f"file://{tmp_path / 't'}")
+    assert failed.code == 65, failed.said
+    assert "check the user, password and database" in failed.said
+    assert PASSWORD not in failed.said
 
 
 def test_an_unreachable_server(mssql_url: str, tmp_path: Path) -> None:
     url = re.sub(r":\d+/", ":1/", over_odbc(mssql_url)) + "&connect_timeout=3"
-    made = Copy(url, f"file://{tmp_path / 't'}")
-    assert made.code == 75, made.said
+    failed = Copy(url, f"file://{tmp_path / 't'}")
+    assert failed.code == 75, failed.said
 
 
-def test_a_time_of_less_than_a_microsecond(mssql_url: str, tmp_path: Path) -> None:
+def test_a_fraction_of_a_microsecond_is_rejected(mssql_url: str, tmp_path: Path) -> None:
     if is_babelfish(mssql_url):
         pytest.skip("Babelfish keeps microseconds")
     execute(
@@ -190,8 +192,8 @@ def test_a_time_of_less_than_a_microsecond(mssql_url: str, tmp_path: Path) -> No
         "CREATE TABLE t (id int PRIMARY KEY, at time(7))",
         "INSERT INTO t VALUES (1, '00:00:00.0000001')",
     )
-    made = Copy(over_odbc(mssql_url), f"file://{tmp_path / 't'}")
-    assert "column 'at', row 1: expected whole microseconds" in made.said
+    rejected = Copy(over_odbc(mssql_url), f"file://{tmp_path / 't'}")
+    assert "column 'at', row 1: expected whole microseconds" in rejected.said
 
 
 # Faults
@@ -201,12 +203,12 @@ ROWS = 20_000
 
 @pytest.fixture
 def proxy(mssql_url: str) -> Iterator[TcpProxy]:
-    with TcpProxy.of(over_odbc(mssql_url)) as made:
-        yield made
+    with TcpProxy.of(over_odbc(mssql_url)) as started:
+        yield started
 
 
 def test_a_killed_worker_of_the_target(mssql_url: str, proxy: TcpProxy, tmp_path: Path) -> None:
-    """The worker is killed in the middle of a load."""
+    """The kill comes in the middle of a load."""
     folder = tmp_path / "source"
     folder.mkdir()
     table = pa.table({"id": pa.array(range(ROWS), pa.int32()), "t": ["x" * 100] * ROWS})

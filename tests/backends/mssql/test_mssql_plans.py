@@ -74,7 +74,7 @@ def skip_bytes(url: str, key: str) -> None:
 
 
 ALL = list(range(-499, ROWS - 499))
-# Of each: the options, and how many partitions have rows.
+# For each plan, the options and the number of partitions with rows.
 PLANS: dict[str, tuple[dict[str, Any], int]] = {
     "auto": ({"partitions": 3}, 3),
     "whole": ({"strategy": "whole"}, 1),
@@ -123,7 +123,9 @@ PLANS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize(("options", "partitions"), PLANS.values(), ids=PLANS)
-def test_each_row_once(url: str, tmp_path: Path, options: dict[str, Any], partitions: int) -> None:
+def test_each_row_is_in_one_partition(
+    url: str, tmp_path: Path, options: dict[str, Any], partitions: int
+) -> None:
     skip_bytes(url, options.get("key", ""))
     copied = Copy(url, f"file://{tmp_path / 't'}", degree=2, **options)
     assert copied.done().rows == ROWS
@@ -132,7 +134,7 @@ def test_each_row_once(url: str, tmp_path: Path, options: dict[str, Any], partit
     assert len(filled) == partitions
 
 
-# Of each kind of range, what the partitions are called, and how many rows each has.
+# For each kind of range, the names of the partitions and their numbers of rows.
 PARTS = {
     "LEFT": {"1 to 10": 20, "2 above 10 to 20": 10, "3 above 20": 70},
     "RIGHT": {"1 below 10": 19, "2 from 10 below 20": 10, "3 from 20": 71},
@@ -188,7 +190,7 @@ def test_partitions_that_were_split_or_merged(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["word", "tag", "moment", "digits"])
-def test_a_condition_goes_to_every_partition(url: str, key: str, tmp_path: Path) -> None:
+def test_a_condition_applies_to_every_partition(url: str, key: str, tmp_path: Path) -> None:
     skip_bytes(url, key)
     copied = Copy(
         url, f"file://{tmp_path / 't'}", strategy="ntile", key=key, partitions=2,
@@ -209,7 +211,7 @@ def test_a_condition_goes_to_every_partition(url: str, key: str, tmp_path: Path)
         ({"table": "seen", "strategy": "hash", "key": "id"}, ROWS),
     ],
 )
-def test_queries_and_views(
+def test_queries_and_views_are_partitioned(
     url: str, tmp_path: Path, options: dict[str, Any], expected: int
 ) -> None:
     more = {} if options["strategy"] == "whole" else {"partitions": 3}
@@ -223,7 +225,7 @@ def test_queries_and_views(
 
 
 def test_windows_of_dates_that_are_far_apart(url: str, tmp_path: Path) -> None:
-    """Such as placeholder dates, and weeks before the first that a server counts."""
+    """These are placeholder dates, and weeks before the first one that a server counts."""
     execute(
         url,
         "DROP TABLE IF EXISTS far",
@@ -245,7 +247,7 @@ def test_windows_of_dates_that_are_far_apart(url: str, tmp_path: Path) -> None:
         assert ids(folder) == [1, 2, 3, 4]
 
 
-def test_some_columns(url: str, tmp_path: Path) -> None:
+def test_selected_columns(url: str, tmp_path: Path) -> None:
     Copy(url, f"file://{tmp_path / 't'}", columns=("word", "id"), strategy="whole").done()
     found = read_files(tmp_path / "t")
     assert sorted(found.column_names) == ["id", "word"]
@@ -308,15 +310,15 @@ def replaced(url: str, target: str, key: str) -> Copy:
 def test_a_key_that_the_target_compares_differently(
     url: str, target_url: str, key: str, why: str
 ) -> None:
-    """The target would delete rows that another partition has loaded."""
+    """With such a key, the target would delete rows that another partition has loaded."""
     with psycopg.connect(target_url) as connection:
         connection.execute(
             "CREATE TABLE t (id int, word text, at timestamp, moment timestamptz, amount numeric)"
         )
-    made = replaced(url, target_url, key)
-    assert made.code == 65
-    assert made.said.startswith(f"--key {key}: {why}")
-    assert "so the target would select other rows than the source" in made.said
+    rejected = replaced(url, target_url, key)
+    assert rejected.code == 65
+    assert rejected.said.startswith(f"--key {key}: {why}")
+    assert "so the target would select other rows than the source" in rejected.said
 
 
 @pytest.mark.parametrize("key", ["id", "at", "moment", "amount"])
@@ -331,7 +333,7 @@ def test_replace_by_partitions_of_the_source(url: str, target_url: str, key: str
             assert [id_ for (id_,) in found] == ALL
 
 
-def test_the_plan_gives_its_reasons(url: str) -> None:
+def test_the_plan_explains_itself(url: str) -> None:
     plan = penstock.plan(
         CopySpec(
             source=url, target="file:///nowhere/t", table="dbo.t", snapshot="none",

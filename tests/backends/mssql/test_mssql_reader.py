@@ -1,4 +1,4 @@
-"""Batches have the types that the plan has promised, or an error says where they do not."""
+"""Batches have the types that the plan promises, or an error names the value that does not fit."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def batch(*columns: tuple[list[Any], pa.DataType]) -> pa.RecordBatch:
 
 
 def test_uuids_arrive_as_texts() -> None:
-    given = batch(([TEXT, None, TEXT.lower()], pa.string()), ([1, 2, 3], pa.int32()))
-    found = passing(MsType("uniqueidentifier"), MsType("int")).as_travels(given)
+    received = batch(([TEXT, None, TEXT.lower()], pa.string()), ([1, 2, 3], pa.int32()))
+    found = passing(MsType("uniqueidentifier"), MsType("int")).as_travels(received)
     assert found.schema.names == ["c0", "c1"]
     assert found.schema.types == [pa.uuid(), pa.int32()]
     assert found.column(0).to_pylist() == [UUID(TEXT), None, UUID(TEXT)]
@@ -49,7 +49,7 @@ def test_uuids_arrive_as_texts() -> None:
         (MsType("nvarchar", 9), pa.large_string(), "é", "é"),
     ],
 )
-def test_a_value_has_the_type_that_was_promised(
+def test_a_value_has_the_promised_type(
     type_: MsType, given: pa.DataType, value: Any, expected: Any
 ) -> None:
     found = passing(type_).as_travels(batch(([value, None], given)))
@@ -65,7 +65,7 @@ def test_a_value_has_the_type_that_was_promised(
         (MsType("int"), pa.int64(), 1 << 40),
     ],
 )
-def test_a_value_that_does_not_fit(type_: MsType, given: pa.DataType, value: Any) -> None:
+def test_a_value_that_does_not_fit_is_named(type_: MsType, given: pa.DataType, value: Any) -> None:
     reader = passing(MsType("int"), type_)
     before = batch(([1, 2], pa.int32()), ([None, None], given))
     reader.as_travels(before)
@@ -77,7 +77,7 @@ def test_a_value_that_does_not_fit(type_: MsType, given: pa.DataType, value: Any
     assert raised.value.diagnosis.side == "source"
 
 
-def test_a_time_of_less_than_a_microsecond() -> None:
+def test_a_fraction_of_a_microsecond_is_rejected() -> None:
     fine = MsType("datetime2", 7)
     columns = ([1, 2, 3], pa.int32()), ([None] * 3, pa.timestamp("us"))
     reader = passing(MsType("int"), fine)
@@ -92,7 +92,7 @@ def test_a_time_of_less_than_a_microsecond() -> None:
     )
 
 
-def test_columns_that_may_be_finer_are_all_named() -> None:
+def test_all_columns_with_finer_times_are_named() -> None:
     reader = passing(MsType("datetimeoffset", 7), MsType("datetime2", 6), MsType("datetime2", 7))
     column = ([None], pa.timestamp("us"))
     with pytest.raises(PermanentError, match="column 'c0' or 'c2', row 1: "):
@@ -107,23 +107,23 @@ class Slow:
     """A driver that returns rows of some size, each after some time."""
 
     def __init__(self, rows: int, size: int, seconds: float) -> None:
-        self.left, self.size, self.seconds = rows, size, seconds
+        self.remaining, self.size, self.seconds = rows, size, seconds
         self.now = 0.0
-        self.asked: list[int] = []
+        self.requested: list[int] = []
 
     def execute(self, query: str) -> None:
         pass
 
     def batch(self, rows: int, types: object) -> pa.RecordBatch:
-        self.asked.append(rows)
-        count = min(rows, self.left)
-        self.left -= count
+        self.requested.append(rows)
+        count = min(rows, self.remaining)
+        self.remaining -= count
         self.now += count * self.seconds
         return batch(([b"x" * self.size] * count, pa.binary(self.size)))
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, rows: int, size: int, seconds: float) -> list[int]:
-    """Return how many rows the batches are to have."""
+def requested(monkeypatch: pytest.MonkeyPatch, rows: int, size: int, seconds: float) -> list[int]:
+    """Return the numbers of rows requested for each batch."""
     connection = Connection.__new__(Connection)
     driver = Slow(rows, size, seconds)
     monkeypatch.setattr(connection, "driver", driver, raising=False)
@@ -132,26 +132,26 @@ def asked(monkeypatch: pytest.MonkeyPatch, rows: int, size: int, seconds: float)
     )
     found = connection.batches("SELECT ...", BATCH_ROWS, BATCH_BYTES)
     assert sum(batch.num_rows for batch in found) == rows
-    return driver.asked
+    return driver.requested
 
 
 def test_batches_become_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert asked(monkeypatch, 40_000, 8, 0) == [64, 512, 4096, *[BATCH_ROWS] * 3]
+    assert requested(monkeypatch, 40_000, 8, 0) == [64, 512, 4096, *[BATCH_ROWS] * 3]
 
 
-def test_batches_of_wide_rows_have_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert asked(monkeypatch, 200, 100_000, 0) == [64, *[41] * 4]
-    assert asked(monkeypatch, 70, 1 << 20, 0) == [64, 4, 4]
+def test_batches_of_wide_rows_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert requested(monkeypatch, 200, 100_000, 0) == [64, *[41] * 4]
+    assert requested(monkeypatch, 70, 1 << 20, 0) == [64, 4, 4]
 
 
-def test_batches_of_slow_rows_have_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that is silent for 10 s is taken for dead, and the driver stays silent."""
-    found = asked(monkeypatch, 10_000, 8, 0.001)
+def test_batches_of_slow_rows_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is silent for 10 s is presumed dead, even if its driver is filling a batch."""
+    found = requested(monkeypatch, 10_000, 8, 0.001)
     assert found[:3] == [64, 512, 1000]
     assert set(found[3:]) <= {999, 1000}
-    assert asked(monkeypatch, 70, 8, 0.5)[:3] == [64, 2, 2]
+    assert requested(monkeypatch, 70, 8, 0.5)[:3] == [64, 2, 2]
 
 
 @pytest.mark.parametrize("rows", [0, 64, 576])
 def test_the_last_batch_may_have_no_rows(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    assert sum(asked(monkeypatch, rows, 8, 0)) > rows
+    assert sum(requested(monkeypatch, rows, 8, 0)) > rows

@@ -29,7 +29,7 @@ FILLED = (
 
 
 def dressed(url: str, table: str = "t") -> dict[str, Any]:
-    """Return what the catalog tells about a table's columns and indexes."""
+    """Return the catalog's entries for a table's columns and indexes."""
     columns = rows(
         url,
         "SELECT c.name, c.collation_name, c.is_nullable, c.is_identity, c.is_computed,"
@@ -60,8 +60,8 @@ def planned(copied: Copy) -> Planned:
     return event
 
 
-def test_everything_of_a_table(mssql_url: str) -> None:
-    """Runs twice: the second time the table is dropped with everything."""
+def test_a_table_is_recreated_with_all_its_parts(mssql_url: str) -> None:
+    """The second of two runs drops the table with everything in it."""
     execute(mssql_url, TABLE, *FILLED)
     for _ in range(2):
         copied = Copy(mssql_url, mssql_url, target_table="dbo.u", mode="recreate")
@@ -75,6 +75,6 @@ def test_everything_of_a_table(mssql_url: str) -> None:
         mssql_url, "SELECT id, state, amount FROM u WHERE note = N'next'"
     )
     assert (number, state, amount) == (20, "new", 0)
-    assert [(left.kind, left.name) for left in planned(copied).not_copied] == [
+    assert [(part.kind, part.name) for part in planned(copied).not_copied] == [
         ("foreign keys", "above")
     ]

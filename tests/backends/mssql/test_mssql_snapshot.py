@@ -1,4 +1,4 @@
-"""Database snapshots, with a connection that imitates a server: statements and their order."""
+"""Database snapshots, with a connection that imitates a server: the statements and their order."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ FILES = [("shop", "/data/shop.mdf"), ("it's [2]", "D:\\data\\2.ndf")]
 
 
 class Played(Connection):
-    """A server's answers, by a part of the question."""
+    """A connection that imitates a server; part of a query determines its answer."""
 
     def __init__(self, **answers: Any) -> None:
         self.side, self.home, self.inside = "source", "my shop", ""
         self.edition, self.product, self.babelfish = 3, "Developer Edition", False
-        self.asked: list[str] = []
+        self.sent: list[str] = []
         self.left: list[str] = []
         self.taken: set[str] = set()
-        """Locks that somebody else has."""
+        """Locks that another session has."""
         self.may, self.gone, self.cut = 1, False, False
         self.closed = False
         self.__dict__.update(answers)
@@ -61,14 +61,14 @@ class Played(Connection):
     def _ask(self, statement: str, values: Sequence[Any]) -> None:
         if self.cut:
             raise DriverError("08S01", "")
-        self.asked.append(" ".join([statement, *map(str, values)]))
+        self.sent.append(" ".join([statement, *map(str, values)]))
 
     def close(self) -> None:
         self.closed = True
 
     def when(self, part: str) -> int:
         """Return the position of a statement."""
-        (place,) = [place for place, asked in enumerate(self.asked) if part in asked]
+        (place,) = [place for place, sent in enumerate(self.sent) if part in sent]
         return place
 
 
@@ -78,7 +78,7 @@ def hold(monkeypatch: pytest.MonkeyPatch, *connections: Played) -> HeldDatabase:
     return HeldDatabase("mssql://me@h/shop")
 
 
-def test_the_statement() -> None:
+def test_the_statement_that_creates_a_snapshot() -> None:
     assert made("penstock_snapshot_1", 'my "shop"', FILES) == (
         'CREATE DATABASE "penstock_snapshot_1" ON'
         " (NAME = \"shop\", FILENAME = N'/data/shop.mdf.penstock_snapshot_1'),"
@@ -87,7 +87,7 @@ def test_the_statement() -> None:
     )
 
 
-def test_it_is_locked_before_its_creation_and_dropped_at_the_end(
+def test_a_snapshot_is_locked_before_its_creation_and_dropped_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = Played()
@@ -95,7 +95,7 @@ def test_it_is_locked_before_its_creation_and_dropped_at_the_end(
     name = held.snapshot.token
     assert name.startswith("penstock_snapshot_")
     assert held.snapshot.taken_at == "2026-01-02T03:04:05.123456+00:00"
-    assert "Shared Session 0" in server.asked[server.when(lock_of(name))]
+    assert "Shared Session 0" in server.sent[server.when(lock_of(name))]
     assert server.when(lock_of(name)) < server.when(f'CREATE DATABASE "{name}"')
     assert held.alive()
     held.close()
@@ -105,7 +105,7 @@ def test_it_is_locked_before_its_creation_and_dropped_at_the_end(
     assert not held.alive()
 
 
-def test_an_interrupt_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(Played):
         def change(self, statement: str, values: Sequence[Any] = ()) -> int:
             super().change(statement, values)
@@ -120,7 +120,7 @@ def test_an_interrupt_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert server.closed
 
 
-def test_a_session_that_is_cut_off_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_survives_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Played(), Played()
     held = hold(monkeypatch, first, second)
     first.cut = True
@@ -131,28 +131,28 @@ def test_a_session_that_is_cut_off_does_not_end_it(monkeypatch: pytest.MonkeyPat
     assert second.when(f'DROP DATABASE "{held.snapshot.token}"')
 
 
-def test_it_is_lost_if_the_server_no_longer_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dropped_snapshot_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Played()
     held = hold(monkeypatch, server)
     server.gone = True
     assert not held.alive()
     held.close()
-    assert not any("DROP" in asked for asked in server.asked)
+    assert not any("DROP" in sent for sent in server.sent)
 
 
 def test_snapshots_of_killed_holders_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     left, read = "penstock_snapshot_left", "penstock_snapshot_read"
     server = Played(left=[left, read], taken={lock_of(read)})
     hold(monkeypatch, server)
-    assert "DATEADD(second, -600, GETDATE())" in server.asked[server.when("create_date")]
-    first, *_ = (asked for asked in server.asked if lock_of(left) in asked)
+    assert "DATEADD(second, -600, GETDATE())" in server.sent[server.when("create_date")]
+    first, *_ = (sent for sent in server.sent if lock_of(left) in sent)
     assert "Exclusive Session 0" in first
     assert server.when(f'DROP DATABASE "{left}"') < server.when('CREATE DATABASE "')
-    assert not any(f'"{read}"' in asked for asked in server.asked)
+    assert not any(f'"{read}"' in sent for sent in server.sent)
 
 
 @pytest.mark.parametrize(
-    ("answers", "said"),
+    ("answers", "message"),
     [
         (
             {"edition": 5, "product": "SQL Azure"},
@@ -170,16 +170,16 @@ def test_snapshots_of_killed_holders_are_dropped(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_servers_without_snapshots(
-    monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], said: str
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], message: str
 ) -> None:
     server = Played(**answers)
-    with pytest.raises(PlanningError, match=said):
+    with pytest.raises(PlanningError, match=message):
         hold(monkeypatch, server)
     assert server.closed
-    assert not any("CREATE DATABASE " in asked for asked in server.asked)
+    assert not any("CREATE DATABASE " in sent for sent in server.sent)
 
 
-def test_a_session_enters_and_goes_on_to_another_one() -> None:
+def test_a_session_enters_one_snapshot_after_another() -> None:
     server = Played()
     enter(server, "penstock_snapshot_1")
     assert server.inside == "penstock_snapshot_1"
@@ -187,28 +187,28 @@ def test_a_session_enters_and_goes_on_to_another_one() -> None:
     assert server.when('USE "penstock_snapshot_1"') == 1
     enter(server, "penstock_snapshot_2")
     assert server.inside == "penstock_snapshot_2"
-    # Locks are those of the database in which they are taken.
-    assert server.asked[2] == 'USE "my shop"'
-    assert server.asked[3].endswith(lock_of("penstock_snapshot_1"))
-    assert "Shared Session 0" in server.asked[4]
+    # A lock belongs to the database in which it is taken.
+    assert server.sent[2] == 'USE "my shop"'
+    assert server.sent[3].endswith(lock_of("penstock_snapshot_1"))
+    assert "Shared Session 0" in server.sent[4]
 
 
 @pytest.mark.parametrize(
-    ("answers", "said"),
+    ("answers", "message"),
     [
         ({"gone": True}, "source: snapshot: Database does not exist"),
         ({"taken": {lock_of("penstock_snapshot_1")}}, "penstock_snapshot_1 is being dropped"),
     ],
 )
-def test_a_dropped_snapshot_cannot_be_entered(answers: dict[str, Any], said: str) -> None:
+def test_a_dropped_snapshot_cannot_be_entered(answers: dict[str, Any], message: str) -> None:
     server = Played(**answers)
-    with pytest.raises(SnapshotLost, match=said):
+    with pytest.raises(SnapshotLost, match=message):
         enter(server, "penstock_snapshot_1")
     assert not server.inside
 
 
 class OtherDatabase(HeldDatabase):
-    """A replacement for a snapshot on servers without any: another database with the table."""
+    """A substitute for servers without snapshots: another database with the table."""
 
     def _take(self) -> Snapshot:
         database = self._connection.home
@@ -230,17 +230,19 @@ def held(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> list[HeldDatabase]:
         "CREATE TABLE t (id int NOT NULL PRIMARY KEY)",
         f"INSERT INTO t {numbers(100)}",
     )
-    found: list[HeldDatabase] = []
+    holders: list[HeldDatabase] = []
 
     def hold(*_: object) -> HeldDatabase:
-        found.append(OtherDatabase(mssql_url))
-        return found[-1]
+        holders.append(OtherDatabase(mssql_url))
+        return holders[-1]
 
     monkeypatch.setattr(MssqlBackend, "hold_snapshot", hold)
-    return found
+    return holders
 
 
-def test_all_sessions_read_in_it(mssql_url: str, tmp_path: Path, held: list[HeldDatabase]) -> None:
+def test_all_sessions_read_in_the_snapshot(
+    mssql_url: str, tmp_path: Path, held: list[HeldDatabase]
+) -> None:
     copied = Copy(
         mssql_url, f"file://{tmp_path / 't'}", degree=2, snapshot="shared", strategy="ntile",
         key="id", partitions=3, verify="counts",
@@ -256,7 +258,7 @@ def test_all_sessions_read_in_it(mssql_url: str, tmp_path: Path, held: list[Held
         source.adopt(held[0].snapshot)
 
 
-def test_others_read_in_it_while_it_is_held_and_after_its_holder_was_killed(
+def test_others_read_in_the_snapshot_even_after_its_holder_was_killed(
     mssql_url: str, tmp_path: Path, held: list[HeldDatabase]
 ) -> None:
     ends: dict[str, Any] = {"source": mssql_url, "target": f"file://{tmp_path / 't'}"}
@@ -274,7 +276,7 @@ def test_others_read_in_it_while_it_is_held_and_after_its_holder_was_killed(
             if isinstance(event, SnapshotChanged):
                 states.append(event.state)
         if only:
-            # As where its process is killed: all that ends is its session.
+            # As if its process were killed, which ends only its session.
             held[0]._connection.close()
             held[0]._closed = True
     assert states == ["adopted", "adopted"]
@@ -284,7 +286,7 @@ def test_others_read_in_it_while_it_is_held_and_after_its_holder_was_killed(
     execute(mssql_url, f'DROP DATABASE "{held[0].snapshot.token}"')
 
 
-def test_a_lost_session_is_no_lost_snapshot() -> None:
+def test_a_lost_session_does_not_mean_a_lost_snapshot() -> None:
     server = Played(cut=True)
     with pytest.raises(TransientError):
         enter(server, "penstock_snapshot_1")

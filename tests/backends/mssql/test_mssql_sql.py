@@ -137,7 +137,7 @@ CASES |= {
 
 
 def written() -> dict[str, str]:
-    """Return the file's statements by the comments before them, whatever their line breaks."""
+    """Return the file's statements by the comments before them, with line breaks removed."""
     found = {}
     for block in GOLDEN.read_text(encoding="utf-8").strip().split("\n\n"):
         name, *lines = block.splitlines()
@@ -150,7 +150,7 @@ def plain(statement: str) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_statement(name: str) -> None:
+def test_a_statement_is_as_in_the_file(name: str) -> None:
     assert plain(CASES[name]()) == plain(written()[name])
 
 
@@ -159,7 +159,7 @@ def test_the_file_has_no_other_statements() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound", "said"),
+    ("bound", "message"),
     [
         (Bound("int4", "1.5"), "expected a value of type int4, found '1.5'"),
         (Bound("int8", "1; DROP TABLE t"), "expected a value of type int8"),
@@ -174,8 +174,8 @@ def test_the_file_has_no_other_statements() -> None:
         (Bound("text", "a\0b"), "expected a text without NUL"),
     ],
 )
-def test_invalid_bounds(bound: Bound, said: str) -> None:
-    with pytest.raises(PlanningError, match=re.escape(said)):
+def test_invalid_bounds(bound: Bound, message: str) -> None:
+    with pytest.raises(PlanningError, match=re.escape(message)):
         MSSQL.bound(bound)
 
 

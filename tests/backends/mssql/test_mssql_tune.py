@@ -1,4 +1,4 @@
-"""`penstock tune` into SQL Server: it leaves nothing behind, and tidies up after killed ones."""
+"""`penstock tune` into SQL Server drops all that it creates, and cleans up after killed runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE = "CREATE TABLE item (id int NOT NULL PRIMARY KEY, amount int DEFAULT 7, n
 SMALL: dict[str, Any] = {"partitions": 8, "table": "public.item", "target_table": "dbo.item"}
 
 
-def left(url: str) -> list[str]:
+def scratch_schemas(url: str) -> list[str]:
     found = rows(url, "SELECT name FROM sys.schemas WHERE name LIKE 'penstock[_]tune[_]%'")
     return [name for (name,) in found]
 
@@ -43,7 +43,7 @@ def ends(pair: Pair, mssql_module: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["append", "recreate"])
-def test_measures_and_leaves_nothing(ends: dict[str, Any], mode: str) -> None:
+def test_tune_measures_and_leaves_nothing_behind(ends: dict[str, Any], mode: str) -> None:
     spec = CopySpec(**ends, mode=mode, **SMALL)
     # Babelfish has no ALTER INDEX.
     options = () if is_babelfish(ends["target"]) or mode == "recreate" else ("deferred",)
@@ -51,39 +51,39 @@ def test_measures_and_leaves_nothing(ends: dict[str, Any], mode: str) -> None:
     assert isinstance(result, Tuning)
     assert len(result.figures) == 1 + len(options)
     assert rows(ends["target"], "SELECT id, note FROM item") == [(-1, "mine")]
-    assert left(ends["target"]) == []
+    assert scratch_schemas(ends["target"]) == []
 
 
 def test_the_scratch_table_is_like_the_target(ends: dict[str, Any]) -> None:
-    driver_error = tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)
-    for each in driver_error:
+    tuning = tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)
+    for each in tuning:
         if isinstance(each, SweepBegun) and each.number == 1:
             break
-    (name,) = left(ends["target"])
+    (name,) = scratch_schemas(ends["target"])
     indexes = (
         f"SELECT count(*) FROM sys.indexes WHERE object_id = OBJECT_ID('{name}.scratch_table')"
         " AND index_id > 0"
     )
     assert rows(ends["target"], f"SELECT count(*) FROM {name}.scratch_table") == [(2000,)]
     assert rows(ends["target"], indexes) == [(2,)]
-    driver_error.close()
-    assert left(ends["target"]) == []
+    tuning.close()
+    assert scratch_schemas(ends["target"]) == []
 
 
-def test_the_next_one_drops_the_schema_of_a_killed_one(ends: dict[str, Any]) -> None:
+def test_the_next_run_drops_the_schema_of_a_killed_one(ends: dict[str, Any]) -> None:
     url = ends["target"]
     dead, alive = MssqlScratch(url, None), MssqlScratch(url, None)
     with closing(alive):
         dead.begin()
         alive.begin()
-        dead.close()  # as the server sees a process that is gone
-        with closing(tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)) as driver_error:
-            swept = next(driver_error)
+        dead.close()  # to the server, this is a process that died
+        with closing(tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)) as tuning:
+            swept = next(tuning)
             assert isinstance(swept, SweepNote)
             assert dead.name in swept.text
-        assert left(url) == [alive.name]
+        assert scratch_schemas(url) == [alive.name]
         alive.drop()
-    assert left(url) == []
+    assert scratch_schemas(url) == []
 
 
 def test_a_missing_table_is_rejected(ends: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ LINES = lines("mssql/from")
 
 
 def in_catalog(written: str) -> tuple[str, int, int, int]:
-    """Return a type as the catalog lists it: name, length in bytes, precision, scale."""
+    """Return a type in the catalog's form: name, length in bytes, precision, scale."""
     name, first, second = re.fullmatch(r"(\w+)(?:\((\w+)(?:,(\d+))?\))?", written).groups()  # type: ignore[union-attr]
     if name == "float":
         return ("real" if first == "24" else "float"), 8, 53, 0
@@ -36,14 +36,16 @@ def in_catalog(written: str) -> tuple[str, int, int, int]:
 
 
 @pytest.mark.parametrize(("mine", "theirs", "kind"), LINES)
-def test_from_mssql(mine: str, theirs: str, kind: str) -> None:
+def test_types_read_from_sql_server(mine: str, theirs: str, kind: str) -> None:
     found = type_of(*in_catalog(mine))
     assert (str(TYPES.arrow_type(found)), kind_of(TYPES.arrow_type(found))) == (theirs, kind)
     assert str(found) == ("real" if mine == "float(24)" else mine)
 
 
 @pytest.mark.parametrize(("mine", "theirs", "kind"), LINES)
-def test_from_a_server(mssql_module: str, mine: str, theirs: str, kind: str) -> None:
+def test_types_read_from_a_real_server(
+    mssql_module: str, mine: str, theirs: str, kind: str
+) -> None:
     if is_babelfish(mssql_module) and missing(mssql_module, mine):
         pytest.skip(f"the server has no {mine}")
     execute(mssql_module, "DROP TABLE IF EXISTS t", f"CREATE TABLE t (c {mine} NULL)")
@@ -72,23 +74,23 @@ def test_from_a_server(mssql_module: str, mine: str, theirs: str, kind: str) -> 
         (MsType("sql_variant"), 'CAST("c" AS nvarchar(4000))'),
     ],
 )
-def test_what_is_selected(type_: MsType, selected: str) -> None:
+def test_the_expression_that_is_selected(type_: MsType, selected: str) -> None:
     assert TYPES.travelling('"c"', type_) == selected
 
 
 @pytest.mark.parametrize("name", ["datetime2", "datetimeoffset", "time"])
-def test_what_may_be_finer_than_a_microsecond(name: str) -> None:
+def test_types_finer_than_a_microsecond(name: str) -> None:
     assert TYPES.finer('"c"', MsType(name, 7)) == 'DATEPART(nanosecond, "c") % 1000 <> 0'
     assert not TYPES.finer('"c"', MsType(name, 6))
 
 
-def test_the_rest_is_never_finer() -> None:
+def test_other_types_are_never_finer() -> None:
     for name in ("datetime", "smalldatetime", "int"):
         assert not TYPES.finer('"c"', MsType(name, 7))
 
 
 @pytest.mark.parametrize(("mine", "theirs"), lines("mssql/made"))
-def test_into_mssql(mine: str, theirs: str) -> None:
+def test_types_created_in_sql_server(mine: str, theirs: str) -> None:
     try:
         found = TYPES.created.of(ARROW_TYPES[mine], "c")
     except PlanningError:

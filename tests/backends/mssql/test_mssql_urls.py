@@ -66,7 +66,7 @@ def test_connection_strings(url: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("mssql://h/s", "expected a user, .*found none of them"),
         ("mssql://me:x@h/s?encrypt=maybe", "encrypt: expected one of strict, yes, no$"),
@@ -83,10 +83,10 @@ def test_connection_strings(url: str, expected: str) -> None:
         ("mssql://me:x@h/s#Zz9", "an unescaped # or %"),
     ],
 )
-def test_rejected_urls(url: str, said: str) -> None:
+def test_rejected_urls(url: str, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         string(url)
-    assert re.search(said, raised.value.message), raised.value.message
+    assert re.search(message, raised.value.message), raised.value.message
     assert MARK not in raised.value.message
 
 
@@ -96,14 +96,14 @@ def test_a_password_in_the_environment() -> None:
     assert url == "mssql://me:p%2Fw%40%3B%7D@h:1433/s?encrypt=no"
     assert "PWD={p/w@;}}};" in connection_string(url)
     assert set(backend.secrets(url)) == {"p/w@;}", "p%2Fw%40%3B%7D"}
-    # That of the URL comes first, and who is logged in here is nobody there.
+    # The URL's password comes first, and the local user's name is not used.
     assert ":x@" in backend.resolve("mssql://me:x@h/s", environ, "--source")
     with pytest.raises(UsageError, match="expected a user"):
         connection_string(backend.resolve("mssql://h/s", environ, "--source"))
     assert not backend.environment
 
 
-def test_a_place_has_no_secret() -> None:
+def test_a_place_contains_no_secret() -> None:
     place = backend.place(f"mssql://me:{MARK}@DB:1434/shop?encrypt=no")
     assert (place.scheme, place.host, place.port, place.database) == ("mssql", "db", 1434, "shop")
     assert MARK not in repr(place)
@@ -116,7 +116,7 @@ values = st.text(st.sampled_from("ab1@:/?#[]&=%;+ ,\\\"'{}é\n"), max_size=8)
 @given(user=values.filter(bool), password=values, database=values)
 @example(user="a}", password="}};UID={sa", database="}")
 def test_values_are_delimited(user: str, password: str, database: str) -> None:
-    """Whatever a value contains, the driver's own parser finds it and nothing else."""
+    """The driver's parser reads back exactly the value, whatever it contains."""
     from urllib.parse import quote  # noqa: PLC0415
 
     parts = (quote(part, safe="") for part in (user, password, database))

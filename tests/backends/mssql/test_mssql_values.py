@@ -29,8 +29,8 @@ def at(*parts: int, zone: Any = None) -> datetime:
     return datetime(*parts, tzinfo=zone)  # type: ignore[arg-type,misc]
 
 
-# Of each type: how it is written, how Arrow has it, which PostgreSQL makes of that, and values with
-# what they are.
+# For each type: its name, its Arrow type, the type that PostgreSQL creates from that, and SQL texts
+# with their values.
 TYPES: list[tuple[str, pa.DataType, str, dict[str, Any]]] = [
     ("bit", pa.bool_(), "boolean", {"0": False, "1": True}),
     ("tinyint", pa.uint8(), "smallint", {"0": 0, "255": 255}),
@@ -187,8 +187,9 @@ NAMES = [name for name, *_ in TYPES]
 
 @pytest.fixture(scope="module")
 def known(mssql_module: str) -> dict[str, int]:
-    """Return the types that the server has, by their column's number in a table of all of them; the
-    table has a row for each value and one of NULL.
+    """Create a table with a column for each type of the server; return the columns' numbers.
+
+    The table has a row for each value and one of NULLs.
     """
     url = mssql_module
     found = {
@@ -200,12 +201,12 @@ def known(mssql_module: str) -> dict[str, int]:
     execute(url, f"CREATE TABLE t (n int NOT NULL PRIMARY KEY, {columns})")
     execute(url, "INSERT INTO t (n) VALUES (0)")
     for row in range(max(len(values) for *_, values in TYPES)):
-        given = {
+        texts_by_column = {
             f"c{number}": [*TYPES[number][3]][row]
             for number in found.values()
             if row < len(TYPES[number][3])
         }
-        names, texts = ", ".join(given), ", ".join(given.values())
+        names, texts = ", ".join(texts_by_column), ", ".join(texts_by_column.values())
         execute(url, f"INSERT INTO t (n, {names}) VALUES ({row + 1}, {texts})")
     return found
 
@@ -228,11 +229,11 @@ def in_postgresql(
     mssql_module: str, known: dict[str, int], target_server: Server
 ) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     with fresh_database(target_server) as target:
-        made = Copy(
+        copied = Copy(
             mssql_module, target, target_table="public.t", mode="recreate", strategy="whole",
             verify="counts",
         )  # fmt: skip
-        made.done()
+        copied.done()
         with psycopg.connect(target, autocommit=True) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             yield connection
@@ -243,7 +244,7 @@ def expected(values: dict[str, Any], count: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "arrow", "made", "values"), TYPES, ids=NAMES)
-def test_into_parquet(
+def test_values_in_parquet(
     known: dict[str, int],
     in_files: pa.Table,
     name: str,
@@ -259,7 +260,7 @@ def test_into_parquet(
 
 
 @pytest.mark.parametrize(("name", "arrow", "made", "values"), TYPES, ids=NAMES)
-def test_into_postgresql(
+def test_values_in_postgresql(
     known: dict[str, int],
     in_postgresql: psycopg.Connection[tuple[Any, ...]],
     name: str,
@@ -270,7 +271,7 @@ def test_into_postgresql(
     if name not in known:
         pytest.skip(f"the server has no {name}")
     column = f"c{known[name]}"
-    # Which its driver would read from the shortest text.
+    # The driver would read a float4 from its shortest text.
     value = f"{column}::float8" if arrow == pa.float32() else column
     found = [row[0] for row in in_postgresql.execute(f"SELECT {value} FROM t ORDER BY n".encode())]
     assert found == expected(values, len(found))
@@ -287,19 +288,21 @@ CHECKED = (
     *("bit", "int", "bigint", "decimal(15,2)", "numeric(5,5)", "date", "time(6)", "datetime"),
     *("smalldatetime", "datetime2(6)", "datetimeoffset(6)", "uniqueidentifier"),
 )
-# What Babelfish writes in another way, or not at all.
+# Types whose texts differ in Babelfish, or do not exist.
 ODD = ("real", "float", "money", "smallmoney", "varbinary(20)", "binary(3)", "nvarchar(20)")
 
 
 @pytest.mark.parametrize("odd", [False, True], ids=["plain", "odd"])
-def test_checksums(mssql_module: str, known: dict[str, int], target_url: str, *, odd: bool) -> None:
+def test_checksums_match_postgresql(
+    mssql_module: str, known: dict[str, int], target_url: str, *, odd: bool
+) -> None:
     """Each value has the same canonical text as in PostgreSQL."""
     if odd and is_babelfish(mssql_module):
         pytest.skip("Babelfish lacks collations of UTF-8, and CONVERT's styles")
     names = [*CHECKED, *(ODD if odd else ())]
     columns = tuple(f"c{known[name]}" for name in names)
-    made = Copy(
+    copied = Copy(
         mssql_module, target_url, target_table="public.t", mode="recreate", strategy="whole",
         columns=("n", *columns), verify="checksums",
     )  # fmt: skip
-    made.done()
+    copied.done()

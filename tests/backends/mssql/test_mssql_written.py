@@ -1,4 +1,4 @@
-"""The statements that create a table like another one, from the catalog of SQL Server."""
+"""The statements that recreate a table, generated from SQL Server's catalog."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_keys() -> None:
     assert key_text(key, unnamed) == text
 
 
-def test_checks() -> None:
+def test_check_constraints() -> None:
     check = CheckModel("c", Expression("([a]>(0))"))
     assert check_text(check, always) == 'CONSTRAINT "c" CHECK ([a]>(0))'
     assert check_statement(check, TABLE, always) == (
@@ -111,7 +111,7 @@ def test_a_disabled_check_gets_a_name() -> None:
 
 
 def test_deferred_indexes() -> None:
-    """They stay defined."""
+    """Deferred indexes remain defined."""
     change = IndexChange(TABLE, {"a": "a", "b]c": "b]c"}, makes=False)
     assert change.statement(MSSQL) == (
         'ALTER INDEX "a" ON "dbo"."t" DISABLE;\nALTER INDEX "b]c" ON "dbo"."t" DISABLE'
@@ -120,6 +120,6 @@ def test_deferred_indexes() -> None:
     assert back.statement(MSSQL) == 'ALTER INDEX "b]c" ON "dbo"."t" REBUILD'
 
 
-def test_a_new_name() -> None:
+def test_statements_with_a_new_table_name() -> None:
     renamed = MSSQL.renamed(TableRef("my]schema", "it's~1"), 'it"s')
     assert renamed == "EXEC sp_rename N'[my]]schema].[it''s~1]', N'it\"s', N'OBJECT'"

@@ -1,4 +1,4 @@
-"""Datasets as targets, driven as the engine and its workers drive them."""
+"""Datasets as targets, loaded as the engine and its workers load them."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ class Dataset:
         )
         columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in schema]
         definition: TableDefinition | None = None
-        made: tuple[Column, ...] = ()
+        created: tuple[Column, ...] = ()
         if target.makes(TABLE, MODES[mode]):
             definition = TableDefinition("parquet", {})
-            theirs = made = target.defined_columns(TABLE, definition, columns, types or {})
+            theirs = created = target.defined_columns(TABLE, definition, columns, types or {})
         else:
             theirs = target.columns(TABLE)
         by_name = {column.name: column for column in theirs}
@@ -112,7 +112,7 @@ class Dataset:
                 indexes="keep",
                 unlogged=False,
                 definition=definition,
-                new_columns=made,
+                new_columns=created,
                 where=where,
                 given=given,
                 extents=tuple((p.id, p.extent) for p in parts) if given else (),
@@ -147,7 +147,7 @@ class Dataset:
         run.finish()
         return run
 
-    # What is there
+    # The contents
 
     @property
     def file_system(self) -> fs.FileSystem:
@@ -279,7 +279,7 @@ class Run:
         """Run one attempt in a process that is killed at a given call.
 
         Args:
-            at: ``module:Class.method``, or with ``!`` behind it, for after that call.
+            at: ``module:Class.method`` for before the call, with a trailing ``!`` for after it.
         """
         script = Path(__file__).with_name("parquet_killed.py")
         ended = subprocess.run(

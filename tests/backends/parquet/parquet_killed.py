@@ -1,4 +1,4 @@
-"""One attempt in its own process, which kills itself before or after a given call."""
+"""One attempt in its own process, which kills itself before or after a certain call."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def main() -> None:
     kind = getattr(importlib.import_module(module), owner)
     real = getattr(kind, method)
 
-    def killing(*given: Any, **named: Any) -> None:
+    def killing(*arguments: Any, **named: Any) -> None:
         if after:
-            real(*given, **named)
+            real(*arguments, **named)
         os.kill(os.getpid(), signal.SIGKILL)
 
     setattr(kind, method, killing)

@@ -1,4 +1,4 @@
-"""Locations of Parquet files, local and on S3, and their rows as a worker reads them."""
+"""Local and S3 folders of Parquet files, and their rows as a worker reads them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Store:
     server: S3Server | None = None
     bucket: str = ""
     endpoint: str | None = None
-    """Of a proxy in front of the server."""
+    """The endpoint of a proxy in front of the server."""
     written: int = field(default=0)
 
     def url(self, pattern: str = "") -> str:
@@ -115,7 +115,7 @@ def read(
     relation: Relation | None = None,
     **options: Any,
 ) -> pa.Table:
-    """Return everything that a worker reads of a partition."""
+    """Return all rows that a worker reads for a partition."""
     if columns is None:
         with closing(ParquetSource(url)) as source:
             columns = [column.name for column in source.columns(relation or Located())]

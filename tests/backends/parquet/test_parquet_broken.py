@@ -61,7 +61,7 @@ def int96(*values: tuple[int, int] | None) -> bytes:
     return content
 
 
-def test_int96_that_fit(store: Store) -> None:
+def test_int96_within_the_range_of_microseconds(store: Store) -> None:
     # The last day of 9999, which nanoseconds do not reach, and a microsecond before its end.
     store.put("a.parquet", int96((2_451_545, 0), None, (5_373_484, 86_399_999_999_000)))
     assert rows_of(store).column("at").to_pylist() == [
@@ -137,7 +137,7 @@ def test_few_values_and_nulls(store: Store) -> None:
     assert rows_of(store).column("v").to_pylist() == values
 
 
-def test_the_end_of_a_day_is_a_time(store: Store) -> None:
+def test_24_00_is_a_time(store: Store) -> None:
     ends = pa.array([86_400_000_000], pa.int64()).view(pa.time64("us"))
     store.write("a.parquet", {"v": ends})
     assert rows_of(store).column("v").combine_chunks().view(pa.int64()).to_pylist() == [
@@ -149,8 +149,8 @@ def test_the_end_of_a_day_is_a_time(store: Store) -> None:
 
 
 def count_replaced(content: bytes, place: int, count: bytes) -> bytes:
-    """Return the footer with another row count; the first count is the file's, the last the row
-    group's.
+    """Return the file's bytes with another row count in the footer. The first count is the file's,
+    the last one a row group's.
     """
     wanted = b"\x16\x9a\x01"  # a field of 64 bits: 77
     assert len(count) == 2
@@ -214,7 +214,7 @@ def test_an_encrypted_file(tmp_path: Path, plaintext_footer: bool) -> None:
                 CopySpec(source=f"file://{path.parent}/", target=f"file://{tmp_path}/out", degree=1)
             )
         )
-    assert not any(isinstance(event, Failed) for event in seen)  # known before there are workers
+    assert not any(isinstance(event, Failed) for event in seen)  # found before workers start
 
 
 def test_a_struct_without_fields(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_struct_without_fields(tmp_path: Path) -> None:
     assert ScannedFiles.of(scan, []).schema.names == ["id"]
 
 
-# What targets say
+# Errors of targets
 
 
 def into_duckdb(tmp_path: Path, values: pa.Array, kind: str) -> Finished:
@@ -259,7 +259,9 @@ def into_duckdb(tmp_path: Path, values: pa.Array, kind: str) -> Finished:
         (pa.array([[0], [(1 << 63) - 1]], pa.list_(pa.timestamp("us"))), "TIMESTAMP[]"),
     ],
 )
-def test_dates_that_duckdb_treats_as_infinite(tmp_path: Path, values: pa.Array, kind: str) -> None:
+def test_dates_that_duckdb_treats_as_infinite_are_rejected(
+    tmp_path: Path, values: pa.Array, kind: str
+) -> None:
     with pytest.raises(
         PenstockError, match=r"column 'v', row 2: expected a .* within DuckDB's range"
     ):
@@ -274,7 +276,7 @@ def test_dates_that_duckdb_treats_as_infinite(tmp_path: Path, values: pa.Array, 
         (pa.array([1000, 1_000_001], pa.duration("ns")), "INTERVAL"),
     ],
 )
-def test_nanoseconds_are_named(tmp_path: Path, values: pa.Array, kind: str) -> None:
+def test_a_value_with_nanoseconds_is_named(tmp_path: Path, values: pa.Array, kind: str) -> None:
     message = r"column 'v', row 2: .*, which has nanoseconds; cast it to a type of whole"
     with pytest.raises(PenstockError, match=message):
         into_duckdb(tmp_path, values, kind)

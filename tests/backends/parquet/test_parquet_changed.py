@@ -1,4 +1,4 @@
-"""Datasets that another program changes during a run: no finished run misses rows."""
+"""Datasets that another program changes during a run: no finished run lacks rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHANGES: dict[str, Callable[[Uploads, str], None]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("mode", ["append", "truncate", "replace"])
-def test_a_committed_file_was_changed(dataset: Dataset, mode: str, change: str) -> None:
+def test_a_changed_file_fails_the_run(dataset: Dataset, mode: str, change: str) -> None:
     run, path = first_half(dataset, mode)
     check(dataset, "r1")
     with closing(dataset.target()) as target:
@@ -48,8 +48,8 @@ def test_a_committed_file_was_changed(dataset: Dataset, mode: str, change: str) 
 
 @pytest.mark.parametrize("theirs", ["truncate", "recreate", "replace", "swap"])
 @pytest.mark.parametrize("mine", ["append", "truncate", "recreate"])
-def test_another_run_replaces_it(dataset: Dataset, mine: str, theirs: str) -> None:
-    """The failed run leaves nothing in the folder, where readers would count it."""
+def test_another_run_replaces_the_dataset(dataset: Dataset, mine: str, theirs: str) -> None:
+    """The failed run leaves no file in the folder, where readers would count its rows."""
     run, _ = first_half(dataset, mine)
     with run.attempt("p0002") as attempt:
         assert attempt.begin()
@@ -70,7 +70,7 @@ def test_another_run_replaces_it(dataset: Dataset, mine: str, theirs: str) -> No
     assert dataset.stray() == []
 
 
-def test_a_run_that_is_done_stays_so(dataset: Dataset) -> None:
+def test_a_finished_run_stays_done(dataset: Dataset) -> None:
     dataset.load("r1", "truncate")
     dataset.load("r2", "truncate", rows=1)
     check(dataset, "r1")

@@ -1,4 +1,4 @@
-"""Parquet files that are changed during a copy: the planned rows arrive, or an error says so."""
+"""Parquet files that change during a copy: the planned rows arrive, or the copy fails."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def ids(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_new_file_is_not_of_the_snapshot(folder: Path, way: str) -> None:
+def test_a_new_file_is_not_in_the_snapshot(folder: Path, way: str) -> None:
     assert copied(folder, append, **WAYS[way]) == []
     assert ids(folder) == list(range(FILES * ROWS))
 
@@ -87,7 +87,7 @@ def test_a_changed_file_loses_the_snapshot(
 
 
 @pytest.mark.parametrize("change", [rewrite, remove])
-def test_without_a_snapshot_planned_files_must_stay(
+def test_without_a_snapshot_planned_files_must_not_change(
     folder: Path, change: Callable[[Path], None]
 ) -> None:
     with pytest.raises(PermanentError, match="1 partition failed"):

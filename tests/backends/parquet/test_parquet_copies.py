@@ -49,14 +49,14 @@ def copied(dataset: Dataset, source: Path | str, mode: str = "append", **options
     ],
     ids=lambda options: options["strategy"],
 )
-def test_every_row(dataset: Dataset, files: Path, options: dict[str, Any]) -> None:
+def test_every_row_arrives(dataset: Dataset, files: Path, options: dict[str, Any]) -> None:
     finished = copied(dataset, f"{files}/*.parquet", verify="checksums", **options)
     assert finished.status == "done"
     assert dataset.ids() == list(range(FILES * ROWS))
     assert dataset.stray() == []
 
 
-def test_a_worker_is_killed(dataset: Dataset, files: Path) -> None:
+def test_a_copy_survives_a_killed_worker(dataset: Dataset, files: Path) -> None:
     spec = CopySpec(
         source=f"{files}/*.parquet",
         target=dataset.url,
@@ -78,7 +78,7 @@ def test_a_worker_is_killed(dataset: Dataset, files: Path) -> None:
     assert dataset.stray() == []
 
 
-def test_continues_a_run(dataset: Dataset, files: Path) -> None:
+def test_a_run_continues(dataset: Dataset, files: Path) -> None:
     spec = CopySpec(
         source=f"{files}/*.parquet",
         target=dataset.url,
@@ -102,7 +102,7 @@ def test_continues_a_run(dataset: Dataset, files: Path) -> None:
     assert sorted(path for record in found.committed for path in record.files) == dataset.data()
 
 
-def test_copies_a_partition_again(dataset: Dataset, files: Path) -> None:
+def test_a_partition_is_copied_again(dataset: Dataset, files: Path) -> None:
     copied(dataset, f"{files}/*.parquet", strategy="files", partitions=4, run_id="r")
     source, target = f"{files}/*.parquet", dataset.url
     before = dataset.data()
@@ -162,7 +162,7 @@ def test_an_existing_dataset_keeps_its_columns(dataset: Dataset, files: Path) ->
         assert line in refused.value.message
 
 
-def test_a_value_that_does_not_fit(dataset: Dataset, files: Path) -> None:
+def test_a_value_that_does_not_fit_is_named(dataset: Dataset, files: Path) -> None:
     with pytest.raises(penstock.PenstockError):
         copied(dataset, f"{files}/*.parquet", strategy="files", types=("id=int8",), run_id="r")
     found = penstock.status("r", target=dataset.url)
@@ -173,14 +173,14 @@ def test_a_value_that_does_not_fit(dataset: Dataset, files: Path) -> None:
     assert dataset.pending_uploads() == []
 
 
-def test_the_folder_that_is_read(dataset: Dataset, files: Path) -> None:
+def test_the_source_folder_cannot_be_the_target(dataset: Dataset, files: Path) -> None:
     copied(dataset, f"{files}/*.parquet", strategy="files")
     with pytest.raises(PlanningError, match="source and target are the same"):
         copied(dataset, dataset.url, "replace")
 
 
-def test_read_again(dataset: Dataset, files: Path, tmp_path: Path) -> None:
-    """Written files are a source like any other."""
+def test_written_files_can_be_read(dataset: Dataset, files: Path, tmp_path: Path) -> None:
+    """Files that Penstock wrote are a source like any other."""
     copied(dataset, f"{files}/*.parquet", strategy="files", partition_by=("day",))
     target = f"file://{tmp_path}/again"
     spec = CopySpec(source=dataset.url, target=target, strategy="files", verify="checksums")

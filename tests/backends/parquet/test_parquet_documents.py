@@ -1,4 +1,4 @@
-"""Documents that many processes change at once: no change is lost, wherever they are stored."""
+"""Documents that many processes change at once: no change is lost, in a folder or on S3."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from .parquet_datasets import Dataset
 
 
-def test_created_and_replaced_once(dataset: Dataset) -> None:
+def test_a_document_is_created_and_replaced_once(dataset: Dataset) -> None:
     found = open_storage(dataset.url, "penstock").documents
     assert found.get("a/b.json") is None
     assert found.create("a/b.json", b"1")
     assert not found.create("a/b.json", b"2")
-    assert found.create("a/b.json", b"1")  # the answer to our own request was lost
+    assert found.create("a/b.json", b"1")  # as after losing the answer to our own request
     content, version = found.get("a/b.json") or (b"", "")
     assert content == b"1"
     assert found.replace("a/b.json", b"2", version)
@@ -39,7 +39,7 @@ def test_created_and_replaced_once(dataset: Dataset) -> None:
     assert set(found.stamps("a")) == {"a/d/e.json"}
 
 
-def test_many_at_once(dataset: Dataset) -> None:
+def test_many_concurrent_changes(dataset: Dataset) -> None:
     found = open_storage(dataset.url, "penstock").documents
     found.create("count.json", b"[]")
 
@@ -63,34 +63,36 @@ def test_changes_within_one_tick_of_the_clock(tmp_path: Path) -> None:
     found.create("a.json", b"1")
     _, version = found.get("a.json") or (b"", "")
     before = (tmp_path / "a.json").stat()
-    # As two renames within a tick may leave it: the same inode, time and size.
+    # The state after two renames within a tick: the same inode, time and size.
     (tmp_path / "a.json").write_bytes(b"2")
     os.utime(tmp_path / "a.json", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert not found.replace("a.json", b"3", version)
     assert (found.get("a.json") or (b"", ""))[0] == b"2"
 
 
-def test_a_lock_that_is_not_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_lock_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents_module, "LOCK_SECONDS", 0.2)
     found = documents_module.LocalDocuments(str(tmp_path))
     found.create("a.json", b"1")
     _, version = found.get("a.json") or (b"", "")
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert found.create("b.json", b"1")  # who creates needs none
+        assert found.create("b.json", b"1")  # creating a document needs no lock
         with pytest.raises(TransientError, match=r"has kept .*lock locked"):
             found.replace("a.json", b"2", version)
     assert found.replace("a.json", b"2", version)
 
 
-def test_a_server_that_overwrites(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ignores_conditions_is_rejected(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = dataset.target()
     monkeypatch.setattr(target._storage.documents, "create", lambda *_: True)
     with pytest.raises(PlanningError, match="If-None-Match"):
         target.control.create()
 
 
-def test_impossible_locations(dataset: Dataset, tmp_path: Path) -> None:
+def test_impossible_locations_are_rejected(dataset: Dataset, tmp_path: Path) -> None:
     if dataset.server is None:
         (tmp_path / "file").write_text("x")
         with pytest.raises(PermanentError, match="file"):
@@ -98,9 +100,9 @@ def test_impossible_locations(dataset: Dataset, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="expected one folder"):
             ParquetTarget(f"file://{tmp_path}/*.parquet", "penstock")
         return
-    gone = ParquetTarget(dataset.server.url("no-such-bucket-here/t"), "penstock")
+    no_bucket = ParquetTarget(dataset.server.url("no-such-bucket-here/t"), "penstock")
     with pytest.raises(PermanentError, match="the bucket does not exist"):
-        gone.control.create()
+        no_bucket.control.create()
 
 
 def test_wrong_credentials(dataset: Dataset) -> None:

@@ -1,4 +1,4 @@
-"""Two processes and one dataset: one stops in the middle of a step while the other continues."""
+"""Two processes use one dataset: one stops in the middle of a step, and the other continues."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ RECORDS = "penstock.backends.roll_forward.records:Records"
 def before_write(storage: Storage, name: str, call: Callable[[], object]) -> None:
     """Run a function, as another process, just before a document is first written."""
     documents: Any = storage.documents
-    left = [call]
+    pending = [call]
 
     def after(real: Callable[..., bool]) -> Callable[..., bool]:
-        def writing(written: str, *given: Any) -> bool:
-            if written.endswith(name) and left:
-                left.pop()()
-            return real(written, *given)
+        def writing(written: str, *arguments: Any) -> bool:
+            if written.endswith(name) and pending:
+                pending.pop()()
+            return real(written, *arguments)
 
         return writing
 
@@ -51,7 +51,7 @@ def forget(dataset: Dataset, run_id: str) -> None:
         target.control.forget(run_id, ["p0001"], "again", rows_of=TABLE, patience=0)
 
 
-def test_a_run_ends_whose_files_are_about_to_be_removed(dataset: Dataset) -> None:
+def test_a_run_ends_before_its_files_are_removed(dataset: Dataset) -> None:
     """The run that replaces everything was killed before it removed the replaced files."""
     late = both_copied(dataset, "late")
     run = both_copied(dataset, "r2", "replace", 100)
@@ -64,9 +64,9 @@ def test_a_run_ends_whose_files_are_about_to_be_removed(dataset: Dataset) -> Non
     assert dataset.stray() == []
 
 
-def test_a_run_ends_whose_files_another_would_have_replaced(dataset: Dataset) -> None:
-    """Two processes end a run: the one that saw those files was killed, the other looked before
-    they existed.
+def test_a_run_ends_after_another_failed_to_replace_its_files(dataset: Dataset) -> None:
+    """Two processes end the other run: one saw the files and was killed, the second had listed the
+    folder before they existed.
     """
     late = dataset.create("late")
     run = both_copied(dataset, "r2", "replace", 100)
@@ -126,8 +126,8 @@ def test_the_dataset_is_emptied_while_a_run_ends(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_a_late_process_empties_nothing(dataset: Dataset) -> None:
-    """A process stopped before it emptied the dataset wakes up after the run is done."""
+def test_a_late_process_does_not_empty_the_dataset(dataset: Dataset) -> None:
+    """A process that stopped before it emptied the dataset wakes up after the run is done."""
     dataset.load("r1")
     with closing(dataset.target()) as stopped:
         spec, plan = dataset.plan(stopped, "r2", "truncate")
@@ -146,7 +146,7 @@ def test_a_late_process_empties_nothing(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_a_commit_whose_answer_is_lost_is_published_by_another(dataset: Dataset) -> None:
+def test_another_process_publishes_a_commit_whose_answer_was_lost(dataset: Dataset) -> None:
     """The client repeats the request, and finds its own record, which has changed since."""
     run = dataset.create("r1")
     with run.attempt("p0001") as attempt:
@@ -166,7 +166,7 @@ def test_a_commit_whose_answer_is_lost_is_published_by_another(dataset: Dataset)
     assert dataset.ids() == list(range(10))
 
 
-def test_a_new_run_whose_answer_is_lost_is_continued_by_another(dataset: Dataset) -> None:
+def test_another_process_continues_a_new_run_whose_answer_was_lost(dataset: Dataset) -> None:
     with closing(dataset.target()) as target, closing(dataset.target()) as other:
         spec, plan = dataset.plan(target, "r1")
         documents: Any = target._storage.documents
@@ -186,7 +186,7 @@ def test_a_new_run_whose_answer_is_lost_is_continued_by_another(dataset: Dataset
 
 @pytest.mark.parametrize("stopped_before", ["manifest.json", "run.json"])
 @pytest.mark.parametrize("done", [False, True], ids=["asked for", "done"])
-def test_copied_again_while_another_process_ends_the_run(
+def test_a_partition_is_copied_again_while_another_process_ends_the_run(
     dataset: Dataset, stopped_before: str, done: bool
 ) -> None:
     run = both_copied(dataset, "r1")
@@ -207,8 +207,8 @@ def test_copied_again_while_another_process_ends_the_run(
     assert dataset.stray() == []
 
 
-def test_a_killed_request_for_another_copy(dataset: Dataset) -> None:
-    """The request is recorded with the run before the partition's record is taken back; another
+def test_a_kill_during_a_request_to_copy_again(dataset: Dataset) -> None:
+    """The run has recorded the request, and the partition's record is not withdrawn yet; another
     process ends the run.
     """
     run = both_copied(dataset, "r1")
@@ -229,7 +229,7 @@ def _die() -> None:
     raise KeyboardInterrupt
 
 
-def test_started_over_while_another_process_ends_the_run(dataset: Dataset) -> None:
+def test_a_run_starts_over_while_another_process_ends_it(dataset: Dataset) -> None:
     run = both_copied(dataset, "r1", "truncate")
 
     def started_over() -> None:
@@ -247,8 +247,8 @@ def test_started_over_while_another_process_ends_the_run(dataset: Dataset) -> No
     assert dataset.stray() == []
 
 
-def test_committed_while_another_process_removes_leftovers(dataset: Dataset) -> None:
-    """Files in a commit record are not leftovers, even if they are not published yet."""
+def test_a_commit_while_another_process_removes_leftovers(dataset: Dataset) -> None:
+    """The files of a commit record are not leftovers, even before they are published."""
     run = both_copied(dataset, "r1")
     with closing(dataset.target()) as stopped:
         manifest, clean = run.plan.load.after
@@ -272,27 +272,27 @@ def test_committed_while_another_process_removes_leftovers(dataset: Dataset) -> 
 
 @pytest.mark.parametrize("dataset", ["local"], indirect=True)
 @pytest.mark.parametrize("call", ["open", "makedirs", "rename"])
-def test_another_process_removes_a_folder_while_it_is_empty(
+def test_another_process_removes_an_empty_folder_in_use(
     dataset: Dataset, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another run's last step removes folders of uploads, and folders of values with its files."""
+    """Another run's last step removes empty folders of uploads and of partition values."""
     run = dataset.create("r1", partition_by=("day",))
-    left = [call, call]
+    pending = [call, call]
     module: Any = __import__("builtins") if call == "open" else os
     real = getattr(module, call)
 
-    def removed(*given: Any, **named: Any) -> Any:
-        wanted = str(given[-1] if call == "rename" else given[0])
+    def removed(*arguments: Any, **named: Any) -> Any:
+        wanted = str(arguments[-1] if call == "rename" else arguments[0])
         mine = "day=" in wanted or ("/uploads/" in wanted and call != "rename")
-        if mine and left and (call != "open" or given[1:] == ("xb",)):
-            left.pop()
+        if mine and pending and (call != "open" or arguments[1:] == ("xb",)):
+            pending.pop()
             raise FileNotFoundError(2, "No such file or directory")
-        return real(*given, **named)
+        return real(*arguments, **named)
 
     monkeypatch.setattr(module, call, removed)
     run.copy("p0001", numbered(0, 10))
     run.copy("p0002", numbered(10, 10))
-    assert not left
+    assert not pending
     run.finish()
     assert dataset.ids() == list(range(20))
     assert dataset.stray() == []

@@ -1,4 +1,4 @@
-"""Unusual names of files, keys and folders: each is taken literally."""
+"""Unusual names of files, keys and folders are taken literally."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rows_of(tmp_path: Path, source: str) -> list[tuple[Any, ...]]:
         return sorted(database.execute("SELECT id, k FROM t").fetchall())
 
 
-def test_values_that_name_folders(store: Store, tmp_path: Path) -> None:
+def test_values_as_names_of_folders(store: Store, tmp_path: Path) -> None:
     table = pa.table({"id": range(len(VALUES)), "k": VALUES})
     pq.write_table(table, tmp_path / "source.parquet")
     copied(
@@ -61,7 +61,7 @@ def test_values_that_name_folders(store: Store, tmp_path: Path) -> None:
     assert rows_of(tmp_path, store.url("out")) == list(enumerate(VALUES))
 
 
-def test_a_value_that_is_too_long_for_a_folder(tmp_path: Path) -> None:
+def test_a_value_too_long_for_a_folder_name(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1], "k": ["x" * 300]}), tmp_path / "source.parquet")
     spec = CopySpec(
         source=f"file://{tmp_path}/source.parquet", target=f"file://{tmp_path}/lake",
@@ -75,13 +75,13 @@ def test_a_value_that_is_too_long_for_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a%20b", "day=50%", "day=a%3Ab"])
 def test_a_name_in_a_url(store: Store, tmp_path: Path, name: str) -> None:
-    """Next to a file that a careless reader would confuse with it."""
+    """The file is next to another one whose name differs only in its encoding."""
     for number, each in enumerate((name, name.replace("%20", " "), name.replace("%3A", ":"))):
         if each == name or number:
             row = {"id": [number if each != name else 0], "k": [each]}
             store.write(f"{each}/x.parquet", row)
     store.write(f"{name}/x.parquet", {"id": [0], "k": [name]})
-    # Names in a bucket are written as they are.
+    # URLs of a bucket contain names as they are.
     written = name if store.server else quote(name, safe="=")
     url = store.url(f"{written}/x.parquet")
     assert rows_of(tmp_path, url)[0][0] == 0

@@ -13,7 +13,7 @@ from penstock.events import Committed, Opened
 
 from ...faults.cli import Run
 
-# So large that a run is stopped long before its end.
+# Large enough to stop a run long before its end.
 ROWS = 1_000_000
 
 
@@ -41,7 +41,7 @@ def count(tmp_path: Path) -> int:
     return int(rows)
 
 
-def test_both_load_if_the_first_has_committed_nothing(
+def test_both_runs_load_if_the_first_has_committed_nothing(
     append: Callable[[str], Run], tmp_path: Path
 ) -> None:
     first = append("first")
@@ -54,7 +54,7 @@ def test_both_load_if_the_first_has_committed_nothing(
     assert count(tmp_path) == 2 * ROWS
 
 
-def test_the_second_is_refused_until_the_first_ends(
+def test_the_second_run_is_rejected_until_the_first_ends(
     append: Callable[[str], Run], tmp_path: Path
 ) -> None:
     first = append("first")
@@ -69,7 +69,7 @@ def test_the_second_is_refused_until_the_first_ends(
     assert count(tmp_path) == 2 * ROWS
 
 
-def test_the_second_is_refused_after_a_killed_run(append: Callable[[str], Run]) -> None:
+def test_the_second_run_is_rejected_after_a_killed_one(append: Callable[[str], Run]) -> None:
     first = append("first")
     first.wait_for(Committed)
     first.signal_all(signal.SIGKILL)

@@ -1,9 +1,9 @@
-"""Several processes and one dataset, in many orders: whatever happens, each row is there once.
+"""Several processes load one dataset in many interleavings; each row is there once in the end.
 
-A seed says what is at work on the dataset, in which order, and who is killed where. Afterwards
-every run is resumed, and the dataset is looked at by other means than Penstock's.
+A seed determines which processes use the dataset, in which order, and where one is killed.
+Afterwards every run is resumed, and the dataset is checked without Penstock.
 
-A few seeds are tried here. To try many more, or one again (seeds 500 to 502)::
+By default a few seeds are tested. To test many more, or to repeat some (500 to 502)::
 
     PENSTOCK_SCHEDULES=5000 pytest --timeout=0 tests/backends/parquet/test_parquet_schedules.py
     PENSTOCK_SCHEDULES=500:503 pytest -k recopied tests/backends/parquet/test_parquet_schedules.py
@@ -67,12 +67,12 @@ class Load:
         restart: bool = False,
         finish: bool = True,
     ) -> str:
-        """What one execution does, as the engine and its workers do it.
+        """Perform one execution as the engine and its workers do.
 
         Args:
-            only: partitions; empty: all.
-            request: has those copied again.
-            restart: the run is to begin again, from another state of the source.
+            only: the partitions to copy; empty for all.
+            request: the request by which they are copied again.
+            restart: whether the run starts over from another state of the source.
         """
         with closing(self.run.dataset.target()) as target:
             control, plan = target.control, self.run.plan
@@ -132,8 +132,8 @@ class Trial(schedules.Trial[Load]):
             assert self.load("old", "append", 9000).execute() == "done"
 
     def executions(self, load: Load, most: int, restarts: float = 0.0) -> None:
-        """Let a random number of processes execute a run, some of which restart it. Its partitions
-        may be copied already.
+        """Let a random number of processes execute a run, which may already have partitions. Some
+        processes restart it.
         """
         if self.likely(0.4):
             load.execute(finish=False)
@@ -142,21 +142,21 @@ class Trial(schedules.Trial[Load]):
             self.schedule.add(f"{load.id}{number}", partial(load.execute, restart=restart))
 
     def recopies(self, load: Load, most: int) -> None:
-        """Request random partitions to be copied again, perhaps by equal requests."""
+        """Request that random partitions be copied again, perhaps by equal requests."""
         for number in range(self.chance.randint(0, most)):
             only = self.chance.choice([["p0001"], ["p0002"], ["p0001", "p0002"]])
             request = self.some("q1", "q2", "q3")
             again = partial(load.execute, only, request=request, finish=self.likely(0.7))
             self.schedule.add(f"{load.id}-again{number}", again)
 
-    def play(self, *, gone: bool = False) -> Counter[int]:
-        """Do it all, resume every run, and see what is there.
+    def play(self, *, may_be_replaced: bool = False) -> Counter[int]:
+        """Play the schedule, resume every run, and count the rows.
 
         Args:
-            gone: whether a run may find that another one has taken its place.
+            may_be_replaced: whether another run may have replaced a run's files.
 
         Returns:
-            How often each id is there.
+            The count of each id in the dataset.
         """
         self.perform()
         self.resume_all()
@@ -164,12 +164,12 @@ class Trial(schedules.Trial[Load]):
         for load in self.loads:
             ended = self.ended[load.id]
             if ended != "done":
-                assert gone
+                assert may_be_replaced
                 assert isinstance(ended, TargetChanged), ended
             times = {found[each] for each in load.ids}
             assert times in ({0}, {1}, set()), f"run {load.id} is there in part, or twice"
             assert times != {1} or ended == "done", f"run {load.id} is there, and was not done"
-        # Readers of the folder see no more than the manifest says.
+        # Readers of the folder see only files of the manifest.
         assert self.dataset.data() == sorted(self.manifest())
         return found
 
@@ -179,7 +179,7 @@ class Trial(schedules.Trial[Load]):
         return {entry["path"]: entry["rows"] for entry in json.loads(text)["files"]}
 
     def listed(self) -> Counter[int]:
-        """Return how often each id is in the files of the manifest."""
+        """Return the count of each id in the files of the manifest."""
         found: Counter[int] = Counter()
         for path, rows in self.manifest().items():
             assert path in self.dataset.data(), f"{path} is listed, and gone"
@@ -234,12 +234,12 @@ def usurped(trial: Trial) -> None:
     for load in (mine, theirs):
         trial.executions(load, 2, restarts=0.2)
     trial.recopies(mine, 1)
-    assert trial.play(gone=True)
+    assert trial.play(may_be_replaced=True)
 
 
 def paired(trial: Trial) -> None:
-    """Play two runs in any two modes. One that begins with an empty dataset, or replaces
-    everything, owns it in the end, except for rows added afterwards.
+    """Play two runs in any two modes. A run that empties or replaces the dataset owns it in the
+    end, except for rows added afterwards.
     """
     modes = ("append", "truncate", "recreate", "replace", "swap", "a day")
     pair = [trial.some(*modes), trial.some(*modes)]
@@ -249,14 +249,14 @@ def paired(trial: Trial) -> None:
         where = "day = 1" if mode == "a day" else None
         try:
             loads.append(trial.load(run_id, "replace" if where else mode, first, where=where))
-        except PlanningError:  # rows of a run that has selected everything are there
+        except PlanningError:  # the dataset has rows of a run that selected everything
             assert where
             assert len(trial.loads) > len(loads)
     if not loads:
         return
     for load in loads:
         trial.executions(load, 2, restarts=0.2)
-    found = trial.play(gone=True)
+    found = trial.play(may_be_replaced=True)
     there = [load for load in loads if found.keys() & load.ids]
     alone = [load for load in loads if load.mode != "append"]
     if len(alone) == 2:
@@ -273,7 +273,7 @@ def followed(trial: Trial) -> None:
     second = trial.load("b", "append", 100)
     trial.schedule.add("a0", first.execute)
     trial.schedule.add("both", lambda: (first.execute(), second.execute()))
-    found = trial.play(gone=True)
+    found = trial.play(may_be_replaced=True)
     if trial.schedule.actors[-1].result == ("done", "done"):
         assert found == Counter(first.ids | second.ids)
 
@@ -284,7 +284,7 @@ def selected(trial: Trial) -> None:
     for run_id, (where, first) in runs.items():
         trial.executions(trial.load(run_id, "replace", first, where=where), 2)
     trial.recopies(trial.loads[0], 1)
-    found = trial.play(gone=True)
+    found = trial.play(may_be_replaced=True)
     assert trial.ended["b"] == "done"
     assert found[100] == 1
     either = "done" in (trial.ended["a"], trial.ended["c"])
@@ -294,7 +294,7 @@ def selected(trial: Trial) -> None:
 def in_series(trial: Trial) -> None:
     """Play runs of a series that share two of four partitions."""
 
-    def given(*numbers: int) -> list[Partition]:
+    def partitions_of(*numbers: int) -> list[Partition]:
         extents = {
             n: KeyRange(Key("id"), Bound("int8", str(n)), Bound("int8", str(n + 1)))
             for n in numbers
@@ -303,7 +303,12 @@ def in_series(trial: Trial) -> None:
 
     for run_id, first, numbers in (("a", 0, (1, 2, 3)), ("b", 10, (2, 3, 4))):
         load = trial.load(
-            run_id, "append", first, partitions=given(*numbers), given=True, series="s"
+            run_id,
+            "append",
+            first,
+            partitions=partitions_of(*numbers),
+            given=True,
+            series="s",
         )
         for number in range(trial.chance.randint(1, 2)):
             only = [trial.some(*load.partitions)] if trial.likely(0.5) else []
@@ -339,6 +344,6 @@ def test_each_row_is_there_once(scenario: Callable[[Trial], None], tmp_path: Pat
         tried(scenario, seed, tmp_path / str(seed))
 
 
-def test_a_seed_gives_the_same_schedule_again(tmp_path: Path) -> None:
+def test_a_seed_reproduces_its_schedule(tmp_path: Path) -> None:
     for scenario in SCENARIOS:
         assert tried(scenario, 1, tmp_path / "one") == tried(scenario, 1, tmp_path / "two")

@@ -1,4 +1,4 @@
-"""Parquet files as a source: the rows that arrive, their types, and errors if none can."""
+"""Parquet files as a source: the rows that arrive, their types, and errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def numbers(first: int, count: int) -> pa.Table:
 # Planning
 
 
-def test_footers_plan(store: Store) -> None:
+def test_footers_suffice_for_planning(store: Store) -> None:
     store.write("t/a.parquet", numbers(0, 1000), row_group_size=300)
     store.write("t/b.parquet", numbers(1000, 10))
     with closing(store.source("t/")) as source:
@@ -135,34 +135,34 @@ def test_a_truncated_file_is_named(store: Store) -> None:
         store.source()
 
 
-def test_no_file_matches(store: Store) -> None:
+def test_a_pattern_without_files_is_rejected(store: Store) -> None:
     store.write("t/a.parquet", numbers(0, 3))
     with pytest.raises(PlanningError, match=r"t/\*\.pq: expected at least one file"):
         store.source("t/*.pq")
 
 
-def test_conditions_leave_files_out(store: Store) -> None:
+def test_conditions_exclude_files(store: Store) -> None:
     for number in range(4):
         store.write(f"day=2024-01-0{number + 1}/a.parquet", numbers(number * 100, 100))
     with closing(store.source()) as source:
         assert len(source.statistics(HERE, None).files) == 4
 
-        def left(where: str) -> list[str]:
+        def matching(where: str) -> list[str]:
             found = source.statistics(HERE, where)
             return [file.path.split("day=2024-01-0")[1][0] for file in found.files]
 
-        assert left("day = DATE '2024-01-02'") == ["2"]
-        assert left("id BETWEEN 150 AND 250") == ["2", "3"]
-        assert left("id > 50 AND day < DATE '2024-01-03'") == ["1", "2"]
-        assert left("id % 2 = 0") == ["1", "2", "3", "4"]
-        # Two scans: of the other one nothing follows.
-        assert left("id IN (SELECT max(id) FROM source)") == ["1", "2", "3", "4"]
+        assert matching("day = DATE '2024-01-02'") == ["2"]
+        assert matching("id BETWEEN 150 AND 250") == ["2", "3"]
+        assert matching("id > 50 AND day < DATE '2024-01-03'") == ["1", "2"]
+        assert matching("id % 2 = 0") == ["1", "2", "3", "4"]
+        # The subquery is a scan of its own, which must not limit the files.
+        assert matching("id IN (SELECT max(id) FROM source)") == ["1", "2", "3", "4"]
         assert source.statistics(HERE, "id >= 300").selected == 0.25
-        assert len(left("id > 1000")) == 1
+        assert len(matching("id > 1000")) == 1
 
 
 @pytest.mark.parametrize("where", ["nope > 1", "id >", "id > 1) OR (true"])
-def test_a_wrong_condition_is_refused(store: Store, where: str) -> None:
+def test_an_invalid_condition_is_rejected(store: Store, where: str) -> None:
     store.write("a.parquet", numbers(0, 3))
     with closing(store.source()) as source, pytest.raises(PlanningError):
         source.statistics(HERE, where)
@@ -197,15 +197,15 @@ def test_files_and_row_groups(store: Store) -> None:
     assert chosen["id"].to_pylist() == [n for n in wanted if n % 2 and n % 3]
 
 
-def test_columns_go_by_the_targets_names_in_the_pairs_order(
+def test_columns_have_the_targets_names_in_the_order_of_the_pairs(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.write("a.parquet", {"a": [1], "b.c": ["x"], "d": [None], "e": [{"x": 1}]})
-    asked: list[list[str]] = []
+    requested: list[list[str]] = []
     batches = FileScan.batches
 
     def noted(self: FileScan, some: Any, columns: Any, *rest: Any) -> Any:
-        asked.append(list(columns))
+        requested.append(list(columns))
         return batches(self, some, columns, *rest)
 
     monkeypatch.setattr(FileScan, "batches", noted)
@@ -218,7 +218,7 @@ def test_columns_go_by_the_targets_names_in_the_pairs_order(
         (batch,) = found
         assert batch.schema.names == ["x", "Y"]
         assert batch.to_pylist() == [{"x": "x", "Y": 1}]
-    assert sorted(asked[0]) == sorted(asked[1]) == ["a", "b.c"]
+    assert sorted(requested[0]) == sorted(requested[1]) == ["a", "b.c"]
 
 
 def test_the_first_batch_arrives_even_without_rows(store: Store) -> None:
@@ -240,14 +240,14 @@ def test_folders_are_columns(store: Store) -> None:
     ]
     assert read(store.url(), all_files(store)).to_pylist() == rows
     assert read(store.url(), Whole()).to_pylist() == rows
-    # Of one folder alone the type is that of all.
+    # A single folder's column has the type that fits all folders.
     last = Files(all_files(store).parts[1:])
     assert read(store.url(), last).to_pylist() == rows[2:]
     assert read(store.url(), Whole(), where="day = DATE '2024-03-01'").to_pylist() == rows[2:]
     assert read(store.url(), KeyIsNull(Key("n"))).to_pylist() == rows[2:]
 
 
-def test_a_file_s_column_takes_precedence_over_its_folder_s(store: Store) -> None:
+def test_a_files_column_takes_precedence_over_its_folders(store: Store) -> None:
     store.write("n=7/a.parquet", {"id": [1], "n": ["own"]})
     for extent in (all_files(store), Whole()):
         assert read(store.url(), extent).to_pylist() == [{"id": 1, "n": "own"}]
@@ -306,7 +306,7 @@ def test_every_row_is_in_one_partition(store: Store, key: str, tag: str, texts: 
         assert source.key_type(HERE, Key(key)) == tag
     for cut in extents(key, tag, *texts):
         if key == "b" and isinstance(cut[0], KeyRange):
-            continue  # no order that ranges could use
+            continue  # no order by which ranges could be cut
         ids = [n for extent in cut for n in read(store.url(), extent, ["id"])["id"].to_pylist()]
         assert sorted(ids) == list(range(8)), cut
 
@@ -391,7 +391,7 @@ def every_type() -> pa.Table:
     return pa.table(columns)
 
 
-def test_every_type_arrives_equally_with_and_without_duckdb(tmp_path: Path) -> None:
+def test_every_type_is_read_alike_with_and_without_duckdb(tmp_path: Path) -> None:
     store = Store(tmp_path)
     table = every_type()
     store.write("a.parquet", table)
@@ -408,7 +408,7 @@ def test_every_type_arrives_equally_with_and_without_duckdb(tmp_path: Path) -> N
     assert direct["ts_ns"].cast(pa.int64()).to_pylist() == [1_700_000_000_123_456_789, None, 0]
 
 
-# Moments
+# Snapshots
 
 
 def test_a_rewritten_file_is_not_read(store: Store) -> None:
@@ -425,7 +425,7 @@ def test_a_rewritten_file_is_not_read(store: Store) -> None:
         read(store.url(), planned)
 
 
-def test_a_file_that_is_rewritten_while_it_is_read(store: Store) -> None:
+def test_a_file_rewritten_while_it_is_read(store: Store) -> None:
     store.write("a.parquet", numbers(0, 100_000), row_group_size=10_000)
     reading = reader(store.url(), [ColumnPair("id", "id")])
     batches = reading.read(Partition("p", all_files(store)), waiter())
@@ -458,7 +458,7 @@ def test_conditions_read_the_files_of_the_snapshot(store: Store) -> None:
         assert source.statistics(HERE, None).rows == 20
     with pytest.raises(SnapshotLost, match="have changed since planning"):
         read(store.url(), extent, snapshot=token)
-    # Without a snapshot what is there is read.
+    # Without a snapshot, the current files are read.
     assert read(store.url(), extent).num_rows == 20
 
 
@@ -483,7 +483,7 @@ def test_checksums_and_digests(store: Store) -> None:
         assert sum(int(each.digest) for each in found) == int(whole.digest)
         digests = list(source.row_digests(HERE, "id < 20", halves[0], pairs, ["id"]))
         assert [key for key, _ in digests] == sorted(str(n) for n in range(20))
-        # Other questions may be asked meanwhile.
+        # Other queries may run before the rows are fetched.
         rows = source.row_digests(HERE, None, halves[1], pairs, ["id"], ["1000", "1"])
         assert source.checksum(HERE, "id = 1", halves[0], []).rows == 1
         assert [key for key, _ in rows] == ["1000"]

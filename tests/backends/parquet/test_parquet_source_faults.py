@@ -40,7 +40,7 @@ def store(server: S3Server, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def large(store: Store) -> Store:
-    """Create more data than the 10 MB that DuckDB holds ahead."""
+    """Create more data than the 10 MB that DuckDB reads ahead."""
     texts = pa.array([f"{n:01000d}" for n in range(50_000)])
     table = pa.table({"id": pa.array(range(50_000), pa.int64()), "text": texts})
     store.write("t/a.parquet", table, row_group_size=5_000)
@@ -87,12 +87,12 @@ def test_endless_throttling_is_transient(store: Store, faults: HttpFaults, patte
     assert fault.answered >= filesystems.ATTEMPTS
 
 
-def test_throttling_is_transient_if_duckdb_reads(large: Store, faults: HttpFaults) -> None:
+def test_throttling_of_duckdb_is_transient(large: Store, faults: HttpFaults) -> None:
     planned = all_files(large, "t/")
     reading = reader(large.url("t/"), PAIRS, where="id >= 0")
     batches = reading.read(Partition("p0001", planned), waiter())
     next(batches)
-    # From here on only data is read.
+    # From here on, only data is read.
     fault = faults.fail("GET /bucket/t/a")
     with pytest.raises(TransientError, match=r"SLOW_DOWN|SERVICE_UNAVAILABLE"):
         list(batches)
@@ -111,10 +111,10 @@ def test_a_missing_endpoint(store: Store) -> None:
     ("status", "found"),
     [(200, "a web page instead of a list"), (301, "a redirect"), (308, "a redirect")],
 )
-def test_an_endpoint_that_is_not_s3(
+def test_an_endpoint_that_does_not_speak_s3(
     store: Store, faults: HttpFaults, status: int, found: str
 ) -> None:
-    """Such as a web console, or a proxy that redirects everything to https."""
+    """The endpoint is a web console, or a proxy that redirects everything to https."""
     faults.fail("/", status=status, body=b"<html>Hello</html>", kind="text/html; charset=utf-8")
     with pytest.raises(PermanentError, match=rf"source: s3://bucket/t/: .*{found} \(status"):
         store.source("t/")
@@ -166,16 +166,16 @@ def test_a_stall_is_noticed_before_the_sdk_notices(
     assert sum(rows for _, rows, _ in found) == reading.rows == 50_000
 
 
-def test_a_cut_is_survived_or_transient(store: Store, proxy: TcpProxy) -> None:
+def test_a_cut_connection_is_survived_or_transient(store: Store, proxy: TcpProxy) -> None:
     planned = all_files(store, "t/")
     proxy.cut_after(100_000, "to_client")
     try:
         assert read(store.url("t/"), planned, ["id", "text"]).num_rows == 50_000
     except TransientError as error:
-        assert "t/a.parquet" in error.message  # noqa: PT017 - either is right
+        assert "t/a.parquet" in error.message  # noqa: PT017 - both outcomes are right
 
 
-def test_abandoned_while_it_reads(store: Store) -> None:
+def test_a_read_can_be_abandoned(store: Store) -> None:
     for extent, where in ((all_files(store, "t/"), None), (HASHED, None), (HASHED, "id > 3")):
         reading = reader(store.url("t/"), PAIRS, where=where)
         batches = reading.read(Partition("p0001", extent), waiter())
@@ -185,7 +185,7 @@ def test_abandoned_while_it_reads(store: Store) -> None:
         assert time.monotonic() - begun < 2
 
 
-def test_files_that_are_damaged_further_in(store: Store) -> None:
+def test_files_damaged_beyond_the_footer(store: Store) -> None:
     from .parquet_stores import encoded  # noqa: PLC0415
 
     content = bytearray(encoded(numbers(0, 50_000), row_group_size=10_000, compression="zstd"))
@@ -249,7 +249,9 @@ def test_a_profile(gateway: S3Gateway, tmp_path: Path, monkeypatch: pytest.Monke
         read(f"{url}&profile=other", HASHED, ["id"])
 
 
-def test_planned_files_are_read_without_a_list(store: Store, faults: HttpFaults) -> None:
+def test_planned_files_are_read_without_listing_the_bucket(
+    store: Store, faults: HttpFaults
+) -> None:
     planned = all_files(store, "t/")
     faults.fail("list-type=2")
     assert isinstance(planned, Files)

@@ -1,8 +1,8 @@
-"""One worker's memory, however large a row group, a file or a value is, and slow a target.
+"""A worker's memory is bounded, however large row groups, files and values are.
 
-Machines differ in what a process takes that does nothing, and in how fast either end is: what is
-compared is what reading much takes more than reading little, when whoever takes the rows has
-paused, so that everybody before has read as far ahead as it does.
+The memory of an idle process and the speed of either end differ between machines. So the tests
+compare a large read with a small one, after the consumer of the rows has paused, when all readers
+have read ahead as far as they can.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ def one_row_group(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("what", ["files", "where", "hash", "range"])
-def test_of_a_large_row_group(one_row_group: Path, what: str) -> None:
+def test_memory_for_a_large_row_group(one_row_group: Path, what: str) -> None:
     rows, size = grown(one_row_group, what, ["id", *(f"t{n}" for n in range(8))])
     assert rows > 1_000_000
     assert size < 1_300 * MB // 6
 
 
 @pytest.mark.parametrize("what", ["files", "where"])
-def test_of_values_that_repeat(tmp_path: Path, what: str) -> None:
-    """Dictionaries are small in the file, and large once decoded."""
+def test_memory_for_repeated_values(tmp_path: Path, what: str) -> None:
+    """Dictionary-encoded values are small in the file, and large once decoded."""
     values = pa.array([chr(65 + n) * 10_000 for n in range(20)])
     count = 100_000
     indices = pa.array([n % 20 for n in range(count)], pa.int32())
@@ -108,13 +108,13 @@ def test_of_values_that_repeat(tmp_path: Path, what: str) -> None:
     assert size < 1_000 * MB // 6
 
 
-# Where DuckDB itself tests a condition, it gathers few large rows of many batches to one of up to
-# 2048 rows: only conditions that the files' scan tests keep this bound.
+# If DuckDB evaluates a condition, it gathers large rows from many batches into one of up to 2048
+# rows. So the bound applies only to conditions that the scan of the files evaluates.
 @pytest.mark.parametrize("what", ["files", "range"])
-def test_of_large_values(tmp_path: Path, what: str) -> None:
+def test_memory_for_large_values(tmp_path: Path, what: str) -> None:
     texts = [f"{n}" * (5_000_000 // len(f"{n}")) for n in range(60)]
     table = pa.table({"id": pa.array(range(60), pa.int64()), "text": texts})
-    # A page is what is unpacked at once: not all values in one.
+    # A page is decompressed at once, so it must not contain all values.
     options = {"use_dictionary": False, "compression": "none", "write_batch_size": 1}
     (tmp_path / "many").mkdir()
     pq.write_table(table, tmp_path / "many" / "a.parquet", **options)

@@ -1,4 +1,4 @@
-"""A dataset of Parquet files as a target: every row once despite kills, and no stray files."""
+"""A dataset of Parquet files as a target: each row once, despite kills, and no stray files."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_an_attempt_that_fails_leaves_nothing(dataset: Dataset) -> None:
     assert run.committed() == {}
 
 
-def test_an_already_committed_partition(dataset: Dataset) -> None:
+def test_a_committed_partition_is_not_loaded_again(dataset: Dataset) -> None:
     run = dataset.create("r1")
     assert run.copy("p0001", numbered(0, 10))
     assert not run.copy("p0001", numbered(0, 10), number=2)
     assert dataset.ids() == list(range(10))
 
 
-# Where the process dies, and whether the partition is committed then.
+# Where the process is killed, and whether the partition is committed by then.
 DEATHS = {
     "in mid-stream": (f"{WRITER}.end", False),
     "before the record": (f"{RECORDS}.write", False),
@@ -79,13 +79,13 @@ DEATHS = {
 
 
 @pytest.mark.parametrize("death", DEATHS)
-def test_killed(dataset: Dataset, death: str) -> None:
+def test_a_killed_attempt_is_retried(dataset: Dataset, death: str) -> None:
     at, committed = DEATHS[death]
     run = dataset.create("r1")
     run.copy("p0002", numbered(10, 10))
     run.killed("p0001", 0, 10, at)
     if committed and dataset.server is None:
-        # The retry finds it: begin publishes.
+        # The retry finds the commit, and `begin` publishes it.
         assert len(dataset.data()) == (1 if death == "after the record" else 2)
     assert run.copy("p0001", numbered(0, 10), number=2) is not committed
     assert run.committed() == {"p0001": 10, "p0002": 10}
@@ -95,7 +95,7 @@ def test_killed(dataset: Dataset, death: str) -> None:
     assert dataset.stray() == []
 
 
-def test_killed_after_the_record_is_published_by_the_next_reader(dataset: Dataset) -> None:
+def test_the_next_reader_publishes_the_record_of_a_killed_attempt(dataset: Dataset) -> None:
     run = dataset.create("r1")
     run.killed("p0001", 0, 10, f"{RECORDS}.publish")
     assert dataset.data() == []
@@ -103,8 +103,8 @@ def test_killed_after_the_record_is_published_by_the_next_reader(dataset: Datase
     assert dataset.ids() == list(range(10))
 
 
-def test_killed_between_two_files(dataset: Dataset) -> None:
-    """Some files of a record are visible and some are not: the rest is published later."""
+def test_a_kill_between_two_files(dataset: Dataset) -> None:
+    """Only some files of a record are visible; the others are published later."""
     run = dataset.create("r1", file_size=1, row_group_size=4)
     kind = "local_uploads:LocalUploads" if dataset.server is None else "s3_uploads:S3Uploads"
     run.killed("p0001", 0, 10, f"{STORAGE}.{kind}.publish!")
@@ -114,7 +114,7 @@ def test_killed_between_two_files(dataset: Dataset) -> None:
     assert dataset.ids() == list(range(10))
 
 
-def test_wakes_up_after_the_partition_was_retried(dataset: Dataset) -> None:
+def test_an_attempt_wakes_up_after_the_partition_was_retried(dataset: Dataset) -> None:
     run = dataset.create("r1")
     with run.attempt("p0001") as stopped:
         assert stopped.begin()
@@ -129,7 +129,7 @@ def test_wakes_up_after_the_partition_was_retried(dataset: Dataset) -> None:
         assert not again.begin()
 
 
-def test_wakes_up_after_the_run_was_done(dataset: Dataset) -> None:
+def test_an_attempt_wakes_up_after_the_run_was_done(dataset: Dataset) -> None:
     run = dataset.create("r1")
     with run.attempt("p0001") as stopped:
         assert stopped.begin()
@@ -143,7 +143,7 @@ def test_wakes_up_after_the_run_was_done(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_wakes_up_after_the_run_was_started_over(dataset: Dataset) -> None:
+def test_an_attempt_wakes_up_after_the_run_started_over(dataset: Dataset) -> None:
     run = dataset.create("r1", "truncate")
     run.copy("p0002", numbered(90, 5))
     with run.attempt("p0001") as stopped, run.attempt("p0002", 2) as late:
@@ -164,9 +164,9 @@ def test_wakes_up_after_the_run_was_started_over(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_committed_while_the_run_is_started_over(dataset: Dataset) -> None:
-    """The process that starts over is killed after the new generation began; an old attempt
-    commits.
+def test_an_attempt_commits_while_the_run_starts_over(dataset: Dataset) -> None:
+    """The process that starts the run over is killed after the new generation began, and an old
+    attempt commits.
     """
     run = dataset.create("r1", "truncate")
     with run.attempt("p0001") as old:
@@ -201,7 +201,7 @@ def _die() -> NoReturn:
     raise KeyboardInterrupt
 
 
-def test_no_rows_at_all(dataset: Dataset) -> None:
+def test_a_run_without_rows(dataset: Dataset) -> None:
     run = dataset.create("r1")
     for partition in run.plan.partitions:
         run.copy(partition.id, numbered(0, 0))
@@ -213,7 +213,7 @@ def test_no_rows_at_all(dataset: Dataset) -> None:
     assert dataset.rows().num_rows == 0
     assert dataset.rows().schema.names == SCHEMA.names
     assert dataset.stray() == []
-    # The next rows take its place.
+    # The next run's rows replace the empty file.
     dataset.load("r2")
     assert dataset.ids() == list(range(20))
     assert not any("empty" in name for name in dataset.data())
@@ -221,7 +221,7 @@ def test_no_rows_at_all(dataset: Dataset) -> None:
 
 
 @pytest.mark.parametrize("mode", ["truncate", "recreate", "replace", "swap"])
-def test_replaces_everything(dataset: Dataset, mode: str) -> None:
+def test_a_run_replaces_everything(dataset: Dataset, mode: str) -> None:
     dataset.load("r1")
     old = dataset.data()
     run = dataset.create("r2", mode)
@@ -230,19 +230,19 @@ def test_replaces_everything(dataset: Dataset, mode: str) -> None:
     for partition in run.plan.partitions:
         run.copy(partition.id, numbered(100, 3))
     assert set(old) <= set(dataset.data()) or emptied
-    with closing(dataset.target()) as target:  # what a retry of the set-up does
+    with closing(dataset.target()) as target:  # as a retry of the preparation does
         assert not target.control.prepare("r2", run.plan.load)
     run.finish()
     assert dataset.ids() == [100, 100, 101, 101, 102, 102]
     assert dataset.stray() == []
 
 
-def test_truncates_once_and_never_its_own_files(dataset: Dataset) -> None:
+def test_a_run_truncates_once_and_keeps_its_own_files(dataset: Dataset) -> None:
     dataset.load("r1")
     run = dataset.create("r2", "truncate")
     run.copy("p0001", numbered(100, 3))
     with closing(dataset.target()) as target:
-        # Another process that was stopped in the middle of the first step, and wakes up.
+        # Another process wakes up in the middle of the first step.
         row = target.control.load_run("r2")
         assert row is not None
         for step in run.plan.load.before:
@@ -250,7 +250,7 @@ def test_truncates_once_and_never_its_own_files(dataset: Dataset) -> None:
     assert dataset.ids() == [100, 101, 102]
 
 
-def test_replaces_only_the_same_condition(dataset: Dataset) -> None:
+def test_a_run_replaces_only_rows_of_its_condition(dataset: Dataset) -> None:
     dataset.load("r1", "replace", where="day = 1")
     dataset.load("r2", "replace", where="day = 2")
     assert len(dataset.ids()) == 40
@@ -265,7 +265,7 @@ def test_replaces_only_the_same_condition(dataset: Dataset) -> None:
         dataset.create("r5", "replace", where="day = 3")
 
 
-def test_replaces_files_of_a_failed_run_with_the_same_condition(dataset: Dataset) -> None:
+def test_a_run_replaces_files_of_a_failed_run_with_the_same_condition(dataset: Dataset) -> None:
     failed = dataset.create("r1", "replace", where="day = 1")
     failed.copy("p0001", numbered(0, 10))
     dataset.load("r2", "replace", where="day = 1", rows=3)
@@ -273,7 +273,7 @@ def test_replaces_files_of_a_failed_run_with_the_same_condition(dataset: Dataset
     assert dataset.stray() == []
 
 
-def test_replaces_given_partitions(dataset: Dataset) -> None:
+def test_a_run_replaces_given_partitions(dataset: Dataset) -> None:
     def days(*numbers: int) -> list[Partition]:
         return [
             Partition(
@@ -291,7 +291,7 @@ def test_replaces_given_partitions(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_two_runs_into_one_folder_at_once(dataset: Dataset) -> None:
+def test_two_concurrent_runs_into_one_folder(dataset: Dataset) -> None:
     first = dataset.create("r1", "replace", where="day = 1")
     second = dataset.create("r2", "replace", where="day = 2")
     for run, start in ((first, 0), (second, 100)):
@@ -304,7 +304,8 @@ def test_two_runs_into_one_folder_at_once(dataset: Dataset) -> None:
         def late(name: str, content: bytes, version: str) -> bool:
             if name == "manifest.json" and not calls:
                 calls.append(name)
-                other.control.finish("r2", second.plan.load.after[0])  # in between
+                # Between the first process's read of the manifest and its write.
+                other.control.finish("r2", second.plan.load.after[0])
             return real(name, content, version)
 
         one._storage.documents.replace = late
@@ -316,7 +317,7 @@ def test_two_runs_into_one_folder_at_once(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_killed_in_the_last_steps(dataset: Dataset) -> None:
+def test_a_kill_in_the_last_steps(dataset: Dataset) -> None:
     dataset.load("r1", "replace")
     run = dataset.create("r2", "replace")
     for partition in run.plan.partitions:
@@ -330,31 +331,31 @@ def test_killed_in_the_last_steps(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_left_over_uploads_are_removed_at_the_end(dataset: Dataset) -> None:
+def test_leftover_uploads_are_removed_at_the_end(dataset: Dataset) -> None:
     run = dataset.create("r1")
-    other = dataset.create("r1-p0001")  # a name that begins alike
+    other = dataset.create("r1-p0001")  # a name with the same prefix
     run.killed("p0001", 0, 10, f"{RECORDS}.write")
     other.killed("p0001", 0, 10, f"{RECORDS}.write")
     assert len(dataset.pending_uploads()) == 2
     run.copy("p0001", numbered(0, 10), number=2)
     run.copy("p0002", numbered(10, 10))
     run.finish()
-    (left,) = dataset.pending_uploads()
-    assert "r1-p0001-p0001-" in left
+    (remaining,) = dataset.pending_uploads()
+    assert "r1-p0001-p0001-" in remaining
 
 
-def test_copied_again(dataset: Dataset) -> None:
+def test_a_partition_is_copied_again(dataset: Dataset) -> None:
     run = dataset.load("r1")
     with closing(dataset.target()) as target:
         control = target.control
         control.check_recopy("r1")
-        for _ in range(2):  # repeated, it finds itself done
+        for _ in range(2):  # a repeated request changes nothing
             forgotten = control.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
             assert forgotten <= {"p0001"}
         assert control.recopied("r1", "again") == {"p0001"}
         assert [r.partition_id for r in control.committed("r1")] == ["p0002"]
         assert control.steps_done("r1") == frozenset()
-    # Nothing is lost until the new rows are there.
+    # The old rows remain until the new ones are committed.
     assert dataset.ids() == list(range(20))
     run.copy("p0001", numbered(50, 5), number=2)
     assert dataset.ids() == [*range(10, 20), *range(50, 55)]
@@ -379,7 +380,7 @@ def test_an_older_attempt_cannot_undo_a_request_to_copy_again(dataset: Dataset) 
 
 
 @pytest.mark.parametrize("at", [f"{RECORDS}.write!", f"{RECORDS}.publish", f"{RECORDS}.publish!"])
-def test_killed_while_a_partition_is_copied_again(dataset: Dataset, at: str) -> None:
+def test_a_kill_while_a_partition_is_copied_again(dataset: Dataset, at: str) -> None:
     run = dataset.load("r1")
     with closing(dataset.target()) as target:
         target.control.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
@@ -390,13 +391,13 @@ def test_killed_while_a_partition_is_copied_again(dataset: Dataset, at: str) -> 
     assert dataset.stray() == []
 
 
-def test_series(dataset: Dataset) -> None:
+def test_a_series_loads_each_partition_once(dataset: Dataset) -> None:
     options: dict[str, Any] = {"series": "daily", "given": True}
     first, second = dataset.create("r1", **options), dataset.create("r2", **options)
     assert first.copy("p0001", numbered(0, 10))
     with pytest.raises(PermanentError, match="p0001 has already been loaded by run r1"):
         second.copy("p0001", numbered(0, 10))
-    # A claim whose attempt has died is taken over; what wakes up then does not commit.
+    # A stopped attempt's claim is taken over, so the attempt cannot commit when it wakes up.
     with first.attempt("p0002") as stopped:
         assert stopped.begin()
         stopped.write(numbered(10, 10))
@@ -416,7 +417,7 @@ def test_series(dataset: Dataset) -> None:
     assert dataset.ids() == list(range(20))
 
 
-def test_refuses_unknown_files(dataset: Dataset) -> None:
+def test_unknown_files_are_rejected(dataset: Dataset) -> None:
     foreign = pa.table({"id": [1]})
     if dataset.server is None:
         dataset.root.mkdir(parents=True)
@@ -435,7 +436,7 @@ def test_refuses_unknown_files(dataset: Dataset) -> None:
     assert load.warnings == ()
 
 
-def test_append_refuses_a_run_that_is_not_done(dataset: Dataset) -> None:
+def test_append_rejects_a_dataset_with_an_unfinished_run(dataset: Dataset) -> None:
     dataset.create("r1").copy("p0001", numbered(0, 10))
     with pytest.raises(PlanningError, match="files of run r1, which is not done"):
         dataset.create("r2")
@@ -443,7 +444,7 @@ def test_append_refuses_a_run_that_is_not_done(dataset: Dataset) -> None:
     assert dataset.ids() == [0, 1]
 
 
-def test_a_run_whose_files_were_removed_by_another_one(dataset: Dataset) -> None:
+def test_a_run_fails_if_another_removed_its_files(dataset: Dataset) -> None:
     run = dataset.create("r1")
     run.copy("p0001", numbered(0, 10))
     run.copy("p0002", numbered(10, 10))
@@ -453,7 +454,7 @@ def test_a_run_whose_files_were_removed_by_another_one(dataset: Dataset) -> None
     assert dataset.ids() == [0, 1]
 
 
-def test_folders(dataset: Dataset) -> None:
+def test_folders_by_partition_columns(dataset: Dataset) -> None:
     run = dataset.load("r1", partition_by=("day", "name"), rows=20)
     table = dataset.rows()
     assert sorted(table["id"].to_pylist()) == list(range(40))
@@ -472,7 +473,7 @@ def test_folders(dataset: Dataset) -> None:
     assert dataset.stray() == []
 
 
-def test_files_end_at_a_row_group(dataset: Dataset) -> None:
+def test_files_are_split_at_row_groups(dataset: Dataset) -> None:
     run = dataset.create("r1", row_group_size=100, file_size=1500, compression="none")
     run.copy("p0001", *(numbered(n, 64) for n in range(0, 640, 64)))
     files = [
@@ -536,7 +537,7 @@ def test_duckdb_sees_the_committed_rows(dataset: Dataset) -> None:
         assert duckdb.execute(query).fetchall() == [(10, 45)]
 
 
-def test_manifest(dataset: Dataset) -> None:
+def test_the_manifest_lists_the_files(dataset: Dataset) -> None:
     dataset.load("r1", "replace", where="id < 20")
     raw = (
         (dataset.root / "_penstock/manifest.json").read_bytes()
@@ -549,7 +550,7 @@ def test_manifest(dataset: Dataset) -> None:
     assert entries == [(10, "r1", "p0001", selection), (10, "r1", "p0002", selection)]
 
 
-def test_compared_by_partition(dataset: Dataset) -> None:
+def test_rows_are_compared_by_partition(dataset: Dataset) -> None:
     schema = pa.schema([*SCHEMA, pa.field("x", pa.float64())])
 
     def rows(first: int, count: int) -> pa.RecordBatch:
@@ -586,7 +587,7 @@ def test_compared_by_partition(dataset: Dataset) -> None:
             target.row_digests(TABLE, None, Whole(), run.plan.pairs, ["id"], loaded_by=[records[0]])
         )
         assert [key for key, _ in digests] == [str(n) for n in range(10)]
-        left = list(
+        remaining = list(
             target.row_digests(TABLE, None, Whole(), run.plan.pairs, ["id"], other_than=records)
         )
-        assert left == digests
+        assert remaining == digests

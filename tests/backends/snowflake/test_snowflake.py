@@ -52,7 +52,7 @@ def described(written: str) -> SnowType:
 
 
 @pytest.mark.parametrize(("mine", "theirs", "kind"), lines("snowflake/from"))
-def test_types_from_it(mine: str, theirs: str, kind: str) -> None:
+def test_types_read_from_snowflake(mine: str, theirs: str, kind: str) -> None:
     type_ = described(mine)
     found = TYPES.arrow_type(type_)
     assert str(type_) == mine
@@ -61,7 +61,7 @@ def test_types_from_it(mine: str, theirs: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("mine", "theirs"), lines("snowflake/made"))
-def test_types_into_it(mine: str, theirs: str) -> None:
+def test_types_created_in_snowflake(mine: str, theirs: str) -> None:
     if theirs == "refused":
         with pytest.raises(PlanningError):
             TYPES.created.of(ARROW_TYPES[mine], "c")
@@ -135,7 +135,7 @@ def test_incomplete_urls(url: str, found: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_each_table_is_read_at_the_moment() -> None:
+def test_each_table_is_read_at_the_snapshots_moment() -> None:
     session = SnowflakeSession.__new__(SnowflakeSession)
     session.moment = "2026-01-02 03:04:05.000006 +0000"
     assert session.rows_of(TableRef("public", "orders")) == (
@@ -144,10 +144,10 @@ def test_each_table_is_read_at_the_moment() -> None:
     )
 
 
-def test_an_ended_process_is_detected_on_its_machine() -> None:
+def test_a_dead_process_is_detected_on_its_own_machine() -> None:
     mine = this_process()
     assert not has_ended(mine)
-    assert has_ended(re.sub(r"\d+$", "1", mine))  # another one had its number
+    assert has_ended(re.sub(r"\d+$", "1", mine))  # another process with the same number
     assert not has_ended("another machine|1|1")
     assert not has_ended(None)
 
@@ -176,13 +176,13 @@ def test_classes_of_errors(code: int, words: str, kind: type[Exception], part: s
 
 
 def test_an_unreadable_key_is_reported_without_the_passphrase(tmp_path: Path) -> None:
-    for name, text, said in (("none.p8", "", "No such file"), ("a.p8", "s3cret", "passphrase")):
+    for name, text, reason in (("none.p8", "", "No such file"), ("a.p8", "s3cret", "passphrase")):
         if text:
             (tmp_path / name).write_text(text)
         url = f"snowflake://me:s3cret@acme/sales?private_key_file={tmp_path / name}"
         with pytest.raises(PermanentError, match=name) as caught:
             connect(url, "target")
-        assert said in caught.value.message
+        assert reason in caught.value.message
         assert "s3cret" not in caught.value.message
 
 
@@ -198,7 +198,7 @@ def test_stages_of_dead_processes_are_swept_and_no_password_shows(
     spec = CopySpec(
         source=source_url, target=url, table="public.t", mode="recreate", strategy="whole", degree=1
     )
-    said = repr([event.as_json() for event in copy(spec)])
+    output = repr([event.as_json() for event in copy(spec)])
     file = tmp_path / "part.parquet"
     file.touch()
     dead = re.sub(r"\d+$", "1", this_process())
@@ -214,16 +214,16 @@ def test_stages_of_dead_processes_are_swept_and_no_password_shows(
                 (token, owner, process),
             )
         assert len(cursor.execute("LIST @penstock.files").fetchall()) == 3
-        said += repr([event.as_json() for event in copy(spec)])
-        (left,) = cursor.execute("LIST @penstock.files").fetchall()
-        assert "alive" in left[0]
+        output += repr([event.as_json() for event in copy(spec)])
+        (remaining,) = cursor.execute("LIST @penstock.files").fetchall()
+        assert "alive" in remaining[0]
         assert cursor.execute("SELECT token FROM penstock.stage").fetchall() == [("alive",)]
-        said += repr(cursor.execute("SELECT * FROM penstock.run").fetchall())
-        said += repr(cursor.execute("SELECT * FROM penstock.journal").fetchall())
+        output += repr(cursor.execute("SELECT * FROM penstock.run").fetchall())
+        output += repr(cursor.execute("SELECT * FROM penstock.journal").fetchall())
     with pytest.raises(PlanningError) as caught:
         plan(replace(spec, source=url, table="public.none", snapshot="none"))
     assert "expected table public.none" in caught.value.message
-    assert "s3cret" not in said + repr(spec) + repr(caught.value) + str(caught.value.__cause__)
+    assert "s3cret" not in output + repr(spec) + repr(caught.value) + str(caught.value.__cause__)
 
 
 def test_folders_of_dead_processes_are_removed(
@@ -237,10 +237,10 @@ def test_folders_of_dead_processes_are_removed(
     assert sorted(tmp_path.iterdir()) == sorted([mine, another])
 
 
-def test_a_partition_of_several_files_and_names_of_both_cases(
+def test_a_partition_with_several_files_and_mixed_case_names(
     source_url: str, snowflake_url: str
 ) -> None:
-    """Nothing remains on the stage, or in the tables of stages and leases."""
+    """Nothing remains on the stage or in the tables of stages and leases."""
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute('CREATE TABLE "Mixed Case" (id bigint, "Name" text, "ORDER" text)')
         connection.execute(
@@ -270,7 +270,7 @@ def test_a_partition_of_several_files_and_names_of_both_cases(
 def test_only_a_browser_login_redirects_output(
     monkeypatch: pytest.MonkeyPatch, login: str, redirected: bool
 ) -> None:
-    """Threads that give signs of life connect while events are printed."""
+    """Threads that send heartbeats connect while events are printed."""
     found: list[bool] = []
     monkeypatch.setattr(
         snowflake.connector, "connect", lambda **_: found.append(sys.stdout is sys.stderr)

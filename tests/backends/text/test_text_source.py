@@ -18,7 +18,7 @@ from penstock.errors import PenstockError
 
 from .text_files import rows_of, schema_of, table_of, written
 
-# The type that a column of these values gets.
+# The type inferred for a column with these values.
 TYPES = {
     "int64": ["0", "-1", "9223372036854775807"],
     "decimal128(38, 0)": ["1", "12345678901234567890"],
@@ -32,7 +32,7 @@ TYPES = {
     "extension<arrow.uuid>": ["6f1c3b1e-0000-4000-8000-000000000001"],
     "binary": ["\\x00ff", "\\x"],
 }
-# Columns that only look like others: as texts they stay as they are.
+# Columns that only look like other types: as texts, they keep their values.
 TEXTS = [
     ["00123", "5"],
     ["+1"],
@@ -54,7 +54,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("wanted", TYPES)
-def test_types(tmp_path: Path, wanted: str) -> None:
+def test_inferred_types(tmp_path: Path, wanted: str) -> None:
     url = written(tmp_path / "a.csv", "\n".join(["c,d", *(f"{v},1" for v in TYPES[wanted]), ",2"]))
     assert schema_of(url) == {"c": wanted, "d": "int64"}
     assert rows_of(url)[-1] == (None, 2)
@@ -67,14 +67,14 @@ def test_values_in_unusual_notation_are_texts(tmp_path: Path, values: list[str])
     assert [row[0] for row in rows_of(f"{url}?delimiter=%3B")] == values
 
 
-def test_the_last_value_counts_as_the_first(tmp_path: Path) -> None:
+def test_the_last_value_counts_like_the_first(tmp_path: Path) -> None:
     lines = [*map(str, range(300_000)), "x"]
     url = written(tmp_path / "a.csv", "\n".join(["c", *lines]))
     assert schema_of(url) == {"c": "string"}
     assert rows_of(url) == [(line,) for line in lines]
 
 
-def test_texts_on_request(tmp_path: Path) -> None:
+def test_all_columns_can_be_texts_on_request(tmp_path: Path) -> None:
     url = written(tmp_path / "a.csv", "a,b\n1,\n1.50,2024-01-01\n")
     assert rows_of(f"{url}?types=text") == [("1", None), ("1.50", "2024-01-01")]
 
@@ -101,19 +101,19 @@ def test_an_empty_line_is_a_null_only_in_a_single_column(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("content", ["a,b\n", "a,b", "\ufeffa,b\r\n"])
-def test_only_a_header(tmp_path: Path, content: str) -> None:
+def test_a_file_with_only_a_header(tmp_path: Path, content: str) -> None:
     url = written(tmp_path / "a.csv", content)
     assert (schema_of(url), rows_of(url)) == ({"a": "string", "b": "string"}, [])
 
 
-def test_no_header(tmp_path: Path) -> None:
+def test_a_file_without_a_header(tmp_path: Path) -> None:
     url = written(tmp_path / "a.csv", "1,x\n2,y\n") + "?header=false"
     assert schema_of(url) == {"c1": "int64", "c2": "string"}
     assert rows_of(url) == [(1, "x"), (2, "y")]
 
 
 def test_a_column_without_a_name(tmp_path: Path) -> None:
-    """As pandas writes its index."""
+    """pandas writes its index like this."""
     assert schema_of(written(tmp_path / "a.csv", ",x\n0,a\n")) == {"c1": "int64", "x": "string"}
 
 
@@ -164,13 +164,13 @@ def test_files_of_one_folder(tmp_path: Path) -> None:
     ]
 
 
-def test_a_type_holds_for_all_files(tmp_path: Path) -> None:
+def test_a_type_fits_the_values_of_all_files(tmp_path: Path) -> None:
     written(tmp_path / "a.csv", "a\n1\n")
     written(tmp_path / "b.csv", "a\nx\n")
     assert rows_of(f"file://{tmp_path}/*.csv") == [("1",), ("x",)]
 
 
-def test_columns_of_folders(tmp_path: Path) -> None:
+def test_columns_named_by_folders(tmp_path: Path) -> None:
     for day in ("2024-01-01", "2024-01-02"):
         written(tmp_path / f"day={day}/a.csv", "a\n1\n")
     assert rows_of(f"file://{tmp_path}/**/*.csv") == [
@@ -180,7 +180,7 @@ def test_columns_of_folders(tmp_path: Path) -> None:
 
 
 def test_a_long_row(tmp_path: Path) -> None:
-    """It is longer than the parser's blocks, and follows rows that were already returned."""
+    """The row is longer than the parser's blocks, and follows rows that were already returned."""
     long = "x" * (9 << 20)
     numbers = range(600_000)
     content = "\n".join(["a,b", *(f"{n},y{n}" for n in numbers), f"-1,{long}", "-2,z"])
@@ -190,7 +190,7 @@ def test_a_long_row(tmp_path: Path) -> None:
 
 
 def test_random_csv(tmp_path: Path) -> None:
-    """Any values are read as they were written."""
+    """All values are read as written."""
     draw = random.Random(5)
     alphabet = ["a", '"', ",", "\n", "\r", "ü", " ", "\\", "0", "\t"]
     rows = [
@@ -237,7 +237,7 @@ def test_json_lines(tmp_path: Path) -> None:
     assert table["id"].to_pylist() == [9007199254740993, 2, None, None]
     assert table["n"].to_pylist() == [Decimal("1.10"), Decimal("2.20"), None, None]
     assert table["t"].to_pylist() == ["xé\n", None, None, None]
-    # JSON stays JSON, whatever else is in the column.
+    # Nested values remain JSON, whatever other values the column has.
     assert table["o"].to_pylist() == ['{"k": [1, 2.50, null]}', None, '"text"', None]
     assert table["big"].to_pylist() == [None, None, 123456789012345678901, None]
 
@@ -252,13 +252,15 @@ def test_json_lines(tmp_path: Path) -> None:
         (['"true"'], ["true"]),
     ],
 )
-def test_json_of_several_kinds_is_text(tmp_path: Path, values: list[str], texts: list[str]) -> None:
+def test_json_values_of_several_kinds_are_texts(
+    tmp_path: Path, values: list[str], texts: list[str]
+) -> None:
     url = written(tmp_path / "a.ndjson", "\n".join(f'{{"a": {value}}}' for value in values))
     assert schema_of(url) == {"a": "string"}
     assert [row[0] for row in rows_of(url)] == texts
 
 
-# What is refused: each message says where, and what to do
+# Rejected files: each message says where the error is, and what to do
 
 BAD: dict[str, tuple[str, str | bytes, str]] = {
     "ragged": ("a.csv", "a,b\n1,2\n3\n", r"a\.csv: row 3: expected 2 values.*found 1"),
@@ -284,7 +286,7 @@ def test_bad_files(tmp_path: Path, name: str) -> None:
         rows_of(written(tmp_path / file, content))
 
 
-def test_rows_behind_many_are_named(tmp_path: Path) -> None:
+def test_errors_in_late_rows_have_the_right_row_number(tmp_path: Path) -> None:
     lines = [f"{n},x" for n in range(700_000)]
     lines[600_000] = "only"
     with pytest.raises(PenstockError, match=r"row 600,002: expected 2 values"):

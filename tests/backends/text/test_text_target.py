@@ -60,7 +60,7 @@ def to_file(pair: Pair, target: Path | str, **options: Any) -> Finished:
     return copied(source=pair.source.url, table="public.t", target=url, **options)
 
 
-def asked(query: str) -> list[tuple[Any, ...]]:
+def queried(query: str) -> list[tuple[Any, ...]]:
     """Return the rows that DuckDB reads."""
     with duckdb.connect() as connection:
         return connection.execute(query).fetchall()
@@ -72,8 +72,8 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
-def test_there_and_back(full: Pair, tmp_path: Path, extension: str) -> None:
-    """Checked by checksums of both copies, and by the values of both tables."""
+def test_a_table_is_copied_there_and_back(full: Pair, tmp_path: Path, extension: str) -> None:
+    """Both copies compare checksums, and the test compares the values of both tables."""
     file = tmp_path / f"out.{extension}"
     finished = to_file(full, file, partitions=3, verify="checksums")
     assert names(tmp_path) == [file.name]
@@ -119,7 +119,7 @@ def test_other_programs_read_the_files(full: Pair, tmp_path: Path) -> None:
         with cursor.copy(statement) as copy:
             copy.write(file.read_bytes())
     full.assert_same("public.t")
-    found = asked(f"SELECT count(*), sum(id), sum(price) FROM '{file}'")
+    found = queried(f"SELECT count(*), sum(id), sum(price) FROM '{file}'")
     assert found == [(ROWS, ROWS * (ROWS + 1) // 2, 1.5 * ROWS * (ROWS + 1) / 2)]
     text = file.read_text(encoding="utf-8")
     rows = list(csv.reader(io.StringIO(text, newline="")))
@@ -134,8 +134,8 @@ def test_one_file_replaces_another(full: Pair, tmp_path: Path, extension: str) -
         full.source.run("DELETE FROM public.t WHERE id % 10 = 0")
         to_file(full, file, mode=mode, partitions=2, strategy="ntile", key="id", verify="counts")
         assert names(tmp_path) == [file.name]
-        left = [p for p in (tmp_path / f".{file.name}.penstock").rglob("*") if p.is_file()]
-        assert all(p.suffix in (".json", "") for p in left)
+        remaining = [p for p in (tmp_path / f".{file.name}.penstock").rglob("*") if p.is_file()]
+        assert all(p.suffix in (".json", "") for p in remaining)
         full.source.run("DELETE FROM public.t WHERE id % 3 = 0")
     with pytest.raises(PlanningError, match="rows cannot be added to one file"):
         to_file(full, file)
@@ -145,7 +145,7 @@ def test_an_empty_table(full: Pair, tmp_path: Path) -> None:
     full.source.run("TRUNCATE public.t")
     for extension in ("csv", "csv.gz", "jsonl"):
         to_file(full, tmp_path / f"out.{extension}", verify="checksums")
-    (first, second, *_) = asked(f"DESCRIBE SELECT * FROM '{tmp_path}/out.csv.gz'")
+    (first, second, *_) = queried(f"DESCRIBE SELECT * FROM '{tmp_path}/out.csv.gz'")
     assert [first[0], second[0]] == ["id", "code"]
     assert (tmp_path / "out.csv").read_bytes().count(b"\n") == 1
     assert (tmp_path / "out.jsonl").read_bytes() == b""
@@ -158,9 +158,9 @@ def test_a_folder(full: Pair, tmp_path: Path, given: str) -> None:
     assert len(found) == 3
     assert all(name.endswith(".csv.gz") for name in found)
     count = f"SELECT count(*) FROM '{tmp_path}/out/*.csv.gz'"
-    assert asked(count) == [(ROWS,)]
+    assert queried(count) == [(ROWS,)]
     to_file(full, f"{tmp_path}/{given}")
-    assert asked(count) == [(2 * ROWS,)]
+    assert queried(count) == [(2 * ROWS,)]
     to_file(full, f"{tmp_path}/{given}", mode="replace", verify="checksums")
     full.target.run(TABLE.partition("INSERT")[0])
     source = f"{tmp_path}/{given}" if "*" in given else f"{tmp_path}/out/?format=csv"
@@ -172,7 +172,7 @@ def test_folders_by_columns(full: Pair, tmp_path: Path) -> None:
     target = f"{tmp_path}/out/*.jsonl"
     to_file(full, target, partition_by=("ok",), verify="checksums")
     assert set(names(tmp_path / "out")) == {"ok=false", "ok=true", "_penstock"}
-    found = asked(f"SELECT ok, count(*) FROM '{tmp_path}/out/*/*.jsonl' GROUP BY 1")
+    found = queried(f"SELECT ok, count(*) FROM '{tmp_path}/out/*/*.jsonl' GROUP BY 1")
     assert sorted(found) == [("false", ROWS // 2), ("true", ROWS // 2)]
 
 
@@ -200,7 +200,7 @@ def test_a_bucket(full: Pair, s3_server: S3Server, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_loads_that_one_file_cannot_take(
+def test_a_single_file_rejects_some_options(
     full: Pair, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(PlanningError, match=message):
@@ -208,13 +208,13 @@ def test_loads_that_one_file_cannot_take(
     assert names(tmp_path) == []
 
 
-def test_a_folder_instead_of_a_file(full: Pair, tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_file_is_rejected(full: Pair, tmp_path: Path) -> None:
     (tmp_path / "out.csv").mkdir()
     with pytest.raises(PlanningError, match="found a folder"):
         to_file(full, tmp_path / "out.csv")
 
 
-def test_conditions_and_queries_of_files(full: Pair, tmp_path: Path) -> None:
+def test_conditions_and_queries_over_files(full: Pair, tmp_path: Path) -> None:
     file = tmp_path / "out.csv"
     to_file(full, file)
     copied(source=str(file), where="id <= 10", target=f"{tmp_path}/some.csv", verify="checksums")
@@ -223,10 +223,10 @@ def test_conditions_and_queries_of_files(full: Pair, tmp_path: Path) -> None:
     ranges = {"strategy": "range", "key": "id", "partitions": 3}
     copied(source=str(file), target=f"{tmp_path}/again.csv", verify="checksums", **ranges)
     assert len((tmp_path / "sums.jsonl").read_text().splitlines()) == 2
-    assert asked(f"SELECT count(*) FROM '{tmp_path}/some.csv'") == [(10,)]
+    assert queried(f"SELECT count(*) FROM '{tmp_path}/some.csv'") == [(10,)]
 
 
-def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
+def test_a_file_that_changes_is_detected(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"{number}.csv").write_text(f"a\n{number}\n")
     spec = CopySpec(
@@ -302,8 +302,8 @@ for _ in penstock.copy(spec):
 
 @pytest.mark.parametrize("after", ["before", "after"])
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda text: text.rpartition(".")[2])
-def test_killed_in_the_last_steps(tmp_path: Path, moment: str, after: str) -> None:
-    """At any moment the old file or the new one is visible, and `resume` finishes the run."""
+def test_a_kill_in_the_last_steps(tmp_path: Path, moment: str, after: str) -> None:
+    """Either the old file or the new one is visible at all times, and `resume` finishes the run."""
     for number in range(2):
         lines = "".join(f"{number * 100 + n}\n" for n in range(100))
         (tmp_path / f"in{number}.csv").write_text(f"id\n{lines}")
@@ -320,5 +320,5 @@ def test_killed_in_the_last_steps(tmp_path: Path, moment: str, after: str) -> No
     assert finished.status == "done"
     assert expected_rows(file) == list(range(200))
     assert names(out) == ["out.csv"]
-    left = [path.name for path in out.rglob("*") if path.is_file() and path.name != "out.csv"]
-    assert not [name for name in left if name.endswith((".part", ".csv"))]
+    remaining = [path.name for path in out.rglob("*") if path.is_file() and path.name != "out.csv"]
+    assert not [name for name in remaining if name.endswith((".part", ".csv"))]

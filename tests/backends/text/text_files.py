@@ -1,4 +1,4 @@
-"""Text files, as planning and workers read them."""
+"""Text files read as planning and workers read them."""
 
 from __future__ import annotations
 

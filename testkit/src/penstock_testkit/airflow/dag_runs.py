@@ -231,9 +231,9 @@ class Forks:
     @cache
     def shared(cls) -> Forks:
         """Return the instance of this process, which ends with it."""
-        made = cls()
-        atexit.register(made.close)
-        return made
+        forks = cls()
+        atexit.register(forks.close)
+        return forks
 
     def output_of(
         self, arguments: list[str], env: Mapping[str, str], output: Path, timeout: float

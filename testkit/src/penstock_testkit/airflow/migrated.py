@@ -46,7 +46,7 @@ def migrate(python: Path, home: Path, settings: dict[str, object]) -> None:
     Raises:
         RuntimeError: the migration failed; the message ends with Airflow's output.
     """
-    made = subprocess.run(
+    process = subprocess.run(
         [python, "-m", "airflow", "db", "migrate"],
         env=environment(home, home / "dags", settings, {}),
         stdin=subprocess.DEVNULL,
@@ -55,5 +55,5 @@ def migrate(python: Path, home: Path, settings: dict[str, object]) -> None:
         text=True,
         check=False,
     )
-    if made.returncode:
-        raise RuntimeError(f"airflow db migrate ended with {made.returncode}\n{made.stdout}")
+    if process.returncode:
+        raise RuntimeError(f"airflow db migrate ended with {process.returncode}\n{process.stdout}")

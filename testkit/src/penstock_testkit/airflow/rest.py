@@ -17,7 +17,7 @@ from penstock_testkit.waiting import until
 UNMAPPED = -1
 FINISHED = ("success", "failed", "skipped", "upstream_failed", "removed")
 RUN_FINISHED = ("success", "failed")
-# Seconds. The server takes longer to answer than we take to ask.
+# Seconds between two requests: an answer costs the server more than a request costs us.
 ASK_EVERY = 0.5
 
 

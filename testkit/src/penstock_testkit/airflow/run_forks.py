@@ -61,7 +61,7 @@ async def ask_for_nothing() -> None:
     from airflow.sdk.execution_time.supervisor import in_process_api_server  # noqa: PLC0415
     from httpx import ASGITransport, AsyncClient  # noqa: PLC0415
 
-    # It is kept for the next caller.
+    # The client is cached for the next caller.
     transport = ASGITransport(in_process_api_server().app)
     async with AsyncClient(transport=transport, base_url="http://in-process") as client:
         await client.get("/nothing")

@@ -84,7 +84,7 @@ class AirflowStack:
 
     def close(self) -> None:
         """Stop everything and remove its files; do nothing if closed."""
-        # All at once, because nothing needs an orderly end after a test.
+        # End all at once, because nothing needs an orderly shutdown after a test.
         with ThreadPoolExecutor(len(self.components) or 1) as pool:
             list(pool.map(Component.close, self.components.values()))
         self.components.clear()
@@ -110,8 +110,8 @@ class AirflowStack:
         text = file if isinstance(file, str) else file.read_text()
         target = self.dags / f"{dag_id}.py"
         # Renamed into place, so that Airflow never reads half a file.
-        (made := self.home / target.name).write_text(text)
-        made.rename(target)
+        (written := self.home / target.name).write_text(text)
+        written.rename(target)
 
         def there() -> bool | None:
             for failure in self.rest.get("/importErrors")["import_errors"]:
@@ -149,8 +149,8 @@ class AirflowStack:
             "conf": dict(conf or {}),
             "logical_date": None if logical_date is None else logical_date.isoformat(),
         }
-        made = self.rest.call("POST", f"/dags/{quote(dag_id)}/dagRuns", body)
-        return Run(self.rest, dag_id, made["dag_run_id"])
+        created = self.rest.call("POST", f"/dags/{quote(dag_id)}/dagRuns", body)
+        return Run(self.rest, dag_id, created["dag_run_id"])
 
     def runs(self, dag_id: str) -> list[Run]:
         """Return all runs of a DAG, by logical date."""
@@ -226,8 +226,8 @@ class AirflowStack:
         """Wait until every component runs and reports that it is healthy.
 
         Raises:
-            ServerError: a component ended, or one is not healthy in time; the message has their
-                logs' ends.
+            ServerError: a component ended, or is not healthy in time; the message contains the
+                ends of their logs.
         """
 
         def well() -> bool | None:
@@ -319,13 +319,13 @@ class AirflowStack:
             "dag_processor.refresh_interval": 1,
             "database.sql_alchemy_conn": sync,
             "database.sql_alchemy_conn_async": sync.replace("psycopg2", "asyncpg"),
-            # Delays after a component was killed, which are minutes by default.
+            # Delays after a component is killed, which are minutes by default.
             "scheduler.orphaned_tasks_check_interval": 10,
             "scheduler.scheduler_heartbeat_sec": 1,
             "scheduler.task_instance_heartbeat_timeout": 30,
             "triggerer.job_heartbeat_sec": 1,
             "triggerer.triggerer_health_check_threshold": 10,
-            # How soon a task notices that it was marked, and how soon its end is noticed.
+            # How soon a task notices that it was marked, and how soon Airflow notices its end.
             "workers.min_heartbeat_interval": 1,
             **self._given,
         }

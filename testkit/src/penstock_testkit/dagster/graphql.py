@@ -36,13 +36,13 @@ class GraphQL:
             with urlopen(
                 Request(f"{self.url}/graphql", body, headers, method="POST"), timeout=60
             ) as answer:
-                told = json.load(answer)
+                reply = json.load(answer)
         except HTTPError as error:
             with error:
                 raise GraphQLError(error.read().decode(errors="replace")) from None
-        if told.get("errors"):
-            raise GraphQLError(json.dumps(told["errors"], indent=1))
-        data: dict[str, Any] = told["data"]
+        if reply.get("errors"):
+            raise GraphQLError(json.dumps(reply["errors"], indent=1))
+        data: dict[str, Any] = reply["data"]
         return data
 
     def one(self, kind: str, text: str, /, **variables: Any) -> dict[str, Any]:

@@ -157,13 +157,13 @@ class Run:
         Args:
             strategy: ``FROM_FAILURE``, ``FROM_ASSET_FAILURE`` or ``ALL_STEPS``.
         """
-        made = self.graphql.one(
+        launched = self.graphql.one(
             "LaunchRunSuccess",
             "mutation($again: ReexecutionParams!) { launchRunReexecution(reexecutionParams: $again)"
             f" {{ __typename ... on LaunchRunSuccess {{ run {{ runId }} }} {ERROR} }} }}",
             again={"parentRunId": self.run_id, "strategy": strategy},
         )
-        return Run(self.graphql, made["run"]["runId"])
+        return Run(self.graphql, launched["run"]["runId"])
 
     def _process(self, kind: str, pattern: str, label: str, timeout: float) -> psutil.Process:
         def pid() -> int | None:
@@ -233,14 +233,14 @@ class Backfill:
 
     def reexecute(self) -> Backfill:
         """Launch another backfill, of the partitions that are not materialized."""
-        made = self.graphql.one(
+        launched = self.graphql.one(
             "LaunchBackfillSuccess",
             "mutation($again: ReexecutionParams!) {"
             " reexecutePartitionBackfill(reexecutionParams: $again)"
             f" {{ __typename ... on LaunchBackfillSuccess {{ backfillId }} {ERROR} }} }}",
             again={"parentRunId": self.backfill_id, "strategy": "FROM_FAILURE"},
         )
-        return Backfill(self.graphql, made["backfillId"])
+        return Backfill(self.graphql, launched["backfillId"])
 
     def _ask(self, fields: str) -> dict[str, Any]:
         return self.graphql.one(
@@ -254,12 +254,12 @@ class Backfill:
 TOLD = "status runs { id status } error { message } logEvents { events { message } }"
 
 
-def entry(told: dict[str, Any]) -> tuple[str, Any]:
+def entry(queried: dict[str, Any]) -> tuple[str, Any]:
     """Return the label and the value of a metadata entry that was queried with `METADATA`."""
-    label = str(told["label"])
-    if "intRepr" in told:
-        return label, int(told["intRepr"])
-    values = [value for name, value in told.items() if name != "label"]
+    label = str(queried["label"])
+    if "intRepr" in queried:
+        return label, int(queried["intRepr"])
+    values = [value for name, value in queried.items() if name != "label"]
     return label, values[0] if len(values) == 1 else values
 
 

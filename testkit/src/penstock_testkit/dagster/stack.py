@@ -111,7 +111,7 @@ class DagsterStack:
             # None stands for all checks of the selected assets.
             "assetCheckSelection": None if checks else [],
         }
-        made = self.graphql.one(
+        launched = self.graphql.one(
             "LaunchRunSuccess",
             "mutation($what: ExecutionParams!) { launchRun(executionParams: $what)"
             f" {{ __typename ... on LaunchRunSuccess {{ run {{ runId }} }} {ERROR} }} }}",
@@ -122,7 +122,7 @@ class DagsterStack:
                 },
             },
         )
-        return Run(self.graphql, made["run"]["runId"])
+        return Run(self.graphql, launched["run"]["runId"])
 
     def backfill(self, asset: str, partitions: Sequence[str]) -> Backfill:
         """Start a backfill of some partitions of an asset.
@@ -131,14 +131,14 @@ class DagsterStack:
             asset: its key, such as ``dw/orders``.
             partitions: their keys.
         """
-        made = self.graphql.one(
+        launched = self.graphql.one(
             "LaunchBackfillSuccess",
             "mutation($what: LaunchBackfillParams!) {"
             " launchPartitionBackfill(backfillParams: $what)"
             f" {{ __typename ... on LaunchBackfillSuccess {{ backfillId }} {ERROR} }} }}",
             what={"assetSelection": [_key(asset)], "partitionNames": list(partitions)},
         )
-        return Backfill(self.graphql, made["backfillId"])
+        return Backfill(self.graphql, launched["backfillId"])
 
     # Results
 
