@@ -23,7 +23,7 @@ def _plain(value: Any) -> Any:
         case float():
             return "NaN" if math.isnan(value) else repr(value)
         case int() | Decimal():
-            # Drops the sign of zero, too.
+            # This drops the sign of zero, too.
             return f"{Decimal(value).normalize():f}" if value else "0"
         case UUID():
             return str(value)
