@@ -1,4 +1,4 @@
-"""Penstock as a process of its own, forked by `cli_server` instead of started from nothing."""
+"""Penstock in a process of its own, forked by `cli_server` rather than started from scratch."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from pathlib import Path
 from typing import IO
 
 SERVER = Path(__file__).with_name("cli_server.py")
-# What Python reads as it starts is not seen by a fork.
+# Python reads these as it starts, so a fork does not see them.
 AT_START = ("PYTHON", "LC_", "LANG")
 
-# What URLs and backends with large drivers have in them.
+# Parts of URLs and names of backends that need large drivers.
 WITH_DRIVERS = ("clickhouse", "duckdb", "file:", "mssql", "mysql", "parquet", "s3:", "snowflake")
 
 
 class Cli:
-    """A running command, much as `subprocess.Popen` has it.
+    """A running command, with an interface like that of `subprocess.Popen`.
 
     Args:
-        arguments: those of what it runs.
-        stdout: the file that gets it; by default a pipe, see the attribute.
-        env: the whole environment; ours by default.
-        session: whether it leads one.
-        run: ``penstock``; or ``script``, a Python program, which is the first argument; or
+        arguments: the command's arguments.
+        stdout: the file that receives its output; by default a pipe, in the attribute `stdout`.
+        env: the whole environment; by default that of this process.
+        session: whether the command leads a session of its own.
+        run: ``penstock``; ``script``, a Python program, which is the first argument; or
             ``nursery``, whose arguments are backends.
-        more: the descriptor that a nursery has besides.
+        more: the additional descriptor that a nursery needs.
     """
 
     def __init__(
@@ -79,9 +79,10 @@ class Cli:
         self.pid = self._answer(None)
 
     def _answer(self, timeout: float | None) -> int:
-        """
+        """Return the next number that the server reports about the process.
+
         Raises:
-            TimeoutExpired: there was none in so many seconds.
+            TimeoutExpired: the server has not answered within this many seconds.
         """
         if not select.select([self._answers], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired("penstock", timeout or 0)
@@ -93,10 +94,10 @@ class Cli:
         return int(line)
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, negative for a signal.
+        """Return the exit code, negative for a signal.
 
         Raises:
-            TimeoutExpired: it has not ended in so many seconds.
+            TimeoutExpired: the process has not ended within this many seconds.
         """
         if self.returncode is None:
             self.returncode = self._answer(timeout)
@@ -104,13 +105,13 @@ class Cli:
         return self.returncode
 
     def poll(self) -> int | None:
-        """The exit code, None before it has ended."""
+        """Return the exit code; None while the process runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(0)
         return self.returncode
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Nothing is sent once it has ended."""
+        """Send a signal, unless the process has ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -125,7 +126,7 @@ def run_cli(
     """Run ``penstock`` to its end.
 
     Raises:
-        TimeoutExpired: it was killed after so many seconds.
+        TimeoutExpired: the command ran into the timeout, in seconds, and was killed.
     """
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         process = Cli(arguments, stdout=stdout, stderr=stderr, env=env)
@@ -133,34 +134,34 @@ def run_cli(
             code = process.wait(timeout)
         finally:
             process.kill()
-        said = []
+        outputs = []
         for file in (stdout, stderr):
             file.seek(0)
-            said.append(file.read().decode())
-    return subprocess.CompletedProcess(["penstock", *arguments], code, *said)
+            outputs.append(file.read().decode())
+    return subprocess.CompletedProcess(["penstock", *arguments], code, *outputs)
 
 
 def run_script(text: str, *arguments: str, timeout: float = 120) -> int:
-    """Run a Python program, as ``python -c`` does, to its end.
+    """Run a Python program to its end, as ``python -c`` does.
 
     Returns:
         The exit code, negative for a signal.
 
     Raises:
-        TimeoutExpired: it was killed after so many seconds.
+        TimeoutExpired: the program ran into the timeout, in seconds, and was killed.
     """
-    with tempfile.TemporaryFile() as said:
-        process = Cli([text, *arguments], stdout=said, stderr=said, run="script")
+    with tempfile.TemporaryFile() as outputs:
+        process = Cli([text, *arguments], stdout=outputs, stderr=outputs, run="script")
         try:
             return process.wait(timeout)
         finally:
             process.kill()
-            said.seek(0)
-            print(said.read().decode())
+            outputs.seek(0)
+            print(outputs.read().decode())
 
 
 def can_be_forked(env: Mapping[str, str]) -> bool:
-    """Whether a process of this environment would have started as a fork has."""
+    """Whether a fork behaves like a process that is started with this environment."""
     return _at_start(env) == _at_start(os.environ)
 
 
@@ -169,14 +170,16 @@ def _at_start(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _need_drivers(arguments: Sequence[str]) -> bool:
-    """Whether URLs or backends among them have large ones; if not, what is needed is imported."""
+    """Whether any argument is a URL or backend that needs a large driver."""
     return any(name in argument for argument in arguments for name in WITH_DRIVERS)
 
 
 @cache
 def _server(_environment: tuple[tuple[str, str], ...], drivers: bool) -> socket.socket:
-    """The way to the one of this process that was started with such an environment: the contract
-    suite's has packages of its own. It ends with this process."""
+    """Start this process's server for an environment, and return the socket that leads to it.
+
+    The contract suite's environment has packages of its own. The server ends with this process.
+    """
     requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(

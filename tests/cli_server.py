@@ -1,13 +1,13 @@
-"""Runs Penstock, each time in a fork of one process that has its modules imported.
+"""Runs Penstock, each time in a fork of one process that has imported its modules.
 
-To import them takes longer than a small copy. Usage: ``python -P cli_server.py SOCKET [drivers]``,
-with the descriptor of a SOCK_SEQPACKET socket. Without ``drivers`` the large ones are not imported:
-the more memory there is, the longer a fork takes.
+Importing them takes longer than a small copy. Usage: ``python -P cli_server.py SOCKET [drivers]``,
+with the descriptor of a SOCK_SEQPACKET socket. Without ``drivers``, large drivers are not imported,
+because a fork takes longer the more memory there is.
 
-A request is JSON (what the fork becomes, its arguments, folder and environment, and whether it
-leads a session of its own) with four descriptors: the three standard ones, and a pipe that gets two
-lines, the process id once it is as asked for, and the exit code, negative for a signal. A nursery
-gets a fifth one, its socket.
+A request is JSON (what the fork runs, its arguments, folder and environment, and whether it leads a
+session of its own) with four descriptors: the three standard ones, and a pipe that receives two
+lines: the process id once the fork is set up, and the exit code, negative for a signal. A nursery
+receives a fifth one, its socket.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-# Nothing that PostgreSQL needs.
+# Left out unless a database other than PostgreSQL needs them.
 LARGE = ("duckdb", "pyarrow", "snowflake")
-# What they import when they are first used.
+# Modules that drivers import when they are first used.
 LATER = ("pandas", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "snowflake.connector")
-# A fork would be without a thread; but jemalloc's, which a nursery's workers are without, too.
+# A fork would lose any other thread; the exception is jemalloc's, which a nursery's workers do
+# without, too.
 THREADS = {"jemalloc_bg_thd"}
 
 
 def prepare(*, drivers: bool) -> None:
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # else it begins the others here
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # else it would start the others here
     found = pkgutil.walk_packages(import_module("penstock").__path__, "penstock.")
     if not drivers:
         sys.modules.update(dict.fromkeys(LARGE))  # type: ignore[arg-type] # cannot be imported now
@@ -53,7 +54,7 @@ def prepare(*, drivers: bool) -> None:
 
 
 def serve(requests: socket.socket) -> Callable[[], object] | None:
-    """In a fork, what it is to do; None once there are no more requests."""
+    """Serve requests; return the work to do in a fork, and None once there are no more requests."""
     ended, wakeup = os.pipe()
     for end in (ended, wakeup):
         os.set_blocking(end, False)
@@ -87,7 +88,7 @@ def serve(requests: socket.socket) -> Callable[[], object] | None:
 
 
 def report(answers: dict[int, int]) -> None:
-    """Say which of the forks have ended, and how."""
+    """Report the forks that have ended, and their exit codes."""
     while answers:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
@@ -97,7 +98,7 @@ def report(answers: dict[int, int]) -> None:
 
 
 def become(standard: list[int], *, folder: str, env: dict[str, str], session: bool) -> None:
-    """Be as if this process was started by itself."""
+    """Make this process look as if it had been started on its own."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -115,17 +116,17 @@ def become(standard: list[int], *, folder: str, env: dict[str, str], session: bo
 def penstock(*arguments: str) -> object:
     sys.argv[:] = ["penstock", *arguments]
     cli: Any = import_module("penstock.cli.main")
-    return cli.run()  # as the program does: it never returns
+    return cli.run()  # like the program: it never returns
 
 
 def script(text: str, *arguments: str) -> None:
-    """As ``python -c`` does."""
+    """Run a program as ``python -c`` does."""
     sys.argv[:] = ["-c", *arguments]
     exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
 
 
 def nursery(*given: Any) -> object:
-    """As the command line has one, which never returns either."""
+    """Run a nursery as the command line does; never return."""
     *backends, requests = given
     early_fork: Any = import_module("penstock.workers.early_fork")
     ours = socket.socket(fileno=requests)

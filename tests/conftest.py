@@ -48,8 +48,8 @@ from .skipped import skip_table
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
-# What tests write is kept in memory, where there is enough of it and programs may run in it: it is
-# synced thousands of times.
+# Keep test files in memory if there is enough of it and programs may run from it: files are synced
+# thousands of times.
 if (
     "TMPDIR" not in os.environ
     and (folder := memory_folder()) is not None
@@ -57,19 +57,19 @@ if (
 ):
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
-# How long an example takes says nothing: other tests run beside it.
+# The duration of an example means nothing, because other tests run at the same time.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
-# What tests look for in messages is often a value. Where values are hidden is tested by itself.
+# Tests often look for a value in a message. The hiding of values has tests of its own.
 os.environ["PENSTOCK_SHOW_VALUES"] = "errors"
 
-# What tests look for in messages is named as on the command line, but where that is tested.
+# Tests look for options in messages as the command line spells them, except those of the spelling.
 _TERMS = ExitStack()
 _TERMS.enter_context(flags())
 atexit.register(_TERMS.close)
 
-# Started in the background, we would ignore SIGINT, and so would every command under test.
+# A process started in the background ignores SIGINT, and so would every command under test.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -84,7 +84,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def native_missing() -> str | None:
-    """Why there is no penstock-native; None where it is."""
+    """Return the reason why penstock-native is missing; None if it is installed."""
     if find_spec("penstock_native") is None:
         return "penstock-native is not built: that needs cargo, see CONTRIBUTING.md"
     return None
@@ -92,7 +92,7 @@ def native_missing() -> str | None:
 
 @pytest.fixture(params=["native", "python"])
 def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Streams move outside of the interpreter, and then the same in Python: of workers and here."""
+    """Run a test with native streams, then with streams in Python, both in workers and here."""
     if request.param == "python":
         monkeypatch.setenv("PENSTOCK_NATIVE", "off")
     elif why := native_missing():
@@ -117,31 +117,31 @@ def _shared_nurseries() -> Iterator[None]:
 
 @contextmanager
 def server_for(role: str) -> Iterator[Server]:
-    """The server that PENSTOCK_TEST_<ROLE> names, or else one of our own."""
+    """Return the server that PENSTOCK_TEST_<ROLE> names, or else one of our own."""
     if url := os.environ.get(f"PENSTOCK_TEST_{role}"):
         yield ExternalServer(url)
         return
-    # No test takes the machine's power away, so fsync would buy nothing. A vacuum by itself is a
-    # transaction of somebody else, which a resumed run has to reckon with.
+    # No test cuts the power, so fsync is not needed. An autovacuum is a transaction from outside,
+    # which a resumed run has to consider.
     with PostgresServer(fsync=False, settings={"autovacuum": False}) as server:
         yield server
 
 
-# Half the time of copying a database through the log, which is the default.
+# Takes half as long as copying a database through the log, the default.
 FILE_COPY = "STRATEGY file_copy"
-# By server. Bare connections of libpq: nobody has to close them.
+# Kept by server. Bare connections of libpq need not be closed.
 _admins: WeakKeyDictionary[Server, PGconn] = WeakKeyDictionary()
 
 
 def _administer(server: Server, statement: str) -> None:
-    """Run a statement on the connection that is kept, or on a new one where that is lost.
+    """Run a statement on the kept connection, or on a new one if that is lost.
 
     Raises:
-        RuntimeError: the server refuses it, or cannot be reached.
+        RuntimeError: the server rejects the statement, or cannot be reached.
     """
     for kept in (_admins.pop(server, None), None):
         admin = kept or pq.PGconn.connect(server.url.encode())
-        # 14 knows no other way of copying a database.
+        # PostgreSQL 14 has no other way to copy a database.
         text = statement if admin.server_version >= 150000 else statement.replace(FILE_COPY, "")
         result = admin.exec_(text.encode())
         if result.status == pq.ExecStatus.COMMAND_OK:
@@ -153,10 +153,10 @@ def _administer(server: Server, statement: str) -> None:
 
 @contextmanager
 def fresh_database(server: Server, template: str = "template1") -> Iterator[str]:
-    """The URL of a new database, which is dropped afterwards, whoever is still connected.
+    """Yield the URL of a new database, and drop it afterwards even if sessions are still connected.
 
     Args:
-        template: the database that it is a copy of; nobody may be connected to it.
+        template: the database to copy; no session may be connected to it.
     """
     name = f"test_{uuid.uuid4().hex[:12]}"
     _administer(server, f"CREATE DATABASE {name} TEMPLATE {template} {FILE_COPY}")
@@ -180,10 +180,10 @@ def target_server() -> Iterator[Server]:
 
 @contextmanager
 def fresh_mysql(server: AnyMysqlServer) -> Iterator[str]:
-    """The same on a MySQL server."""
+    """Yield the URL of a new database on a MySQL server, and drop it afterwards."""
     with server.new_database() as url:
         yield url
-    # Control tables are in a database of their own.
+    # Control tables have a database of their own.
     server.drop_database("penstock")
 
 
@@ -197,17 +197,17 @@ def mysql_server() -> Iterator[AnyMysqlServer]:
 
 @contextmanager
 def fresh_clickhouse(server: str, name: str = "") -> Iterator[str]:
-    """The same on a ClickHouse server."""
+    """Yield the URL of a new database on a ClickHouse server, and drop it afterwards."""
     with new_clickhouse_database(server, name) as url:
         yield url
         with closing(connect_clickhouse(server)) as client:
-            # Control tables are in a database of their own.
+            # Control tables have a database of their own.
             client.command("DROP DATABASE IF EXISTS penstock")
 
 
 @pytest.fixture(scope="session")
 def clickhouse_server() -> Iterator[str]:
-    """The URL of a server where one may make databases."""
+    """Return the URL of a server on which tests may create databases."""
     if why := clickhouse_missing():
         pytest.skip(why)
     with any_clickhouse_server() as url:
@@ -222,7 +222,7 @@ def clickhouse_url(clickhouse_server: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def mssql_server() -> Iterator[str]:
-    """The URL of a server where one may make databases."""
+    """Return the URL of a server on which tests may create databases."""
     if why := mssql_missing():
         pytest.skip(why)
     with any_mssql_server() as url:
@@ -231,7 +231,7 @@ def mssql_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def snowflake_account() -> Iterator[str]:
-    """The URL of an account where one may make databases, or of what emulates one."""
+    """Return the URL of an account, or of its emulator, in which tests may create databases."""
     if why := snowflake_missing():
         pytest.skip(why)
     with any_snowflake() as url:
@@ -240,7 +240,7 @@ def snowflake_account() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
-    """One for all: each test makes a bucket of its own."""
+    """Yield one server for all tests; each creates a bucket of its own."""
     with S3Server() as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""One copy within this process, and what it has told."""
+"""One copy within this process, with its events and its error."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from penstock.events import Event, Failed, Finished
 
 
 class OneCopy:
-    """
+    """A copy that has ended, with or without an error.
+
     Args:
-        given: its options.
+        options: the options of the copy.
     """
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         self.events: list[Event] = []
         self.error: PenstockError | None = None
         try:
-            for event in penstock.copy(CopySpec(**given)):
+            for event in penstock.copy(CopySpec(**options)):
                 self.events.append(event)
         except PenstockError as error:
             self.error = error
 
     @property
     def said(self) -> str:
-        """Of a partition, where one has failed; else of the whole."""
+        """Return the message of the failed partition, or else that of the copy's error."""
         for event in self.events:
             if isinstance(event, Failed):
                 return str(event.error["message"])
@@ -38,7 +39,7 @@ class OneCopy:
         return self.error.exit_code if self.error else 0
 
     def done(self) -> Finished:
-        """Its report: it has come to its end."""
+        """Check that the copy succeeded, and return its report."""
         assert not self.error, self.said
         report = self.events[-1]
         assert isinstance(report, Finished)

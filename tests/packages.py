@@ -1,4 +1,4 @@
-"""Wheels of this repository, in environments that have never seen it."""
+"""Wheels of this repository, installed in fresh environments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UV = Path(sys.executable).parent / "uv"
 
 
 def run(*argv: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
-    """What a command prints, which has to succeed."""
+    """Return the output of a command, which has to succeed."""
     done = subprocess.run(
         argv,
         cwd=cwd,
@@ -26,19 +26,19 @@ def run(*argv: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) 
 
 
 def build_wheels(folder: Path, *packages: str) -> Path:
-    """Build those of some folders of the repository. Returns the folder they are in."""
+    """Build the wheels of some folders of the repository, and return the folder with the wheels."""
     for package in packages:
         run(UV, "build", "--quiet", "--wheel", "--out-dir", folder, package)
     return folder
 
 
 def clean_environment(folder: Path, wheels: Path, *beside: str) -> Path:
-    """The programs of an environment with what the wheels ask for, and no more.
+    """Create an environment with the wheels and their dependencies; return its program folder.
 
-    In the versions that are locked: a new release of a dependency fails no test.
+    Dependencies have their locked versions, so a new release of one cannot fail a test.
 
     Args:
-        beside: other distributions that are needed.
+        beside: further distributions to install.
     """
     locked = folder / "locked.txt"
     run(UV, "export", "--quiet", "--frozen", "--no-hashes", "--no-emit-workspace", "-o", locked)

@@ -1,4 +1,4 @@
-"""Rows that compare equal whichever driver they came from."""
+"""Rows that compare equal regardless of the driver that read them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import UUID
 
 
 def plain(row: Iterable[Any]) -> tuple[Any, ...]:
-    """Values that compare equal whichever driver they came from."""
+    """Return values that compare equal regardless of the driver that read them."""
     return tuple(_plain(value) for value in row)
 
 
@@ -23,7 +23,7 @@ def _plain(value: Any) -> Any:
         case float():
             return "NaN" if math.isnan(value) else repr(value)
         case int() | Decimal():
-            # Of zero, the sign too.
+            # This drops the sign of zero, too.
             return f"{Decimal(value).normalize():f}" if value else "0"
         case UUID():
             return str(value)

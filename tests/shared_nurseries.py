@@ -1,9 +1,9 @@
 """The process that forks workers, kept from one copy of a test process to the next.
 
-Half of what a small copy costs is what that process imports. Copies with the same environment, in
-the same folder, between the same kinds of ends get one that is there already. Their workers are
-fresh forks of it, as they are of one that is new. And one that is new is a fork of a process that
-has all drivers imported, as the command line's are forks of that.
+Importing modules in that process takes half the time of a small copy. Copies with the same
+environment and folder, between the same kinds of ends, share a process. Workers are fresh forks of
+it, as always. A new one is itself a fork of a process that has imported all drivers, like the
+processes of the command line.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from penstock.workers.process import Nursery, WorkerProcess
 
 from .cli import Cli, can_be_forked
 
-# Kept while no copy uses them: each has its drivers in memory.
+# The number kept while no copy uses them: each has its drivers in memory.
 KEPT = 8
 
 
 class _Fork(Cli):
-    """A nursery, with what `Nursery` needs of a `Popen`.
+    """A nursery, with the part of `Popen` that `Nursery` uses.
 
     Args:
         environment, backends: see `Nursery`.
-        requests: its end of the socket.
+        requests: the nursery's end of the socket.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class _Fork(Cli):
 
 
 class _Kept(Nursery):
-    """One that outlives the copy it was started for."""
+    """A nursery that outlives the copy it was started for."""
 
     def __init__(self, environment: Mapping[str, str], backends: Sequence[str]) -> None:
         self.folder = os.getcwd()
@@ -82,7 +82,7 @@ class _Kept(Nursery):
 
 
 class _Lease:
-    """What one copy takes for a `Nursery` of its own."""
+    """A nursery lent to one copy, which treats it as its own."""
 
     def __init__(self, kept: _Kept, idle: SharedNurseries) -> None:
         self._kept: _Kept | None = kept
@@ -99,14 +99,14 @@ class _Lease:
 
 
 class SharedNurseries:
-    """Those that no copy uses, the one used last at the end."""
+    """The nurseries that no copy uses, in the order of their last use."""
 
     def __init__(self) -> None:
         self._idle: list[_Kept] = []
         self._lock = threading.Lock()
 
     def lend(self, environment: Mapping[str, str], backends: Sequence[str]) -> _Lease:
-        """Stands in for the constructor of `Nursery`."""
+        """Lend a nursery; replaces the constructor of `Nursery`."""
         with self._lock:
             for kept in reversed(self._idle):
                 if kept.suits(environment, backends):
@@ -129,7 +129,7 @@ class SharedNurseries:
 
 @contextmanager
 def shared_nurseries() -> Iterator[None]:
-    """Inside, the copies of this process share them."""
+    """Share nurseries among the copies of this process."""
     shared = SharedNurseries()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connections, "Nursery", shared.lend)

@@ -1,6 +1,6 @@
-"""Tests that run beside each other, since most of their time they wait for a stack of processes.
+"""Tests that run concurrently, because they mostly wait for other processes.
 
-The first one of a file begins all of them, each in a thread, and each reports in its turn.
+The first test of a file starts them all, each in a thread, and each test reports its own result.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Case = Callable[[Any], None]
 
 
 class SideBySide:
-    """Cases that have begun, or will as soon as others are done.
+    """Cases that have started, or start as soon as others end.
 
     Args:
-        run: runs a case to its end.
-        at_once: how many run at the same time.
+        run: the function that runs a case to its end.
+        at_once: the number of cases that run at the same time.
     """
 
     def __init__(self, cases: list[Case], run: Callable[[Case], None], at_once: int) -> None:
@@ -28,25 +28,25 @@ class SideBySide:
         self._outcomes = {case: self._pool.submit(run, case) for case in cases}
 
     def outcome(self, case: Case) -> None:
-        """Wait for the end of a case, and raise what it has raised."""
+        """Wait for the end of a case, and raise its error, if any."""
         self._outcomes[case].result()
 
     def wait(self) -> None:
-        """Wait for the end of all of them."""
+        """Wait for the end of all cases."""
         wait(self._outcomes.values())
 
     def close(self) -> None:
-        """Begin no more. Those that run end when they find what they need gone."""
+        """Start no more cases. Running ones end when their resources are gone."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def side_by_side(case: Case) -> Callable[[SideBySide], None]:
-    """Make a test of a case; its file has a fixture `cases` that runs them, see `begun`."""
+    """Turn a case into a test; its file has a fixture `cases` that runs the cases, see `begun`."""
 
     def test(cases: SideBySide) -> None:
         cases.outcome(case)
 
-    # Not by functools.wraps: pytest would look for the arguments of the case.
+    # Not functools.wraps, because pytest would look for the arguments of the case.
     test.__name__ = case.__name__
     test.__doc__ = case.__doc__
     test.__module__ = case.__module__
@@ -58,11 +58,11 @@ def side_by_side(case: Case) -> Callable[[SideBySide], None]:
 def begun(
     request: pytest.FixtureRequest, run: Callable[[Case], None], at_once: int
 ) -> Iterator[SideBySide]:
-    """Begin the cases of a file that are to be tested, in their order.
+    """Start the cases of a file that are to be tested, in their order.
 
     Args:
-        request: of a fixture with the scope of a module.
-        run, at_once: those of `SideBySide`.
+        request: the request of a fixture with module scope.
+        run, at_once: see `SideBySide`.
     """
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     here = [item for item in items if item.module is request.module]
@@ -74,7 +74,7 @@ def begun(
 
 
 def _cases_of(item: pytest.Function) -> list[Case]:
-    """The case that a test is made of, or that is its parameter `case`."""
+    """Return the case that a test was created from, or that is its parameter `case`."""
     if hasattr(item.function, "case"):
         return [item.function.case]
     callspec = getattr(item, "callspec", None)

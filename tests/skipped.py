@@ -1,4 +1,4 @@
-"""The tests that were skipped, by the reason: a table at the end of a run."""
+"""A table at the end of a test run: the number of skipped tests by reason."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 def skip_table(reports: list[Any]) -> list[str]:
-    """Lines of a table, the most frequent reason first.
+    """Return the lines of the table, the most frequent reason first.
 
     Args:
-        reports: pytest's, of tests and modules that were skipped.
+        reports: pytest's reports of skipped tests and modules.
     """
-    # pytest gives a skip as a path, a line and a text.
+    # pytest stores a skip as a path, a line number and a text.
     counts = Counter(
         report.longrepr[2].removeprefix("Skipped: ")
         for report in reports

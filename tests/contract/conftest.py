@@ -24,7 +24,7 @@ INSTALLED = [str(HERE / name) for name in ("toy", "killing", "counting")]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Skip tests that are not worth their time on some database, before any server starts."""
+    """Skip tests that are not worth their time on some databases, before any server starts."""
     names = item.name.partition("[")[2].rstrip("]").split("-")
     for name in names:
         if name in DATABASES and (why := DATABASES[name].left_out(item.name)):
@@ -33,9 +33,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _installed() -> Iterator[None]:
-    """Let this process find the entry points, and workers the packages.
+    """Make the packages visible to this process and to workers.
 
-    Tests of other folders find neither.
+    Tests in other folders do not see them.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [*sys.path, *INSTALLED])
@@ -76,13 +76,13 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def pair(name: str, open_database: Callable[[str], Database]) -> Pair:
-    """Return two databases of one backend."""
+    """Return two databases of one backend, for each backend in turn."""
     return Pair(open_database(name), open_database(name))
 
 
 @pytest.fixture
 def outward(name: str, open_database: Callable[[str], Database]) -> Pair:
-    """Return a pair from each backend to another one that accepts everything."""
+    """Return a pair from each backend to another that accepts all types."""
     return Pair(open_database(name), open_database("duckdb" if name == "parquet" else "parquet"))
 
 

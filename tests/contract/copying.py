@@ -60,19 +60,19 @@ class Pair:
 
     @property
     def _options(self) -> dict[str, Any]:
-        given = {**self.mine.source, **self.theirs.target}
-        return given | {name: f"{self.prefix}{given[name]}" for name in ("source", "target")}
+        options = {**self.mine.source, **self.theirs.target}
+        return options | {name: f"{self.prefix}{options[name]}" for name in ("source", "target")}
 
     @property
     def ends(self) -> dict[str, Any]:
-        """The two URLs."""
+        """Return the two URLs."""
         return {name: self._options[name] for name in ("source", "target")}
 
     @property
     def words(self) -> list[str]:
-        """The URLs and the tables as words of the command line."""
-        given = {name: value for name, value in self._options.items() if value is not None}
-        return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+        """Return the URLs and the tables as command-line arguments."""
+        options = {name: value for name, value in self._options.items() if value is not None}
+        return [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
 
     def make(self, rows: Rows = ROWS, key: str = "") -> None:
         """Fill the source, and create the target's table if it needs one."""
@@ -103,7 +103,7 @@ class Pair:
             yield catalog
 
     def check(self, rows: Rows = ROWS, times: int = 1) -> None:
-        """Check that the target has these rows, each as often."""
+        """Check that the target has these rows, each this number of times."""
         expected = Counter(map(repr, rows.plain * times))
         found = Counter(map(repr, self.theirs.read()))
         assert found == expected, f"missing {expected - found}, too many {found - expected}"
@@ -119,7 +119,7 @@ class Pair:
         return self.mine.hashes_texts and self.theirs.hashes_texts
 
     def compares_texts(self) -> None:
-        """Skip a test that compares texts if one of the two cannot."""
+        """Skip a test that compares texts if one of the two systems cannot."""
         if not self.hashes_texts:
             pytest.skip("checksums of text columns need SQL Server 2019, or another system")
 

@@ -54,7 +54,7 @@ class Database(ABC):
 
     @property
     def hashes_texts(self) -> bool:
-        """Whether it can compute checksums of texts."""
+        """Whether the server can compute checksums of texts."""
         return True
 
     finds_texts: ClassVar[bool] = True
@@ -79,7 +79,7 @@ class Database(ABC):
 
     @property
     def lacks(self) -> Collection[str]:
-        """Strategies of the backend that this server lacks."""
+        """Return the strategies of the backend that this server lacks."""
         return ()
 
     @classmethod
@@ -116,12 +116,11 @@ class Database(ABC):
     def everything(self) -> list[str]:
         """Return everything that exists: tables, files, folders.
 
-        The result also changes when a table is emptied or created again, even if its rows do not
-        show it.
+        The result also changes if a table is emptied or recreated, even if its rows stay the same.
         """
 
     def in_sql(self, name: str) -> str:
-        """Return a name as the server reports it, if SQL used it without quotes."""
+        """Return an unquoted name as the server reports it."""
         return name
 
     def named(self, name: str) -> Self:
@@ -149,12 +148,12 @@ class Database(ABC):
 
     @property
     def source(self) -> Mapping[str, Any]:
-        """The options of a copy from here."""
+        """Return the options of a copy from here."""
         return {"source": self.url, "table": self.table}
 
     @property
     def target(self) -> Mapping[str, Any]:
-        """The options of a copy to here."""
+        """Return the options of a copy to here."""
         return {"target": self.url, "target_table": self.table}
 
 
@@ -206,7 +205,7 @@ class SqlDatabase(Database):
 
 
 @contextmanager
-def in_folder(made: Callable[[Path], Database], places: Places) -> Iterator[Database]:
+def in_folder(create: Callable[[Path], Database], places: Places) -> Iterator[Database]:
     """Return a database in a folder of its own."""
     places.folder.mkdir(parents=True)
-    yield made(places.folder)
+    yield create(places.folder)

@@ -221,7 +221,7 @@ CLICKHOUSE = Keys(
         "list": ("Array(Float64)", ("[]", "[0.0]", "[-0.0]", "[nan]", "[1, 2]")),
     },
     ends=" ENGINE = MergeTree ORDER BY tuple()",
-    drawn=3,  # chdb is slow for each partition
+    drawn=3,  # chdb is slow with many partitions
     expressions=("lower(texts)", "double + 0", "list[1]"),
 )
 
@@ -249,7 +249,7 @@ KEYS: Mapping[str, Keys] = {
 
 
 def sent(name: str) -> Keys:
-    """Return a backend's keys, except those whose values record batches cannot hold."""
+    """Return a backend's keys, except those whose values record batches cannot represent."""
     keys = KEYS[name]
     infinite = ("day", "moment", "instant") if name == "duckdb" else ()
     columns = {key: of for key, of in keys.columns.items() if key not in infinite}

@@ -116,7 +116,7 @@ class Rows:
 
 
 def every_kind(kinds: Iterable[str] = KINDS) -> Rows:
-    """Return a column of each kind, with each value and NULL in some row."""
+    """Return a table with a column of each kind, and each value and NULL in some row."""
     named = {name: KINDS[name].values for name in kinds}
     height = max(map(len, named.values())) + 1
     rows = [

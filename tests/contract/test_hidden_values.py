@@ -57,8 +57,8 @@ def types_of(case: str, name: str) -> str:
     return SHORT[name] if "too long" in case else {**TEXTS, **BOUNDED}[name]
 
 
-def everything_said(pair: Pair, page: Path, choice: str, *options: str) -> tuple[int, str]:
-    """Return the exit code of a copy, and everything it writes and stores."""
+def run_all_commands(pair: Pair, page: Path, choice: str, *options: str) -> tuple[int, str]:
+    """Return the exit code of a copy, and everything that it and other commands write and store."""
     target = ["--target", pair.ends["target"]]
     words = [*pair.words, "--degree=1", *options]
     done = [
@@ -85,7 +85,7 @@ def everything_said(pair: Pair, page: Path, choice: str, *options: str) -> tuple
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_of_rows_that_fail(
+def test_values_of_failing_rows_are_hidden(
     case: str, open_database: Callable[[str], Database], tmp_path: Path
 ) -> None:
     name, statements, options = CASES[case]
@@ -94,20 +94,20 @@ def test_of_rows_that_fail(
     assert isinstance(pair.theirs, SqlDatabase)
     for statement in statements:
         pair.theirs.execute(statement.format(pair.theirs.table, types_of(case, name)))
-    code, found = everything_said(pair, tmp_path / "r.html", NEVER, *options)
+    code, found = run_all_commands(pair, tmp_path / "r.html", NEVER, *options)
     assert code == 65, found
     assert [word for word in WORDS if word in found] == [], found
 
 
 @pytest.mark.parametrize("name", ["postgresql", "duckdb", "mysql"])
 @pytest.mark.parametrize("choice", [NEVER, ERRORS])
-def test_of_keys_that_partitions_are_named_by(
+def test_keys_that_name_partitions_are_hidden(
     name: str, choice: str, open_database: Callable[[str], Database], tmp_path: Path
 ) -> None:
     pair = Pair(open_database(name), open_database(name))
     pair.make(TWICE)
     cut = ["--strategy", "values", "--key", "name"]
-    code, found = everything_said(pair, tmp_path / "r.html", choice, *cut)
+    code, found = run_all_commands(pair, tmp_path / "r.html", choice, *cut)
     assert code == 0, found
     assert ("Canary" in found) is (choice == ERRORS), found
     pair.check(TWICE)

@@ -28,7 +28,7 @@ from .database import Database
 from .key_tables import KeyTable
 from .keys import KEYS, Keys, sent
 
-# Each example has other values, and another choice of keys.
+# Each example has different values, and a different choice of keys.
 EXAMPLES = int(os.environ.get("PENSTOCK_KEY_EXAMPLES", "1"))
 ROWS = 40
 CUTS: tuple[dict[str, Any], ...] = (
@@ -74,25 +74,25 @@ class Example:
         return [mode.name for mode in (APPEND, REPLACE) if mode in able]
 
     def plans(self) -> Iterator[tuple[CopySpec, PartitionPlan]]:
-        """Yield plans by some of the keys, with each strategy, without those that are rejected."""
+        """Yield plans by some of the keys, with each strategy that accepts the key."""
         keys = [*self._keys.columns, *self._keys.expressions]
         for key in self._chance.sample(keys, min(len(keys), self._keys.drawn)):
             for cut in self._cuts:
                 spec = self._pair.spec(key=key, mode=self._chance.choice(self.modes), **cut)
                 try:
                     able = self._ends.capabilities
-                    asked = PlanRequest.of(spec, Streams(1, 1), "example", able)
-                    made = plan_table(asked, self._source, self._target)
+                    request = PlanRequest.of(spec, Streams(1, 1), "example", able)
+                    plan = plan_table(request, self._source, self._target)
                 except PlanningError:
                     continue
-                yield spec, made
+                yield spec, plan
 
-    def wrong(self, spec: CopySpec, made: PartitionPlan) -> str:
+    def wrong(self, spec: CopySpec, plan: PartitionPlan) -> str:
         """Return the rows that are not in exactly one partition."""
-        pairs = [each for each in made.pairs if each.source == "id"]
+        pairs = [each for each in plan.pairs if each.source == "id"]
         found = Counter(
             int(row)
-            for partition in made.partitions
+            for partition in plan.partitions
             for row, _ in self._source.row_digests(
                 spec.relation, spec.where, partition.extent, pairs, ["id"]
             )
@@ -111,14 +111,14 @@ def example(
     name: str, request: pytest.FixtureRequest, open_database: Callable[[str], Database]
 ) -> Iterator[Example]:
     pair = Pair(open_database(name), open_database(name))
-    with closing(Example(KEYS[name], pair, random.Random(request.param))) as made:
-        yield made
+    with closing(Example(KEYS[name], pair, random.Random(request.param))) as opened:
+        yield opened
 
 
 def test_each_row_is_in_one_partition(example: Example) -> None:
     planned = list(example.plans())
     assert planned
-    found = [example.wrong(spec, made) for spec, made in planned]
+    found = [example.wrong(spec, plan) for spec, plan in planned]
     assert [each for each in found if each] == []
 
 
@@ -132,7 +132,7 @@ def test_each_row_arrives_once(name: str, open_database: Callable[[str], Databas
             specs[spec.mode].append(spec)
     replacing = chance.sample(specs.get(REPLACE.name, []), 2) if REPLACE.name in specs else []
     if not pair.theirs.backend.target_capabilities.replaces_by_condition:
-        # It replaces only rows that the same partition loaded before.
+        # Replace only replaces rows that the same partition has loaded.
         replacing = replacing[:1] * 2
     for spec in replacing:
         pair.copy(**chosen(spec))

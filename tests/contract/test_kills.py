@@ -37,7 +37,7 @@ HOOKS: dict[str, Sequence[type]] = {
 # Not called by an attempt that is alone and commits.
 ELSEWHERE = {"abandon", "claim", "disconnect", "end_older", "interrupt", "switch_run"}
 OF_REPLACE = {"delete", "count_selected", "leave_only"}
-# Calls that only read leave nothing behind.
+# Calls that only read change no state.
 LOOKING = {
     *("check_recopy", "check_target", "committed", "committed_in_series", "intact", "load_run"),
     *("outlook", "recopied", "running", "steps_done", "steps_in_effect"),
@@ -63,7 +63,7 @@ class Killing:
     def at(self, moment: str, partition_id: str = "") -> None:
         (self._folder / f"{partition_id} {moment}".strip()).touch()
 
-    def left(self) -> list[str]:
+    def pending(self) -> list[str]:
         """Return the moments at which no process has died yet."""
         names = {path.name for path in self._folder.iterdir()} - {"passed"}
         return sorted(name for name in names if not name.endswith(", died"))
@@ -84,10 +84,10 @@ def dying(pair: Pair) -> Pair:
 
 
 @pytest.mark.parametrize("mode", ["replace", "upsert", "attach"])
-def test_a_worker_at_each_hook(dying: Pair, killing: Killing, mode: str) -> None:
+def test_a_worker_killed_at_each_hook(dying: Pair, killing: Killing, mode: str) -> None:
     """Mode `replace` calls every hook, except those of modes that load apart.
 
-    Without that mode, the test uses `truncate`.
+    If the backend lacks it, the test uses `truncate`.
     """
     target = dying.theirs.backend.target_capabilities
     if mode == "replace" and MODES[mode] not in target.modes:
@@ -101,14 +101,14 @@ def test_a_worker_at_each_hook(dying: Pair, killing: Killing, mode: str) -> None
     dying.copy(run_id="watched", partitions=1, **options)
     moments = [each for each in killing.passed() if is_of_attempt(each)]
     _check_hooks(moments, target.commits, MODES[mode])
-    # Nothing lasting happens between two hooks.
+    # Between two hooks, nothing persistent happens.
     chosen = [each for each in moments if each.endswith("before")] + [moments[-1]]
     if MODES[mode].loads_apart:
         chosen = [each for each in moments if ".merge " in each or ".open_stream after" in each]
     if mode == "attach":  # the first run's children would conflict with other bounds
         _partition(dying)
 
-    # As many partitions as moments, so that each partition's first attempt dies at its own.
+    # As many partitions as moments, so that each partition's first attempt dies at its own moment.
     spec = dying.spec(run_id="r", partitions=len(chosen), **options)
     ids = [partition.id for partition in create(spec).run.plan.partitions]
     assert len(ids) >= len(chosen)
@@ -117,7 +117,7 @@ def test_a_worker_at_each_hook(dying: Pair, killing: Killing, mode: str) -> None
     # One by one, because checking a dead attempt's partition may publish another's commit.
     with pytest.raises(PenstockError):
         dying.resume("r", attempts=1, on_error="continue", degree=1, **LATER)
-    assert killing.left() == []
+    assert killing.pending() == []
     finished = dying.resume("r", **LATER)
     assert finished.status == "done"
     dying.check()
@@ -134,13 +134,13 @@ def _partition(pair: Pair) -> None:
 
 
 def is_of_attempt(moment: str) -> bool:
-    """Whether a lone attempt passes the moment before its commit, or right after."""
+    """Whether a lone attempt passes the moment, up to right after its commit."""
     part, _, call = moment.split(maxsplit=1)[0].rpartition(".")
     return part not in ("control", "reader") and call not in ELSEWHERE
 
 
 def _check_hooks(moments: Sequence[str], commits: str, mode: Mode) -> None:
-    """Check that the moments include every hook on the way to commit that the mode calls."""
+    """Check that the moments include every hook up to the commit that the mode calls."""
     called = {moment.split()[0].rpartition(".")[2] for moment in moments}
     for protocol in HOOKS[commits]:
         for hook in vars(protocol):
@@ -149,17 +149,17 @@ def _check_hooks(moments: Sequence[str], commits: str, mode: Mode) -> None:
                 if hook == "merge":
                     expected = mode.loads_apart
                 if mode.merges_by_key and hook == "insert":
-                    expected = False  # `merge` does that
+                    expected = False  # `merge` inserts the rows
                 assert (hook in called) == expected, hook
 
 
 @pytest.mark.parametrize("mode", [SWAP, MERGE], ids=["swap", "merge"])
-def test_a_supervisor_at_each_call_of_the_control_store(
+def test_a_supervisor_killed_at_each_call_of_the_control_store(
     dying: Pair, killing: Killing, mode: Mode
 ) -> None:
     """Mode `swap`, if supported, has steps before the first partition and after the last.
 
-    So has an upsert that merges all rows at the end.
+    So does an upsert that merges all rows at the end.
     """
     modes = dying.theirs.backend.target_capabilities.modes
     if mode is MERGE and MERGE not in modes:
@@ -171,27 +171,30 @@ def test_a_supervisor_at_each_call_of_the_control_store(
     dying.copy(run_id="watched", where="id < 100", **options)
     calls = {moment.split()[0] for moment in killing.passed() if moment.startswith("control.")}
     changing = {call for call in calls if call.rpartition(".")[2] not in LOOKING}
-    # An execution that finds everything done says nothing, and leaves old stages to the next night.
+    # An execution that finds everything done writes no journal, and leaves old stages to the next
+    # night.
     changing -= {"control.put_journals", "control.drop_overtaken"}
     assert {"control.create_run", "control.prepare_all", "control.set_statuses"} <= changing
     for call in changing:
         killing.at(f"{call} after")
     words = [*dying.words, *(f"--{name}={value}" for name, value in options.items())]
-    while left := killing.left():
+    while pending := killing.pending():
         assert _exit_code(words) == -signal.SIGKILL
-        assert len(killing.left()) == len(left) - 1
+        assert len(killing.pending()) == len(pending) - 1
     assert _exit_code(words) == 0
     dying.check()
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_supervisor_that_writes_its_journal(dying: Pair, killing: Killing, moment: str) -> None:
-    """It writes at its end, or in between if the copy takes its time."""
+def test_a_supervisor_killed_as_it_writes_its_journal(
+    dying: Pair, killing: Killing, moment: str
+) -> None:
+    """It writes the journal at its end, and also earlier if the copy takes a long time."""
     dying.make()
     killing.at(f"control.put_journals {moment}")
     words = [*dying.words, "--strategy=whole", "--mode=truncate"]
     assert _exit_code(words) == -signal.SIGKILL
-    assert killing.left() == []
+    assert killing.pending() == []
     assert _exit_code(words) == 0
     dying.check()
 
@@ -201,12 +204,12 @@ def _exit_code(words: Sequence[str]) -> int:
     return run_cli("copy", *words, "--run-id=r", "--on-snapshot-lost=accept").returncode
 
 
-def test_a_worker_in_mid_stream(dying: Pair, killing: Killing) -> None:
+def test_a_worker_killed_in_mid_stream(dying: Pair, killing: Killing) -> None:
     dying.make()
     spec = dying.spec(run_id="r", partitions=3, **CUT)
     partition = create(spec).run.plan.partitions[1]
     killing.at("reader.read before the end", partition.id)
     finished = dying.resume("r", **LATER)
     assert finished.status == "done"
-    assert killing.left() == []
+    assert killing.pending() == []
     dying.check()

@@ -1,4 +1,4 @@
-"""The list of runs, with what each kind of target stores about them."""
+"""The list of runs, with the details that each kind of target stores about them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .copying import ROWS, Pair
 from .test_reports import COUNT, CUT, DYING, LATER
 
 
-def listed(pair: Pair, **asked: object) -> dict[str, RunEntry]:
-    found = runs(target=pair.ends["target"], **asked)  # type: ignore[arg-type]
+def listed(pair: Pair, **filters: object) -> dict[str, RunEntry]:
+    found = runs(target=pair.ends["target"], **filters)  # type: ignore[arg-type]
     return {entry.run_id: entry for entry in found}
 
 
-def test_of_no_runs(pair: Pair) -> None:
+def test_a_target_without_runs_lists_none(pair: Pair) -> None:
     assert listed(pair) == {}
     done = run_cli("runs", "--target", pair.ends["target"])
     assert (done.returncode, done.stdout.strip()) == (0, "no runs"), done.stderr
 
 
-def test_of_runs_that_are_done_and_of_one_that_is_not_begun(pair: Pair) -> None:
+def test_done_and_unstarted_runs_are_listed(pair: Pair) -> None:
     pair.make()
     pair.copy(run_id="first", mode="truncate", **CUT)
     create(pair.spec(run_id="second", mode="append"))
@@ -55,23 +55,23 @@ def test_of_runs_that_are_done_and_of_one_that_is_not_begun(pair: Pair) -> None:
     assert "second" in run_cli("runs", "--target", pair.ends["target"], "--limit", "1").stdout
 
 
-def test_of_a_run_that_was_killed(pair: Pair) -> None:
+def test_a_killed_run_is_listed(pair: Pair) -> None:
     pair.make()
-    asked = {**pair.spec(run_id="r", mode="truncate", **CUT).stored(), **pair.ends}
-    given = {name: value for name, value in asked.items() if value is not None}
-    assert run_script(DYING, repr(given)) == -signal.SIGKILL
-    told = pair.theirs.sees_executions
+    stored = {**pair.spec(run_id="r", mode="truncate", **CUT).stored(), **pair.ends}
+    options = {name: value for name, value in stored.items() if value is not None}
+    assert run_script(DYING, repr(options)) == -signal.SIGKILL
+    seen = pair.theirs.sees_executions
     (entry,) = listed(pair).values()
-    assert (entry.status, entry.at_work) == (("killed", False) if told else ("running", None))
+    assert (entry.status, entry.at_work) == (("killed", False) if seen else ("running", None))
     assert status("r", target=pair.ends["target"]).at_work is entry.at_work
     shown = run_cli("status", "r", "--target", pair.ends["target"]).stdout
-    assert ("penstock resume" in shown) is told
+    assert ("penstock resume" in shown) is seen
     assert [*listed(pair, status=[entry.status])] == ["r"]
     pair.resume("r", **LATER)
     assert listed(pair)["r"].status == "done"
 
 
-def test_of_a_run_that_somebody_is_at(pair: Pair) -> None:
+def test_a_running_run_is_listed(pair: Pair) -> None:
     if not pair.theirs.sees_executions:
         pytest.skip("nobody can tell")
     pair.make()

@@ -80,7 +80,7 @@ def mine(request: pytest.FixtureRequest, open_database: Callable[[str], Database
     return pair
 
 
-def asked(pair: Pair) -> dict[str, Any]:
+def shared_options(pair: Pair) -> dict[str, Any]:
     """Return the options common to all copies."""
     shared = pair.mine.backend.source_capabilities.shared_snapshots
     shared = shared and pair.mine.name != "snowflake"  # the emulator has no time travel
@@ -91,13 +91,13 @@ def refused(pair: Pair, **options: Any) -> str:
     """Return the reason why a copy is rejected before anything changes."""
     before = pair.theirs.everything()
     with pytest.raises((PlanningError, UsageError)) as caught:
-        pair.copy(**asked(pair), **options)
+        pair.copy(**shared_options(pair), **options)
     assert pair.theirs.everything() == before
     return caught.value.message
 
 
 def copied(pair: Pair, **options: Any) -> list[tuple[Any, ...]]:
-    finished = pair.copy(**asked(pair), **options)
+    finished = pair.copy(**shared_options(pair), **options)
     found = verify(finished.run_id, **pair.ends, checksum=True)
     assert found.ok, [(check.partition_id, check.note) for check in found.wrong]
     assert found.method == "checksums"
@@ -105,7 +105,7 @@ def copied(pair: Pair, **options: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
-def test_hashes_are_those_of_utf8(mine: Pair) -> None:
+def test_hashes_use_the_utf8_text(mine: Pair) -> None:
     rows = copied(mine, mask=("word=hash", "number=hash"))
     for id_, word, number, *_ in rows:
         row = ROWS.rows[int(id_)]
@@ -115,7 +115,7 @@ def test_hashes_are_those_of_utf8(mine: Pair) -> None:
 
 @pytest.mark.parametrize("mine", KEYED, indirect=True)
 @pytest.mark.parametrize("key", [SALT, "k" * 64, "long" * 30])
-def test_hmacs_are_those_of_utf8(mine: Pair, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hmacs_use_the_utf8_text(mine: Pair, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SALT", key)
     rows = copied(mine, mask=("word=hmac:env:SALT", "number=hmac:env:SALT"))
     for id_, word, number, *_ in rows:
@@ -125,7 +125,7 @@ def test_hmacs_are_those_of_utf8(mine: Pair, key: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
-def test_null_last4_and_year(mine: Pair) -> None:
+def test_null_last4_and_year_masks(mine: Pair) -> None:
     rows = copied(mine, mask=("number=null", "word=last4", "day=year", "seen=year"))
     for id_, word, number, day, at in rows:
         row = ROWS.rows[int(id_)]
@@ -137,7 +137,7 @@ def test_null_last4_and_year(mine: Pair) -> None:
 
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
-def test_computed_new_and_left_out_columns(mine: Pair) -> None:
+def test_columns_are_computed_added_and_excluded(mine: Pair) -> None:
     rows = copied(
         mine,
         set=("number=id + 1, loaded_from='shop, \"main\"'",),
@@ -151,8 +151,8 @@ def test_computed_new_and_left_out_columns(mine: Pair) -> None:
 
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
-def test_conditions_are_on_what_the_source_has(mine: Pair) -> None:
-    """Even if a database would resolve a name to the column computed under it."""
+def test_conditions_apply_to_unmasked_values(mine: Pair) -> None:
+    """This is so even if a database would resolve a name to the computed column of that name."""
     rows = copied(
         mine,
         where="word = '12345'",
@@ -171,19 +171,19 @@ def test_conditions_are_on_what_the_source_has(mine: Pair) -> None:
         {"strategy": "hash", "key": "word", "partitions": 3},
     ],
 )
-def test_partitions_are_cut_by_what_the_source_has(mine: Pair, strategy: dict[str, Any]) -> None:
+def test_partitions_are_cut_by_unmasked_values(mine: Pair, strategy: dict[str, Any]) -> None:
     rows = copied(mine, mask=("word=hash",), **strategy)
     assert {word for _, word, *_ in rows} == {hashed(text) for text in TEXTS}
 
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
 @pytest.mark.parametrize("text", ["no_such_column + 1", "count(*)", "1) + (2", "sum(id) OVER ()"])
-def test_what_is_no_expression_of_a_row_is_refused(mine: Pair, text: str) -> None:
+def test_an_expression_that_is_not_about_one_row_is_rejected(mine: Pair, text: str) -> None:
     assert "--set extra" in refused(mine, set=[f"extra={text}"])
 
 
 @pytest.mark.parametrize("mine", MASKING, indirect=True)
-def test_a_mask_of_another_type_is_refused(mine: Pair) -> None:
+def test_a_mask_for_another_type_is_rejected(mine: Pair) -> None:
     for mask in ("word=year", "seen=hash", "day=last4"):
         assert f"--mask {mask}: expected" in refused(mine, mask=(mask,))
     message = refused(mine, mask=("wrd=hash",))
@@ -191,7 +191,7 @@ def test_a_mask_of_another_type_is_refused(mine: Pair) -> None:
     assert "it has id, word" in message
 
 
-def test_a_system_that_computes_no_masks_says_so(open_database: Callable[[str], Database]) -> None:
+def test_a_system_without_masks_rejects_them(open_database: Callable[[str], Database]) -> None:
     for name in DATABASES:
         backend = DATABASES[name]
         if name in MASKING:
@@ -203,13 +203,13 @@ def test_a_system_that_computes_no_masks_says_so(open_database: Callable[[str], 
 
 
 @pytest.mark.parametrize("mine", ["snowflake"], indirect=True)
-def test_snowflake_has_no_place_for_a_key(mine: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snowflake_rejects_masks_with_a_key(mine: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SALT", SALT)
     with pytest.raises(PlanningError, match="cannot keep a key out of its statements"):
         mine.copy(mode="recreate", mask=("word=hmac:env:SALT",))
 
 
-def test_text_files_have_masks_too(
+def test_text_files_support_masks(
     tmp_path: Path, open_database: Callable[[str], Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SALT", SALT)

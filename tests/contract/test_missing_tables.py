@@ -21,12 +21,12 @@ LOADING = [mode for mode in MODES.values() if not mode.loads_new_table]
 SERVERS = ("postgresql", "mysql", "mssql", "snowflake")
 
 
-def _may_be_made(pair: Pair) -> bool:
+def _creates_tables(pair: Pair) -> bool:
     return bool(pair.theirs.table) and bool(pair.theirs.backend.target_capabilities.makes_missing)
 
 
 @pytest.mark.parametrize("mode", LOADING, ids=str)
-def test_it_is_made_where_it_is_missing(inward: Pair, mode: Mode) -> None:
+def test_a_missing_table_is_created(inward: Pair, mode: Mode) -> None:
     """The plan says so, in case the user has mistyped its name."""
     inward.mine.make(ROWS, key="id" if mode.merges_by_key else "")
     inward.mine.insert(ROWS)
@@ -37,7 +37,7 @@ def test_it_is_made_where_it_is_missing(inward: Pair, mode: Mode) -> None:
             plan(spec)
         return
     first = plan(spec)
-    if inward.theirs.table:  # otherwise the URL alone leads there
+    if inward.theirs.table:  # otherwise the URL identifies the target by itself
         assert [
             each for each in first.warnings if "missing in the target, and created there" in each
         ]
@@ -47,9 +47,9 @@ def test_it_is_made_where_it_is_missing(inward: Pair, mode: Mode) -> None:
     assert not [each for each in plan(spec).warnings if "missing in the target" in each]
 
 
-def test_two_days_find_it_missing(inward: Pair) -> None:
+def test_two_runs_find_the_table_missing(inward: Pair) -> None:
     """Both are planned before one of them creates the table."""
-    if not _may_be_made(inward):
+    if not _creates_tables(inward):
         pytest.skip("the backend makes no tables of a name")
     inward.mine.fill(ROWS)
     mode = _mode(inward)
@@ -62,14 +62,16 @@ def test_two_days_find_it_missing(inward: Pair) -> None:
 
 
 def _mode(pair: Pair) -> str:
-    made = {mode.name for mode in pair.theirs.backend.target_capabilities.makes_missing}
-    return "replace" if "replace" in made else "append"
+    modes = {mode.name for mode in pair.theirs.backend.target_capabilities.makes_missing}
+    return "replace" if "replace" in modes else "append"
 
 
 @pytest.mark.parametrize("other", SERVERS)
 @pytest.mark.parametrize("name", SERVERS)
-def test_days_at_once(open_database: Callable[[str], Database], name: str, other: str) -> None:
-    """They prepare at the same moment, as closely as several threads can."""
+def test_concurrent_runs_create_the_table_once(
+    open_database: Callable[[str], Database], name: str, other: str
+) -> None:
+    """They prepare at the same moment, as far as threads allow."""
     if other != name and "postgresql" not in (other, name):
         pytest.skip("two servers, one of which tells all that there is to tell")
     pair = Pair(open_database(other), open_database(name))
@@ -83,10 +85,10 @@ def test_days_at_once(open_database: Callable[[str], Database], name: str, other
     pair.check(Rows(ROWS.columns, [row for row in ROWS.rows if f"day = '{row[1]}'" in days]))
 
 
-def test_somebody_else_makes_another_table(inward: Pair) -> None:
-    """Created between the plan and the first step, it stays unchanged."""
+def test_another_table_created_in_the_meantime_stays_unchanged(inward: Pair) -> None:
+    """It is created between planning and the first step."""
     theirs = inward.theirs
-    if not _may_be_made(inward) or not isinstance(theirs, SqlDatabase):
+    if not _creates_tables(inward) or not isinstance(theirs, SqlDatabase):
         pytest.skip("the backend makes no tables of a name")
     if theirs.name == "clickhouse":
         pytest.skip("it moves nothing between tables of other columns")

@@ -1,4 +1,4 @@
-"""Every mode and strategy that a backend lists: rows in, rows out. Others are rejected."""
+"""Every mode and strategy that a backend lists copies all rows; others are rejected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .rows import Rows
 
 # `all` combines every mode with every strategy.
 EVERY = os.environ.get("PENSTOCK_CONTRACT_MATRIX") == "all"
-# Strategies for modes to which the selection of a partition makes no difference.
+# Strategies for modes that do not depend on how a partition selects its rows.
 FEW = ("auto", "whole", "ntile", "values")
 
 
@@ -27,7 +27,7 @@ def is_tried(mode: Mode, strategy: str) -> bool:
     """Whether a mode and a strategy are tried together: one cuts the source, the other loads.
 
     Rows are selected in the target only if they are deleted or verified by partition. A selection
-    by no key cannot be deleted, and is verified in mode `truncate`.
+    without a key cannot be deleted, and is verified in mode `truncate`.
     """
     if EVERY or mode.only_adds or mode.deletes_by_partition or strategy in FEW:
         return True
@@ -55,18 +55,18 @@ def refusal(mode: Mode, strategy: str, pair: Pair) -> str:
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=str)
-def test_with_every_strategy(pair: Pair, mode: Mode) -> None:
+def test_each_mode_with_every_strategy(pair: Pair, mode: Mode) -> None:
     pair.make(key="id" if mode.merges_by_key else "")
     loaded = 0
     for strategy, options in STRATEGIES.items():
-        asked = {"mode": mode.name, "strategy": strategy, **options}
+        choice = {"mode": mode.name, "strategy": strategy, **options}
         if refused := refusal(mode, strategy, pair):
             with pair.refused(refused):
-                pair.copy(**asked)
+                pair.copy(**choice)
             continue
         if not is_tried(mode, strategy):
             continue
-        finished = pair.copy(**asked)
+        finished = pair.copy(**choice)
         _check_cut(finished, strategy)
         if mode.merges_by_key:
             assert (finished.inserted, finished.updated) == (0 if loaded else len(ROWS.rows), 0)
@@ -82,10 +82,10 @@ def _check_cut(finished: Finished, strategy: str) -> None:
     assert finished.partitions >= (1 if strategy in ("auto", "whole", "blocks") else 2)
 
 
-def test_with_every_strategy_in_record_batches(outward: Pair) -> None:
-    """A system may have its own format for copies to its own kind."""
+def test_record_batches_with_every_strategy(outward: Pair) -> None:
+    """A system may have a format of its own for copies to its own kind."""
     if outward.mine.backend.source_capabilities.formats[0] == ARROW:
-        pytest.skip("it speaks no other, as test_with_every_strategy has it")
+        pytest.skip("it speaks no other, as test_each_mode_with_every_strategy has it")
     outward.make()
     for strategy, options in STRATEGIES.items():
         if not refusal(TRUNCATE, strategy, outward):
@@ -96,13 +96,13 @@ def test_with_every_strategy_in_record_batches(outward: Pair) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=str)
-def test_among_other_rows(
+def test_each_mode_among_other_rows(
     inward: Pair, mode: Mode, open_database: Callable[[str], Database]
 ) -> None:
     """The rows of an earlier run are handled as the mode says."""
     target = inward.theirs.backend.target_capabilities
     if mode not in target.modes:
-        pytest.skip("refused, as test_with_every_strategy has it")
+        pytest.skip("refused, as test_each_mode_with_every_strategy has it")
     if mode.attaches:
         pytest.skip("the target has child tables, as the backend's own tests have it")
     inward.make(OLD, key="id" if mode.merges_by_key else "")
@@ -122,11 +122,11 @@ def test_among_other_rows(
         "upsert": [*ROWS.rows, *OLD.rows[300:]],
     }
     if not target.replaces_by_condition:
-        expected["swap"] = expected["replace"]  # both swap what was loaded for the same selection
+        expected["swap"] = expected["replace"]  # both replace the rows of the same selection
     inward.check(Rows(ROWS.columns, expected.get(mode.name, ROWS.rows)))
 
 
-def test_an_upsert_in_one_transaction(
+def test_an_atomic_upsert_from_another_system(
     inward: Pair, open_database: Callable[[str], Database]
 ) -> None:
     target = inward.theirs.backend.target_capabilities
@@ -139,32 +139,32 @@ def test_an_upsert_in_one_transaction(
         inward.copy(mode="upsert", atomic="table")
 
 
-def test_an_upsert_in_one_transaction_to_its_like(
+def test_an_atomic_upsert_within_a_system(
     pair: Pair, open_database: Callable[[str], Database]
 ) -> None:
     if MERGE not in pair.theirs.backend.target_capabilities.modes:
-        pytest.skip("refused, as test_an_upsert_in_one_transaction has it")
+        pytest.skip("refused, as test_an_atomic_upsert_from_another_system has it")
     _check_upserts(pair, open_database)
 
 
 def _check_upserts(pair: Pair, open_database: Callable[[str], Database]) -> None:
-    """Check that rows that the source no longer has are deleted."""
-    asked = {"mode": "upsert", "atomic": "table", "deletes": "hard", "max_deletes": "50%"}
-    asked |= {"strategy": "ntile", "key": "id"}
+    """Check an upsert that deletes the rows that are no longer in the source."""
+    choice = {"mode": "upsert", "atomic": "table", "deletes": "hard", "max_deletes": "50%"}
+    choice |= {"strategy": "ntile", "key": "id"}
     pair.make(OLD, key="id")
-    finished = pair.copy(**asked, partitions=3)
+    finished = pair.copy(**choice, partitions=3)
     assert (finished.inserted, finished.updated) == (len(OLD.rows), 0)
     pair.check(OLD)
     newer = open_database(pair.mine.name)
     newer.fill(ROWS)
     pair = Pair(newer, pair.theirs)
     for updated in (len(ROWS.rows), 0):
-        finished = pair.copy(**asked, partitions=2)
+        finished = pair.copy(**choice, partitions=2)
         assert (finished.inserted, finished.updated) == (0, updated)
         pair.check()
 
 
-def test_a_table_without_rows(pair: Pair) -> None:
+def test_an_empty_table_is_copied(pair: Pair) -> None:
     empty = Rows(ROWS.columns, [])
     pair.make(empty)
     finished = pair.copy()
@@ -173,7 +173,7 @@ def test_a_table_without_rows(pair: Pair) -> None:
     pair.verify(finished)
 
 
-def test_cancelled_it_can_be_resumed(pair: Pair) -> None:
+def test_a_cancelled_run_is_resumed(pair: Pair) -> None:
     pair.make()
     events = copy(pair.spec(run_id="r", strategy="ntile", key="id", partitions=4))
     for event in events:
@@ -182,5 +182,5 @@ def test_cancelled_it_can_be_resumed(pair: Pair) -> None:
     events.close()
     finished = pair.resume("r", on_snapshot_lost="accept")
     assert finished.attempts < finished.partitions  # committed partitions are not read again
-    pair.resume("r", on_snapshot_lost="accept")  # nothing is left to do
+    pair.resume("r", on_snapshot_lost="accept")  # no work remains
     pair.check()

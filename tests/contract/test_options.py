@@ -18,7 +18,7 @@ from .copying import ROWS, Pair
 from .database import Database
 from .rows import Rows
 
-# A value of each option that has an effect.
+# A value for each option that changes the result or the plan.
 VALUES: dict[str, Any] = {
     "conflict_columns": ("id",),
     "indexes": "defer",
@@ -37,75 +37,75 @@ VALUES: dict[str, Any] = {
     "arrays": "json",
     "enums": "text",
 }
-# The rows after the mask.
+# The rows after masking.
 IN_JANUARY = Rows(ROWS.columns, [(id_, date(2024, 1, 1), *rest) for id_, _, *rest in ROWS.rows])
-# Modes of options, whatever the system.
+# The modes that support an option, regardless of the systems.
 GOES_WITH = {"conflict_columns": "upsert", "unlogged": "truncate", "partitioning": "recreate"}
 
 
 @pytest.mark.parametrize("option", TARGET_OPTIONS)
-def test_of_a_target(
+def test_options_of_a_target(
     inward: Pair, option: str, name: str, open_database: Callable[[str], Database]
 ) -> None:
     target = inward.theirs.backend.target_capabilities
     inward.make(key="id")
-    given = {option: VALUES.get(option, (f"id={inward.theirs.made_type}",)), "allow_ddl": True}
+    arguments = {option: VALUES.get(option, (f"id={inward.theirs.made_type}",)), "allow_ddl": True}
     does_not = f"{target.system} as a target does not support"
     refused = f"{does_not} {flag_of(option)}"
     if option not in target.options:
         goes_with = GOES_WITH.get(option, "append")
         known = MODES[goes_with] in target.modes
         with inward.refused(refused if known else f"{does_not} --mode {goes_with}"):
-            inward.copy(mode=goes_with, **given)
+            inward.copy(mode=goes_with, **arguments)
         return
     modes = target.options[option]
     for mode in target.modes:
         if mode not in modes:
-            with inward.refused(refused if is_known(mode, given) else flag_of(option)):
-                inward.copy(mode=mode.name, **_with_key(mode), **given)
+            with inward.refused(refused if is_supported(mode, arguments) else flag_of(option)):
+                inward.copy(mode=mode.name, **_key_option(mode), **arguments)
     mode = RECREATE if RECREATE in modes else modes[0]
-    if option == "partitioning":  # asks the source, too
+    if option == "partitioning":  # also asks the source
         inward = Pair(inward.theirs, inward.theirs)
         with inward.refused("same"):
-            inward.copy(mode=mode.name, **given)
+            inward.copy(mode=mode.name, **arguments)
         return
     if option in target.from_unlike_only:
         alike = Pair(open_database(name), inward.theirs)
         alike.mine.fill(ROWS)
-        value = f" {given[option]}" * isinstance(given[option], str)
+        value = f" {arguments[option]}" * isinstance(arguments[option], str)
         with alike.refused(f"{refused}{value} from {target.system}; it supports "):
-            alike.copy(mode=mode.name, **given)
-    inward.copy(mode=mode.name, **given)
+            alike.copy(mode=mode.name, **arguments)
+    inward.copy(mode=mode.name, **arguments)
     inward.check()
 
 
-def _with_key(mode: Mode) -> dict[str, Any]:
+def _key_option(mode: Mode) -> dict[str, Any]:
     return {"key": "id"} if mode.deletes_by_partition else {}
 
 
-def is_known(mode: Mode, given: dict[str, Any]) -> bool:
-    """Whether a mode supports an option at all, whatever the systems."""
+def is_supported(mode: Mode, arguments: dict[str, Any]) -> bool:
+    """Whether a mode supports the options, regardless of the systems."""
     try:
-        CopySpec(source="x://a", target="x://b", table="a.b", mode=mode.name, **given)
+        CopySpec(source="x://a", target="x://b", table="a.b", mode=mode.name, **arguments)
     except UsageError:
         return False
     return True
 
 
 @pytest.mark.parametrize("option", SOURCE_OPTIONS)
-def test_of_a_source(outward: Pair, option: str) -> None:
+def test_options_of_a_source(outward: Pair, option: str) -> None:
     source = outward.mine.backend.source_capabilities
     outward.make()
     if option not in source.options:
         refused = f"{source.system} as a source does not support {flag_of(option)}"
         with outward.refused(refused):
             outward.copy(mode="recreate", **{option: VALUES[option]})
-    elif option != "partitioning":  # it asks the target, too
+    elif option != "partitioning":  # also asks the target
         outward.copy(**{option: VALUES[option]})
         outward.check(IN_JANUARY if option == "mask" else ROWS)
 
 
-def test_some_columns_and_some_rows(outward: Pair) -> None:
+def test_some_columns_and_rows_are_copied(outward: Pair) -> None:
     outward.mine.fill(ROWS)
     some = [row[:2] for row in ROWS.rows if row[0] >= 200]
     outward.copy(columns=("id", "day"), where="id >= 200")
@@ -113,7 +113,7 @@ def test_some_columns_and_some_rows(outward: Pair) -> None:
 
 
 @pytest.mark.parametrize("end", [" -- some", " ;\n"])
-def test_a_query(outward: Pair, end: str) -> None:
+def test_a_query_is_copied(outward: Pair, end: str) -> None:
     if outward.mine.table is None:
         pytest.skip("its URLs lead to rows")
     outward.mine.fill(ROWS)
@@ -124,7 +124,7 @@ def test_a_query(outward: Pair, end: str) -> None:
     )
 
 
-def test_columns_by_position(inward: Pair) -> None:
+def test_columns_are_mapped_by_position(inward: Pair) -> None:
     other = Rows({f"{name}2": kind for name, kind in ROWS.columns.items()}, ROWS.rows)
     inward.mine.fill(ROWS)
     if inward.theirs.needs_table:
@@ -143,7 +143,9 @@ def test_columns_by_position(inward: Pair) -> None:
         ({"table": "nowhere.t"}, "nowhere"),
     ],
 )
-def test_what_the_source_does_not_have(outward: Pair, options: dict[str, Any], part: str) -> None:
+def test_names_that_are_missing_in_the_source_are_rejected(
+    outward: Pair, options: dict[str, Any], part: str
+) -> None:
     outward.make()
     if "table" in options and outward.mine.table is None:
         pytest.skip("its URLs lead to rows")
@@ -151,10 +153,10 @@ def test_what_the_source_does_not_have(outward: Pair, options: dict[str, Any], p
         outward.copy(**options)
 
 
-def test_what_the_target_does_not_have(
+def test_columns_that_do_not_match_the_target_are_rejected(
     inward: Pair, open_database: Callable[[str], Database]
 ) -> None:
-    """A missing column and one of a wrong type are reported at once."""
+    """A missing column and one of a wrong type are reported together."""
     if "bytes" not in inward.theirs.types:
         pytest.skip("its texts take any value")
     first = Pair(open_database(inward.mine.name), inward.theirs)
@@ -165,8 +167,8 @@ def test_what_the_target_does_not_have(
         inward.copy()
 
 
-def test_a_value_that_does_not_fit(inward: Pair) -> None:
-    """Its column and row are named, and the target has no row of the partition."""
+def test_a_value_that_does_not_fit_fails_the_partition(inward: Pair) -> None:
+    """The message names column and row, and no row of the partition is in the target."""
     theirs = inward.theirs
     if "integer" not in theirs.types:
         pytest.skip("the backend has no smaller type")

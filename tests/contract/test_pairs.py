@@ -21,10 +21,10 @@ PAIRS = [*product(DATABASES, DATABASES), ("s3", "postgresql"), ("postgresql", "s
 
 
 @pytest.mark.parametrize(("mine", "theirs"), PAIRS)
-def test_every_kind_of_value(
+def test_every_kind_of_value_arrives(
     open_database: Callable[[str], Database], mine: str, theirs: str
 ) -> None:
-    """Into a table that Penstock creates if it can, with types that depend on both ends."""
+    """Penstock creates the table if it can, with types that depend on both ends."""
     pair = Pair(open_database(mine), open_database(theirs))
     rows = pair.every_kind
     pair.mine.fill(rows)
@@ -35,13 +35,13 @@ def test_every_kind_of_value(
     pair.check(rows)
     plan = status(finished.run_id, target=pair.ends["target"]).run.plan
     assert [column.target for column in plan.pairs] == list(rows.columns)
-    if plan.format == ARROW:  # otherwise it compares one system's own text of a row
+    if plan.format == ARROW:  # otherwise the comparison uses one system's own text of a row
         assert [column.target for column in plan.pairs if not column.canonical] == []
     pair.verify(finished)
 
 
-def test_plain_tells_values_apart() -> None:
-    """The comparison of these tests does detect differences."""
+def test_plain_values_differ_if_the_originals_do() -> None:
+    """The comparison in these tests does detect differences."""
     assert plain([1.0]) != plain([2.0])
     assert plain([b"a"]) != plain(["a"])
     assert plain([date(2024, 1, 1)]) != plain([date(2024, 1, 2)])

@@ -1,4 +1,4 @@
-"""The store of records: what each method promises to one caller, and to several at once."""
+"""The store of records: the guarantees of each method, for one caller and for several at once."""
 
 from __future__ import annotations
 
@@ -62,21 +62,21 @@ def status(store: RecordStore, run_id: str = "a") -> str:
     return str(found["status"])
 
 
-def test_created_twice_it_keeps_what_it_has(open_store: OpenStore) -> None:
+def test_creating_the_store_again_keeps_its_records(open_store: OpenStore) -> None:
     store = open_store()
     assert store.add(Kind.RUN, [run("a")]) == 1
     open_store().create()
     assert status(store) == "created"
 
 
-def test_added_where_the_key_is_not_there(open_store: OpenStore) -> None:
+def test_a_record_is_added_only_if_its_key_is_missing(open_store: OpenStore) -> None:
     store = open_store()
     assert store.add(Kind.RUN, [run("a")]) == 1
     assert store.add(Kind.RUN, [run("a", status="done"), run("b")]) == 1
     assert (status(store), status(store, "b")) == ("created", "created")
 
 
-def test_what_is_kept_comes_back(open_store: OpenStore) -> None:
+def test_stored_values_are_read_back(open_store: OpenStore) -> None:
     store = open_store()
     snapshots = to_json((Snapshot("1", "2024-01-01 00:00:00+00:00"),))
     kept = {"spec": {"where": 'é "quoted" \\ 🐘', "n": 2**60}, "snapshots": snapshots}
@@ -86,7 +86,7 @@ def test_what_is_kept_comes_back(open_store: OpenStore) -> None:
     assert found["created_at"].startswith("20")
 
 
-def test_nothing_of_a_run_that_is_not_there(open_store: OpenStore) -> None:
+def test_a_missing_run_has_no_records(open_store: OpenStore) -> None:
     store = open_store()
     assert store.read(Kind.RUN, {"run_id": "a"}, ("status",)) == []
     assert store.count(Kind.COMMIT, {"run_id": "a"}) == 0
@@ -107,7 +107,7 @@ def test_nothing_of_a_run_that_is_not_there(open_store: OpenStore) -> None:
         ({"generation": 1, "status": "done"}, 0),
     ],
 )
-def test_changed_where_the_condition_holds(
+def test_records_that_match_a_condition_are_changed(
     open_store: OpenStore, where: dict[str, Any], count: int
 ) -> None:
     store = open_store()
@@ -117,7 +117,7 @@ def test_changed_where_the_condition_holds(
     assert (status(store), status(store, "b")) == ("running" if count else "created", "created")
 
 
-def test_deleted_where_the_condition_holds(open_store: OpenStore) -> None:
+def test_records_that_match_a_condition_are_deleted(open_store: OpenStore) -> None:
     store = open_store()
     store.add(Kind.RUN, [run("a")])
     steps = [{"run_id": "a", "step_id": step} for step in ("x", "y", "z")]
@@ -128,8 +128,8 @@ def test_deleted_where_the_condition_holds(open_store: OpenStore) -> None:
     assert [row["step_id"] for row in store.read(Kind.STEP, {"run_id": "a"}, ("step_id",))] == ["y"]
 
 
-def test_many_at_once(open_store: OpenStore) -> None:
-    """More records than fit into one statement."""
+def test_many_records_at_once(open_store: OpenStore) -> None:
+    """There are more records than fit into one statement."""
     store = open_store()
     store.add(Kind.RUN, [run("a")])
     names = tuple(f"s{number:04}" for number in range(1200))
@@ -174,13 +174,13 @@ COMMITTED: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-def test_what_is_committed_where_the_condition_holds(pair: Pair, open_store: OpenStore) -> None:
+def test_commit_records_are_found_by_a_condition(pair: Pair, open_store: OpenStore) -> None:
     pair.make()
     key, middle = Key("id"), Bound("", "150")
     halves = (("low", KeyRange(key, None, middle)), ("high", KeyRange(key, middle, None)))
-    given = [Partition(name, extent) for name, extent in halves]
+    partitions = [Partition(name, extent) for name, extent in halves]
     for run_id, series in (("a", "other"), ("b", "s")):
-        create(pair.spec(run_id=run_id, key="id"), partitions=given, series=series)
+        create(pair.spec(run_id=run_id, key="id"), partitions=partitions, series=series)
         # Otherwise Penstock would wait a long time to find out whether the source was written to.
         pair.resume(run_id, on_snapshot_lost="accept")
     store = open_store()
@@ -200,15 +200,15 @@ def test_what_is_committed_where_the_condition_holds(pair: Pair, open_store: Ope
         ({"request": "nothing"}, []),
     ],
 )
-def test_what_was_asked_for_where_the_condition_holds(
+def test_recopy_records_are_found_by_a_condition(
     open_store: OpenStore, where: dict[str, Any], expected: list[str]
 ) -> None:
     store = open_store()
     store.add(Kind.RUN, [run("a"), run("b")])
-    asked = {"x": ("p0001", "p0002"), "y": ("p0001",)}
+    requests = {"x": ("p0001", "p0002"), "y": ("p0001",)}
 
     def body() -> None:
-        for request, names in asked.items():
+        for request, names in requests.items():
             rows = [{"run_id": "a", "partition_id": name, "request": request} for name in names]
             assert store.add(Kind.RECOPY, rows) == len(rows)
             assert store.add(Kind.RECOPY, rows) == 0
@@ -222,7 +222,7 @@ def test_what_was_asked_for_where_the_condition_holds(
 
 
 @pytest.mark.parametrize(("where", "count"), [({"status": "created"}, 1), ({"status": "done"}, 0)])
-def test_runs_where_the_condition_holds(
+def test_runs_are_found_by_a_condition(
     open_store: OpenStore, where: dict[str, Any], count: int
 ) -> None:
     store = open_store()
@@ -236,21 +236,21 @@ def together(calls: list[Callable[[], Any]]) -> list[Any]:
         return [future.result() for future in [pool.submit(call) for call in calls]]
 
 
-def test_of_several_callers_one_adds(open_store: OpenStore) -> None:
+def test_one_of_several_callers_adds_a_record(open_store: OpenStore) -> None:
     stores = [open_store() for _ in range(3)]
 
-    def adding(store: RecordStore) -> Callable[[], int]:
+    def add_with(store: RecordStore) -> Callable[[], int]:
         return lambda: sum(store.add(Kind.RUN, [run(f"r{number}")]) for number in range(5))
 
-    assert sum(together([adding(store) for store in stores])) == 5
+    assert sum(together([add_with(store) for store in stores])) == 5
 
 
-def test_of_several_callers_one_changes(open_store: OpenStore) -> None:
-    """Each begins the generation after the one it read; none is lost."""
+def test_changes_by_several_callers_are_not_lost(open_store: OpenStore) -> None:
+    """Each caller begins the generation after the one it has read."""
     stores = [open_store() for _ in range(3)]
     stores[0].add(Kind.RUN, [run("a")])
 
-    def counting(store: RecordStore) -> Callable[[], None]:
+    def count_with(store: RecordStore) -> Callable[[], None]:
         def once() -> None:
             (found,) = store.read(Kind.RUN, {"run_id": "a"}, ("generation",))
             following = {"generation": found["generation"] + 1}
@@ -262,24 +262,24 @@ def test_of_several_callers_one_changes(open_store: OpenStore) -> None:
 
         return several
 
-    together([counting(store) for store in stores])
+    together([count_with(store) for store in stores])
     (found,) = stores[0].read(Kind.RUN, {"run_id": "a"}, ("generation",))
     assert found["generation"] == 16
 
 
-def test_of_several_callers_one_meets_a_condition(open_store: OpenStore) -> None:
+def test_one_of_several_callers_meets_a_condition(open_store: OpenStore) -> None:
     stores = [open_store() for _ in range(3)]
     stores[0].add(Kind.RUN, [run("a")])
     expected, following = {"run_id": "a", "generation": 1}, {"generation": 2}
 
-    def changing(store: RecordStore) -> Callable[[], int]:
+    def change_with(store: RecordStore) -> Callable[[], int]:
         return lambda: store.transact("a", lambda: store.change(Kind.RUN, expected, following))
 
-    assert sorted(together([changing(store) for store in stores])) == [0, 0, 1]
+    assert sorted(together([change_with(store) for store in stores])) == [0, 0, 1]
 
 
-def test_journals(open_store: OpenStore) -> None:
-    """The last journal of each execution, whether or not its run exists."""
+def test_the_last_journal_of_each_execution_is_kept(open_store: OpenStore) -> None:
+    """It is kept whether or not its run exists."""
     store = open_store()
     assert store.keeps_figures
     where = {"run_id": "a"}

@@ -1,4 +1,4 @@
-"""Reports of a run from what its target stores: finished, resumed, killed, of old tables."""
+"""Reports of finished, resumed and killed runs, from the records in their targets."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def reported(pair: Pair, run_id: str = "r") -> RunReport:
 
 
 def moved(found: RunReport) -> int:
-    """Return the number of rows, by the journals."""
+    """Return the number of rows according to the journals."""
     return sum(point.rows for point in found.timeline.points) if found.timeline else 0
 
 
-def test_of_a_finished_run(pair: Pair) -> None:
+def test_a_report_of_a_finished_run(pair: Pair) -> None:
     pair.make()
     pair.copy(run_id="r", mode="truncate", **CUT)
     found = reported(pair)
@@ -72,7 +72,7 @@ def test_of_a_finished_run(pair: Pair) -> None:
     assert 0 < found.copying <= found.seconds
 
 
-def test_of_a_run_that_several_executions_have_done(pair: Pair) -> None:
+def test_a_report_of_a_run_with_several_executions(pair: Pair) -> None:
     pair.make()
     create(pair.spec(run_id="r", mode="truncate", **CUT))
     first, second, *_ = status("r", target=pair.ends["target"]).run.plan.partitions
@@ -86,37 +86,37 @@ def test_of_a_run_that_several_executions_have_done(pair: Pair) -> None:
     ]
     assert found.rows == moved(found) == len(ROWS.rows)
     assert len(found.slowest) == COUNT
-    # An execution with nothing to do leaves no journal.
+    # An execution without work writes no journal.
     pair.resume("r", **LATER)
     assert len(reported(pair).executions) == 2
 
 
-def test_of_a_run_that_was_killed(pair: Pair) -> None:
+def test_a_report_of_a_killed_run(pair: Pair) -> None:
     pair.make()
-    asked = {**pair.spec(run_id="r", mode="truncate", **CUT).stored(), **pair.ends}
-    given = {name: value for name, value in asked.items() if value is not None}
-    assert run_script(DYING, repr(given)) == -signal.SIGKILL
+    stored = {**pair.spec(run_id="r", mode="truncate", **CUT).stored(), **pair.ends}
+    options = {name: value for name, value in stored.items() if value is not None}
+    assert run_script(DYING, repr(options)) == -signal.SIGKILL
     found = reported(pair)
-    told = "killed" if pair.theirs.sees_executions else "running"
-    assert found.status == told
+    expected = "killed" if pair.theirs.sees_executions else "running"
+    assert found.status == expected
     assert found.committed >= 1
     assert found.spent is not None
     assert moved(found) > 0
     (execution,) = found.executions
-    assert execution.status == told
+    assert execution.status == expected
     assert any("killed" in line for line in found.unknown)
     pair.resume("r", **LATER)
     found = reported(pair)
-    assert [each.status for each in found.executions] == [told, "done"]
+    assert [each.status for each in found.executions] == [expected, "done"]
     assert (found.committed, found.rows) == (COUNT, len(ROWS.rows))
     assert all(each.spent is not None for each in found.slowest)
     pair.check()
 
 
-def test_of_a_run_whose_partition_was_copied_again(inward: Pair) -> None:
-    """It counts the last attempt's figures; rows that were moved twice count twice."""
+def test_a_report_of_a_run_with_a_recopied_partition(inward: Pair) -> None:
+    """The report has the figures of the last attempt; rows that were moved twice count twice."""
     if not inward.theirs.recopies:
-        pytest.skip("refused, as test_a_partition_again_after_a_row_was_mended has it")
+        pytest.skip("refused, as test_a_partition_is_copied_again_after_a_correction has it")
     inward.make()
     inward.copy(run_id="r", mode="truncate", **CUT)
     (first, *_) = status("r", target=inward.ends["target"]).committed
@@ -128,10 +128,10 @@ def test_of_a_run_whose_partition_was_copied_again(inward: Pair) -> None:
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql", "duckdb"])
-def test_of_control_tables_of_an_earlier_version(
+def test_a_report_from_control_tables_of_an_earlier_version(
     kind: str, open_database: Callable[[str], Database]
 ) -> None:
-    """Runs in them continue, and the next copy adds what they lack."""
+    """Their runs continue, and the next copy adds the missing tables and columns."""
     pair = Pair(open_database("duckdb"), open_database(kind))
     theirs = pair.theirs
     assert isinstance(theirs, SqlDatabase)
@@ -151,7 +151,7 @@ def test_of_control_tables_of_an_earlier_version(
     assert reported(pair, "r").unknown[0].startswith("where the time of 4 of 4 partitions")
 
 
-def test_of_a_batch(open_database: Callable[[str], Database]) -> None:
+def test_a_report_of_a_batch(open_database: Callable[[str], Database]) -> None:
     from penstock import BatchSpec, copy_all  # noqa: PLC0415
 
     pair = Pair(open_database("duckdb"), open_database("postgresql"))
@@ -174,7 +174,7 @@ def test_of_a_batch(open_database: Callable[[str], Database]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql", "mssql"])
-def test_whether_a_table_has_indexes_to_defer(
+def test_indexes_that_can_be_deferred_are_found(
     kind: str, open_database: Callable[[str], Database]
 ) -> None:
     pair = Pair(open_database("duckdb"), open_database(kind))

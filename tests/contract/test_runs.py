@@ -1,4 +1,4 @@
-"""Runs that meet: two executions of one, two on one table, and a repeated request."""
+"""Concurrent runs: two executions of one run, two runs on one table, and repeated requests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CUT = {"strategy": "ntile", "key": "id", "partitions": 2}
 LATER = {"on_snapshot_lost": "accept"}
 
 
-def _mended(row: Row) -> Row:
+def _corrected(row: Row) -> Row:
     return (*row[:2], 1000.0, row[3])
 
 
-def test_two_executions_of_one_run(pair: Pair) -> None:
+def test_two_executions_of_one_run_copy_each_row_once(pair: Pair) -> None:
     pair.make()
     first = copy(pair.spec(run_id="r", mode="truncate", degree=2, **CUT))
     for event in first:
@@ -37,7 +37,9 @@ def test_two_executions_of_one_run(pair: Pair) -> None:
     assert sum(record.rows for record in records) == len(ROWS.rows)
 
 
-def test_two_runs_that_add(pair: Pair, name: str, open_database: Callable[[str], Database]) -> None:
+def test_two_runs_may_append_at_once(
+    pair: Pair, name: str, open_database: Callable[[str], Database]
+) -> None:
     pair.make()
     first = copy(pair.spec(degree=2, **CUT))
     for event in first:
@@ -48,7 +50,7 @@ def test_two_runs_that_add(pair: Pair, name: str, open_database: Callable[[str],
     try:
         assert other.copy(**CUT).status == "done"
     except TargetBusy as error:
-        # Files of a running run conflict as soon as there are some.
+        # Files of an active run conflict once they exist.
         if "which is loading right now" not in error.message:
             raise
         assert seen(first).status == "done"
@@ -58,7 +60,7 @@ def test_two_runs_that_add(pair: Pair, name: str, open_database: Callable[[str],
     pair.check(times=2)
 
 
-def test_a_run_that_would_empty_the_table_of_another(pair: Pair) -> None:
+def test_a_run_that_would_empty_the_table_of_another_is_rejected(pair: Pair) -> None:
     if not pair.theirs.sees_executions:
         pytest.skip("nothing on the server ends with a process")
     pair.make()
@@ -72,7 +74,7 @@ def test_a_run_that_would_empty_the_table_of_another(pair: Pair) -> None:
     pair.check()
 
 
-def test_a_run_whose_rows_another_has_taken_away(pair: Pair) -> None:
+def test_a_run_whose_rows_another_has_removed_cannot_continue(pair: Pair) -> None:
     pair.make()
     create(pair.spec(run_id="r", mode="truncate", **CUT))
     (first, *_) = status("r", target=pair.ends["target"]).run.plan.partitions
@@ -83,7 +85,7 @@ def test_a_run_whose_rows_another_has_taken_away(pair: Pair) -> None:
     pair.check()
 
 
-def test_a_partition_again_after_a_row_was_mended(inward: Pair) -> None:
+def test_a_partition_is_copied_again_after_a_correction(inward: Pair) -> None:
     if not isinstance(inward.mine, SqlDatabase):
         pytest.skip("rows of files are not mended")
     inward.make()
@@ -94,9 +96,9 @@ def test_a_partition_again_after_a_row_was_mended(inward: Pair) -> None:
         with inward.refused("copied again"):
             inward.resume("r", only=[first.partition_id], recopy="mended", as_of_now=True)
         return
-    for _ in range(2):  # however often the request is repeated
+    for _ in range(2):  # repeating the request changes nothing
         inward.resume("r", only=[first.partition_id], recopy="mended", as_of_now=True)
-    mended = [_mended(ROWS.rows[0]), *ROWS.rows[1:]]
+    mended = [_corrected(ROWS.rows[0]), *ROWS.rows[1:]]
     inward.check(Rows(ROWS.columns, mended))
 
 
@@ -128,7 +130,7 @@ def test_steps_are_done_once(pair: Pair) -> None:
     pair.check()
 
 
-def test_it_starts_over(inward: Pair) -> None:
+def test_a_run_starts_over(inward: Pair) -> None:
     """Its steps are repeated, and its commit records dropped."""
     if not isinstance(inward.mine, SqlDatabase):
         pytest.skip("rows of files are not mended")
@@ -144,7 +146,7 @@ def test_it_starts_over(inward: Pair) -> None:
         return
     inward.resume("r")
     assert status("r", target=inward.ends["target"]).run.generation == 2
-    inward.check(Rows(ROWS.columns, [*ROWS.rows[:-1], _mended(ROWS.rows[-1])]))
+    inward.check(Rows(ROWS.columns, [*ROWS.rows[:-1], _corrected(ROWS.rows[-1])]))
 
 
 def test_partitions_of_a_series_are_committed_once(pair: Pair) -> None:

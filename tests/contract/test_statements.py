@@ -1,4 +1,4 @@
-"""The number of a batch's statements grows with its tables only as much as it must."""
+"""The number of statements that a batch runs grows with its tables only as far as necessary."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def fill(pair: Pair, count: int) -> None:
 
 
 def counted(pair: Pair, count: int, file: Path) -> tuple[list[str], list[str]]:
-    """Return the statements of a batch of tables: the main process's and the workers'."""
+    """Return the statements of a batch: those of the main process, and those of the workers."""
     file.unlink(missing_ok=True)
     modes = pair.theirs.backend.target_capabilities.modes
     mode = RECREATE if RECREATE in modes else TRUNCATE
     ends = {name: f"{PREFIX}{url}" for name, url in pair.ends.items()}
-    given = {**pair.mine.source, **ends, "mode": str(mode), "degree": 2}
-    del given["table"]
-    given["target_schema"] = str(pair.theirs.table).rpartition(".")[0]
-    given["tables"] = [pair.mine.named("t0" if count == 1 else "t*").table]
-    spec = BatchSpec.from_mapping(given, "test")
+    options = {**pair.mine.source, **ends, "mode": str(mode), "degree": 2}
+    del options["table"]
+    options["target_schema"] = str(pair.theirs.table).rpartition(".")[0]
+    options["tables"] = [pair.mine.named("t0" if count == 1 else "t*").table]
+    spec = BatchSpec.from_mapping(options, "test")
     *_, end = copy_all(spec)
     assert isinstance(end, BatchFinished)
     assert end.status == "done"
@@ -51,13 +51,13 @@ def counted(pair: Pair, count: int, file: Path) -> tuple[list[str], list[str]]:
     )
 
 
-def test_of_many_tables(
+def test_a_batch_needs_few_statements(
     name: str,
     open_database: Callable[[str], Database],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The main process's number hardly grows; workers run as many for each table."""
+    """The main process's number hardly grows with the tables; that of workers is proportional."""
     pair = Pair(open_database(name), open_database(name))
     if why := pair.theirs.statements_elsewhere:
         pytest.skip(why)

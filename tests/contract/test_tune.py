@@ -1,4 +1,4 @@
-"""`penstock tune` with a database that has no room for a scratch table."""
+"""`penstock tune` with a database that cannot have a scratch table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from penstock import CopySpec, UsageError, tune
 
 
-def test_refused_where_no_scratch_table_can_be_made(tmp_path: Path) -> None:
+def test_tune_rejects_a_target_without_scratch_tables(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/a.db"
     with pytest.raises(UsageError, match="as a target does not support penstock tune"):
         next(tune(CopySpec(source=url, target=url, table="main.t")))

@@ -13,7 +13,7 @@ from .copying import Pair
 from .rows import KINDS
 
 
-def test_out_of_a_table(outward: Pair) -> None:
+def test_each_kind_is_read_from_a_table(outward: Pair) -> None:
     rows = outward.every_kind
     assert len(rows.columns) == len(outward.mine.types) + 1
     outward.make(rows)
@@ -31,7 +31,7 @@ def test_out_of_a_table(outward: Pair) -> None:
     assert {column.name: str(arrow_type(column)) for column in found} == expected
 
 
-def test_into_a_table(inward: Pair) -> None:
+def test_each_kind_is_written_to_a_table(inward: Pair) -> None:
     rows = inward.every_kind
     assert len(rows.columns) == len(inward.theirs.types) + 1
     inward.make(rows)
@@ -44,7 +44,7 @@ def test_into_a_table(inward: Pair) -> None:
     inward.verify(finished)
 
 
-def test_into_a_table_that_is_made(inward: Pair) -> None:
+def test_each_kind_is_written_to_a_created_table(inward: Pair) -> None:
     target = inward.theirs.backend.target_capabilities
     if not target.makes_missing:
         return
@@ -58,7 +58,7 @@ def test_into_a_table_that_is_made(inward: Pair) -> None:
     assert found == {name: kinds[kind].made for name, kind in rows.columns.items()}
 
 
-def test_the_files_know_the_usual_types(outward: Pair) -> None:
+def test_usual_types_agree_with_the_kinds(outward: Pair) -> None:
     """A kind's type in record batches is the same in every system, except for element names."""
     for kind, line in outward.mine.types.items():
         assert re.sub("list<l:", "list<item:", line.arrow) == str(KINDS[kind].arrow)

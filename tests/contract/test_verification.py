@@ -1,4 +1,4 @@
-"""Differences between the ends after a run are found, and their rows named."""
+"""Differences between the two ends after a run are found, and their rows named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .database import Database, SqlDatabase
 CUT = {"strategy": "ntile", "key": "id", "partitions": 2}
 
 
-def test_rows_that_were_changed(inward: Pair) -> None:
+def test_changed_rows_are_found(inward: Pair) -> None:
     if not isinstance(inward.theirs, SqlDatabase):
         pytest.skip("rows of files are not changed: see test_parquet_copies")
     inward.compares_texts()
@@ -32,14 +32,17 @@ def test_rows_that_were_changed(inward: Pair) -> None:
     listed = {(row.key, row.what) for check in found.wrong for row in check.rows}
     if UPSERT in inward.theirs.backend.target_capabilities.modes:
         assert listed == {("7", "different"), ("290", "missing in the target")}
-    else:  # without a key, the whole row names it
+    else:  # without a key, the whole row identifies it
         assert {key.partition(",")[0] for key, _ in listed} == {"(7", "(290"}
 
 
-def test_more_rows_than_are_compared_at_once(
+def test_differences_in_many_rows_are_found(
     name: str, open_database: Callable[[str], Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some rows of a partition have changed, and some belong to none; a side reads one stream."""
+    """Some rows of a partition have changed, and some belong to none.
+
+    The comparison reads each side as a stream.
+    """
     monkeypatch.setattr(rows, "BATCH", 5)
     monkeypatch.setattr(rows, "MOST_ROWS", 100)
     pair = Pair(open_database(name), open_database("postgresql"))
@@ -58,8 +61,8 @@ def test_more_rows_than_are_compared_at_once(
     }
 
 
-def test_what_differs_is_repaired(inward: Pair) -> None:
-    """By key, if the target can delete ranges; otherwise a repair is rejected with a reason."""
+def test_differences_are_repaired(inward: Pair) -> None:
+    """The repair needs a key, and a target that can delete ranges; otherwise it is rejected."""
     if not isinstance(inward.theirs, SqlDatabase):
         pytest.skip("rows of files are not changed: see test_parquet_copies")
     inward.compares_texts()

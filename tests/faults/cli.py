@@ -37,7 +37,7 @@ def eventually(what: str, holds: Callable[[], bool], within: float) -> None:
 
 
 def promised() -> float:
-    """Return how long a thing promised within 5 seconds may take now.
+    """Return the time limit for something that is promised within 5 seconds.
 
     On an idle machine, that is 5 seconds. The promise needs a CPU, so with more than half a
     runnable process per CPU, the limit grows by that factor: twice with one per CPU, eight times
@@ -57,7 +57,7 @@ def promised() -> float:
 class Run:
     """A `penstock copy` or `penstock resume` with `--json`, in a session of its own.
 
-    Its workers stay in that session after it is gone, which is how they are found.
+    Workers stay in that session even after the main process is gone, so they can be found by it.
     """
 
     script = ""
@@ -92,12 +92,12 @@ class Run:
 
     @property
     def errors(self) -> str:
-        """Return its stderr so far."""
+        """Return the text on stderr so far."""
         size = os.fstat(self._errors.fileno()).st_size
         return os.pread(self._errors.fileno(), size, 0).decode(errors="replace")
 
     def of(self, kind: type[E], **values: Any) -> list[E]:
-        """Return the events of a kind so far whose fields have these values."""
+        """Return the events so far of a kind whose fields have these values."""
         with self._changed:
             return [
                 event
@@ -107,7 +107,7 @@ class Run:
             ]
 
     def wait_for(self, kind: type[E], *, count: int = 1, **values: Any) -> E:
-        """Wait for the event that makes `count` of a kind with these values, and return it."""
+        """Wait until there are `count` events of a kind with these values, and return the last."""
         deadline = time.monotonic() + PATIENCE
         with self._changed:
             while len(found := self.of(kind, **values)) < count:
@@ -122,14 +122,14 @@ class Run:
         return self.wait_for(Finished)
 
     def opened(self) -> list[tuple[str, int]]:
-        """Return partition and attempt of every attempt that was opened, sorted."""
+        """Return partition and attempt of every attempt so far, sorted."""
         return sorted((event.partition_id, event.attempt) for event in self.of(Opened))
 
     def has_ended(self) -> bool:
         return self.popen.poll() is not None
 
     def ended(self, code: int, within: float = PATIENCE) -> None:
-        """Wait for its end, and expect an exit code."""
+        """Wait for the end of the run, and check its exit code."""
         try:
             found = self.popen.wait(within)
         except subprocess.TimeoutExpired:
@@ -138,13 +138,13 @@ class Run:
         if found != code:
             raise AssertionError(f"expected exit code {code}, found {found}: {self._told()}")
 
-    def _told(self) -> str:
+    def _recorded(self) -> str:
         told = [event for event in self.events if not isinstance(event, Progress)]
         lines = [event.to_line() for event in told[-40:]]
         return "\n".join(["", *lines, self.errors])
 
     def workers(self) -> list[int]:
-        """Return its live worker processes, whether or not it is alive itself."""
+        """Return the live worker processes, whether or not the supervisor is alive."""
         return [pid for pid in psutil.pids() if pid != self.pid and self._is_mine(pid)]
 
     def _is_mine(self, pid: int) -> bool:
@@ -165,7 +165,7 @@ class Run:
             os.killpg(self.pid, number)
 
     def close(self) -> None:
-        """Leave no process behind, whatever its state."""
+        """End all processes, in any state."""
         self.signal_all(signal.SIGKILL)
         self.popen.wait(PATIENCE)
         self._reader.join(PATIENCE)

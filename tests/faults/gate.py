@@ -16,8 +16,8 @@ class Gate:
     """Stops the connection that sends a needle, before the needle passes.
 
     Args:
-        first: called when the needle arrives, before anything is held.
-        skip: how many needles pass before that.
+        first: called when the needle arrives, before the connection is stopped.
+        skip: the number of needles that pass before that.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Gate:
         """Wait briefly for a connection at the gate.
 
         Returns:
-            Whether there is one.
+            Whether a connection has arrived.
         """
         return self._reached.wait(seconds)
 
@@ -59,7 +59,7 @@ class Gate:
             raise AssertionError("nothing has come to the gate")
 
     def open(self) -> None:
-        """Let it pass, and all later ones."""
+        """Let the connection pass, and all later ones."""
         self._open.set()
 
 

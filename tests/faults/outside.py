@@ -92,7 +92,7 @@ class BucketPair(OutsidePair):
         self._folder = folder
 
     def through(self, address: str) -> None:
-        """Let all later runs reach the bucket at this address."""
+        """Make all later runs reach the bucket at this address."""
         self.target = self._s3.url(f"{self._bucket}/lake/item/", endpoint=address)
 
     def rows(self) -> Rows:

@@ -29,7 +29,7 @@ ROWS_EACH = 3_000
 ROWS = PARTITIONS * ROWS_EACH
 
 # Rows of one size, loaded in key order: by blocks or by key, partition n holds the n-th of equal
-# ranges of ids. Autovacuum would be a write to the server at a moment of its own.
+# ranges of ids. Autovacuum would write to the server at an unpredictable moment.
 DEFINITION = """
     CREATE TABLE item (
         id bigint PRIMARY KEY,
@@ -40,7 +40,7 @@ DEFINITION = """
         pad text NOT NULL
     ) WITH (autovacuum_enabled = false)
 """
-# A note identifies its row in the stream's bytes, in binary COPY too.
+# A note identifies its row in the stream's bytes, even in binary COPY.
 ROW = """
     SELECT
         i,
@@ -276,7 +276,7 @@ class Pair:
             )
 
     def backends(self) -> list[str]:
-        """Return Penstock's sessions on either server."""
+        """Return Penstock's sessions on both servers."""
         names: list[str] = []
         for side, url in (("source", self.source), ("target", self.target)):
             with closing(connect(url)) as connection:
@@ -306,7 +306,7 @@ class Pair:
             raise AssertionError(f"{error}, found {found}") from None
 
     def check_done(self, *, recount: bool = True) -> None:
-        """Check status, a recount and all values of a run that is done, and that nothing is left.
+        """Check that a run is done with the right rows, and that no process or session remains.
 
         Args:
             recount: compare with the source as it is now.
@@ -325,7 +325,7 @@ class Pair:
             raise AssertionError(f"expected verify to end with 0, found {code}")
 
     def check_resumes(self, *words: str, recount: bool = True) -> Run:
-        """Check that no earlier process is left, and that the run completes on `resume`."""
+        """Check that no process of an earlier run remains, and that `resume` completes the run."""
         self.check_nothing_left()
         run = self.resume(*words)
         run.ended(0)

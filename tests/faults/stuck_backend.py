@@ -1,4 +1,4 @@
-"""A backend whose attempts, usually only the first, do what the partition's id says."""
+"""A backend whose attempts do what the partition's id says; most do so only the first time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG = 22.0
 
 def lock_twice(library: type[ctypes.CDLL]) -> None:
     """Run native code that no signal interrupts; a `PyDLL` keeps the GIL during the call."""
-    mutex = ctypes.create_string_buffer(64)  # zeros are what PTHREAD_MUTEX_INITIALIZER is
+    mutex = ctypes.create_string_buffer(64)  # zeros are the value of PTHREAD_MUTEX_INITIALIZER
     lock = library(None).pthread_mutex_lock
     lock(mutex)
     lock(mutex)

@@ -22,7 +22,7 @@ CHILDREN = (
     " AND inhrelid::regclass::text LIKE 'item\\_p%%'"
 )
 NAMED = "SELECT count(*) FROM pg_class WHERE relname LIKE 'penstock\\_%%' AND relkind = 'r'"
-# Locks on the parent or its children by attempts that have not attached anything yet.
+# Locks on the parent or its children held by attempts that have not attached anything yet.
 LOCKS = """
     SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
     WHERE a.application_name LIKE 'penstock:faults:%%'
@@ -61,7 +61,7 @@ def reading(pair: Pair) -> Iterator[Connection]:
         yield reader
 
 
-def test_a_worker_in_mid_stream(parted: Pair) -> None:
+def test_a_worker_killed_in_mid_stream_leaves_no_child(parted: Pair) -> None:
     gates = parted.gates(1, 2)
     run = attach(parted)
     for gate in gates:
@@ -83,14 +83,14 @@ def attempts_open(pair: Pair) -> list[str]:
     return [name for name in pair.backends() if name.startswith("target penstock:faults:")]
 
 
-def test_killed_while_it_waits_to_attach(parted: Pair) -> None:
-    """Readers of the default partition are let through while it tries again for its lock."""
+def test_a_worker_killed_while_it_waits_to_attach_leaves_no_child(parted: Pair) -> None:
+    """Readers of the default partition get through between tries for its lock."""
     with reading(parted):
         run = attach(parted)
         parted.waiting_for_lock("target", 2)
         with closing(connect(parted.target)) as other:
-            # It queues behind the session that waits for the lock, and for no longer than each try
-            # lasts.
+            # Each try queues behind the session that waits for the lock, but only for a limited
+            # time.
             begun = time.monotonic()
             other.execute("SELECT count(*) FROM item")
             assert time.monotonic() - begun < 10
@@ -101,7 +101,7 @@ def test_killed_while_it_waits_to_attach(parted: Pair) -> None:
     check_children(parted)
 
 
-def test_wakes_up_after_a_resume(parted: Pair) -> None:
+def test_a_worker_that_wakes_up_after_a_resume_attaches_nothing(parted: Pair) -> None:
     gates = parted.gates(1, 2)
     stopped = attach(parted, "--grace", "1s")
     for gate in gates:
@@ -123,7 +123,7 @@ def test_wakes_up_after_a_resume(parted: Pair) -> None:
     check_children(parted)
 
 
-def test_all_children_replaced_while_others_read(parted: Pair) -> None:
+def test_all_children_are_replaced_while_others_read(parted: Pair) -> None:
     """Each exchange locks readers out for a moment, and every reader sees all rows."""
     attach(parted, "--degree", "4").ended(0)
     ended = threading.Event()

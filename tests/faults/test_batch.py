@@ -79,7 +79,7 @@ class Batch:
         ]
         options = f'strategy = "ctid"\npartitions = {PARTITIONS}\n'
         text = options + "".join(sections)
-        # Another run may be about to read it.
+        # Another process may be about to read it.
         if not self._file.exists() or self._file.read_text(encoding="utf-8") != text:
             self._file.write_text(text, encoding="utf-8")
         return self.pair.copy_all(str(self._file), *words, degree=degree)
@@ -88,7 +88,7 @@ class Batch:
     def in_mid_batch(self, *words: str, **options: object) -> Iterator[Run]:
         """Hold a batch after the first table and one partition of the second, before the third.
 
-        Of partitions that differ by a block, larger ones go first: the second, third and fourth.
+        If partitions differ by a block, larger ones go first: the second, third and fourth.
         """
         gates = [self.pair.gate(row("made", partition)) for partition in (3, 4)]
         run = self.start(*words, **options)  # type: ignore[arg-type]
@@ -111,9 +111,9 @@ class Batch:
         return {table: found.run.status for table, found in self.runs(run).items()}
 
     def pending(self, run: Run) -> list[tuple[str, str]]:
-        """Return the partitions that the run still has to copy, sorted: all without a record.
+        """Return the partitions without a commit record, sorted.
 
-        A worker that is told to end may commit before it receives the message.
+        A worker that is asked to end may commit before it receives the message.
         """
         return sorted(
             (table.table.removeprefix("public."), partition_id)
@@ -173,7 +173,7 @@ def fragile_batch(fragile: Pair, tmp_path: Path) -> Batch:
     return made
 
 
-def test_the_supervisor_is_killed(batch: Batch) -> None:
+def test_a_batch_is_resumed_after_its_supervisor_was_killed(batch: Batch) -> None:
     with batch.in_mid_batch() as run:
         run.kill()
     batch.pair.check_nothing_left()
@@ -183,13 +183,13 @@ def test_the_supervisor_is_killed(batch: Batch) -> None:
     again = batch.start()
     batch.check_done(again)
     assert opened(again) == left
-    # A batch that is done has nothing left to do.
+    # A batch that is done has no work left.
     third = batch.start()
     batch.check_done(third)
     assert opened(third) == []
 
 
-def test_the_supervisor_is_killed_while_it_plans(batch: Batch) -> None:
+def test_a_supervisor_killed_during_planning_leaves_nothing(batch: Batch) -> None:
     run = batch.start()
     run.wait_for(Planned)
     run.kill()
@@ -197,7 +197,7 @@ def test_the_supervisor_is_killed_while_it_plans(batch: Batch) -> None:
     batch.check_done(batch.start())
 
 
-def test_what_is_done_stays_so_when_the_supervisor_is_killed(batch: Batch) -> None:
+def test_a_done_table_stays_done_when_the_supervisor_is_killed(batch: Batch) -> None:
     execute(batch.pair.target, "ALTER TABLE item ADD CONSTRAINT few CHECK (id < 0)")
     batch.start("--verify", "counts").ended(65)
     execute(batch.pair.target, "ALTER TABLE item DROP CONSTRAINT few")
@@ -208,14 +208,14 @@ def test_what_is_done_stays_so_when_the_supervisor_is_killed(batch: Batch) -> No
     gate.open()
     batch.pair.check_nothing_left()
     assert batch.statuses(second) == {"item": "running", "made": "done", "swapped": "done"}
-    # Later writes are no difference to what was verified before.
+    # Writes after the verification do not count as differences.
     execute(batch.pair.source, "DELETE FROM made WHERE id % 2 = 0")
     third = batch.start("--verify", "counts")
     third.ended(0)
     assert outcomes(third) == dict.fromkeys(SHAPES, "done")
 
 
-def test_two_at_once(batch: Batch) -> None:
+def test_two_batches_at_once_copy_each_partition_once(batch: Batch) -> None:
     gates = [batch.pair.gate(row("item", partition)) for partition in (2, 3)]
     runs = [batch.start(), batch.start()]
     for gate in gates:
@@ -228,13 +228,13 @@ def test_two_at_once(batch: Batch) -> None:
     assert len(committed) == 3 * PARTITIONS
 
 
-def test_who_comes_second_takes_the_first_ones_snapshot(batch: Batch) -> None:
-    """Only for a run that existed when its table was planned, not just when it was found."""
+def test_a_second_batch_adopts_the_snapshot_of_the_first(batch: Batch) -> None:
+    """Only for a run that existed when the second batch planned its table."""
     late = batch.pair.gate_at(b'"run" (run_id, spec, plan')
     held = [batch.pair.gate(row(table, 2)) for table in ("item", "made")]
     second = batch.start()
     late.reached()
-    # The one that is held must not copy what it has seen of the source so far.
+    # The held batch must not copy rows from its older view of the source.
     execute(batch.pair.source, *(f"UPDATE {table} SET amount = -id" for table in SHAPES))
     first = batch.start()
     for gate in held:
@@ -252,7 +252,7 @@ def test_who_comes_second_takes_the_first_ones_snapshot(batch: Batch) -> None:
     assert len(committed) == 3 * PARTITIONS
 
 
-def test_a_worker_is_killed(batch: Batch) -> None:
+def test_only_the_partition_of_a_killed_worker_is_retried(batch: Batch) -> None:
     with batch.in_mid_batch() as run:
         struck = run.of(Opened)[-1]
         os.kill(struck.pid, signal.SIGKILL)
@@ -275,7 +275,7 @@ CANCELS = pytest.mark.parametrize("cancel", [interrupt_as_a_terminal, terminate]
 
 
 @CANCELS
-def test_it_is_cancelled(batch: Batch, cancel: Callable[[Run], None]) -> None:
+def test_a_cancelled_batch_is_resumed(batch: Batch, cancel: Callable[[Run], None]) -> None:
     with batch.in_mid_batch() as run:
         since = time.monotonic()
         cancel(run)
@@ -289,7 +289,7 @@ def test_it_is_cancelled(batch: Batch, cancel: Callable[[Run], None]) -> None:
     assert opened(again) == partitions("made", 1, 3, 4) + partitions("swapped")
 
 
-def test_what_was_done_stays_so_when_the_rest_is_cancelled(batch: Batch) -> None:
+def test_a_done_table_stays_done_when_the_rest_is_cancelled(batch: Batch) -> None:
     execute(batch.pair.target, "ALTER TABLE item ADD CONSTRAINT few CHECK (id < 0)")
     first = batch.start()
     first.ended(65)
@@ -306,7 +306,9 @@ def test_what_was_done_stays_so_when_the_rest_is_cancelled(batch: Batch) -> None
 
 
 @CANCELS
-def test_it_is_cancelled_while_it_prepares(batch: Batch, cancel: Callable[[Run], None]) -> None:
+def test_a_batch_is_cancelled_while_it_prepares(
+    batch: Batch, cancel: Callable[[Run], None]
+) -> None:
     with batch.pair.lock_target():
         run = batch.start(modes=UNLOGGED, extra=EMPTIED)
         run.wait_for(Planned, count=3)
@@ -326,7 +328,7 @@ def end_snapshot(batch: Batch) -> None:
     assert ask(batch.pair.source, f"{ended} WHERE {mine}") == 1
 
 
-def test_the_snapshot_is_ended(batch: Batch) -> None:
+def test_a_batch_whose_snapshot_is_ended_fails_and_is_resumed(batch: Batch) -> None:
     with batch.in_mid_batch() as run:
         end_snapshot(batch)
         run.wait_for(SnapshotChanged, state="lost")
@@ -352,7 +354,7 @@ def test_the_snapshot_is_ended(batch: Batch) -> None:
     assert opened(third) == partitions("made", 1, 3, 4)
 
 
-def test_the_snapshot_is_ended_again(batch: Batch) -> None:
+def test_a_second_end_of_the_snapshot_spares_the_done_table(batch: Batch) -> None:
     """The first table is done, so its snapshot is no longer watched."""
     with batch.in_mid_batch() as run:
         run.kill()
@@ -374,7 +376,7 @@ def test_the_snapshot_is_ended_again(batch: Batch) -> None:
     batch.check_done(batch.start())
 
 
-def test_the_batch_goes_on_without_the_snapshot(batch: Batch) -> None:
+def test_the_batch_continues_without_the_snapshot(batch: Batch) -> None:
     with batch.in_mid_batch("--on-snapshot-lost", "accept") as run:
         end_snapshot(batch)
         run.wait_for(SnapshotChanged, state="lost")
@@ -384,7 +386,9 @@ def test_the_batch_goes_on_without_the_snapshot(batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_the_target_restarts(fragile_batch: Batch, restartable: Servers, mode: str) -> None:
+def test_a_batch_survives_a_restart_of_the_target(
+    fragile_batch: Batch, restartable: Servers, mode: str
+) -> None:
     with fragile_batch.in_mid_batch() as run:
         restartable[1].restart("fast" if mode == "fast" else "immediate")
     fragile_batch.check_done(run)
@@ -401,7 +405,9 @@ def test_a_crash_empties_unlogged_tables(fragile_batch: Batch, restartable: Serv
     assert len([event for event in run.of(Warned) if "started over" in event.message]) == 3
 
 
-def test_a_crash_while_nobody_runs(fragile_batch: Batch, restartable: Servers) -> None:
+def test_a_crash_between_two_executions_restarts_the_unlogged_tables(
+    fragile_batch: Batch, restartable: Servers
+) -> None:
     with fragile_batch.in_mid_batch(modes=UNLOGGED, extra=EMPTIED) as run:
         run.kill()
     fragile_batch.pair.check_nothing_left()
@@ -413,14 +419,14 @@ def test_a_crash_while_nobody_runs(fragile_batch: Batch, restartable: Servers) -
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_crash_between_the_load_and_its_end(
+def test_a_crash_between_the_load_and_its_final_steps(
     fragile_batch: Batch, restartable: Servers, killed: bool
 ) -> None:
     """Every partition of every table is committed, and one table is not logged yet."""
     gate = fragile_batch.pair.gate_at(b'"made" SET LOGGED')
     run = fragile_batch.start(modes=UNLOGGED, extra=EMPTIED)
     gate.reached()
-    # The other tables' steps are done in between, at least those of one thread.
+    # The other tables' steps complete in between, at least those of one thread.
     run.wait_for(StepChanged, state="done")
     if killed:
         run.kill()
@@ -437,7 +443,7 @@ def test_a_crash_between_the_load_and_its_end(
 
 
 @CANCELS
-def test_it_is_cancelled_in_a_step(batch: Batch, cancel: Callable[[Run], None]) -> None:
+def test_a_batch_is_cancelled_during_a_step(batch: Batch, cancel: Callable[[Run], None]) -> None:
     gate = batch.pair.gate_at(b'CREATE UNIQUE INDEX "made_pkey"')
     run = batch.start()
     gate.reached()
@@ -452,7 +458,7 @@ def test_it_is_cancelled_in_a_step(batch: Batch, cancel: Callable[[Run], None]) 
     assert opened(again) == []
 
 
-def test_few_connections(pair: Pair, limited: str) -> None:
+def test_a_batch_needs_few_connections(pair: Pair, limited: str) -> None:
     gates = [pair.gate(1500), pair.gate(4500)]
     run = pair.copy_all(
         *("--tables", "public.item", "--strategy", "ctid", "--partitions", "8"), degree=4
@@ -467,12 +473,12 @@ def test_few_connections(pair: Pair, limited: str) -> None:
 
 
 @pytest.mark.parametrize("limited", ["target"], indirect=True)
-def test_few_connections_for_the_steps(pair: Pair, limited: Side) -> None:
+def test_the_steps_of_a_batch_need_few_connections(pair: Pair, limited: Side) -> None:
     user = pair.users[limited].partition(":")[0]
     execute(pair.target, f"GRANT CREATE ON SCHEMA public TO {user}", "DROP TABLE item")
     execute(pair.source, *(f"CREATE INDEX item_{n} ON item (at, amount)" for n in range(5)))
     gate = pair.gate_at(b'CREATE INDEX "item_0"')
-    # A stream takes only existing partitions; only the steps need many.
+    # A stream connects only if there are partitions; only the steps need many connections.
     run = pair.copy_all(
         *("--tables", "public.item", "--mode", "recreate", "--partitions", "1"),
         *("--attempts", "1"),
@@ -487,7 +493,9 @@ def test_few_connections_for_the_steps(pair: Pair, limited: Side) -> None:
 
 @pytest.mark.parametrize("on_error", ["continue", "stop"])
 @pytest.mark.parametrize("on_table_error", ["continue", "stop"])
-def test_a_row_is_refused(batch: Batch, on_error: str, on_table_error: str) -> None:
+def test_a_rejected_row_fails_only_its_table(
+    batch: Batch, on_error: str, on_table_error: str
+) -> None:
     execute(
         batch.pair.target,
         f"ALTER TABLE item ADD CONSTRAINT not_this CHECK (id <> {row('item', 2)})",
@@ -504,7 +512,7 @@ def test_a_row_is_refused(batch: Batch, on_error: str, on_table_error: str) -> N
     if (on_error, on_table_error) == ("continue", "continue"):
         assert tried == partitions("item")
     else:
-        # The largest came first.
+        # The largest table was copied first.
         assert run.of(Opened, run_id=run.of(Opened)[0].run_id)[-1].partition_id == "p0002"
         assert len(tried) < PARTITIONS
     assert outcomes(run) == {
@@ -519,7 +527,7 @@ def test_a_row_is_refused(batch: Batch, on_error: str, on_table_error: str) -> N
 
 
 @pytest.mark.parametrize("on_table_error", ["continue", "stop"])
-def test_a_table_cannot_be_planned(batch: Batch, on_table_error: str) -> None:
+def test_a_table_that_cannot_be_planned_fails_alone(batch: Batch, on_table_error: str) -> None:
     execute(batch.pair.target, "DROP TABLE item; CREATE TABLE item (other int)")
     run = batch.start("--on-table-error", on_table_error)
     run.ended(65)
@@ -532,8 +540,8 @@ def test_a_table_cannot_be_planned(batch: Batch, on_table_error: str) -> None:
     batch.check_done(batch.start())
 
 
-def test_a_table_that_is_done_is_gone(batch: Batch) -> None:
-    """A done table may be dropped; a missing one fails alone if it is not done."""
+def test_a_done_table_may_be_dropped(batch: Batch) -> None:
+    """A dropped table that is not done fails alone."""
     with batch.in_mid_batch() as run:
         run.kill()
     batch.pair.check_nothing_left()
@@ -546,7 +554,7 @@ def test_a_table_that_is_done_is_gone(batch: Batch) -> None:
 MANY = 200
 
 
-def test_many_small_tables_leak_nothing(empty_pair: Pair) -> None:
+def test_many_small_tables_leak_no_resources(empty_pair: Pair) -> None:
     pair = empty_pair
     for url in (pair.source, pair.target):
         execute(url, *(f"CREATE TABLE t{n} (id int PRIMARY KEY)" for n in range(MANY)))
@@ -567,13 +575,13 @@ def test_many_small_tables_leak_nothing(empty_pair: Pair) -> None:
     assert ended(run).rows == 2 * MANY
     assert len(descriptors) > 3
     # Two streams with two sessions each, the snapshot's, the control tables', two that watch the
-    # others, the journals', and one that is ending.
+    # others, the journal's, and one that is ending.
     assert max(sessions) <= 11
     assert max(descriptors) - min(descriptors) <= 16
     pair.check_nothing_left()
 
 
-def test_more_tables_than_locks(tmp_path: Path) -> None:
+def test_a_batch_may_have_more_tables_than_the_server_has_locks(tmp_path: Path) -> None:
     few = {"max_locks_per_transaction": "10", "max_connections": "10"}
     with ExitStack() as stack:
         source = stack.enter_context(PostgresServer(fsync=False, settings=few))
@@ -601,18 +609,18 @@ class TestBadInput:
         path.write_text(text, encoding="utf-8")
         return str(path)
 
-    def test_a_pattern_that_matches_nothing(self, batch: Batch) -> None:
+    def test_a_pattern_without_a_match_is_rejected(self, batch: Batch) -> None:
         errors = self.refused(batch.pair, "--tables", "public.made", "publik.*")
         assert "'publik.*' matches no table of the source" in errors
 
-    def test_everything_is_excluded(self, batch: Batch) -> None:
+    def test_excluding_every_table_is_rejected(self, batch: Batch) -> None:
         errors = self.refused(batch.pair, "--tables", "public.*", "--exclude", "public.*")
         assert "leaves out every table" in errors
 
-    def test_no_tables(self, batch: Batch) -> None:
+    def test_a_batch_without_tables_is_rejected(self, batch: Batch) -> None:
         assert "expected tables" in self.refused(batch.pair)
 
-    def test_two_tables_into_one(self, batch: Batch, tmp_path: Path) -> None:
+    def test_two_tables_into_one_are_rejected(self, batch: Batch, tmp_path: Path) -> None:
         sections = (
             '[[table]]\ntable = "public.item"\n'
             '[[table]]\ntable = "public.made"\ntarget-table = "public.item"\n'
@@ -621,37 +629,37 @@ class TestBadInput:
         assert "two tables would be copied to public.item" in errors
         assert "public.made" in errors
 
-    def test_two_schemas_into_one(self, batch: Batch) -> None:
+    def test_two_schemas_into_one_are_rejected(self, batch: Batch) -> None:
         execute(batch.pair.source, "CREATE SCHEMA other", "CREATE TABLE other.made ()")
         tables = ("--tables", "public.*", "other.*", "--target-schema", "public")
         errors = self.refused(batch.pair, *tables)
         assert "two tables would be copied to public.made" in errors
         assert "other.made" in errors
 
-    def test_an_unknown_option_of_a_table(self, batch: Batch, tmp_path: Path) -> None:
+    def test_an_unknown_option_of_a_table_is_rejected(self, batch: Batch, tmp_path: Path) -> None:
         file = self.file(tmp_path, '[[table]]\ntable = "public.item"\nmoode = "append"\n')
         errors = self.refused(batch.pair, file)
         assert f"{file}: [[table]] public.item: unknown option 'moode'" in errors
 
-    def test_a_wrong_value_of_a_table(self, batch: Batch, tmp_path: Path) -> None:
+    def test_a_wrong_value_of_a_table_is_rejected(self, batch: Batch, tmp_path: Path) -> None:
         file = self.file(tmp_path, '[[table]]\ntable = "public.item"\nmode = "append-ish"\n')
         errors = self.refused(batch.pair, file)
         assert "[[table]] public.item: --mode" in errors
 
     @pytest.mark.parametrize("option", ["degree = 3", 'run-id = "x"', 'target-schema = "x"'])
-    def test_an_option_of_the_batch_in_a_table(
+    def test_an_option_of_the_batch_is_rejected_in_a_table(
         self, batch: Batch, tmp_path: Path, option: str
     ) -> None:
         file = self.file(tmp_path, f'[[table]]\ntable = "public.item"\n{option}\n')
         assert "applies to the whole batch" in self.refused(batch.pair, file)
 
-    def test_a_run_id_too_long(self, batch: Batch) -> None:
+    def test_a_run_id_that_is_too_long_is_rejected(self, batch: Batch) -> None:
         errors = self.refused(batch.pair, "--tables", "public.*", "--run-id", "x" * 30)
         assert "--run-id: expected" in errors
         assert "found 30" in errors
 
 
-def test_one_table_has_other_options(batch: Batch) -> None:
+def test_one_table_may_have_other_options(batch: Batch) -> None:
     batch.check_done(batch.start())
     again = batch.start(modes={**MODES, "item": "truncate"})
     again.ended(65)

@@ -44,8 +44,10 @@ def faults(s3_server: S3Server) -> Iterator[HttpFaults]:
         "PUT .*manifest.json",
     ],
 )
-def test_throttled_for_a_moment(bucket: BucketPair, faults: HttpFaults, request_: str) -> None:
-    """The SDK retries, and if that is not enough, the run does."""
+def test_a_short_throttling_is_retried(
+    bucket: BucketPair, faults: HttpFaults, request_: str
+) -> None:
+    """The SDK retries first, then the run."""
     fault = faults.fail(request_, times=5)
     bucket.through(faults.url)
     run = bucket.copy()
@@ -54,7 +56,9 @@ def test_throttled_for_a_moment(bucket: BucketPair, faults: HttpFaults, request_
     bucket.check_done()
 
 
-def test_throttled_for_too_long(bucket: BucketPair, faults: HttpFaults) -> None:
+def test_a_run_that_is_throttled_for_too_long_fails_and_is_resumed(
+    bucket: BucketPair, faults: HttpFaults
+) -> None:
     """The error contains the server's message, and the run continues when the server recovers."""
     fault = faults.fail("PUT .*partNumber=")
     bucket.through(faults.url)
@@ -70,7 +74,9 @@ def test_throttled_for_too_long(bucket: BucketPair, faults: HttpFaults) -> None:
 @pytest.mark.parametrize(
     "needle", [b"partNumber=1", b"/1/p0002.json", b"uploadId="], ids=["part", "record", "complete"]
 )
-def test_a_connection_is_cut(bucket: BucketPair, s3_server: S3Server, needle: bytes) -> None:
+def test_a_cut_connection_to_the_bucket_is_retried(
+    bucket: BucketPair, s3_server: S3Server, needle: bytes
+) -> None:
     """The answer to a request is lost; the next request finds out whether it was carried out."""
     with ExitStack() as stack:
         proxy = stack.enter_context(TcpProxy.of(s3_server.endpoint))
@@ -87,7 +93,7 @@ def test_a_connection_is_cut(bucket: BucketPair, s3_server: S3Server, needle: by
         bucket.check_done()
 
 
-def test_a_worker_is_killed_between_record_and_files(
+def test_a_worker_killed_between_its_record_and_its_files_has_committed(
     bucket: BucketPair, faults: HttpFaults
 ) -> None:
     """The record exists without the file; the next process completes it."""

@@ -24,7 +24,7 @@ LOAD = f"""
 
 
 class Writer:
-    """Transfers between accounts, and accounts closed and opened: neither changes count or sum."""
+    """Transfers between accounts, and closed and reopened ones: count and sum stay the same."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -52,7 +52,7 @@ class Writer:
                     if self._stop.is_set():
                         return
                     ids = chance.sample(range(1, ACCOUNTS + 1), 2)
-                    with suppress(_OneIsGone), connection.transaction():
+                    with suppress(_AccountClosed), connection.transaction():
                         taken = connection.execute(
                             "UPDATE item SET balance = balance - 7 WHERE id = %s", ids[:1]
                         ).rowcount
@@ -60,7 +60,7 @@ class Writer:
                             "UPDATE item SET balance = balance + 7 WHERE id = %s", ids[1:]
                         ).rowcount
                         if taken != given:
-                            raise _OneIsGone
+                            raise _AccountClosed
                     with connection.transaction():
                         connection.execute(
                             "WITH closed AS (DELETE FROM item WHERE id = %s RETURNING balance, pad)"
@@ -71,7 +71,7 @@ class Writer:
         except Exception as error:
             self.error = error
 
-    def goes_on(self, commits: int) -> None:
+    def keeps_writing(self, commits: int) -> None:
         goal = self.commits + commits
         eventually(
             f"{commits} more commits",
@@ -80,7 +80,7 @@ class Writer:
         )
 
 
-class _OneIsGone(Exception):
+class _AccountClosed(Exception):
     """An error that rolls a transfer back."""
 
 
@@ -91,14 +91,14 @@ def test_the_target_is_the_source_as_of_the_snapshot(empty_pair: Pair, strategy:
     execute(pair.target, DEFINITION)
     writer = Writer(pair.source)
     with writer.writing():
-        writer.goes_on(50)
+        writer.keeps_writing(50)
         each = ACCOUNTS // 8
         gates = [pair.gate(n * each - each // 2) for n in (3, 4)]
         key = ("--key", "id") if strategy == "hash" else ()
         run = pair.copy(*key, strategy=strategy)
         for gate in gates:
             gate.reached()
-        writer.goes_on(200)
+        writer.keeps_writing(200)
         expected = content_as_of(pair, pair.status().run.snapshots[-1].token)
         for gate in gates:
             gate.open()

@@ -42,7 +42,7 @@ def terminate_all(run: Run) -> None:
 
 @pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("cancel", [interrupt_as_a_terminal, terminate, terminate_all])
-def test_in_mid_copy(pair: Pair, cancel: Cancel) -> None:
+def test_a_copy_is_cancelled_in_mid_stream(pair: Pair, cancel: Cancel) -> None:
     gates = pair.gates(3, 4)
     run = pair.copy()
     for gate in gates:
@@ -50,7 +50,7 @@ def test_in_mid_copy(pair: Pair, cancel: Cancel) -> None:
     since = time.monotonic()
     cancel(run)
     run.ended(130)
-    # Not before, since a stream that was let pass could still commit.
+    # Not earlier, since a stream let through could still commit.
     for gate in gates:
         gate.open()
     check_cancelled(pair, run, since)
@@ -62,7 +62,7 @@ def test_in_mid_copy(pair: Pair, cancel: Cancel) -> None:
 
 
 @CANCELS
-def test_while_the_target_waits_for_a_lock(pair: Pair, cancel: Cancel) -> None:
+def test_a_copy_is_cancelled_while_the_target_waits_for_a_lock(pair: Pair, cancel: Cancel) -> None:
     with pair.lock_target():
         run = pair.copy()
         run.wait_for(Progress)
@@ -75,7 +75,7 @@ def test_while_the_target_waits_for_a_lock(pair: Pair, cancel: Cancel) -> None:
 
 
 @CANCELS
-def test_while_the_target_is_prepared(pair: Pair, cancel: Cancel) -> None:
+def test_a_copy_is_cancelled_while_the_target_is_prepared(pair: Pair, cancel: Cancel) -> None:
     with pair.lock_target():
         run = pair.copy("--mode", "truncate")
         run.wait_for(Planned)
@@ -87,7 +87,7 @@ def test_while_the_target_is_prepared(pair: Pair, cancel: Cancel) -> None:
 
 
 @CANCELS
-def test_in_a_slow_delete(pair: Pair, cancel: Cancel) -> None:
+def test_a_copy_is_cancelled_during_a_slow_delete(pair: Pair, cancel: Cancel) -> None:
     execute(
         pair.target,
         "CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql"
@@ -108,7 +108,7 @@ def test_in_a_slow_delete(pair: Pair, cancel: Cancel) -> None:
 
 
 @CANCELS
-def test_before_anything_moves(pair: Pair, cancel: Cancel) -> None:
+def test_a_copy_is_cancelled_before_any_rows_move(pair: Pair, cancel: Cancel) -> None:
     gates = pair.gates(1, 2)
     run = pair.copy()
     run.wait_for(Planned)
@@ -121,8 +121,8 @@ def test_before_anything_moves(pair: Pair, cancel: Cancel) -> None:
 
 
 @pytest.mark.usefixtures("both_paths")
-def test_a_closed_iterator(pair: Pair) -> None:
-    """Closing the iterator of the Python API cancels the copy."""
+def test_closing_the_iterator_cancels_the_copy(pair: Pair) -> None:
+    """The iterator is the one that the Python API returns."""
     gates = pair.gates(3, 4)
     spec = penstock.CopySpec(
         source=pair.proxy("source").url(pair.source),
@@ -133,7 +133,8 @@ def test_a_closed_iterator(pair: Pair) -> None:
         degree=2,
         run_id=RUN_ID,
     )
-    # While no one listens, no partition is handed out, so the held ones must be in progress.
+    # While the iterator is not advanced, no partition is handed out, so the held ones must be in
+    # progress.
     awaited = {partition_id(3), partition_id(4)}
     for event in (events := penstock.copy(spec)):
         if isinstance(event, Opened):

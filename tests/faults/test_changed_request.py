@@ -1,4 +1,4 @@
-"""Changes after which a run cannot continue: a source of another shape, or other options."""
+"""Changes after which a run cannot continue: a source with other columns, or other options."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def stop_in_mid_copy(pair: Pair) -> dict[str, int]:
         (None, GONE, ["amount", "the target has no such column"]),
     ],
 )
-def test_another_shape_is_refused(
+def test_other_columns_in_the_source_are_rejected(
     pair: Pair, source: str | None, target: str | None, expected: list[str]
 ) -> None:
     before = stop_in_mid_copy(pair)
@@ -54,7 +54,7 @@ def test_another_shape_is_refused(
     pair.check_nothing_left()
 
 
-def test_a_shape_that_is_changed_back_is_none_that_changed(pair: Pair) -> None:
+def test_a_column_change_that_was_undone_is_accepted(pair: Pair) -> None:
     stop_in_mid_copy(pair)
     execute(pair.source, NEW)
     execute(pair.target, NEW)
@@ -62,12 +62,12 @@ def test_a_shape_that_is_changed_back_is_none_that_changed(pair: Pair) -> None:
     execute(pair.source, "ALTER TABLE item DROP extra")
     execute(pair.target, "ALTER TABLE item DROP extra")
     resumed = pair.check_resumes()
-    # The server was written to, so the statistics of the table had to settle.
+    # The server was written to, so the table's statistics need time to settle.
     (warned,) = resumed.of(Warned)
     assert "settle" in warned.message
 
 
-def test_other_options_are_refused(pair: Pair) -> None:
+def test_other_options_are_rejected(pair: Pair) -> None:
     before = stop_in_mid_copy(pair)
     other = pair.copy("--where", "id > 5", "--mode", "truncate", partitions=7)
     other.ended(64)
@@ -82,7 +82,7 @@ def test_other_options_are_refused(pair: Pair) -> None:
     assert not other.events
     assert pair.attempts() == before
     pair.check_nothing_left()
-    # Execution options do not change what is copied.
+    # Execution options do not change the rows that are copied.
     same = pair.copy("--attempts", "2", degree=3)
     same.ended(0)
     pair.check_resumes()

@@ -1,4 +1,4 @@
-"""Faults around the COMMIT: whatever dies or is lost, the rows arrive once."""
+"""Faults around the COMMIT: rows arrive once, regardless of which process or connection is lost."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .cli import Run
 from .gate import cut_this_connection
 from .pair import PARTITIONS, Pair, partition_id
 
-# The writer's statement after the end of the COPY, as bytes in the stream to the target.
+# The writer's statement after the end of the COPY, in the stream to the target.
 RECORD_COMPLETED = b"SET rows ="
-# A simple query ends in a zero byte, and so does the server's tag in its answer.
+# A simple query ends in a zero byte, and so does the tag in the server's answer.
 COMMIT = b"COMMIT\0"
 # With one stream, partitions are committed in order.
 STRUCK = 3
@@ -27,7 +27,7 @@ class AtCommit:
     """A copy with a fault in the third partition, after the end of its COPY.
 
     Args:
-        needle: the bytes to wait for then.
+        needle: the bytes at which the fault happens.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ WINDOWS = pytest.mark.parametrize(
 
 @WINDOWS
 @pytest.mark.parametrize("strike", [kill_worker, cut_connection])
-def test_the_run_goes_on(
+def test_the_run_completes_after_a_fault_at_commit(
     pair: Pair, needle: bytes, direction: Direction, strike: Callable[[Run], object]
 ) -> None:
     at_commit = AtCommit(pair, needle, direction, strike)
@@ -97,7 +97,7 @@ def test_the_run_goes_on(
 
 @WINDOWS
 @pytest.mark.parametrize("strike", [kill_supervisor, kill_both])
-def test_the_run_is_resumed(
+def test_the_run_is_resumed_after_a_fault_at_commit(
     pair: Pair, needle: bytes, direction: Direction, strike: Callable[[Run], object]
 ) -> None:
     at_commit = AtCommit(pair, needle, direction, strike)
@@ -107,7 +107,7 @@ def test_the_run_is_resumed(
     assert {event.attempt for event in resumed.of(Opened)} == {1}
 
 
-def test_a_commit_that_nobody_heard_of_is_not_repeated(pair: Pair) -> None:
+def test_a_commit_whose_answer_was_lost_is_not_repeated(pair: Pair) -> None:
     at_commit = AtCommit(pair, COMMIT, "to_client", kill_worker)
     at_commit.run.ended(0)
     assert at_commit.struck

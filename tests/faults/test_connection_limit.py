@@ -32,15 +32,15 @@ def limited(pair: Pair, request: pytest.FixtureRequest) -> Iterator[Side]:
     execute(url, f"DROP OWNED BY {name}", f"DROP ROLE {name}")
 
 
-def test_fewer_streams_do(pair: Pair, limited: Side) -> None:
-    # No stream ends before the fourth has been refused.
+def test_the_degree_drops_to_the_available_connections(pair: Pair, limited: Side) -> None:
+    # No stream ends before the fourth has been rejected.
     gates = pair.gates(1, 2)
     run = pair.copy(degree=4)
     lowered = run.wait_for(DegreeChanged, count=2)
     for gate in gates:
         gate.open()
     run.ended(0)
-    # One connection is the run's own: for its snapshot in the source, for its records in the
+    # The run itself needs one connection: for its snapshot in the source, for its records in the
     # target.
     assert [event.degree for event in run.of(DegreeChanged)] == [3, 2]
     assert lowered.message.startswith(f"{limited}: ")
@@ -52,7 +52,7 @@ def test_fewer_streams_do(pair: Pair, limited: Side) -> None:
 
 
 @pytest.mark.parametrize("limited", ["target"], indirect=True)
-def test_a_single_stream_tries_again(pair: Pair, limited: Side) -> None:
+def test_a_single_stream_retries_until_a_connection_is_free(pair: Pair, limited: Side) -> None:
     taken = [pair.connect(limited) for _ in range(LIMIT - 1)]
     gates = pair.gates(1)
     run = pair.copy(degree=1)
@@ -65,7 +65,7 @@ def test_a_single_stream_tries_again(pair: Pair, limited: Side) -> None:
     pair.check_resumes()
 
 
-def test_automatically_no_more_than_there_are(pair: Pair, limited: Side) -> None:
+def test_the_automatic_degree_keeps_to_the_available_connections(pair: Pair, limited: Side) -> None:
     taken = pair.connect(limited)
     gates = pair.gates(1)
     run = pair.copy(degree="auto")

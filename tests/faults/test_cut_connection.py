@@ -15,7 +15,7 @@ STRUCK = 3
 @pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("strategy", ["ctid", "range"])
-def test_one_stream(pair: Pair, side: Side, strategy: str) -> None:
+def test_a_cut_stream_is_retried(pair: Pair, side: Side, strategy: str) -> None:
     pair.proxy(side).on_bytes(needle(middle(STRUCK)), FLOWS[side], cut_this_connection)
     run = pair.copy(strategy=strategy)
     run.ended(0)
@@ -28,7 +28,7 @@ def test_one_stream(pair: Pair, side: Side, strategy: str) -> None:
 
 
 @pytest.mark.usefixtures("both_paths")
-def test_both_ends_of_one_stream(pair: Pair) -> None:
+def test_a_stream_cut_at_both_ends_is_retried(pair: Pair) -> None:
     target = pair.proxy("target")
     target.on_bytes(needle(middle(STRUCK)), "to_server", cut_this_connection)
     pair.proxy("source").on_bytes(needle(middle(STRUCK) + 1), "to_client", cut_this_connection)
@@ -38,13 +38,13 @@ def test_both_ends_of_one_stream(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_all_of_the_target(pair: Pair) -> None:
+def test_a_run_survives_the_loss_of_all_connections_to_the_target(pair: Pair) -> None:
     proxy = pair.proxy("target")
     gates = pair.gates(3, 4)
     run = pair.copy()
     for gate in gates:
         gate.reached()
-    assert proxy.cut() == 3  # two workers, and the run's own
+    assert proxy.cut() == 3  # two workers', and the run's own
     for gate in gates:
         gate.open()
     run.ended(0)
@@ -53,7 +53,9 @@ def test_all_of_the_target(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("sides", [("source",), ("source", "target")])
-def test_all_of_the_source_loses_the_snapshot(pair: Pair, sides: tuple[Side, ...]) -> None:
+def test_cutting_all_connections_to_the_source_loses_the_snapshot(
+    pair: Pair, sides: tuple[Side, ...]
+) -> None:
     for side in sides:
         pair.proxy(side)
     pair.gate(middle(STRUCK), lambda: [proxy.cut() for proxy in pair.proxies.values()]).open()
@@ -66,7 +68,7 @@ def test_all_of_the_source_loses_the_snapshot(pair: Pair, sides: tuple[Side, ...
     assert resumed.finished.snapshots == 1, "all rows are as of the first one's moment"
 
 
-def test_all_of_the_source_without_a_snapshot(pair: Pair) -> None:
+def test_cutting_all_connections_to_the_source_is_harmless_without_a_snapshot(pair: Pair) -> None:
     pair.gate(middle(STRUCK), lambda: pair.proxy("source").cut()).open()
     run = pair.copy("--snapshot", "none", strategy="range")
     run.ended(0)
@@ -75,7 +77,9 @@ def test_all_of_the_source_without_a_snapshot(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("cut_at", [b"ROLLBACK", b"SHARE MODE\x00"])
-def test_the_snapshot_while_it_waits_for_its_locks(pair: Pair, cut_at: bytes) -> None:
+def test_a_connection_cut_while_the_snapshot_waits_for_locks_fails_the_run(
+    pair: Pair, cut_at: bytes
+) -> None:
     """Another session has just locked the table, so it cannot be locked at once."""
     proxy, other = pair.proxy("source"), pair.connect("source")
 
@@ -93,7 +97,7 @@ def test_the_snapshot_while_it_waits_for_its_locks(pair: Pair, cut_at: bytes) ->
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_server_that_cannot_be_reached_for_a_while(pair: Pair, side: Side) -> None:
+def test_a_server_may_be_unreachable_for_a_while(pair: Pair, side: Side) -> None:
     proxy = pair.proxy(side)
 
     def vanish() -> None:

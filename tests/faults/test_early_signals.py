@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM in the first moments: one line, the documented exit code, no traceback.
+"""SIGINT and SIGTERM at start-up: one line, the documented exit code, no traceback.
 
 This includes the import of a driver, which treats any exception as a missing module.
 """
@@ -22,7 +22,7 @@ from .cli import PATIENCE, eventually
 from .pair import RUN_ID, Pair
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# `PENSTOCK_SIGNALS=300` tries many more.
+# `PENSTOCK_SIGNALS=300` tries many more delays.
 EACH = int(os.environ.get("PENSTOCK_SIGNALS", "14"))
 LONGEST = 0.6
 PROGRAM = "import sys; from penstock.cli.entry import run; sys.exit(run())"
@@ -72,17 +72,17 @@ def check_end(
     codes: Sequence[int],
     printed: str = f"run {RUN_ID}",
 ) -> None:
-    """Check the output and exit code of a process that got a signal.
+    """Check the output and exit code of a process that received a signal.
 
     Args:
-        printed: the beginning of its output if it was already done when the signal arrived.
+        printed: the beginning of its output in case it had finished when the signal arrived.
     """
     out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode in codes, (process.returncode, errors)
     assert "Traceback" not in errors, errors
     assert "bug" not in errors, errors
     if process.returncode == 130:
-        # Not always a line of its own: the signal may arrive within another message.
+        # Not always on a line of its own: the signal may arrive in the middle of another message.
         assert errors.count(LINE.format(number.name)) == 1, errors
         assert not out or out.startswith(printed), out
     eventually("nothing is left running", lambda: not in_session(process.pid), PATIENCE)
@@ -95,7 +95,7 @@ def delays() -> list[float]:
 
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("group", [False, True])
-def test_in_the_first_moments_of_a_copy(pair: Pair, number: signal.Signals, group: bool) -> None:
+def test_a_signal_at_the_start_of_a_copy(pair: Pair, number: signal.Signals, group: bool) -> None:
     for count, delay in enumerate(delays()):
         words = ["copy", *pair._ends(), "--table", "public.item", "--run-id", f"{RUN_ID}-{count}"]
         with started(*words, "--mode", "truncate") as process:
@@ -109,7 +109,7 @@ def test_in_the_first_moments_of_a_copy(pair: Pair, number: signal.Signals, grou
     ("command", "printed"),
     [("--help", "usage: penstock"), ("control-ddl", "CREATE SCHEMA"), ("status", "no run")],
 )
-def test_in_the_first_moments_of_others(
+def test_a_signal_at_the_start_of_other_commands(
     pair: Pair, number: signal.Signals, command: str, printed: str
 ) -> None:
     words = [command, *(["none", "--target", pair.target] if command == "status" else [])]
@@ -131,7 +131,7 @@ except Exception:
 """
 
 
-def test_while_a_module_is_imported_that_swallows_exceptions(tmp_path: Path) -> None:
+def test_a_signal_during_an_import_that_swallows_exceptions(tmp_path: Path) -> None:
     (tmp_path / "swallows.py").write_text(DRIVER)
     program = (
         "import sys, time; sys.path.insert(0, sys.argv.pop())\n"

@@ -52,7 +52,7 @@ def test_a_transient_error_retries_one_partition(pair: Pair, sqlstate: str, time
     pair.check_resumes()
 
 
-def test_a_transient_error_that_stays_ends_with_75(pair: Pair) -> None:
+def test_a_transient_error_that_persists_ends_with_75(pair: Pair) -> None:
     fail_times(pair, 2, "40001")
     run = pair.copy("--attempts", "2")
     run.ended(75)
@@ -70,7 +70,7 @@ def forbid(pair: Pair) -> None:
 
 @pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("on_error", ["stop", "continue"])
-def test_a_permanent_error_says_all_that_is_known(pair: Pair, on_error: str) -> None:
+def test_a_permanent_error_names_every_detail(pair: Pair, on_error: str) -> None:
     forbid(pair)
     run = pair.copy("--on-error", on_error, degree=1)
     run.ended(65)
@@ -105,7 +105,7 @@ def test_a_permanent_error_says_all_that_is_known(pair: Pair, on_error: str) -> 
     assert pair.status().run.failures == ()
 
 
-def test_the_source_is_mended(pair: Pair) -> None:
+def test_a_run_continues_after_the_source_is_corrected(pair: Pair) -> None:
     """Committed rows stay as of the first snapshot; the corrected ones are read again."""
     forbid(pair)
     run = pair.copy("--on-error", "continue")
@@ -117,7 +117,7 @@ def test_the_source_is_mended(pair: Pair) -> None:
     pair.check_resumes("--on-snapshot-lost", "accept")
 
 
-def test_only_one_partition_is_resumed(pair: Pair) -> None:
+def test_one_partition_can_be_resumed_alone(pair: Pair) -> None:
     fail_times(pair, 1, "23514")
     run = pair.copy(degree=1)
     run.ended(65)

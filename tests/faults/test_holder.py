@@ -1,4 +1,4 @@
-"""A run in many processes: its holder is killed or cut off, and another one takes over."""
+"""A run in many processes: its holder is killed or disconnected, and another one takes over."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def end(pair: Pair, holder: Run) -> None:
     pair.check_done()
 
 
-def test_a_new_holder_goes_on_where_nothing_was_written(pair: Pair) -> None:
+def test_a_new_holder_continues_if_the_source_was_not_written_to(pair: Pair) -> None:
     killed_after_half(pair)
-    # It waits without deciding anything, and finds the next holder's snapshot.
+    # This run only waits, and finds the next holder's snapshot.
     waiting = pair.resume(*AWAIT, "--only", partition_id(PARTITIONS))
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="renewed")
@@ -52,7 +52,7 @@ def test_a_new_holder_goes_on_where_nothing_was_written(pair: Pair) -> None:
     end(pair, holder)
 
 
-def test_fail_ends_the_new_holder_and_all_who_wait(pair: Pair) -> None:
+def test_fail_ends_the_new_holder_and_all_waiting_runs(pair: Pair) -> None:
     killed_after_half(pair)
     execute(pair.source, WRITE)
     waiting = pair.resume(*AWAIT)
@@ -90,7 +90,7 @@ def test_restart_starts_over_once_for_all(pair: Pair) -> None:
     assert pair.status().run.generation == 2
 
 
-def test_attempts_of_before_are_copied_again_when_the_holder_starts_over(pair: Pair) -> None:
+def test_attempts_of_the_old_generation_are_copied_again_after_a_restart(pair: Pair) -> None:
     pair.create("--mode", "truncate", "--on-snapshot-lost", "restart", "--attempts", "1")
     first = pair.hold()
     first.wait_for(SnapshotChanged, state="taken")
@@ -104,8 +104,8 @@ def test_attempts_of_before_are_copied_again_when_the_holder_starts_over(pair: P
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="renewed")
     gate.open()
-    # The holder ends the attempt before it shows the new generation: with one attempt, a task that
-    # looks in between fails transiently, and must be called again.
+    # The holder ends the attempt before it publishes the new generation: with one attempt, a task
+    # that looks in between fails transiently, and must be called again.
     assert run.popen.wait(PATIENCE) in (0, EXIT_TRANSIENT)
     assert run.of(SnapshotChanged, state="adopted")
     end(pair, holder)
@@ -113,7 +113,7 @@ def test_attempts_of_before_are_copied_again_when_the_holder_starts_over(pair: P
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_the_snapshot_go(pair: Pair, number: signal.Signals) -> None:
+def test_a_signal_releases_the_snapshot(pair: Pair, number: signal.Signals) -> None:
     pair.create()
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="taken")
@@ -134,7 +134,7 @@ def test_the_holder_outlives_its_connection_to_the_target(pair: Pair) -> None:
     assert [event.state for event in holder.of(SnapshotChanged)] == ["taken", "released"]
 
 
-def test_a_session_that_is_ended_is_replaced(pair: Pair) -> None:
+def test_a_terminated_session_is_replaced(pair: Pair) -> None:
     pair.create("--on-snapshot-lost", "accept")
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="taken")
@@ -146,7 +146,7 @@ def test_a_session_that_is_ended_is_replaced(pair: Pair) -> None:
     assert [e.state for e in holder.of(SnapshotChanged)] == ["taken", "lost", "renewed", "released"]
 
 
-def test_release_leaves_nothing(pair: Pair) -> None:
+def test_release_leaves_no_process_or_session(pair: Pair) -> None:
     pair.create()
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="taken")
@@ -155,7 +155,7 @@ def test_release_leaves_nothing(pair: Pair) -> None:
     pair.check_nothing_left()
 
 
-def test_killed_between_forgetting_and_copying_again(pair: Pair) -> None:
+def test_a_run_killed_during_a_recopy_is_resumed(pair: Pair) -> None:
     run = pair.copy()
     run.ended(0)
     (gate,) = pair.gates(3)
@@ -187,7 +187,7 @@ def test_killed_between_forgetting_and_copying_again(pair: Pair) -> None:
     pair.check_done()
 
 
-def test_who_reads_as_of_now_goes_on_when_a_holder_starts_over(pair: Pair) -> None:
+def test_a_run_that_reads_as_of_now_continues_when_a_holder_restarts(pair: Pair) -> None:
     """No retry is needed: its only attempt is of the old generation, and it adopts the new one."""
     pair.create("--mode", "truncate", "--attempts", "1")
     first = pair.hold()
@@ -197,7 +197,8 @@ def test_who_reads_as_of_now_goes_on_when_a_holder_starts_over(pair: Pair) -> No
     (gate,) = pair.gates(6)
     run = pair.resume("--as-of-now", "--only", partition_id(6))
     gate.reached()
-    # Nothing is committed: the lost snapshot is replaced, and no worker may read with it any more.
+    # No partition is committed: the lost snapshot is replaced, and no worker may read with it any
+    # more.
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="renewed")
     gate.open()
@@ -207,7 +208,7 @@ def test_who_reads_as_of_now_goes_on_when_a_holder_starts_over(pair: Pair) -> No
     end(pair, holder)
 
 
-def test_released_twice_while_the_holder_is_stopped(pair: Pair) -> None:
+def test_a_stopped_holder_may_be_released_twice(pair: Pair) -> None:
     pair.create()
     holder = pair.hold()
     holder.wait_for(SnapshotChanged, state="taken")
@@ -220,8 +221,8 @@ def test_released_twice_while_the_holder_is_stopped(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_a_second_holder_takes_over_from_one_that_is_killed(pair: Pair) -> None:
-    """It has watched the first one's snapshot, and nothing was written since."""
+def test_a_second_holder_takes_over_from_a_killed_one(pair: Pair) -> None:
+    """The second one has watched the first one's snapshot, and there were no writes since."""
     pair.create()
     first = pair.hold()
     first.wait_for(SnapshotChanged, state="taken")
@@ -237,7 +238,7 @@ def test_a_second_holder_takes_over_from_one_that_is_killed(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_a_holder_that_was_stopped_while_another_one_took_over(pair: Pair) -> None:
+def test_a_stopped_holder_wakes_up_after_another_took_over(pair: Pair) -> None:
     pair.create()
     first = pair.hold()
     first.wait_for(SnapshotChanged, state="taken")

@@ -20,7 +20,7 @@ def nursery(run: Run) -> int:
     return child.pid
 
 
-def test_the_workers_go_on_without_it(pair: Pair) -> None:
+def test_workers_continue_without_their_nursery(pair: Pair) -> None:
     gates = pair.gates(3, 4)
     run = pair.copy()
     for gate in gates:
@@ -34,7 +34,7 @@ def test_the_workers_go_on_without_it(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("last", ["nursery", "worker"])
-def test_together_with_a_worker(pair: Pair, last: str) -> None:
+def test_a_nursery_killed_with_a_worker_is_replaced(pair: Pair, last: str) -> None:
     gates = pair.gates(3, 4)
     run = pair.copy()
     for gate in gates:
@@ -50,7 +50,7 @@ def test_together_with_a_worker(pair: Pair, last: str) -> None:
     pair.check_resumes()
 
 
-def test_before_there_are_workers(pair: Pair) -> None:
+def test_a_nursery_killed_before_it_has_workers_is_replaced(pair: Pair) -> None:
     with pair.lock_target() as lock:
         run = pair.copy("--mode", "truncate")
         run.wait_for(Planned)

@@ -1,7 +1,7 @@
 """SIGKILL at each step of recreate, swap and deferred indexes: unchanged, or completed by `resume`.
 
-A gate holds the step's statement on its way to the server, after all earlier steps; or the server's
-answer, so that the step is done but not committed.
+A gate holds the step's statement on its way to the server, after all earlier steps; or it holds the
+server's answer, so that the step is done but not committed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DRESS = (
 )
 OLD = "INSERT INTO item VALUES (-1, 'old', NULL, now(), NULL, '')"
 
-# Needles that no stored plan holds, since quotes have a backslash there.
+# Needles that no stored plan contains, since quotes have a backslash there.
 RECREATE: dict[str, tuple[bytes, Direction]] = {
     "drop": (b'DROP TABLE IF EXISTS "public"."item"', "to_server"),
     "dropped, not committed": (b"DROP TABLE\x00", "to_client"),
@@ -80,7 +80,7 @@ def old_rows(pair: Pair) -> int:
 
 
 @pytest.mark.parametrize("step", RECREATE)
-def test_recreate(pair: Pair, step: str) -> None:
+def test_recreate_is_resumed_after_a_kill_at_any_step(pair: Pair, step: str) -> None:
     execute(pair.source, *DRESS)
     execute(pair.target, "DROP TABLE item", "CREATE TABLE item (note text)")
     execute(pair.target, "INSERT INTO item VALUES ('old')")
@@ -97,7 +97,7 @@ def test_recreate(pair: Pair, step: str) -> None:
 
 @contextmanager
 def reading(pair: Pair) -> Iterator[set[tuple[int, int]]]:
-    """Count all rows and the old ones again and again."""
+    """Count all rows and the old ones, repeatedly."""
     seen: set[tuple[int, int]] = set()
     ended = threading.Event()
 
@@ -120,7 +120,7 @@ def reading(pair: Pair) -> Iterator[set[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("step", SWAP)
-def test_swap(pair: Pair, step: str) -> None:
+def test_swap_is_resumed_after_a_kill_at_any_step(pair: Pair, step: str) -> None:
     execute(pair.target, *DRESS, OLD)
     before, of_item = definitions(pair.target), definitions(pair.target, "public.item")
     with reading(pair) as seen:
@@ -134,7 +134,7 @@ def test_swap(pair: Pair, step: str) -> None:
     assert definitions(pair.target) == before
 
 
-def test_swap_that_waits_for_a_reader(pair: Pair) -> None:
+def test_swap_is_resumed_after_a_kill_while_it_waits_for_a_reader(pair: Pair) -> None:
     execute(pair.target, *DRESS, OLD)
     before = definitions(pair.target)
     with closing(connect(pair.target)) as reader:
@@ -150,7 +150,7 @@ def test_swap_that_waits_for_a_reader(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("step", DEFER)
-def test_deferred_indexes(pair: Pair, step: str) -> None:
+def test_deferred_indexes_are_restored_after_a_kill_at_any_step(pair: Pair, step: str) -> None:
     execute(pair.target, *DRESS)
     before = definitions(pair.target)
     words = ("--mode", "append", "--indexes", "defer", "--allow-ddl")
@@ -164,7 +164,7 @@ def test_deferred_indexes(pair: Pair, step: str) -> None:
     assert definitions(pair.target) == before
 
 
-def test_deferred_indexes_in_mid_copy(pair: Pair) -> None:
+def test_deferred_indexes_are_restored_after_a_kill_in_mid_copy(pair: Pair) -> None:
     execute(pair.target, *DRESS)
     before = definitions(pair.target)
     gates = pair.gates(3, 4)
@@ -179,8 +179,8 @@ def test_deferred_indexes_in_mid_copy(pair: Pair) -> None:
     assert definitions(pair.target) == before
 
 
-def test_a_step_whose_index_is_being_built(pair: Pair) -> None:
-    """The server ends the build when its client is gone, and discards what it had built."""
+def test_an_index_build_is_repeated_after_a_kill(pair: Pair) -> None:
+    """The server ends the build when its client is gone, and discards the unfinished index."""
     execute(pair.target, *DRESS)
     before = definitions(pair.target)
     with closing(connect(pair.target)) as writer:

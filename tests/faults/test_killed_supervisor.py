@@ -22,10 +22,12 @@ def kill_both(run: Run) -> None:
     run.ended(-SIGKILL)
 
 
-# The third and fourth partition stay open until the supervisor is dead.
+# The third and fourth partitions stay open until the supervisor is dead.
 @pytest.mark.parametrize("event", [Planned, Prepared, Opened, Committed, Progress])
 @pytest.mark.parametrize("strike", [kill_supervisor, kill_both])
-def test_resume_goes_on(pair: Pair, event: type[Event], strike: Callable[[Run], None]) -> None:
+def test_resume_continues_after_the_supervisor_was_killed(
+    pair: Pair, event: type[Event], strike: Callable[[Run], None]
+) -> None:
     gates = pair.gates(3, 4)
     run = pair.copy()
     run.wait_for(event)
@@ -46,7 +48,7 @@ def test_resume_goes_on(pair: Pair, event: type[Event], strike: Callable[[Run], 
     assert len(resumed.of(Opened)) == PARTITIONS - len(before)
 
 
-def test_a_worker_that_waits_for_a_lock_ends_too(pair: Pair) -> None:
+def test_an_orphaned_worker_that_waits_for_a_lock_ends_too(pair: Pair) -> None:
     with pair.lock_target():
         run = pair.copy()
         run.wait_for(Progress)

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.usefixtures("both_paths")
 
 @pytest.mark.parametrize("kind", [Opened, Progress])
 @pytest.mark.parametrize("partition", [1, PARTITIONS])
-def test_in_its_attempt(pair: Pair, kind: type[Event], partition: int) -> None:
+def test_the_partition_of_a_killed_worker_is_retried(
+    pair: Pair, kind: type[Event], partition: int
+) -> None:
     (gate,) = pair.gates(partition)
     run = pair.copy()
     event = run.wait_for(kind, partition_id=partition_id(partition))
@@ -37,8 +39,8 @@ def test_in_its_attempt(pair: Pair, kind: type[Event], partition: int) -> None:
     pair.check_resumes()
 
 
-def test_right_after_it_committed(pair: Pair) -> None:
-    # The first to commit gets the third partition, which it cannot complete.
+def test_a_worker_killed_right_after_its_commit_loses_no_rows(pair: Pair) -> None:
+    # The worker that commits first gets the third partition, which it cannot complete.
     (gate,) = pair.gates(3)
     run = pair.copy()
     committed = run.wait_for(Committed)
@@ -46,22 +48,22 @@ def test_right_after_it_committed(pair: Pair) -> None:
     gate.open()
     run.ended(0)
 
-    # The partition that it got next is retried, unless it died before it received that. It is the
-    # third, or the fourth if another worker committed at the same moment.
+    # The partition that it got next is retried, unless the worker died before receiving it. It is
+    # the third, or the fourth if another worker committed at the same moment.
     attempts = pair.attempts()
     assert len(attempts) == PARTITIONS
     assert sorted(attempts.values()) in ([1] * PARTITIONS, [1] * (PARTITIONS - 1) + [2])
     pair.check_resumes()
 
 
-def test_every_attempt_until_none_is_left(pair: Pair) -> None:
+def test_a_partition_whose_every_attempt_is_killed_fails(pair: Pair) -> None:
     (gate,) = pair.gates(1)
     run = pair.copy("--attempts", "2")
     for attempt in (1, 2):
         opened = run.wait_for(Opened, partition_id=partition_id(1), attempt=attempt)
         gate.reached()
         os.kill(opened.pid, signal.SIGKILL)
-        # Kill the next one before the gate lets the retry pass.
+        # Hold the next attempt before the gate lets the retry pass.
         gate, passed = pair.gates(1)[0], gate
         passed.open()
     gate.open()

@@ -23,7 +23,7 @@ from .tls import speak_tls
 
 pytestmark = pytest.mark.usefixtures("both_paths")
 
-# Lazily, as rows of a table are read, and more than sockets buffer.
+# Generated lazily, as rows of a table are read, and more than sockets buffer.
 ENDLESS = "SELECT generate_series(1, 1000000000) AS id, repeat('x', 1000) AS pad"
 SILENT = (
     "SELECT id, CASE WHEN id = 50000 THEN pg_catalog.pg_sleep(600)::text ELSE 'x' END AS pad"
@@ -64,7 +64,7 @@ def blocked(pair: Pair, side: Side, *words: str) -> Run:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_worker_ends_at_once(pair: Pair, side: Side) -> None:
+def test_a_worker_ends_at_once_on_sigterm(pair: Pair, side: Side) -> None:
     run = blocked(pair, side)
     worker = run.wait_for(Opened).pid
     since = time.monotonic()
@@ -77,7 +77,7 @@ def test_a_worker_ends_at_once(pair: Pair, side: Side) -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_stall_is_that_of_the_silent_side(pair: Pair, side: Side) -> None:
+def test_a_stall_is_blamed_on_the_silent_side(pair: Pair, side: Side) -> None:
     run = blocked(pair, side, "--stall-timeout", "3s", "--attempts", "1")
     failed = run.wait_for(Failed)
     assert failed.error["error"] == "StallError"
@@ -86,7 +86,7 @@ def test_a_stall_is_that_of_the_silent_side(pair: Pair, side: Side) -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_session_that_is_ended(pair: Pair, side: Side) -> None:
+def test_a_terminated_session_fails_the_attempt(pair: Pair, side: Side) -> None:
     run = blocked(pair, side, "--attempts", "1")
     sessions = ask(pair.url(side), f"SELECT count(pg_terminate_backend(pid)) FROM {SESSION}")
     assert sessions == 1
@@ -98,7 +98,7 @@ def test_a_session_that_is_ended(pair: Pair, side: Side) -> None:
 
 
 def check_refused(run: Run) -> None:
-    """The end of the run is proof enough, since the rows have no end."""
+    """Check that the target rejected a row; the rows have no end, so the run ends only by that."""
     run.ended(65)
     (failure,) = run.finished.failures
     assert failure.error["code"] == "23514"
@@ -114,12 +114,12 @@ def forbid(pair: Pair, row: int) -> None:
 
 
 @REFUSED
-def test_a_row_is_refused(pair: Pair, row: int) -> None:
+def test_a_rejected_row_ends_the_run(pair: Pair, row: int) -> None:
     forbid(pair, row)
     check_refused(pair.copy_query(ENDLESS, "public.wide"))
 
 
-def test_a_row_is_refused_while_the_target_is_slow(pair: Pair) -> None:
+def test_a_rejected_row_ends_the_run_if_the_target_is_slow(pair: Pair) -> None:
     """The error arrives while the worker waits to write."""
     on_insert(pair, "IF NEW.id = 900 THEN PERFORM pg_sleep(2); END IF;")
     forbid(pair, 901)
@@ -128,7 +128,7 @@ def test_a_row_is_refused_while_the_target_is_slow(pair: Pair) -> None:
 
 @pytest.fixture(scope="module")
 def tls_server() -> Iterator[PostgresServer]:
-    """Yield a server with TLS from Debian; the one that tests bring with them has none."""
+    """Yield a server of Debian's PostgreSQL; that of the test environment lacks TLS."""
     if not (programs := installed()):
         pytest.skip("no PostgreSQL in /usr/lib/postgresql; postgresql-15 of Debian would do")
     with PostgresServer(fsync=False, programs=programs[max(programs)]) as server:
@@ -137,7 +137,9 @@ def tls_server() -> Iterator[PostgresServer]:
 
 
 @REFUSED
-def test_a_row_is_refused_under_tls(source_url: str, tls_server: PostgresServer, row: int) -> None:
+def test_a_rejected_row_ends_the_run_under_tls(
+    source_url: str, tls_server: PostgresServer, row: int
+) -> None:
     with (
         fresh_database(tls_server) as target,
         closing(Pair(source_url, f"{target}?sslmode=require")) as pair,
@@ -147,8 +149,8 @@ def test_a_row_is_refused_under_tls(source_url: str, tls_server: PostgresServer,
         check_refused(pair.copy_query(ENDLESS, "public.wide"))
 
 
-def test_notices_do_not_block_it(pair: Pair) -> None:
-    """They fill the way back, unless they are read while rows are sent."""
+def test_notices_do_not_block_the_stream(pair: Pair) -> None:
+    """They fill the connection unless they are read while rows are sent."""
     on_insert(pair, "RAISE WARNING '%', repeat('y', 1000);")
     rows = 30_000
     run = pair.copy_query(ENDLESS.replace("1000000000", str(rows)), "public.wide")
@@ -156,7 +158,7 @@ def test_notices_do_not_block_it(pair: Pair) -> None:
     assert ask(pair.target, "SELECT count(*) FROM wide") == rows
 
 
-def test_rows_that_the_target_drops(pair: Pair) -> None:
+def test_rows_dropped_by_the_target_are_noticed(pair: Pair) -> None:
     on_insert(pair, "IF NEW.id % 1000 = 0 THEN RETURN NULL; END IF;")
     run = pair.copy_query(ENDLESS.replace("1000000000", "50000"), "public.wide")
     run.ended(65)
@@ -175,7 +177,7 @@ def test_rows_and_bytes_are_counted(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_time_is_that_of_the_slow_side(pair: Pair, side: Side) -> None:
+def test_waiting_time_is_charged_to_the_slow_side(pair: Pair, side: Side) -> None:
     query = ENDLESS.replace("1000000000", "20000")
     pause = "CASE WHEN id % 2000 = 0 THEN pg_catalog.pg_sleep(0.1) END"
     if side == "source":
@@ -187,7 +189,7 @@ def test_time_is_that_of_the_slow_side(pair: Pair, side: Side) -> None:
     (done,) = run.of(Committed)
     waited = {"source": done.wait_source, "target": done.wait_target}
     assert waited[side] == max(waited.values())
-    # Ten pauses; other load may keep the worker from seeing all of each.
+    # Ten pauses; under load, the worker may miss part of each.
     assert waited[side] > 0.5
 
 
@@ -197,7 +199,7 @@ def stream_size(source: psycopg.Connection[Any], query: str) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what is loaded is read there")
-def test_the_path_is_the_one_that_is_asked_for(pair: Pair) -> None:
+def test_streams_take_the_requested_path(pair: Pair) -> None:
     run = blocked(pair, "source")
     event: Event = run.wait_for(Opened)
     assert isinstance(event, Opened)

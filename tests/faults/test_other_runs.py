@@ -1,4 +1,4 @@
-"""Two runs on one table, and another session that empties it: no run is done with wrong rows."""
+"""Two runs on one table, and a session that empties it: no run ends as done with wrong rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .pair import DEFINITION, ROWS, Pair, ask, execute
 
 WITHOUT_KEY = "ALTER TABLE item DROP CONSTRAINT item_pkey"
 FRESH = ("truncate", "recreate", "swap")
-# Both select every row, which their texts do not show.
+# Both select every row, but their texts do not show it.
 EVERY, EACH = "id > 0", "id >= 1"
 # `PENSTOCK_ORDERS=500` tries many more than the suite does, `PENSTOCK_ORDERS=54:55` one of them.
 SEEDS = range(*(int(bound) for bound in os.environ.get("PENSTOCK_ORDERS", "12").split(":")))
 
 
 def other(pair: Pair, mode: str, *words: str) -> Run:
-    """Start another run on the same table, cut in another way."""
+    """Start another run on the same table, with a different cut."""
     key = ("--key", "id") if mode in ("replace", "upsert") else ()
     return pair.copy(
         *("--run-id", "other", "--mode", mode, *key, *words), strategy="range", partitions=5
@@ -51,7 +51,7 @@ def first(pair: Pair, mode: str, *words: str) -> Run:
         ("upsert", "replace"),
     ],
 )
-def test_the_second_is_refused_while_the_first_is_executed(
+def test_a_second_run_is_rejected_while_the_first_is_running(
     pair: Pair, mode: str, second: str
 ) -> None:
     if "upsert" not in (mode, second):
@@ -73,7 +73,7 @@ def test_the_second_is_refused_while_the_first_is_executed(
         pair.check_content()
 
 
-def test_both_append(pair: Pair) -> None:
+def test_two_runs_may_append_at_once(pair: Pair) -> None:
     execute(pair.target, WITHOUT_KEY)
     gates = pair.gates(1, 2)
     running = first(pair, "append")
@@ -91,7 +91,7 @@ def test_both_append(pair: Pair) -> None:
     ("mode", "committed"),
     [("append", True), ("truncate", True), ("truncate", False), ("recreate", True)],
 )
-def test_the_first_was_killed_and_the_second_emptied_its_table(
+def test_a_killed_run_cannot_continue_after_another_emptied_its_table(
     pair: Pair, mode: str, committed: bool, second: str
 ) -> None:
     gates = pair.gates(3) if committed else pair.gates(1, 2)
@@ -115,12 +115,10 @@ def test_the_first_was_killed_and_the_second_emptied_its_table(
 
 
 @pytest.mark.parametrize("mode", ["truncate", "recreate"])
-def test_both_have_emptied_the_table_and_were_killed_before_their_first_rows(
-    pair: Pair, mode: str
-) -> None:
+def test_two_runs_killed_right_after_emptying_the_table(pair: Pair, mode: str) -> None:
     """The first would load into an empty table, and so would the second after it."""
     execute(pair.target, WITHOUT_KEY)
-    # The two streams with which each run begins.
+    # The two streams that each run starts with.
     for start, held in ((first, (1, 2)), (other, (1, 3))):
         gates = pair.gates(*held)
         killed = start(pair, mode)
@@ -140,8 +138,10 @@ def test_both_have_emptied_the_table_and_were_killed_before_their_first_rows(
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "recreate"])
-def test_the_first_was_killed_and_the_second_replaced_its_rows(pair: Pair, mode: str) -> None:
-    """The remaining rows of the first would be added to them."""
+def test_a_killed_run_cannot_continue_after_another_replaced_its_rows(
+    pair: Pair, mode: str
+) -> None:
+    """The remaining rows of the first run would be added to those of the second."""
     execute(pair.target, WITHOUT_KEY)
     gates = pair.gates(1, 2)
     killed = first(pair, mode)
@@ -169,9 +169,7 @@ def test_the_first_was_killed_and_the_second_replaced_its_rows(pair: Pair, mode:
          "ALTER TABLE more RENAME TO item; COMMIT",),
     ],
 )  # fmt: skip
-def test_somebody_changes_the_table_between_two_executions(
-    pair: Pair, change: tuple[str, ...]
-) -> None:
+def test_a_table_changed_between_two_executions(pair: Pair, change: tuple[str, ...]) -> None:
     gates = pair.gates(3)
     killed = pair.copy()
     gates[0].reached()
@@ -186,7 +184,7 @@ def test_somebody_changes_the_table_between_two_executions(
     assert not again.of(Opened)
 
 
-def test_somebody_empties_the_table_while_it_is_loaded(pair: Pair) -> None:
+def test_a_table_emptied_while_it_is_loaded(pair: Pair) -> None:
     """Attempts lock the table; a later one finds it empty."""
     gates = pair.gates(3)
     running = pair.copy("--attempts", "2", degree=1)
@@ -201,7 +199,7 @@ def test_somebody_empties_the_table_while_it_is_loaded(pair: Pair) -> None:
     assert pair.status().run.status == "failed"
 
 
-def test_vacuum_full_loses_nothing(pair: Pair) -> None:
+def test_vacuum_full_loses_no_rows(pair: Pair) -> None:
     gates = pair.gates(3)
     killed = pair.copy()
     gates[0].reached()
@@ -216,7 +214,7 @@ def test_vacuum_full_loses_nothing(pair: Pair) -> None:
 @pytest.mark.parametrize(
     ("mode", "words"), [("truncate", ("--on-snapshot-lost", "restart")), ("swap", ())]
 )
-def test_rows_that_others_have_loaded_since_are_not_lost(
+def test_rows_that_others_have_loaded_since_are_kept(
     pair: Pair, mode: str, words: tuple[str, ...]
 ) -> None:
     execute(pair.target, WITHOUT_KEY)
@@ -237,14 +235,14 @@ def test_rows_that_others_have_loaded_since_are_not_lost(
     assert ask(pair.target, "SELECT count(*) FROM item") == before
 
 
-def test_swap_waits_for_an_attempt_of_a_run_that_nobody_sees(pair: Pair) -> None:
-    """It has rows in the table before swap can lock it, and commits them first."""
+def test_swap_waits_for_an_attempt_of_an_invisible_run(pair: Pair) -> None:
+    """The attempt has rows in the table before swap can lock it, and commits them first."""
     execute(pair.target, WITHOUT_KEY)
     gates = pair.gates(2)
     append = pair.copy("--mode", "append", degree=1, partitions=1)
     gates[0].reached()
     append.signal_all(signal.SIGSTOP)
-    # All its sessions except the one that loads, so nothing shows that it is alive.
+    # All its sessions except the one that loads, so the run does not appear to be alive.
     idle = """
         SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE application_name LIKE 'penstock:%' AND datname = current_database()
@@ -267,10 +265,10 @@ def test_swap_waits_for_an_attempt_of_a_run_that_nobody_sees(pair: Pair) -> None
     [(("--where", EVERY), ("--where", EACH)), ((), ("--control-schema", "elsewhere"))],
     ids=["conditions", "control schemas"],
 )
-def test_replaced_side_by_side_where_nobody_can_tell(
+def test_two_runs_replace_the_same_rows_at_once(
     pair: Pair, mine: tuple[str, ...], theirs: tuple[str, ...], keyed: bool
 ) -> None:
-    """Both delete before either commits: rows that one commits first, the other deletes."""
+    """Both delete before either commits, so each may miss the rows of the other."""
     if not keyed:
         execute(pair.target, WITHOUT_KEY)
     gates = [] if keyed else pair.gates(2)
@@ -279,13 +277,14 @@ def test_replaced_side_by_side_where_nobody_can_tell(
         gate.reached()
     beside = other(pair, "replace", *theirs)
     if gates:
-        # All its partitions, except the one that reads the same row, are committed after the first.
+        # All its partitions, except the one that reads the same row, are committed after the first
+        # run's.
         beside.wait_for(Committed, count=3)
     for gate in gates:
         gate.open()
     for run in (running, beside):
         run.popen.wait(90)
-    # With a unique key, each may have met a row of the other's and failed: it continues.
+    # With a unique key, either may have met a row of the other's and failed: it continues.
     assert {running.popen.returncode, beside.popen.returncode} <= ({0, 65} if keyed else {0})
     first(pair, "replace", *mine).ended(0)
     other(pair, "replace", *theirs).ended(0)
@@ -301,7 +300,7 @@ def test_replaced_side_by_side_where_nobody_can_tell(
     ],
     ids=["trigger", "rule"],
 )
-def test_what_the_target_does_not_delete(pair: Pair, keeping: str) -> None:
+def test_rows_that_the_target_does_not_delete(pair: Pair, keeping: str) -> None:
     execute(pair.target, WITHOUT_KEY)
     first(pair, "replace").ended(0)
     execute(pair.target, keeping)
@@ -314,10 +313,10 @@ def test_what_the_target_does_not_delete(pair: Pair, keeping: str) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_orders(pair: Pair, seed: int) -> None:
-    """Two runs with different cuts, begun and killed at moments that a seed determines.
+def test_two_runs_in_random_orders(pair: Pair, seed: int) -> None:
+    """Two runs with different cuts, started and killed at moments that a seed determines.
 
-    A run that ends as done has its rows in the table, each once; and one of them gets there.
+    A run that ends as done has its rows in the table, each once; and at least one run gets there.
     """
     chance = random.Random(seed)
     modes = [chance.choice(("truncate", "recreate", "swap", "replace")) for _ in range(2)]
@@ -353,7 +352,7 @@ def test_orders(pair: Pair, seed: int) -> None:
 
 @pytest.mark.parametrize("verify", ["none", "counts", "checksums"])
 @pytest.mark.parametrize("mode", ["truncate", "append", "recreate", "replace"])
-def test_rows_that_somebody_deletes_while_the_table_is_loaded(
+def test_a_verification_finds_rows_deleted_while_the_table_is_loaded(
     pair: Pair, mode: str, verify: str
 ) -> None:
     """Only a verification counts the rows."""

@@ -1,4 +1,4 @@
-"""Faults with a target that is not a server: committed rows arrive once, and nothing else."""
+"""Faults with a target that is not a server: committed rows arrive once, without strays."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def outside(
         yield made
 
 
-def test_a_worker_is_killed_in_the_middle_of_a_file(outside: OutsidePair) -> None:
+def test_a_worker_killed_in_the_middle_of_a_file_is_retried(outside: OutsidePair) -> None:
     (gate,) = outside.gates(3)
     run = outside.copy()
     opened = run.wait_for(Opened, partition_id=partition_id(3))
@@ -52,7 +52,7 @@ def test_a_worker_is_killed_in_the_middle_of_a_file(outside: OutsidePair) -> Non
     outside.check_resumes()
 
 
-def test_everything_is_killed_in_the_middle_of_two_files(outside: OutsidePair) -> None:
+def test_a_run_killed_in_the_middle_of_two_files_is_resumed(outside: OutsidePair) -> None:
     gates = outside.gates(3, 4)
     run = outside.copy()
     for gate in gates:
@@ -66,7 +66,7 @@ def test_everything_is_killed_in_the_middle_of_two_files(outside: OutsidePair) -
     outside.check_resumes("--on-snapshot-lost", "accept")
 
 
-def test_a_worker_is_killed_when_it_has_committed(outside: OutsidePair) -> None:
+def test_a_worker_killed_after_its_commit_loses_no_rows(outside: OutsidePair) -> None:
     (gate,) = outside.gates(3)
     run = outside.copy()
     committed = run.wait_for(Committed)
@@ -78,7 +78,7 @@ def test_a_worker_is_killed_when_it_has_committed(outside: OutsidePair) -> None:
 
 
 def test_a_stopped_worker_wakes_up_after_its_partition_was_retried(outside: OutsidePair) -> None:
-    """It has lost its partition, so the rest of its work is never visible."""
+    """The worker has lost its partition, so the rest of its work never becomes visible."""
     (gate,) = outside.gates(3)
     run = outside.copy()
     opened = run.wait_for(Opened, partition_id=partition_id(3))
@@ -94,7 +94,7 @@ def test_a_stopped_worker_wakes_up_after_its_partition_was_retried(outside: Outs
     outside.check_done()
 
 
-def test_cancelled_in_the_middle_of_a_file(outside: OutsidePair) -> None:
+def test_a_run_cancelled_in_the_middle_of_a_file_is_resumed(outside: OutsidePair) -> None:
     (gate,) = outside.gates(3)
     run = outside.copy()
     gate.reached()
@@ -104,7 +104,7 @@ def test_cancelled_in_the_middle_of_a_file(outside: OutsidePair) -> None:
     outside.check_resumes("--on-snapshot-lost", "accept")
 
 
-def test_two_executions_of_one_run(outside: OutsidePair) -> None:
+def test_two_executions_of_one_run_commit_each_partition_once(outside: OutsidePair) -> None:
     """Both copy; each partition is committed by one of them."""
     (gate,) = outside.gates(1)
     first = outside.copy()
@@ -118,7 +118,7 @@ def test_two_executions_of_one_run(outside: OutsidePair) -> None:
     outside.check_done()
 
 
-def test_a_partition_fails_and_is_copied_alone(outside: OutsidePair) -> None:
+def test_a_failed_partition_is_copied_alone(outside: OutsidePair) -> None:
     run = outside.copy("--where", "1 / (id - 7000) IS NOT NULL", "--on-error", "continue")
     run.ended(65)
     (failure,) = run.finished.failures
@@ -127,8 +127,8 @@ def test_a_partition_fails_and_is_copied_alone(outside: OutsidePair) -> None:
     assert outside.strays() == []
 
 
-def test_killed_while_it_takes_the_place_of_another_run(outside: OutsidePair) -> None:
-    """In the end there is one set of rows, and nothing of the run before."""
+def test_a_run_killed_while_it_replaces_another_is_resumed(outside: OutsidePair) -> None:
+    """In the end there is one set of rows, and no trace of the run before."""
     outside.copy("--run-id", "before", "--mode", "truncate").ended(0)
     (gate,) = outside.gates(3)
     run = outside.copy("--mode", "swap")

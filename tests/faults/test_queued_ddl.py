@@ -1,7 +1,7 @@
 """DDL of other sessions that waits for the snapshot, and queues later readers behind it.
 
-Penstock never waits for itself that way. It names the session that waits; it continues, or gives
-way.
+Penstock never waits for itself that way. It names the session that waits; then it continues, or
+gives way.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Migration(threading.Thread):
             self.error = error
 
     def done(self) -> None:
-        """Wait for its end."""
+        """Wait for the end of the statement, which has to succeed."""
         self.join(PATIENCE)
         assert not self.is_alive()
         assert self.error is None
@@ -94,7 +94,9 @@ def verified(run: Run) -> Verified:
 
 
 @pytest.mark.parametrize("how", ["counts", "checksums"])
-def test_verification_goes_on_in_the_session_that_holds_the_snapshot(pair: Pair, how: str) -> None:
+def test_verification_continues_in_the_session_that_holds_the_snapshot(
+    pair: Pair, how: str
+) -> None:
     gates = pair.gates(3, 4)
     run = pair.copy("--verify", how)
     for gate in gates:
@@ -108,7 +110,7 @@ def test_verification_goes_on_in_the_session_that_holds_the_snapshot(pair: Pair,
     pair.check_nothing_left()
 
 
-def test_the_run_says_who_waits(pair: Pair) -> None:
+def test_the_run_names_the_waiting_session(pair: Pair) -> None:
     (gate,) = pair.gates(3)
     run = pair.copy("--verify", "counts")
     gate.reached()
@@ -121,20 +123,20 @@ def test_the_run_says_who_waits(pair: Pair) -> None:
     assert "--give-way-after" in warned.message
 
 
-def test_it_gives_way_where_asked_to(pair: Pair) -> None:
+def test_the_run_gives_way_if_requested(pair: Pair) -> None:
     (gate,) = pair.gates(3)
     run = pair.copy("--give-way-after", "1s")
     gate.reached()
     with migrating(pair) as migration:
         run.ended(75)
-        gate.open()  # the server would have noticed this by itself, later
+        gate.open()  # the server would have noticed this later by itself
         migration.done()
     check_named(run.errors)
     assert "gave way" in run.errors
     pair.check_resumes("--on-snapshot-lost", "accept", "--give-way-after", "1h", recount=False)
 
 
-def test_it_gives_way_while_it_verifies(pair: Pair) -> None:
+def test_the_run_gives_way_while_it_verifies(pair: Pair) -> None:
     execute(
         pair.source,
         "CREATE FUNCTION slow(bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN"
@@ -151,8 +153,8 @@ def test_it_gives_way_while_it_verifies(pair: Pair) -> None:
     check_named(run.errors)
 
 
-def test_between_snapshot_and_plan_the_snapshot_is_taken_again(pair: Pair) -> None:
-    # The planner is the only one that imports it before there is a plan.
+def test_ddl_between_snapshot_and_plan_makes_the_run_take_a_new_snapshot(pair: Pair) -> None:
+    # Before there is a plan, only the planner imports the snapshot.
     gate, started = queue_when(pair, b"SET TRANSACTION SNAPSHOT")
     run = pair.copy()
     gate.reached()
@@ -163,7 +165,7 @@ def test_between_snapshot_and_plan_the_snapshot_is_taken_again(pair: Pair) -> No
     assert len(run.of(SnapshotChanged, state="taken")) == 1
 
 
-def test_while_it_plans_it_is_not_in_its_own_way(pair: Pair) -> None:
+def test_planning_does_not_block_itself(pair: Pair) -> None:
     gate, started = queue_when(pair, b"pg_stats")
     run = pair.copy("--attempts", "2", strategy="range")
     gate.reached()
@@ -175,7 +177,7 @@ def test_while_it_plans_it_is_not_in_its_own_way(pair: Pair) -> None:
     pair.check_nothing_left()
 
 
-def test_while_a_batch_plans_it_is_not_in_its_own_way(pair: Pair) -> None:
+def test_planning_a_batch_does_not_block_itself(pair: Pair) -> None:
     names = [f"t{number:02}" for number in range(12)]
     for url in (pair.source, pair.target):
         execute(url, *(f"CREATE TABLE {name} AS SELECT 1 AS i" for name in names))
@@ -196,7 +198,7 @@ def test_while_a_batch_plans_it_is_not_in_its_own_way(pair: Pair) -> None:
 @pytest.mark.parametrize(
     "statement", ["DROP TABLE part_3", "ALTER TABLE part_3 ADD CHECK (id > 0)"]
 )
-def test_a_child_is_dropped(pair: Pair, statement: str) -> None:
+def test_ddl_on_a_child_table_waits_and_the_run_completes(pair: Pair, statement: str) -> None:
     for url in (pair.source, pair.target):
         execute(
             url,
@@ -224,7 +226,7 @@ def test_a_child_is_dropped(pair: Pair, statement: str) -> None:
     assert verified(run).ok
 
 
-def test_somebody_holds_the_table_before_it_begins(pair: Pair) -> None:
+def test_a_run_names_the_session_that_locks_the_table_before_it_starts(pair: Pair) -> None:
     with closing(connect(pair.source, application_name="migration")) as holder:
         holder.execute("BEGIN")
         holder.execute(ALTER)
@@ -246,7 +248,9 @@ def test_a_holder_gives_way(pair: Pair) -> None:
     check_named(holder.errors)
 
 
-def test_the_control_tables_are_locked(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+def test_waiting_for_locked_control_tables_is_reported(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
     pair.copy().ended(0)
     found: list[object] = []
     with closing(connect(pair.target, application_name="migration")) as holder:

@@ -30,7 +30,9 @@ def in_mid_copy(pair: Pair, *words: str) -> Iterator[Run]:
 
 @pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_the_target(fragile: Pair, restartable: Servers, mode: str) -> None:
+def test_a_run_survives_a_restart_of_the_target(
+    fragile: Pair, restartable: Servers, mode: str
+) -> None:
     with in_mid_copy(fragile) as run:
         restart(restartable[1], mode)
     run.ended(0)
@@ -39,7 +41,9 @@ def test_the_target(fragile: Pair, restartable: Servers, mode: str) -> None:
     fragile.check_resumes()
 
 
-def test_the_source_fast(fragile: Pair, restartable: Servers) -> None:
+def test_a_fast_restart_of_the_source_loses_the_snapshot(
+    fragile: Pair, restartable: Servers
+) -> None:
     with in_mid_copy(fragile) as run:
         restart(restartable[0], "fast")
     run.ended(65)
@@ -47,14 +51,14 @@ def test_the_source_fast(fragile: Pair, restartable: Servers) -> None:
     assert "--on-snapshot-lost accept" in run.errors
     assert "restart" in run.errors
     assert fragile.status().run.status == "failed"
-    # A clean end keeps the statistics, which show that nothing was written.
+    # A clean shutdown keeps the statistics, which show that there were no writes.
     resumed = fragile.check_resumes()
     assert resumed.finished.snapshots == 1, "all rows are as of the first one's moment"
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 @pytest.mark.parametrize(("policy", "snapshots"), [("accept", 2), ("restart", 1)])
-def test_the_source_and_the_run_goes_on(
+def test_the_run_continues_after_a_restart_of_the_source_if_requested(
     fragile: Pair, restartable: Servers, mode: str, policy: str, snapshots: int
 ) -> None:
     execute(fragile.target, "INSERT INTO item VALUES (-1, 'before', NULL, now(), NULL, '')")
@@ -67,14 +71,18 @@ def test_the_source_and_the_run_goes_on(
     fragile.check_resumes()
 
 
-def test_the_source_crashes_and_nothing_was_written(fragile: Pair, restartable: Servers) -> None:
+def test_the_run_is_resumed_after_a_crash_of_the_source_without_writes(
+    fragile: Pair, restartable: Servers
+) -> None:
     with in_mid_copy(fragile) as run:
         restart(restartable[0], "immediate")
     run.ended(65)
     fragile.check_resumes()
 
 
-def test_the_source_crashes_and_something_was_written(fragile: Pair, restartable: Servers) -> None:
+def test_writes_after_a_crash_of_the_source_need_a_decision(
+    fragile: Pair, restartable: Servers
+) -> None:
     with in_mid_copy(fragile) as run:
         restart(restartable[0], "immediate")
     run.ended(65)
@@ -88,7 +96,9 @@ def test_the_source_crashes_and_something_was_written(fragile: Pair, restartable
     fragile.check_resumes("--on-snapshot-lost", "accept")
 
 
-def test_the_source_restarts_and_was_written(fragile: Pair, restartable: Servers) -> None:
+def test_writes_after_a_restart_of_the_source_need_a_decision(
+    fragile: Pair, restartable: Servers
+) -> None:
     with in_mid_copy(fragile) as run:
         restart(restartable[0], "fast")
     run.ended(65)

@@ -41,7 +41,9 @@ DETACH = "ALTER TABLE item DETACH PARTITION child_12001"
 
 @pytest.mark.parametrize("change", [ATTACH, DETACH], ids=["attach", "detach"])
 @pytest.mark.parametrize("strategy", ["children", "auto"])
-def test_by_their_tables_what_was_planned_is_read(parted: Pair, strategy: str, change: str) -> None:
+def test_the_strategy_children_reads_the_planned_child_tables(
+    parted: Pair, strategy: str, change: str
+) -> None:
     gate = parted.gate(6000)
     run = parted.copy("--mode", "truncate", strategy=strategy, degree=1, partitions=3)
     gate.reached()
@@ -54,7 +56,9 @@ def test_by_their_tables_what_was_planned_is_read(parted: Pair, strategy: str, c
 
 
 @pytest.mark.parametrize("verify", ["none", "counts"])
-def test_by_a_key_verification_finds_what_was_attached(parted: Pair, verify: str) -> None:
+def test_verification_finds_a_partition_attached_during_a_copy_by_key(
+    parted: Pair, verify: str
+) -> None:
     gate = parted.gate(12000)
     run = parted.copy(
         *("--mode", "truncate", "--key", "id", "--verify", verify),

@@ -1,4 +1,4 @@
-"""A network that falls silent: no bytes, and no end of the connection."""
+"""A network that falls silent: no bytes arrive, and the connection does not end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STALL = "5s"
 
 @pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_in_mid_stream(pair: Pair, side: Side) -> None:
+def test_a_stalled_stream_is_retried(pair: Pair, side: Side) -> None:
     proxy = pair.proxy(side)
     proxy.on_bytes(needle(middle(STRUCK)), FLOWS[side], proxy.freeze)
     run = pair.copy("--stall-timeout", STALL, degree=1)
@@ -33,7 +33,7 @@ def test_in_mid_stream(pair: Pair, side: Side) -> None:
 
 
 @pytest.mark.usefixtures("both_paths")
-def test_one_stream_while_another_goes_on(pair: Pair) -> None:
+def test_one_stream_stalls_while_another_continues(pair: Pair) -> None:
     held = Gate(pair.proxy("target"), needle(middle(STRUCK)), "to_server")
     run = pair.copy("--stall-timeout", STALL, "--grace", "1s")
     failed = run.wait_for(Failed)
@@ -47,7 +47,7 @@ def test_one_stream_while_another_goes_on(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("moment", [b"INSERT INTO", b"SET rows =", b"COMMIT\0"])
-def test_outside_of_the_stream(pair: Pair, moment: bytes) -> None:
+def test_a_stall_outside_the_stream_is_noticed(pair: Pair, moment: bytes) -> None:
     proxy = pair.proxy("target")
     gate = pair.gate(middle(STRUCK), lambda: proxy.on_bytes(moment, "to_server", proxy.freeze))
     gate.open()

@@ -1,7 +1,7 @@
 """SIGKILL and SIGSTOP around steps whose record is a transaction of its own.
 
-Changes that cannot be undone together are repeated: whatever was killed, `resume` completes the
-run.
+Changes that cannot be undone together are repeated: `resume` completes the run, wherever it was
+killed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("step", [*RECREATE, *RECORDS])
-def test_recreate(pair: Pair, step: str) -> None:
+def test_recreate_with_separate_records_is_resumed_after_a_kill(pair: Pair, step: str) -> None:
     execute(pair.source, *DRESS)
     execute(pair.target, "DROP TABLE item", "CREATE TABLE item (note text)")
     kill_at(pair, *(RECREATE | RECORDS)[step], "--mode", "recreate")
@@ -47,7 +47,7 @@ def test_recreate(pair: Pair, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", [*SWAP, *RECORDS])
-def test_swap(pair: Pair, step: str) -> None:
+def test_swap_with_separate_records_is_resumed_after_a_kill(pair: Pair, step: str) -> None:
     execute(pair.target, *DRESS, OLD)
     before = definitions(pair.target)
     kill_at(pair, *(SWAP | RECORDS)[step], "--mode", "swap")
@@ -57,7 +57,9 @@ def test_swap(pair: Pair, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", [*DEFER, *RECORDS])
-def test_deferred_indexes(pair: Pair, step: str) -> None:
+def test_deferred_indexes_with_separate_records_are_restored_after_a_kill(
+    pair: Pair, step: str
+) -> None:
     execute(pair.target, *DRESS)
     before = definitions(pair.target)
     words = ("--mode", "append", "--indexes", "defer", "--allow-ddl")
@@ -73,7 +75,7 @@ def killable(run: Run, gate: Gate) -> bool:
 
 
 @pytest.mark.parametrize("mode", ["recreate", "swap", "append"])
-def test_killed_between_each_step_and_its_record(pair: Pair, mode: str) -> None:
+def test_a_run_killed_between_each_step_and_its_record_is_resumed(pair: Pair, mode: str) -> None:
     """The step is found done, and the run continues with the next one.
 
     A verification finds the rows where the step has put them.
@@ -86,7 +88,7 @@ def test_killed_between_each_step_and_its_record(pair: Pair, mode: str) -> None:
     killed = 1
     while True:
         pair.check_verifies()
-        gate = pair.gate_at(RECORD, skip=1)  # the record of the step that was done
+        gate = pair.gate_at(RECORD, skip=1)  # the record of the completed step
         run = pair.resume()
         if not killable(run, gate):
             break
@@ -113,10 +115,10 @@ def test_killed_between_each_step_and_its_record(pair: Pair, mode: str) -> None:
         (RECORD, "to_server", ("--mode", "swap")),
     ],
 )
-def test_stopped_around_a_step(
+def test_a_process_stopped_around_a_step_does_no_harm(
     pair: Pair, needle: bytes, direction: Direction, words: tuple[str, ...]
 ) -> None:
-    """A stopped process does nothing more to the table once another has continued."""
+    """A stopped process changes nothing in the table once another has continued."""
     wake = stop_at(pair, needle, direction, *words, "--verify", "counts")
     resumed = pair.resume(*GRACE)
     resumed.ended(0)
@@ -128,7 +130,7 @@ def test_stopped_around_a_step(
     pair.check_resumes()
 
 
-def test_killed_while_it_starts_over(pair: Pair) -> None:
+def test_a_run_killed_while_it_starts_over_is_resumed(pair: Pair) -> None:
     words = ("--on-snapshot-lost", "restart")
     gates = pair.gates(2)
     first = pair.copy("--mode", "truncate", *words, degree=1)

@@ -1,4 +1,4 @@
-"""A process that was stopped or cut off in the middle of a transaction about a whole run."""
+"""A process stopped or disconnected in the middle of a transaction that concerns a whole run."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ENDED = "ended its older session"
 
 
 def stop_at(pair: Pair, needle: bytes, direction: Direction, *words: str) -> Callable[[], None]:
-    """Stop a run when its target receives or sends something.
+    """Stop a run when its target receives or sends certain bytes.
 
     Returns:
-        A function that wakes it up.
+        A function that wakes the run up.
     """
     gate = pair.gate_at(needle, direction)
     run = pair.copy(*words)
@@ -49,10 +49,10 @@ def stop_at(pair: Pair, needle: bytes, direction: Direction, *words: str) -> Cal
         (b"LOCK TABLE\x00", "to_client", ("--mode", "swap")),
     ],
 )
-def test_stopped_in_a_step(
+def test_a_run_stopped_in_a_step_is_replaced(
     pair: Pair, needle: bytes, direction: Direction, words: tuple[str, ...]
 ) -> None:
-    """Done and not committed, so that its locks remain."""
+    """The step is done but not committed, so its locks remain."""
     wake = stop_at(pair, needle, direction, *words, "--verify", "counts")
     resumed = pair.resume(*GRACE)
     resumed.ended(0)
@@ -65,7 +65,7 @@ def test_stopped_in_a_step(
     pair.check_resumes()
 
 
-def test_stopped_while_it_starts_over(pair: Pair) -> None:
+def test_a_run_stopped_while_it_starts_over_is_replaced(pair: Pair) -> None:
     words = ("--on-snapshot-lost", "restart")
     gates = pair.gates(2)
     first = pair.copy("--mode", "truncate", *words, degree=1)
@@ -84,13 +84,13 @@ def test_stopped_while_it_starts_over(pair: Pair) -> None:
     assert ENDED in resumed.errors
     pair.check_content()
     stopped.signal_all(signal.SIGCONT)
-    stopped.ended(75)  # its transaction is gone, so `resume` continues
+    stopped.ended(75)  # its transaction was rolled back, so `resume` continues
     pair.check_resumes()
 
 
 @contextmanager
 def older_session(pair: Pair, name: str = f"penstock:control/{RUN_ID}") -> Iterator[Connection]:
-    """Open a session that holds the run's row and does nothing."""
+    """Open a session that locks the run's row and then stays idle."""
     with closing(connect(pair.target, application_name=name)) as session:
         session.execute("BEGIN")
         session.execute("SELECT FROM penstock.run WHERE run_id = %s FOR UPDATE", [RUN_ID])
@@ -98,7 +98,7 @@ def older_session(pair: Pair, name: str = f"penstock:control/{RUN_ID}") -> Itera
 
 
 def is_open(session: Connection) -> bool:
-    """Whether the server has not ended the session."""
+    """Whether the session is still open."""
     try:
         session.execute("SELECT 1")
     except Exception:
@@ -116,7 +116,9 @@ def is_open(session: Connection) -> bool:
     ],
     ids=["resume", "recopy", "release", "take up"],
 )
-def test_whatever_changes_the_run(pair: Pair, call: Callable[[Pair], None]) -> None:
+def test_a_call_that_changes_the_run_ends_an_older_session(
+    pair: Pair, call: Callable[[Pair], None]
+) -> None:
     pair.copy("--mode", "truncate").ended(0)
     execute(pair.target, "UPDATE penstock.run SET status = 'failed'")
     bystander = connect(pair.target, application_name="penstock:control/OTHERRUN")
@@ -127,7 +129,7 @@ def test_whatever_changes_the_run(pair: Pair, call: Callable[[Pair], None]) -> N
     pair.check_resumes()
 
 
-def test_what_locks_partitions(pair: Pair) -> None:
+def test_a_worker_that_locks_partitions_ends_an_older_session(pair: Pair) -> None:
     """A worker's attempt waits for the run's row too, before it copies anything."""
     gates = pair.gates(2)
     run = pair.copy(*GRACE, degree=1)
@@ -142,7 +144,7 @@ def test_what_locks_partitions(pair: Pair) -> None:
     pair.check_done()
 
 
-def test_a_session_of_somebody_else_is_left_alone(pair: Pair) -> None:
+def test_a_session_of_another_program_is_left_alone(pair: Pair) -> None:
     pair.copy().ended(0)
     execute(pair.target, "UPDATE penstock.run SET status = 'failed'")
     for name in ("penstock:control/other", "psql"):
@@ -154,7 +156,7 @@ def test_a_session_of_somebody_else_is_left_alone(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_a_session_that_computes_is_waited_for(pair: Pair) -> None:
+def test_a_busy_session_is_waited_for(pair: Pair) -> None:
     """A step may take hours, and only the server knows that it makes progress."""
     execute(
         pair.target,
@@ -183,7 +185,7 @@ def test_a_session_that_computes_is_waited_for(pair: Pair) -> None:
     pair.check_done()
 
 
-def test_the_control_tables_are_being_made(pair: Pair) -> None:
+def test_a_lock_on_the_creation_of_control_tables_fails_the_run(pair: Pair) -> None:
     with closing(connect(pair.target)) as other:
         other.execute("BEGIN")
         other.execute("SELECT pg_advisory_xact_lock(%s)", [0x50454E53])

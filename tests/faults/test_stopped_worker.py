@@ -15,7 +15,7 @@ from .pair import PARTITIONS, RUN_ID, Pair, connect, partition_id
 pytestmark = pytest.mark.usefixtures("both_paths")
 
 
-def test_wakes_up_after_a_resume(pair: Pair) -> None:
+def test_a_worker_that_wakes_up_after_a_resume_writes_nothing(pair: Pair) -> None:
     gates = pair.gates(1, 2)
     stopped = pair.copy("--grace", "1s")
     for gate in gates:
@@ -53,7 +53,7 @@ def test_wakes_up_after_a_resume(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_is_given_up_when_it_falls_silent(pair: Pair) -> None:
+def test_a_silent_worker_is_replaced(pair: Pair) -> None:
     (gate,) = pair.gates(3)
     run = pair.copy("--stall-timeout", "5s")
     gate.reached()

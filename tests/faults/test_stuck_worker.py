@@ -1,4 +1,4 @@
-"""Workers that stop answering, in any code, are killed; those that wait for long are not."""
+"""Workers that stop answering, in any code, are killed; those that wait for a long time are not."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(*names: str) -> Sequence[Event]:
         nursery.close()
 
 
-def test_who_does_not_answer_is_killed_and_who_waits_is_not() -> None:
+def test_a_worker_is_killed_for_silence_but_not_for_waiting() -> None:
     events = run("native", "gil", "rollback", "sleep", "thread")
     lost = {event.partition_id: event for event in events if isinstance(event, Failed)}
     assert lost.keys() == {"native", "gil", "rollback"}
@@ -60,7 +60,7 @@ def test_who_does_not_answer_is_killed_and_who_waits_is_not() -> None:
     assert committed == {"native": 2, "gil": 2, "rollback": 2, "sleep": 1, "thread": 1}
 
 
-def test_a_crash_is_tried_once_more() -> None:
+def test_a_crash_is_retried_once() -> None:
     """Native code that crashes on a file, for instance, crashes again."""
     events = run("crash", "crash-once")
     failed = [event for event in events if isinstance(event, Failed)]

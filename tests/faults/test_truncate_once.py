@@ -1,4 +1,4 @@
-"""Mode truncate: the target is emptied once per run, whatever is repeated."""
+"""Mode truncate: the target is emptied once per run, even if steps or commands are repeated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_neither_resume_nor_copy_empties_it_again(pair: Pair) -> None:
     again.ended(0)
     assert again.finished.status == "done"
 
-    # Once more, with nothing left to do.
+    # Once more, when the run is done.
     for repeated in (pair.copy("--mode", "truncate"), pair.resume()):
         repeated.ended(0)
         assert not repeated.of(Opened)
@@ -41,7 +41,7 @@ def test_neither_resume_nor_copy_empties_it_again(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_a_kill_between_prepare_and_the_first_partition(pair: Pair) -> None:
+def test_a_run_killed_between_preparation_and_its_first_partition(pair: Pair) -> None:
     insert_foreign(pair, -1)
     gates = pair.gates(1, 2)
     run = pair.copy("--mode", "truncate")
@@ -60,7 +60,7 @@ def test_a_kill_between_prepare_and_the_first_partition(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_a_kill_before_it_is_prepared(pair: Pair) -> None:
+def test_a_run_killed_before_its_preparation(pair: Pair) -> None:
     insert_foreign(pair, -1)
     with pair.lock_target():
         run = pair.copy("--mode", "truncate")

@@ -7,7 +7,7 @@ from penstock.events import Committed, Failed, Opened
 from .pair import PARTITIONS, Pair, execute
 
 
-def test_two_resumes(pair: Pair) -> None:
+def test_two_resumes_commit_each_partition_once(pair: Pair) -> None:
     gates = pair.gates(1, 2)
     first = pair.copy()
     for gate in gates:
@@ -36,8 +36,8 @@ def test_two_resumes(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_the_first_ends_while_the_second_looks(pair: Pair) -> None:
-    """What the second looks at then no longer exists: it took the old table's place."""
+def test_the_first_execution_ends_while_the_second_inspects_the_table(pair: Pair) -> None:
+    """The table that the second inspects no longer exists then: it replaced the old one."""
     gates = pair.gates(1, 2)
     pair.proxy("target")
     first = pair.copy("--mode", "swap")
@@ -56,8 +56,8 @@ def test_the_first_ends_while_the_second_looks(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_the_table_is_dropped_while_it_is_read(pair: Pair) -> None:
-    """Another run in mode recreate drops it, so this one has nothing to drop."""
+def test_a_table_may_be_dropped_while_it_is_inspected(pair: Pair) -> None:
+    """Another run in mode recreate drops it, so this one does not need to."""
     pair.proxy("target")
     gate = pair.gate_at(b"'needed_by'")
     run = pair.copy("--mode", "recreate")

@@ -1,4 +1,4 @@
-"""SIGKILL and cancellation in an upsert, and statements that take long."""
+"""SIGKILL and cancellation in an upsert, and statements that take a long time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SLOW = """
 
 @pytest.fixture
 def half(pair: Pair) -> Pair:
-    """Give the target half of the rows, a tenth of them with other values."""
+    """Fill the target with half of the rows, a tenth of them with other values."""
     execute(
         pair.target,
         insert_items(1, THERE),
@@ -57,7 +57,7 @@ def check_counts(pair: Pair) -> None:
 
 @pytest.mark.parametrize("whom", ["worker", "supervisor"])
 @pytest.mark.parametrize("moment", ["stream", "merge"])
-def test_killed(
+def test_a_killed_upsert_is_resumed(
     half: Pair, whom: Literal["worker", "supervisor"], moment: Literal["stream", "merge"]
 ) -> None:
     (gate,) = half.gates(2)
@@ -88,7 +88,7 @@ def test_killed(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_cancelled_while_it_merges(half: Pair, number: signal.Signals) -> None:
+def test_an_upsert_is_cancelled_while_it_merges(half: Pair, number: signal.Signals) -> None:
     with half.lock_target():
         run = half.copy(*UPSERT, degree=2)
         half.waiting_for_lock("target", 2)
@@ -110,7 +110,7 @@ def test_cancelled_while_it_merges(half: Pair, number: signal.Signals) -> None:
         ("DELETE", "OLD", ("--mode", "replace", "--key", "id")),
     ],
 )
-def test_a_statement_that_computes_for_long_is_no_stall(
+def test_a_long_computation_is_no_stall(
     half: Pair, event: str, row: str, words: tuple[str, ...]
 ) -> None:
     execute(half.target, "UPDATE item SET note = 'mine' WHERE id = 1")
@@ -118,12 +118,12 @@ def test_a_statement_that_computes_for_long_is_no_stall(
     run = half.copy(*words, "--stall-timeout", "10s", strategy="range", degree=1)
     run.ended(0)
     assert run.of(Failed) == []
-    # Longer than a worker may be stuck, with silence after it.
+    # Longer than a worker may be stuck, followed by silence.
     assert max(event.seconds for event in run.of(Progress)) > 22
     half.check_content()
 
 
-def test_waiting_for_a_lock_for_too_long_is_one(half: Pair) -> None:
+def test_a_long_wait_for_a_lock_is_a_stall(half: Pair) -> None:
     with half.lock_target() as holder:
         run = half.copy(*UPSERT, "--stall-timeout", "3s", degree=1)
         failed = run.wait_for(Failed)

@@ -57,7 +57,7 @@ def delete_some(pair: Pair) -> None:
 
 @contextmanager
 def between_plan_and_copy(pair: Pair, *words: str) -> Iterator[tuple[Run, Rewrite]]:
-    """Yield a run and a VACUUM FULL that came before its streams.
+    """Yield a run, and a VACUUM FULL that came before its streams.
 
     The streams queue behind it, and it waits for the session that holds the snapshot.
     """
@@ -73,7 +73,7 @@ def between_plan_and_copy(pair: Pair, *words: str) -> Iterator[tuple[Run, Rewrit
             yield run, rewrite
 
 
-def test_between_plan_and_copy_it_gives_up(pair: Pair) -> None:
+def test_the_run_continues_if_vacuum_full_gives_up_before_the_copy(pair: Pair) -> None:
     with between_plan_and_copy(pair) as (run, rewrite):
         pair.waiting_for_lock("source", 3)
         rewrite.give_up()
@@ -82,7 +82,7 @@ def test_between_plan_and_copy_it_gives_up(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_between_plan_and_copy_it_does_not_give_up(pair: Pair) -> None:
+def test_the_run_fails_and_is_resumed_if_vacuum_full_stays_before_the_copy(pair: Pair) -> None:
     with between_plan_and_copy(pair, "--attempts", "1") as (run, rewrite):
         run.ended(75)
         rewrite.join()
@@ -94,7 +94,7 @@ def test_between_plan_and_copy_it_does_not_give_up(pair: Pair) -> None:
     pair.check_resumes()
 
 
-def test_in_mid_copy_it_waits(pair: Pair) -> None:
+def test_vacuum_full_waits_for_a_copy_in_progress(pair: Pair) -> None:
     delete_some(pair)
     gates = pair.gates(3, 4)
     run = pair.copy()
@@ -112,7 +112,7 @@ def test_in_mid_copy_it_waits(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate"])
-def test_after_a_kill_the_plan_does_not_hold_any_more(pair: Pair, mode: str) -> None:
+def test_a_rewrite_after_a_kill_invalidates_the_plan(pair: Pair, mode: str) -> None:
     delete_some(pair)
     stop_in_mid_copy(pair, mode)
     committed = pair.attempts()
@@ -132,7 +132,7 @@ def test_after_a_kill_the_plan_does_not_hold_any_more(pair: Pair, mode: str) -> 
         assert restarted.finished.snapshots == 1
 
 
-def test_after_a_kill_by_key_somebody_has_to_decide(pair: Pair) -> None:
+def test_a_rewrite_after_a_kill_by_key_needs_a_decision(pair: Pair) -> None:
     delete_some(pair)
     stop_in_mid_copy(pair, "append", strategy="range")
     assert pair.attempts()
@@ -145,7 +145,7 @@ def test_after_a_kill_by_key_somebody_has_to_decide(pair: Pair) -> None:
     pair.check_resumes("--on-snapshot-lost", "accept")
 
 
-def test_before_anything_was_committed_the_plan_still_covers_all(pair: Pair) -> None:
+def test_a_rewrite_before_the_first_commit_leaves_the_plan_valid(pair: Pair) -> None:
     delete_some(pair)
     gates = pair.gates(1, 2)
     run = pair.copy()

@@ -1,4 +1,4 @@
-"""Nights by a column, as the tests of this folder run them."""
+"""Helpers to run nights by a column."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def by_column(source: str, target: str, **options: Any) -> OneCopy:
 
 
 def merged(found: OneCopy) -> Merged:
-    """Return what a finished night has merged."""
+    """Return the merge event of a finished night."""
     found.done()
     (event,) = (event for event in found.events if isinstance(event, Merged))
     return event

@@ -1,4 +1,4 @@
-"""The source as of each night's own snapshot, and the states that the target had.
+"""The source as of each night's snapshot, and the states that the target had.
 
 The first session after the one that exports a run's snapshot imports it, through a proxy: there the
 run waits until the test has read the source with the same snapshot. Writers work all the while.
@@ -52,7 +52,7 @@ class Moments:
     ) -> dict[int, Row]:
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute(f"SET TRANSACTION SNAPSHOT '{token}'".encode())
-        # A query sees the partitions attached now; the snapshot had those of its own time.
+        # A query sees the partitions attached now, but the snapshot had those of its own time.
         found = connection.execute(
             f"SELECT {VALUES},"
             " coalesce(to_jsonb(items) ->> 'more', to_jsonb(items) ->> 'extra') FROM items"
@@ -62,17 +62,17 @@ class Moments:
         return {int(key): tuple(row) for key, *row in found.fetchall()}  # type: ignore[call-overload]
 
     def of(self, mark: Watermark, target: str) -> Mapping[int, Row]:
-        """Return the source's rows, each with the column that comes and goes."""
+        """Return the source's rows, each with the value of the column that comes and goes."""
         run = penstock.status(mark.run_id, target=target).run
         (token,) = {each.token for each in run.snapshots if each.taken_at == mark.moment}
         return self._known[token]
 
 
 class Ledger:
-    """The states that the target must have had, one after the other.
+    """The states that the target must have had, in order.
 
     Args:
-        deletes: the option's value.
+        deletes: the value of the option.
     """
 
     def __init__(self, moments: Moments, target: Target, deletes: str) -> None:
@@ -84,7 +84,7 @@ class Ledger:
         self._noted: dict[int, list[State]] = {}
 
     def note(self, found: State) -> None:
-        """Note the target's current state, if the source cannot tell it."""
+        """Note the target's current state if it does not follow from the source."""
         self._noted.setdefault(len(self._history()), []).append(found)
 
     def _history(self) -> Sequence[Watermark]:
@@ -93,7 +93,7 @@ class Ledger:
         return penstock.watermark_history(name, target=self._target.url) if marks else ()
 
     def nights(self) -> int:
-        """Return how many nights ended well."""
+        """Return the number of nights that succeeded."""
         return sum(not mark.made_by_hand for mark in self._history())
 
     def last(self) -> Mapping[int, Row]:
@@ -102,7 +102,7 @@ class Ledger:
         return self._moments.of(mark, self._target.url)
 
     def states(self) -> list[State]:
-        """Return the states before the first night, after each that ended well, and as noted."""
+        """Return the state before the first night, after each successful one, and as noted."""
         found = [NOTHING, *self._noted.get(0, ())]
         for mark in reversed(self._history()):
             if not mark.made_by_hand and mark.run_id not in self.inexact:
@@ -129,7 +129,7 @@ class Ledger:
 
 
 class Reader(threading.Thread):
-    """Reads the target again and again, and keeps every state."""
+    """Reads the target repeatedly, and keeps every state."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(daemon=True)
@@ -149,7 +149,7 @@ class Reader(threading.Thread):
             self.failed = error
 
     def look(self) -> None:
-        """Read once, for targets that others cannot read during a night."""
+        """Read once, for targets that cannot be read during a night."""
         self._note(self._target.state())
 
     def _note(self, found: State) -> None:
@@ -173,7 +173,7 @@ def check_seen(seen: list[State], expected: list[State]) -> None:
     """Check the states that a reader has seen.
 
     Raises:
-        AssertionError: a state was never the source's, or is older than the one before it.
+        AssertionError: a state was never that of the source, or is older than the one before it.
     """
     at = 0
     for state in seen:

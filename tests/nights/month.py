@@ -1,4 +1,4 @@
-"""A month of nights: what may happen in a night, and in between."""
+"""A month of nights: the events within a night, and between nights."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from penstock.events import Committed
 from penstock_testkit import PgBouncer, TcpProxy
 
 from .moments import Ledger, Moments, Reader, check_same, check_seen
-from .source import Source, let_it_work
+from .source import Source, wait_for_commits
 from .targets import PostgresTarget, Row, Target
 
 LAST_WORDS = 4000
 DELETES = ("hard", "soft", "ignore")
 # The share of nights that are built beside the target and swapped in.
 SWAPPED = 0.25
-# Ended well; rejected permanently, with nothing written; to be retried.
+# Succeeded; rejected permanently, with nothing written; to be retried.
 CODES = (0, 65, 75, 76)
 # 64: killed before the target stored the run.
 RESUMED = (*CODES, 64)
@@ -45,9 +45,9 @@ class Month:
     """A source, a target, and the nights between them.
 
     Args:
-        poolers: those before the source and before the target.
+        poolers: the poolers of the source and of the target.
         unique: whether the target has a second unique column.
-        stack: closes what the month has opened.
+        stack: closes everything that the month opens.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Month:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Run the writers, and a reader, from beginning to end."""
+        """Run the writers and a reader."""
         if self.target.shared:
             self.reader.start()
         self.source.work()
@@ -167,19 +167,19 @@ class Month:
         return code
 
     def done(self, what: str, *words: str) -> None:
-        """Run a night until it ends well, however often others are in its way."""
+        """Run a night until it succeeds, however often other nights interfere."""
         before = self.check(now=False)
         for _ in range(TRIES):
             if self.ends(self.night(*words), what) == 0:
                 break
-            let_it_work(self.source, 5)
+            wait_for_commits(self.source, 5)
         assert self.check() == before + 1
 
     def check(self, *, now: bool = True) -> int:
         """Check the states so far.
 
         Returns:
-            How many nights ended well.
+            The number of nights that succeeded.
         """
         if not self.target.shared:
             self.reader.look()
@@ -191,22 +191,22 @@ class Month:
 
     @contextmanager
     def by_hand(self, what: str) -> Iterator[None]:
-        """Write to the target by other means."""
+        """Write to the target by means other than a night."""
         with self.reader.looking_away():
             yield
             self.ledger.note(self.target.state())
         self.log.append(what)
 
-    # What may happen
+    # Events within a night
 
     def kinds(self) -> list[Callable[[], None]]:
         any_target: list[Callable[[], None]] = [
-            *(self.well, self.killed, self.killed_as_it_merges, self.worker_killed),
+            *(self.succeeding, self.killed, self.killed_as_it_merges, self.worker_killed),
             *(self.resumed, self.twice_at_once, self.skipped, self.in_tasks, self.cleared),
             *(self.reset, self.set_back, self.reading_all, self.accepting),
             *(self.edited, self.emptied, self.truncated),
         ]
-        if not self.unique:  # also among rows that are left alone
+        if not self.unique:  # includes rows that do not change
             any_target += [self.selecting]
         if self.deletes != "soft":
             any_target += [self.recreated]
@@ -222,14 +222,14 @@ class Month:
             *[self.stopped] * 2,
         ]
 
-    def well(self) -> None:
+    def succeeding(self) -> None:
         before = self.check()
         if self.ends(self.night(), "well") == 0:
             assert self.check() == before + 1
             self._check_more()
 
     def skipped(self) -> None:
-        let_it_work(self.source, 60)
+        wait_for_commits(self.source, 60)
 
     def killed(self) -> None:
         run = self.night()
@@ -289,7 +289,7 @@ class Month:
         return code
 
     def cleared(self) -> None:
-        """Resume the run of an earlier night, whatever has become of it since."""
+        """Resume the run of an earlier night, whatever has happened to it since."""
         before = self.check()
         run_id = self.chance.choice(self.runs[-6:])
         how = self.chance.choice([(), ("--on-snapshot-lost", "restart")])
@@ -328,7 +328,7 @@ class Month:
             self.done("after some rows were read later")
 
     def accepting(self) -> None:
-        """Lose the snapshot and read the rest later; the next night makes up for it."""
+        """Lose the snapshot and read the rest later; the next night compensates."""
         run = self.night("--on-snapshot-lost", "accept")
         self.ledger.inexact.add(self.runs[-1])
         while not run.of(Committed) and not run.has_ended():
@@ -346,42 +346,42 @@ class Month:
         assert self.check() - before == codes.count(0)
 
     def stopped(self) -> None:
-        """Stop a night, end its sessions like a network, run another night, and wake the first."""
+        """Stop a night, cut its sessions, run another night, and wake the first."""
         run = self.night()
         time.sleep(self.chance.random() * 1.2)
         run.signal_all(signal.SIGSTOP)
         for proxy, _ in (*self._from, *self._into):
             proxy.cut()
-        let_it_work(self.source, 20)
+        wait_for_commits(self.source, 20)
         self.check()
         self.ends(self.night(), "while another is stopped")
         between = self.check()
         run.signal_all(signal.SIGCONT)
         code = self.ends(run, "woken")
-        # One that was stopped after the end of its last transaction succeeded before.
+        # If it was stopped after the end of its last transaction, it had succeeded.
         assert self.check() - between in ((0,) if code else (0, 1))
 
-    # What users do
+    # Actions of users
 
     def _watermark(self) -> str:
         return penstock.watermarks(target=self.target.url)[0].name
 
     def reset(self) -> None:
         if not self.ledger.nights():
-            return self.well()
+            return self.succeeding()
         penstock.reset_watermark(self._watermark(), target=self.target.url)
         self.log.append("reset")
-        return self.well()
+        return self.succeeding()
 
     def set_back(self) -> None:
         if not self.ledger.nights():
-            return self.well()
+            return self.succeeding()
         name = self._watermark()
         history = penstock.watermark_history(name, target=self.target.url)
         epoch = self.chance.choice([mark.epoch for mark in history])
         penstock.set_watermark(name, epoch=epoch, target=self.target.url)
         self.log.append(f"set to {epoch}")
-        return self.well()
+        return self.succeeding()
 
     def selecting(self) -> None:
         """Run some nights with a condition."""
@@ -389,7 +389,7 @@ class Month:
             before = self.check()
             if self.ends(self.night("--where", EVEN), "even") == 0:
                 assert self.check() == before + 1
-            let_it_work(self.source, 10)
+            wait_for_commits(self.source, 10)
 
     def reading_all(self) -> None:
         before = self.check()
@@ -397,14 +397,14 @@ class Month:
             assert self.check() == before + 1
 
     def edited(self) -> None:
-        """Change values in the target, which only a night that reads all rows repairs."""
+        """Change values in the target; only a night that reads all rows repairs them."""
         with self.by_hand("edited"):
             self.target.run("UPDATE items SET n = -1, email = NULL WHERE id % 5 = 0")
         time.sleep(1.1)
         self.done("all, after an edit", "--full-every", "1s")
 
     def emptied(self) -> None:
-        """Delete rows from the target, which the next night notices by their number."""
+        """Delete rows from the target; the next night notices by the number of rows."""
         with self.by_hand("emptied"):
             self.target.run("DELETE FROM items WHERE id % 11 < 5")
         if self.chance.random() < 0.5:
@@ -420,7 +420,7 @@ class Month:
         self._loaded("recreate")
 
     def _loaded(self, mode: str) -> None:
-        """Load the target by other means, which readers see, and which may fail."""
+        """Load the target by other means; readers see the rows, and the load may fail."""
         with self.by_hand(mode):
             run = self._started(
                 *("copy", *self._ends(), "--table", "public.items", "--mode", mode),

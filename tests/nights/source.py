@@ -55,23 +55,23 @@ class Source:
 
     def make(self) -> None:
         if not self.parted:
-            made = [f"CREATE TABLE items {COLUMNS}"]
-            made += ["ALTER TABLE items ADD UNIQUE (email) DEFERRABLE"]
+            statements = [f"CREATE TABLE items {COLUMNS}"]
+            statements += ["ALTER TABLE items ADD UNIQUE (email) DEFERRABLE"]
         else:
-            made = [f"CREATE TABLE items {COLUMNS} PARTITION BY RANGE (id)"]
-            made += [
+            statements = [f"CREATE TABLE items {COLUMNS} PARTITION BY RANGE (id)"]
+            statements += [
                 f"CREATE TABLE items_{at} PARTITION OF items"
                 f" FOR VALUES FROM ({at * PLACES}) TO ({(at + 1) * PLACES})"
                 for at in range(3)
             ]
-            made += [
+            statements += [
                 f"CREATE TABLE spare {COLUMNS}",
                 f"INSERT INTO spare SELECT {SPARE} + i, 's' || i, i FROM generate_series(1, 50) i",
                 "ALTER TABLE spare ADD PRIMARY KEY (id)",
             ]
         execute(
             self.url,
-            *made,
+            *statements,
             "ALTER TABLE items ADD PRIMARY KEY (id)",
             f"INSERT INTO items SELECT i * 7, 'e' || i, i FROM generate_series(1, {ROWS}) AS i",
             f"UPDATE items SET big = {BIG} WHERE id % 20 = 0",
@@ -87,7 +87,7 @@ class Source:
     def alter(self, change: str) -> None:
         """Change the table, and the partition that comes and goes, while others write."""
         self.alter_rows(f"ALTER TABLE items {change}")
-        with contextlib.suppress(psycopg.Error):  # if attached, it has changed already
+        with contextlib.suppress(psycopg.Error):  # if attached, it changes with the table
             execute(self.url, "SET lock_timeout = '5s'", f"ALTER TABLE spare {change}")
 
     def alter_rows(self, statement: str) -> None:
@@ -227,7 +227,7 @@ class Source:
         chance.choice(changes)()
 
     def _disturb(self, connection: Connection, chance: random.Random, _at: int) -> None:
-        """Run VACUUM FULL and the like.
+        """Run VACUUM FULL and similar statements.
 
         A statement that has to wait for a night's snapshot gives up, and lets others pass.
         """
@@ -270,7 +270,7 @@ def _two(connection: Connection, key: int) -> dict[str, object]:
     return {"one": found[0], "two": found[1]}
 
 
-def let_it_work(source: Source, transactions: int) -> None:
+def wait_for_commits(source: Source, transactions: int) -> None:
     """Wait for a number of further commits."""
     goal, deadline = source.count + transactions, time.monotonic() + 60
     while source.count < goal and not source.failed:

@@ -29,7 +29,7 @@ class Target(ABC):
 
     Args:
         url: the URL of its database.
-        deletes: the option's value.
+        deletes: the value of the option.
     """
 
     shared = True
@@ -137,7 +137,7 @@ class DuckTarget(Target):
         while True:
             try:
                 return duckdb.connect(path)
-            except duckdb.IOException:  # a killed process releases it in a moment
+            except duckdb.IOException:  # a killed process releases the file in a moment
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.05)

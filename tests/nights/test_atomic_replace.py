@@ -1,4 +1,4 @@
-"""Mode replace with `--atomic`: readers see all of the old rows or all of the new ones."""
+"""Mode replace with `--atomic`: readers see either all of the old rows or all of the new ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 from tests.backends.conftest import Pair
-from tests.nights.test_rules import ALL, check_same, given, is_committed, items, night, pair, parted
+from tests.nights.test_rules import (
+    ALL,
+    check_same,
+    copy_options,
+    is_committed,
+    items,
+    night,
+    pair,
+    parted,
+)
 
 import penstock
 from penstock import BatchSpec, CopySpec
@@ -16,13 +25,13 @@ __all__ = ["items", "pair", "parted"]
 USUAL = {"mode": "replace", "incremental": None, "atomic": "table", "key": "id", "partitions": 4}
 
 
-def replaced(pair: Pair, **options: Any) -> Any:
+def replace_rows(pair: Pair, **options: Any) -> Any:
     return night(pair, **{**USUAL, **options})
 
 
 @pytest.fixture
 def loaded(items: Pair) -> Pair:
-    replaced(items).done()
+    replace_rows(items).done()
     check_same(items)
     items.source.run(
         "UPDATE items SET word = 'new'",
@@ -32,9 +41,9 @@ def loaded(items: Pair) -> Pair:
     return items
 
 
-def test_nothing_is_seen_before_all(loaded: Pair) -> None:
+def test_all_rows_become_visible_at_once(loaded: Pair) -> None:
     before, seen = loaded.target.rows(ALL), []
-    for event in penstock.copy(CopySpec(**given(loaded, **USUAL))):
+    for event in penstock.copy(CopySpec(**copy_options(loaded, **USUAL))):
         if is_committed(event) or (
             isinstance(event, StepChanged) and (event.step_id, event.state) == ("merge", "started")
         ):
@@ -46,26 +55,26 @@ def test_nothing_is_seen_before_all(loaded: Pair) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["range", "hash", "values"])
-def test_every_strategy_by_a_key(items: Pair, strategy: str) -> None:
+def test_every_strategy_by_a_key_is_supported(items: Pair, strategy: str) -> None:
     key = "id % 5" if strategy == "values" else "id"
     options = {"strategy": strategy, "key": key, "partitions": None}
-    replaced(items, **options).done()
+    replace_rows(items, **options).done()
     items.source.run("UPDATE items SET word = 'new'", "DELETE FROM items WHERE id = 3")
-    replaced(items, **options).done()
+    replace_rows(items, **options).done()
     check_same(items)
 
 
-def test_rows_outside_of_the_condition_stay(loaded: Pair) -> None:
+def test_rows_that_the_condition_excludes_stay(loaded: Pair) -> None:
     loaded.target.run("UPDATE items SET word = 'mine' WHERE id >= 100")
-    replaced(loaded, where="id < 100").done()
+    replace_rows(loaded, where="id < 100").done()
     low = "SELECT * FROM items WHERE id < 100 ORDER BY id"
     assert loaded.target.rows(low) == loaded.source.rows(low)
     assert loaded.target.count("items", "word = 'mine'") == 101
 
 
-def test_a_run_that_is_stopped_before_the_merge_is_resumed(loaded: Pair) -> None:
+def test_a_run_stopped_before_the_merge_is_resumed(loaded: Pair) -> None:
     before = loaded.target.rows(ALL)
-    events = penstock.copy(CopySpec(**given(loaded, **USUAL, run_id="stopped")))
+    events = penstock.copy(CopySpec(**copy_options(loaded, **USUAL, run_id="stopped")))
     for event in events:
         if isinstance(event, StepChanged) and event.step_id == "merge":
             break
@@ -75,10 +84,10 @@ def test_a_run_that_is_stopped_before_the_merge_is_resumed(loaded: Pair) -> None
     check_same(loaded)
 
 
-def test_a_transaction_that_fails_changes_nothing(loaded: Pair) -> None:
+def test_a_failed_transaction_changes_nothing(loaded: Pair) -> None:
     loaded.target.run("ALTER TABLE items ADD CHECK (word <> 'last')")
     before = loaded.target.rows(ALL)
-    refused = replaced(loaded)
+    refused = replace_rows(loaded)
     assert refused.code == 65
     assert loaded.target.rows(ALL) == before
 
@@ -87,27 +96,29 @@ def test_a_transaction_that_fails_changes_nothing(loaded: Pair) -> None:
     ("when", "why"),
     [("DELETE", "rows are left"), ("INSERT", "of 174 rows were inserted")],
 )
-def test_a_trigger_that_keeps_or_drops_rows(loaded: Pair, when: str, why: str) -> None:
+def test_a_trigger_that_keeps_or_drops_rows_fails_the_run(
+    loaded: Pair, when: str, why: str
+) -> None:
     loaded.target.run(
         "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
         f"CREATE TRIGGER t BEFORE {when} ON items FOR EACH ROW EXECUTE FUNCTION nothing()",
     )
     before = loaded.target.rows(ALL)
-    refused = replaced(loaded)
+    refused = replace_rows(loaded)
     assert refused.code == 65
     assert why in refused.said
     assert loaded.target.rows(ALL) == before
 
 
-def test_values_are_verified_before_and_after(loaded: Pair) -> None:
-    run = replaced(loaded, verify="checksums", run_id="verified").done()
+def test_values_are_verified_in_the_stage_and_in_the_table(loaded: Pair) -> None:
+    run = replace_rows(loaded, verify="checksums", run_id="verified").done()
     ends: dict[str, Any] = {"source": loaded.source.url, "target": loaded.target.url}
     assert penstock.verify(run.run_id, **ends, checksum=True).ok
     loaded.target.run("UPDATE items SET word = 'other' WHERE id = 999")
     assert not penstock.verify(run.run_id, **ends, checksum=True).ok
 
 
-def test_identities_and_a_partitioned_target(pair: Pair) -> None:
+def test_identities_and_a_partitioned_target_are_supported(pair: Pair) -> None:
     pair.source.run(
         "CREATE TABLE items (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, word text)",
         "INSERT INTO items (word) SELECT 'w' || i FROM generate_series(1, 200) AS i",
@@ -119,7 +130,7 @@ def test_identities_and_a_partitioned_target(pair: Pair) -> None:
         "CREATE TABLE high PARTITION OF items FOR VALUES FROM (100) TO (300)",
         "INSERT INTO items (word) VALUES ('old')",
     )
-    replaced(pair).done()
+    replace_rows(pair).done()
     check_same(pair)
 
 
@@ -153,7 +164,7 @@ def test_tables_of_a_batch_are_replaced_together(pair: Pair) -> None:
         ({"key": None, "partitions": None}, "--key"),
     ],
 )
-def test_what_is_refused(items: Pair, options: dict[str, Any], why: str) -> None:
-    refused = replaced(items, **options)
+def test_wrong_options_are_rejected(items: Pair, options: dict[str, Any], why: str) -> None:
+    refused = replace_rows(items, **options)
     assert refused.code == 64
     assert why in refused.said

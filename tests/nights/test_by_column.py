@@ -49,7 +49,7 @@ def check_same(pair: Pair) -> None:
     assert pair.target.rows(ALL) == pair.source.rows(ALL)
 
 
-def test_only_what_has_changed_is_read(items: Pair) -> None:
+def test_only_changed_rows_are_read(items: Pair) -> None:
     first = merged(night(items))
     assert (first.full, first.rows) == ("this is the first night", 200)
     items.source.run("UPDATE items SET word = 'new', changed = now() WHERE id = 5")
@@ -59,14 +59,14 @@ def test_only_what_has_changed_is_read(items: Pair) -> None:
     check_same(items)
 
 
-def left(pair: Pair) -> Watermark:
-    """Return the result of the last night."""
+def watermark(pair: Pair) -> Watermark:
+    """Return the watermark that the last night set."""
     (found,) = penstock.watermarks(target=pair.target.url)
     return found
 
 
-def left_cursor(pair: Pair) -> Cursor:
-    found = left(pair).cursor
+def cursor(pair: Pair) -> Cursor:
+    found = watermark(pair).cursor
     assert found is not None
     return found
 
@@ -77,12 +77,12 @@ def refusal(pair: Pair, **options: Any) -> str:
     return found.said
 
 
-def test_the_bound_has_every_digit_and_the_zone_utc(items: Pair) -> None:
+def test_the_bound_has_every_digit_and_is_in_utc(items: Pair) -> None:
     items.source.run(
         f"ALTER DATABASE {items.source.connection.info.dbname} SET timezone = 'America/New_York'"
     )
     merged(night(items))
-    assert left_cursor(items).text == "2026-01-01 03:20:00.123456+00"
+    assert cursor(items).text == "2026-01-01 03:20:00.123456+00"
     items.source.run(
         "UPDATE items SET word = 'above', changed = '2026-01-01 03:20:00.123457+00' WHERE id = 1",
         "UPDATE items SET word = 'below', changed = '2026-01-01 03:20:00.123455+00' WHERE id = 2",
@@ -108,7 +108,7 @@ def commit_late(pair: Pair, **options: Any) -> None:
         merged(night(pair, **options))
 
 
-def test_commit_order_loses_rows_without_a_lookback(items: Pair) -> None:
+def test_late_commits_are_missed_without_a_lookback(items: Pair) -> None:
     commit_late(items, deletes="hard")
     found = merged(night(items, deletes="hard"))
     assert items.target.count("items", "word = 'late'") == 0
@@ -117,12 +117,12 @@ def test_commit_order_loses_rows_without_a_lookback(items: Pair) -> None:
     items.source.run("DELETE FROM items WHERE id = 7")
     assert merged(night(items, deletes="hard")).deleted == 1
     assert items.target.count("items", "id = 7") == 0
-    # From time to time, all rows are read.
+    # A night that reads all rows finds them.
     assert "--full-every" in merged(night(items, deletes="hard", full_every="0s")).full
     check_same(items)
 
 
-def test_a_lookback_that_is_long_enough(items: Pair) -> None:
+def test_a_long_enough_lookback_finds_late_commits(items: Pair) -> None:
     commit_late(items, lookback="1h")
     merged(night(items, lookback="1h"))
     check_same(items)
@@ -136,7 +136,7 @@ SETS = (
 )
 
 
-def test_what_the_server_sets_is_proven(items: Pair) -> None:
+def test_a_column_set_by_a_trigger_is_proven(items: Pair) -> None:
     items.source.run(*SETS)
     commit_late(items, deletes="hard")
     items.source.run("DELETE FROM items WHERE id = 7")
@@ -148,7 +148,7 @@ def test_what_the_server_sets_is_proven(items: Pair) -> None:
 
 
 def proof(pair: Pair, source: str = "") -> str:
-    """Return a plan's proof that no row is missed."""
+    """Return the part of a plan that says whether rows can be missed."""
     plan = penstock.plan(
         CopySpec(
             source=source or pair.source.url,
@@ -159,11 +159,11 @@ def proof(pair: Pair, source: str = "") -> str:
             lookback="0",
         )
     )
-    (said,) = (each for each in plan.reasons if each.startswith("nights by changed: "))
-    return said.removeprefix("nights by changed: ")
+    (proof_text,) = (each for each in plan.reasons if each.startswith("nights by changed: "))
+    return proof_text.removeprefix("nights by changed: ")
 
 
-def test_when_it_is_proven(items: Pair) -> None:
+def test_the_proof_needs_a_suitable_trigger(items: Pair) -> None:
     run = items.source.run
     assert "items has no row trigger that runs last BEFORE INSERT" in proof(items)
     run(*SETS)
@@ -180,7 +180,7 @@ def test_when_it_is_proven(items: Pair) -> None:
     assert "microseconds" in proof(items)
 
 
-def test_it_takes_the_right_to_see_all_transactions(items: Pair) -> None:
+def test_the_proof_needs_the_privilege_to_see_all_transactions(items: Pair) -> None:
     run, role = items.source.run, f"reader_{items.source.connection.info.dbname}"
     run(*SETS, f"CREATE ROLE {role} LOGIN", f"GRANT SELECT ON items TO {role}")
     parts = urlsplit(items.source.url)
@@ -193,7 +193,7 @@ def test_it_takes_the_right_to_see_all_transactions(items: Pair) -> None:
         run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
-def test_rows_without_a_value(items: Pair) -> None:
+def test_rows_without_a_value_are_rejected_or_always_read(items: Pair) -> None:
     items.source.run("INSERT INTO items VALUES (300, 'none', NULL), (301, 'none', NULL)")
     assert "2 rows without a value (NULL)" in refusal(items)
     merged(night(items, null_cursor="include"))
@@ -202,7 +202,7 @@ def test_rows_without_a_value(items: Pair) -> None:
     check_same(items)
 
 
-def test_two_columns(items: Pair) -> None:
+def test_nights_by_two_columns(items: Pair) -> None:
     items.source.run(
         "ALTER TABLE items ADD made timestamptz",
         "UPDATE items SET made = changed, changed = NULL WHERE id > 150",
@@ -215,14 +215,14 @@ def test_two_columns(items: Pair) -> None:
     )
     found = merged(night(items, incremental="changed,made"))
     assert (found.full, found.updated, found.inserted) == ("", 1, 1)
-    assert left_cursor(items).text.startswith("2026-02-02")
+    assert cursor(items).text.startswith("2026-02-02")
     assert (
         "read by changed, made, not by changed" in merged(night(items, null_cursor="include")).full
     )
     check_same(items)
 
 
-def test_a_value_far_ahead(items: Pair) -> None:
+def test_a_value_far_in_the_future_is_rejected_or_ignored(items: Pair) -> None:
     merged(night(items))
     items.source.run("UPDATE items SET changed = now() + interval '3 days' WHERE id = 17")
     assert "in the row id = 17: correct it" in refusal(items)
@@ -235,12 +235,12 @@ def test_a_value_far_ahead(items: Pair) -> None:
     assert "found infinity" in refusal(items, max_ahead="0s")
 
 
-def test_a_run_that_was_planned_before_another_merges_nothing(items: Pair) -> None:
+def test_a_run_planned_before_a_later_night_merges_nothing(items: Pair) -> None:
     merged(night(items))
     items.source.run("UPDATE items SET word = 'old', changed = now() WHERE id = 1")
     ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
-    given: dict[str, Any] = {**ends, **BY_CHANGED}
-    penstock.create(CopySpec(**given, run_id="late"))
+    copy_options: dict[str, Any] = {**ends, **BY_CHANGED}
+    penstock.create(CopySpec(**copy_options, run_id="late"))
     items.source.run("UPDATE items SET word = 'new', changed = clock_timestamp() WHERE id = 1")
     merged(night(items))
     with pytest.raises(penstock.PenstockError, match="moved it to epoch 2") as caught:
@@ -253,23 +253,23 @@ def test_a_run_keeps_its_bounds(items: Pair) -> None:
     merged(night(items))
     items.source.run("UPDATE items SET word = 'one', changed = '2026-02-01' WHERE id = 1")
     ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
-    given: dict[str, Any] = {**ends, **BY_CHANGED}
-    penstock.create(CopySpec(**given, run_id="planned"))
+    copy_options: dict[str, Any] = {**ends, **BY_CHANGED}
+    penstock.create(CopySpec(**copy_options, run_id="planned"))
     items.source.run("UPDATE items SET word = 'two', changed = '2026-02-02' WHERE id = 2")
     list(penstock.resume("planned", **ends))
     check_same(items)
-    # Rows that it read above its bound are read again.
-    assert left_cursor(items).text.startswith("2026-02-01")
+    # The run has read rows above its bound; they are read again.
+    assert cursor(items).text.startswith("2026-02-01")
     assert merged(night(items)).rows == 2
 
 
-def test_numbers(items: Pair) -> None:
+def test_nights_by_a_number(items: Pair) -> None:
     items.source.run(
         "ALTER TABLE items ADD version numeric",
         "UPDATE items SET version = id + 9007199254740993.25",
     )
     merged(night(items, incremental="version"))
-    assert left_cursor(items).text == "9007199254741193.25"
+    assert cursor(items).text == "9007199254741193.25"
     items.source.run("UPDATE items SET word = 'x', version = 9007199254741193.26 WHERE id = 1")
     assert merged(night(items, incremental="version")).rows == 2
     assert merged(night(items, incremental="version", lookback="10.01")).rows == 12
@@ -278,7 +278,7 @@ def test_numbers(items: Pair) -> None:
     check_same(items)
 
 
-def test_what_is_refused(items: Pair) -> None:
+def test_wrong_options_are_rejected(items: Pair) -> None:
     assert "no such column in public.items: 'chnaged'" in refusal(items, incremental="chnaged")
     assert "expected word to be of type date, " in refusal(items, incremental="word")
     for options, words in (
@@ -292,7 +292,7 @@ def test_what_is_refused(items: Pair) -> None:
         assert (found.code, words in found.said) == (64, True), found.said
 
 
-def test_another_way_of_reading_reads_all_rows(items: Pair) -> None:
+def test_changing_the_kind_of_increment_reads_all_rows(items: Pair) -> None:
     merged(night(items, incremental="xmin", lookback=None))
     assert "read by row versions, not by changed" in merged(night(items)).full
     again = merged(night(items, incremental="xmin", lookback=None))
@@ -304,15 +304,15 @@ def test_a_load_of_all_rows_sets_the_watermark(items: Pair, mode: str) -> None:
     merged(night(items))
     items.source.run("UPDATE items SET word = 'new' WHERE id < 10")
     # With the option, and without it if there is one.
-    for given in ({}, {"incremental": None, "lookback": None}):
-        night(items, mode=mode, **given).done()
+    for copy_options in ({}, {"incremental": None, "lookback": None}):
+        night(items, mode=mode, **copy_options).done()
         items.source.run("UPDATE items SET word = word || '+', changed = now() WHERE id = 5")
         found = merged(night(items))
         assert (found.full, found.updated) == ("", 1)
         check_same(items)
 
 
-def test_a_partition_that_is_attached_is_read_whole(pair: Pair) -> None:
+def test_an_attached_partition_is_read_whole(pair: Pair) -> None:
     columns = "(id int PRIMARY KEY, word text, changed timestamptz)"
     pair.source.run(
         f"CREATE TABLE items {columns} PARTITION BY RANGE (id)",
@@ -328,16 +328,20 @@ def test_a_partition_that_is_attached_is_read_whole(pair: Pair) -> None:
     check_same(pair)
 
 
-def test_a_view(items: Pair) -> None:
+def test_nights_from_a_view(items: Pair) -> None:
     items.source.run("CREATE VIEW even AS SELECT * FROM items WHERE id % 2 = 0")
     items.target.run("CREATE TABLE items (id int PRIMARY KEY, word text, changed timestamptz)")
-    given = {"table": "public.even", "target_table": "public.items", "conflict_columns": ("id",)}
-    assert merged(night(items, **given)).rows == 100
+    copy_options = {
+        "table": "public.even",
+        "target_table": "public.items",
+        "conflict_columns": ("id",),
+    }
+    assert merged(night(items, **copy_options)).rows == 100
     items.source.run("UPDATE items SET word = 'new', changed = now() WHERE id = 4")
-    found = merged(night(items, **given))
+    found = merged(night(items, **copy_options))
     assert (found.full, found.updated) == ("", 1)
     items.source.run("CREATE OR REPLACE VIEW even AS SELECT * FROM items WHERE id % 4 = 0")
-    assert merged(night(items, **given)).full == "the source has changed: another view"
+    assert merged(night(items, **copy_options)).full == "the source has changed: another view"
 
 
 def test_an_index_finds_the_rows_of_a_large_table(items: Pair) -> None:

@@ -45,7 +45,7 @@ def test_new_files_are_read(tmp_path: Path, target: Side) -> None:
     assert (found.full, found.rows, found.updated, found.inserted) == ("", 2, 1, 1)
     expected = [(1, "a"), (2, "changed"), (3, "c"), (4, "d")]
     assert target.rows(ALL) == expected
-    # Nothing is new: the smallest file is read again, and changes nothing.
+    # No file is new: the smallest one is read again, and changes nothing.
     again = merged(night(tmp_path, target))
     assert (again.full, again.inserted, again.updated) == ("", 0, 0)
     # Each file is stored once.
@@ -55,7 +55,9 @@ def test_new_files_are_read(tmp_path: Path, target: Side) -> None:
     assert [len(mark.files.digests) // 16 for mark in history if mark.files] == [0, 1, 2]
 
 
-def test_a_file_that_was_changed_or_removed(tmp_path: Path, target: Side) -> None:
+def test_a_changed_or_removed_file_makes_a_night_read_all_rows(
+    tmp_path: Path, target: Side
+) -> None:
     write(tmp_path, "a", {1: "a", 2: "b"})
     write(tmp_path, "b", {3: "c"})
     merged(night(tmp_path, target))
@@ -69,7 +71,7 @@ def test_a_file_that_was_changed_or_removed(tmp_path: Path, target: Side) -> Non
     assert target.rows(ALL) == [(1, "other"), (2, "rows")]
 
 
-def test_an_earlier_epoch(tmp_path: Path, target: Side) -> None:
+def test_a_night_continues_from_an_earlier_epoch(tmp_path: Path, target: Side) -> None:
     for number in range(3):
         write(tmp_path, f"f{number}", {number: "first"})
         merged(night(tmp_path, target))
@@ -83,19 +85,19 @@ def test_an_earlier_epoch(tmp_path: Path, target: Side) -> None:
     assert merged(night(tmp_path, target)).full == "the watermark was reset"
 
 
-def test_a_column_of_files(tmp_path: Path, target: Side) -> None:
+def test_nights_by_a_column_of_files(tmp_path: Path, target: Side) -> None:
     write(tmp_path, "a", {1: "a", 2: "b"})
     write(tmp_path, "b", {3: "c"})
-    given = {"incremental": "id", "lookback": "0"}
-    merged(night(tmp_path, target, **given))
+    copy_options = {"incremental": "id", "lookback": "0"}
+    merged(night(tmp_path, target, **copy_options))
     write(tmp_path, "c", {4: "d"})
-    found = merged(night(tmp_path, target, **given))
+    found = merged(night(tmp_path, target, **copy_options))
     assert (found.full, found.rows) == ("", 2)
-    # Reached by another path, all files are read.
+    # By files instead, all rows are read.
     assert "by id, not by files" in merged(night(tmp_path, target)).full
 
 
-def test_what_is_refused(tmp_path: Path, target: Side) -> None:
+def test_wrong_options_are_rejected(tmp_path: Path, target: Side) -> None:
     write(tmp_path, "a", {1: "a"})
     for options, words in (
         ({"strategy": "whole"}, "expected --strategy auto or files"),

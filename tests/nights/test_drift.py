@@ -1,4 +1,4 @@
-"""Columns that are added, changed, renamed and dropped in the source while nights run."""
+"""Columns that are added, changed, renamed and dropped in the source between nights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import penstock
 from penstock import CopySpec, Drifted
 from penstock.events import Planned, StepChanged
 
-from .test_rules import check_same, full, given, items, night, pair
+from .test_rules import check_same, copy_options, full, items, night, pair
 
 __all__ = ["items", "pair"]
 
@@ -26,19 +26,19 @@ def drifted(pair: Pair, **options: Any) -> str:
     """Return the message of a night that is rejected and changes nothing."""
     before = pair.target.rows(COLUMNS)
     with pytest.raises(Drifted) as caught:
-        list(penstock.copy(CopySpec(**given(pair, **options))))
+        list(penstock.copy(CopySpec(**copy_options(pair, **options))))
     assert caught.value.exit_code == 76
     assert not caught.value.transient
     assert pair.target.rows(COLUMNS) == before
     return caught.value.message
 
 
-def test_a_new_column_is_refused_with_the_statement_that_would_add_it(items: Pair) -> None:
+def test_a_new_column_is_rejected_with_the_statement_that_adds_it(items: Pair) -> None:
     night(items).done()
     items.source.run("ALTER TABLE items ADD note varchar(10) NOT NULL DEFAULT 'none'")
-    said = drifted(items)
-    assert 'ALTER TABLE "public"."items" ADD COLUMN IF NOT EXISTS "note"' in said
-    assert "--on-drift add to make all of these changes" in said
+    message = drifted(items)
+    assert 'ALTER TABLE "public"."items" ADD COLUMN IF NOT EXISTS "note"' in message
+    assert "--on-drift add to make all of these changes" in message
     drifted(items, on_drift="widen,rename")
 
 
@@ -54,7 +54,7 @@ def test_a_new_column_is_added_with_the_values_of_all_rows(items: Pair) -> None:
     assert full(night(items)) == ""
 
 
-def test_a_column_of_a_wider_type_is_widened(items: Pair) -> None:
+def test_a_column_is_widened(items: Pair) -> None:
     night(items).done()
     items.source.run(
         "ALTER TABLE items ADD price numeric(6,2), ADD short varchar(3), ADD seen timestamp(0)",
@@ -69,15 +69,15 @@ def test_a_column_of_a_wider_type_is_widened(items: Pair) -> None:
         "INSERT INTO items VALUES (3000000000, 'much', 1234567.89, 'sixsix', now())",
         "DELETE FROM items WHERE id = 7",
     )
-    said = drifted(items, deletes="hard")
-    assert "(rewrites the table, " in said
-    assert said.count("writes the table anew") == 1
+    message = drifted(items, deletes="hard")
+    assert "(rewrites the table, " in message
+    assert message.count("rewrites the table") == 1
     night(items, on_drift="widen", deletes="hard").done()
     check_same(items)
     assert items.target.rows(COLUMNS) == items.source.rows(COLUMNS)
 
 
-def test_a_column_that_takes_null_now_does_so_in_the_target(items: Pair) -> None:
+def test_a_column_that_becomes_nullable_becomes_so_in_the_target(items: Pair) -> None:
     items.source.run("ALTER TABLE items ALTER word SET NOT NULL")
     items.target.run("ALTER TABLE items ALTER word SET NOT NULL")
     night(items).done()
@@ -97,7 +97,7 @@ def test_a_renamed_column_is_renamed(items: Pair) -> None:
     assert items.target.rows("SELECT DISTINCT word FROM words") == [("t",)]
 
 
-def test_a_column_that_is_gone_stays_and_is_null_in_new_rows(items: Pair) -> None:
+def test_a_dropped_column_stays_and_is_null_in_new_rows(items: Pair) -> None:
     night(items).done()
     items.source.run("ALTER TABLE items DROP word", "INSERT INTO items VALUES (999)")
     assert "column word is no longer in the source: it stays" in drifted(items)
@@ -105,14 +105,14 @@ def test_a_column_that_is_gone_stays_and_is_null_in_new_rows(items: Pair) -> Non
     assert items.target.rows("SELECT count(*), count(word) FROM items") == [(201, 200)]
 
 
-def test_a_column_that_is_gone_and_must_have_a_value_is_refused(items: Pair) -> None:
+def test_a_dropped_column_that_needs_a_value_is_rejected(items: Pair) -> None:
     items.target.run("ALTER TABLE items ALTER word SET NOT NULL")
     night(items).done()
     items.source.run("ALTER TABLE items DROP word")
     assert "NOT NULL and has no default" in drifted(items, on_drift="add")
 
 
-def test_what_has_changed_may_be_ignored(items: Pair) -> None:
+def test_drift_may_be_ignored(items: Pair) -> None:
     night(items).done()
     items.source.run("ALTER TABLE items ADD note text", "INSERT INTO items VALUES (999, 'w', 'n')")
     found = night(items, on_drift="ignore")
@@ -128,7 +128,7 @@ def test_what_has_changed_may_be_ignored(items: Pair) -> None:
 def test_changes_are_steps_that_the_merge_records(items: Pair) -> None:
     night(items).done()
     items.source.run("ALTER TABLE items RENAME word TO term", "ALTER TABLE items ADD note text")
-    plan = penstock.plan(CopySpec(**given(items, on_drift=ALL)))
+    plan = penstock.plan(CopySpec(**copy_options(items, on_drift=ALL)))
     assert sum(reason.startswith("drift: ") for reason in plan.reasons) == 2
     assert len(items.target.rows(COLUMNS)) == 2
     found = night(items, on_drift=ALL)
@@ -143,7 +143,7 @@ def test_changes_are_steps_that_the_merge_records(items: Pair) -> None:
     assert {("merge",), ("rename term",), ("add note",)} <= set(recorded)
 
 
-def test_what_depends_on_a_type_is_named(items: Pair) -> None:
+def test_a_view_that_depends_on_a_type_is_named(items: Pair) -> None:
     items.source.run("ALTER TABLE items ADD n int")
     items.target.run("ALTER TABLE items ADD n int", "CREATE VIEW numbers AS SELECT n FROM items")
     night(items).done()
@@ -154,16 +154,16 @@ def test_what_depends_on_a_type_is_named(items: Pair) -> None:
     check_same(items)
 
 
-def test_a_renamed_column_of_the_key_is_left_to_a_person(items: Pair) -> None:
+def test_a_renamed_key_column_is_left_to_the_user(items: Pair) -> None:
     night(items).done()
     items.source.run("ALTER TABLE items RENAME id TO number")
-    said = drifted(items, on_drift="rename", deletes="hard")
-    assert "it is part of the key that identifies rows; by hand: ALTER TABLE" in said
+    message = drifted(items, on_drift="rename", deletes="hard")
+    assert "it is part of the key that identifies rows; by hand: ALTER TABLE" in message
     items.target.run("ALTER TABLE items RENAME id TO number")
     night(items, on_drift="rename", deletes="hard").done()
 
 
-def test_without_a_night_before_narrower_columns_are_taken_as_they_are(items: Pair) -> None:
+def test_narrower_columns_in_the_target_are_accepted_in_the_first_night(items: Pair) -> None:
     items.source.run("ALTER TABLE items ALTER id TYPE bigint")
     night(items).done()
     check_same(items)
@@ -185,7 +185,7 @@ def test_columns_of_a_load_in_place_follow_the_source(items: Pair, mode: str) ->
 
 
 @pytest.mark.parametrize("hidden", [{"mask": ("word=hash",)}, {"exclude_columns": ("word",)}])
-def test_a_masked_column_that_is_renamed_does_not_arrive_in_plain(
+def test_a_masked_column_stays_masked_when_it_is_renamed(
     items: Pair, hidden: dict[str, Any]
 ) -> None:
     batch: dict[str, Any] = {
@@ -205,7 +205,7 @@ def test_a_masked_column_that_is_renamed_does_not_arrive_in_plain(
     assert columns == (["id"] if "exclude_columns" in hidden else ["id", "word"])
 
 
-def test_nights_by_a_column(items: Pair) -> None:
+def test_nights_by_a_column_follow_the_source(items: Pair) -> None:
     for side in (items.source, items.target):
         side.run("ALTER TABLE items ADD at timestamptz NOT NULL DEFAULT now()")
     by = {"incremental": "at", "lookback": "0"}

@@ -46,13 +46,13 @@ def pair(source_url: str, source: psycopg.Connection[Any], target: Target) -> Si
     return side
 
 
-def given(pair: Side, target: Target, **options: Any) -> dict[str, Any]:
+def copy_options(pair: Side, target: Target, **options: Any) -> dict[str, Any]:
     ends = {"source": pair.url, "target": target.url, "table": "public.things"}
     return {**ends, "target_table": target.table.replace("items", "things"), **NIGHT, **options}
 
 
 def night(pair: Side, target: Target, **options: Any) -> OneCopy:
-    return OneCopy(**given(pair, target, **options))
+    return OneCopy(**copy_options(pair, target, **options))
 
 
 def full(found: OneCopy) -> str:
@@ -83,9 +83,9 @@ def test_columns_follow_the_source(pair: Side, target: Target) -> None:
         "DELETE FROM things WHERE id = 5",
     )
     with pytest.raises(Drifted) as caught:
-        list(penstock.copy(CopySpec(**given(pair, target, on_drift="add"))))
-    for said in ("rename column word to term", "add column note", "widen column n from int"):
-        assert said in caught.value.message.replace("INT", "int")
+        list(penstock.copy(CopySpec(**copy_options(pair, target, on_drift="add"))))
+    for change in ("rename column word to term", "add column note", "widen column n from int"):
+        assert change in caught.value.message.replace("INT", "int")
     check_columns(target, ["id", "n", "word", "price"])
     assert full(night(pair, target, on_drift=ALL)).startswith("columns of the source have changed")
     check_same(pair, target, "id, n, term, price, note")
@@ -99,7 +99,7 @@ def check_columns(target: Target, names: list[str]) -> None:
         assert [column[0] for column in cursor.description] == names
 
 
-def test_a_column_that_is_gone_stays(pair: Side, target: Target) -> None:
+def test_a_dropped_column_stays(pair: Side, target: Target) -> None:
     night(pair, target).done()
     pair.run("ALTER TABLE things DROP word", "INSERT INTO things VALUES (999, 1, 1)")
     night(pair, target, on_drift="add").done()
@@ -119,7 +119,7 @@ def test_columns_of_a_load_in_place_follow_the_source(pair: Side, target: Target
     night(pair, target, **load).done()
 
 
-def test_a_column_of_a_key_is_widened_where_that_can_be(pair: Side, target: Target) -> None:
+def test_a_key_column_is_widened_if_the_target_can(pair: Side, target: Target) -> None:
     pair.run("ALTER TABLE things ALTER id TYPE int")
     night(pair, target).done()
     pair.run(
@@ -131,7 +131,7 @@ def test_a_column_of_a_key_is_widened_where_that_can_be(pair: Side, target: Targ
     if isinstance(target, DuckTarget):
         assert isinstance(found.error, Drifted)
         assert "DuckDB cannot change the type of a column that a key or check uses" in found.said
-        # A mode that recreates the table continues from there.
+        # A mode that recreates the table can continue.
         night(pair, target, mode="recreate", deletes="ignore").done()
         night(pair, target).done()
     else:
@@ -171,7 +171,7 @@ def test_columns_of_another_system_are_translated(
     ]
 
 
-def test_what_a_column_has_besides_its_type_stays(
+def test_a_widened_column_keeps_its_other_attributes(
     mysql_url: str, source_url: str, source: psycopg.Connection[Any]
 ) -> None:
     mine, target = Side(source_url, source), MariaTarget(mysql_url, "hard")
@@ -193,8 +193,8 @@ def test_what_a_column_has_besides_its_type_stays(
     check_same(mine, target, "id, word")
     with closing(target.open()) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW CREATE TABLE things")
-        _, made = cursor.fetchone()
-    assert re.search(r"`id` bigint(\(20\))? NOT NULL AUTO_INCREMENT COMMENT 'number'", made), made
+        _, ddl = cursor.fetchone()
+    assert re.search(r"`id` bigint(\(20\))? NOT NULL AUTO_INCREMENT COMMENT 'number'", ddl), ddl
     assert re.search(
-        r"`word` varchar\(300\) .*utf8mb4_bin DEFAULT 'none' COMMENT 'it''s NOT NULL'", made
-    ), made
+        r"`word` varchar\(300\) .*utf8mb4_bin DEFAULT 'none' COMMENT 'it''s NOT NULL'", ddl
+    ), ddl

@@ -25,14 +25,14 @@ from penstock_testkit import AnyMysqlServer, TcpProxy
 from penstock_testkit.mysql import connect_mysql
 
 from .test_drift import ALL, COLUMNS
-from .test_rules import check_same, full, given, is_committed, items, night, pair
+from .test_rules import check_same, copy_options, full, is_committed, items, night, pair
 
 __all__ = ["items", "pair"]
 
 
 @contextmanager
 def killed_at(proxy: TcpProxy, needle: bytes, *words: str) -> Iterator[None]:
-    """Kill a night when it sends something to the target, which does not receive it."""
+    """Kill a night when it sends a needle to the target, and hold the needle back."""
     gate = Gate(proxy, needle, "to_server")
     run = Run("copy", *words)
     try:
@@ -69,7 +69,7 @@ def change(source: Side) -> None:
     "needle",
     [b"RENAME COLUMN", b'ADD COLUMN IF NOT EXISTS "note"', b'DROP TABLE "public"."items__'],
 )
-def test_a_night_that_is_killed_has_changed_nothing(items: Pair, needle: bytes) -> None:
+def test_a_killed_night_has_changed_no_column(items: Pair, needle: bytes) -> None:
     night(items).done()
     before = items.target.rows("SELECT * FROM items ORDER BY id")
     change(items.source)
@@ -85,13 +85,13 @@ def test_a_night_that_is_killed_has_changed_nothing(items: Pair, needle: bytes) 
 
 
 @pytest.mark.parametrize("needle", [b"ADD COLUMN", b"lock_wait_timeout = @penstock_waits"])
-def test_a_change_that_commits_by_itself_is_made_once(
+def test_a_change_that_commits_by_itself_is_applied_once(
     source_url: str,
     source: psycopg.Connection[Any],
     mysql_server: AnyMysqlServer,
     needle: bytes,
 ) -> None:
-    """Killed before the change, and after it but before its record."""
+    """The night is killed before the change, or after it but before its record."""
     mine = Side(source_url, source)
     mine.run(
         "CREATE TABLE items (id int PRIMARY KEY, word text)",
@@ -114,13 +114,13 @@ def test_a_change_that_commits_by_itself_is_made_once(
             assert list(cursor.fetchall()) == mine.rows("SELECT * FROM items ORDER BY id")
 
 
-def test_nobody_queues_behind_a_night_that_waits_for_a_reader(items: Pair) -> None:
+def test_readers_do_not_queue_behind_a_waiting_night(items: Pair) -> None:
     night(items).done()
     change(items.source)
     retried = threading.Event()
 
     def copy() -> None:
-        for event in penstock.copy(CopySpec(**given(items, on_drift=ALL))):
+        for event in penstock.copy(CopySpec(**copy_options(items, on_drift=ALL))):
             if isinstance(event, StepChanged) and event.state == "retrying":
                 retried.set()
 
@@ -131,7 +131,7 @@ def test_nobody_queues_behind_a_night_that_waits_for_a_reader(items: Pair) -> No
         thread.start()
         try:
             assert retried.wait(PATIENCE)
-            # In between, others read.
+            # Between two tries, others can read.
             with closing(connect(items.target.url)) as other:
                 other.execute("SET lock_timeout = '30s'")
                 other.execute("SELECT count(*) FROM items")
@@ -141,7 +141,7 @@ def test_nobody_queues_behind_a_night_that_waits_for_a_reader(items: Pair) -> No
     check_same(items)
 
 
-def test_two_nights_with_the_same_drift(items: Pair) -> None:
+def test_two_nights_may_find_the_same_drift(items: Pair) -> None:
     """They load parts of the same table, each with its own watermark."""
     halves = [{"where": f"id % 2 = {rest}", "watermark": f"half {rest}"} for rest in (0, 1)]
     for half in halves:
@@ -161,7 +161,7 @@ def test_two_nights_with_the_same_drift(items: Pair) -> None:
     check_same(items)
 
 
-def test_a_column_that_comes_to_the_target_while_a_night_runs(items: Pair) -> None:
+def test_a_column_added_to_the_target_during_a_night_fails_it(items: Pair) -> None:
     """It has another type than the column that the night was to add."""
     night(items).done()
     items.source.run("ALTER TABLE items ADD note timestamp(6)")
@@ -173,7 +173,7 @@ def test_a_column_that_comes_to_the_target_while_a_night_runs(items: Pair) -> No
 
     error = None
     try:
-        for event in penstock.copy(CopySpec(**given(items, on_drift=ALL))):
+        for event in penstock.copy(CopySpec(**copy_options(items, on_drift=ALL))):
             if not ran and is_committed(event):
                 add()
     except PenstockError as found:
@@ -185,10 +185,10 @@ def test_a_column_that_comes_to_the_target_while_a_night_runs(items: Pair) -> No
     check_same(items)
 
 
-def test_a_column_that_comes_to_the_source_while_a_night_runs(items: Pair) -> None:
+def test_a_column_added_to_the_source_during_a_night_fails_it(items: Pair) -> None:
     night(items).done()
     items.source.run("UPDATE items SET word = 'x' WHERE id = 1")
-    penstock.create(CopySpec(**given(items, run_id="early")))
+    penstock.create(CopySpec(**copy_options(items, run_id="early")))
     items.source.run("ALTER TABLE items ADD note text DEFAULT 'none'")
     with pytest.raises(penstock.PlanningError, match="column 'note' was added"):
         list(penstock.resume("early", source=items.source.url, target=items.target.url))
@@ -196,7 +196,7 @@ def test_a_column_that_comes_to_the_source_while_a_night_runs(items: Pair) -> No
     check_same(items)
 
 
-def test_tables_of_a_batch(items: Pair) -> None:
+def test_columns_of_a_batch_follow_the_source(items: Pair) -> None:
     for side in (items.source, items.target):
         side.run("CREATE TABLE others (id int PRIMARY KEY, n int)")
     batch: dict[str, Any] = {
@@ -226,13 +226,15 @@ def test_tables_of_a_batch(items: Pair) -> None:
 
 @pytest.mark.parametrize("on_drift", ["ignore", ALL])
 @pytest.mark.parametrize("mode", ["upsert", "truncate"])
-def test_a_run_that_is_created_is_resumed(items: Pair, mode: str, on_drift: str) -> None:
+def test_a_created_run_with_drift_is_resumed(items: Pair, mode: str, on_drift: str) -> None:
     night(items).done()
     change(items.source)
     options = {"mode": mode, "incremental": None if mode == "truncate" else "xmin"}
     for time_ in range(2):
         run_id = f"run-{time_}"
-        penstock.create(CopySpec(**given(items, **options, on_drift=on_drift, run_id=run_id)))
+        penstock.create(
+            CopySpec(**copy_options(items, **options, on_drift=on_drift, run_id=run_id))
+        )
         list(penstock.resume(run_id, source=items.source.url, target=items.target.url))
     count = "SELECT count(*) FROM items"
     assert items.target.rows(count) == items.source.rows(count)
@@ -240,7 +242,7 @@ def test_a_run_that_is_created_is_resumed(items: Pair, mode: str, on_drift: str)
         check_same(items)
 
 
-def test_a_night_that_is_built_beside_the_target(items: Pair) -> None:
+def test_a_built_night_follows_the_source(items: Pair) -> None:
     items.target.run("CREATE INDEX by_word ON items (word)")
     night(items).done()
     items.source.run(
@@ -262,7 +264,7 @@ def test_a_night_that_is_built_beside_the_target(items: Pair) -> None:
     check_same(items)
 
 
-def test_a_load_that_is_swapped_in(items: Pair) -> None:
+def test_a_swapped_load_follows_the_source(items: Pair) -> None:
     items.source.run("ALTER TABLE items ADD note text DEFAULT 'none', ALTER id TYPE bigint")
     night(items, mode="swap", incremental=None, on_drift=ALL).done()
     check_same(items)

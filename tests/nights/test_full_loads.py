@@ -1,4 +1,4 @@
-"""Loads of all rows that set a watermark, after which a night reads only changes."""
+"""Loads of all rows that set a watermark, so that the next night reads only changes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.nights.test_rules import (
     ATTACH,
     NAME,
     check_same,
+    copy_options,
     full,
-    given,
     interrupted,
     is_committed,
     is_planned,
@@ -41,7 +41,7 @@ def load(pair: Pair, mode: str, **options: Any) -> Any:
     return night(pair, mode=mode, **options)
 
 
-def unasked(pair: Pair, mode: str, **options: Any) -> Any:
+def load_without_incremental(pair: Pair, mode: str, **options: Any) -> Any:
     return night(pair, mode=mode, incremental=None, **options)
 
 
@@ -55,7 +55,7 @@ def is_last_step(event: Event) -> bool:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_night_after_a_full_load_reads_what_has_changed(items: Pair, mode: str) -> None:
+def test_a_night_after_a_full_load_reads_only_changes(items: Pair, mode: str) -> None:
     found = load(items, mode, run_id="first").done()
     (mark,) = history(items)
     assert (mark.epoch, mark.run_id, mark.inserted, mark.rows) == (1, "first", 200, 200)
@@ -70,7 +70,7 @@ def test_a_night_after_a_full_load_reads_what_has_changed(items: Pair, mode: str
     check_same(items)
 
 
-def test_a_transaction_that_a_full_load_has_not_seen_is_read_by_the_next_night(
+def test_a_transaction_open_during_a_full_load_is_read_by_the_next_night(
     items: Pair,
 ) -> None:
     with psycopg.connect(items.source.url) as late:
@@ -83,12 +83,10 @@ def test_a_transaction_that_a_full_load_has_not_seen_is_read_by_the_next_night(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_full_load_sets_a_watermark_that_is_there_though_it_is_not_asked_to(
-    items: Pair, mode: str
-) -> None:
+def test_a_full_load_moves_an_existing_watermark_by_default(items: Pair, mode: str) -> None:
     night(items).done()
     items.source.run("UPDATE items SET word = 'new'")
-    found = unasked(items, mode)
+    found = load_without_incremental(items, mode)
     found.done()
     (planned,) = (event for event in found.events if is_planned(event))
     assert any(reason.startswith(f"watermark {NAME}: set at") for reason in planned.reasons)
@@ -100,22 +98,22 @@ def test_a_full_load_sets_a_watermark_that_is_there_though_it_is_not_asked_to(
 
 
 def test_a_full_load_without_a_watermark_sets_none(items: Pair) -> None:
-    unasked(items, "truncate").done()
+    load_without_incremental(items, "truncate").done()
     assert penstock.watermarks(target=items.target.url) == ()
 
 
-def test_appended_rows_set_none(items: Pair) -> None:
+def test_an_append_sets_no_watermark(items: Pair) -> None:
     night(items).done()
     items.source.run("UPDATE items SET id = id + 1000")
-    unasked(items, "append").done()
+    load_without_incremental(items, "append").done()
     assert len(history(items)) == 1
     assert "had 200 rows" in full(night(items, deletes="hard", max_deletes="100%"))
     check_same(items)
 
 
-def test_a_moving_condition_leaves_the_watermark_and_says_so(items: Pair) -> None:
+def test_a_volatile_condition_leaves_the_watermark_and_is_reported(items: Pair) -> None:
     night(items).done()
-    found = unasked(items, "truncate", where="now() > '2020-01-01'")
+    found = load_without_incremental(items, "truncate", where="now() > '2020-01-01'")
     found.done()
     (planned,) = (event for event in found.events if is_planned(event))
     assert any("stays as it is" in reason for reason in planned.reasons)
@@ -128,7 +126,7 @@ def test_a_moving_condition_leaves_the_watermark_and_says_so(items: Pair) -> Non
 def test_a_stopped_full_load_is_overtaken_by_a_night(items: Pair, mode: str) -> None:
     night(items).done()
     items.source.run("UPDATE items SET word = 'old'")
-    penstock.create(CopySpec(**given(items, mode=mode, run_id="late")))
+    penstock.create(CopySpec(**copy_options(items, mode=mode, run_id="late")))
     items.source.run("UPDATE items SET word = 'new'")
     by = night(items).done().run_id
     before = items.target.rows(ALL)
@@ -136,17 +134,17 @@ def test_a_stopped_full_load_is_overtaken_by_a_night(items: Pair, mode: str) -> 
         list(penstock.resume("late", source=items.source.url, target=items.target.url))
     assert caught.value.exit_code == 75
     assert items.target.rows(ALL) == before
-    left = penstock.status("late", target=items.target.url).night
-    assert left is not None
-    assert left.overtaken_by is not None
-    assert left.overtaken_by.run_id == by
+    night_status = penstock.status("late", target=items.target.url).night
+    assert night_status is not None
+    assert night_status.overtaken_by is not None
+    assert night_status.overtaken_by.run_id == by
 
 
 def move(pair: Pair) -> Callable[[], object]:
     return lambda: penstock.reset_watermark(NAME, target=pair.target.url)
 
 
-def test_a_swap_whose_watermark_moves_while_it_copies_swaps_nothing(items: Pair) -> None:
+def test_a_swap_whose_watermark_moves_during_the_copy_changes_nothing(items: Pair) -> None:
     night(items).done()
     items.source.run("UPDATE items SET word = 'new'")
     before = items.target.rows(ALL)
@@ -156,8 +154,8 @@ def test_a_swap_whose_watermark_moves_while_it_copies_swaps_nothing(items: Pair)
     assert [mark.epoch for mark in history(items)] == [2, 1]
     night(items).done()
     check_same(items)
-    left = items.target.rows("SELECT relname FROM pg_class WHERE relname LIKE 'items%~%'")
-    assert left == []
+    night_status = items.target.rows("SELECT relname FROM pg_class WHERE relname LIKE 'items%~%'")
+    assert night_status == []
 
 
 @pytest.mark.parametrize("mode", ["truncate", "recreate"])
@@ -171,12 +169,12 @@ def test_a_load_in_place_whose_watermark_moves_sets_none(items: Pair, mode: str)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_full_load_that_is_stopped_before_its_last_step_sets_it_when_it_is_resumed(
+def test_a_full_load_stopped_before_its_last_step_sets_the_watermark_on_resume(
     items: Pair, mode: str
 ) -> None:
     night(items).done()
     items.source.run("UPDATE items SET word = 'new'")
-    events = penstock.copy(CopySpec(**given(items, mode=mode, run_id="stopped")))
+    events = penstock.copy(CopySpec(**copy_options(items, mode=mode, run_id="stopped")))
     for event in events:
         if is_last_step(event):
             break
@@ -193,10 +191,10 @@ def test_a_full_load_that_is_stopped_before_its_last_step_sets_it_when_it_is_res
 
 
 @pytest.mark.parametrize("lost", ["accept", "restart"])
-def test_a_snapshot_that_is_replaced(items: Pair, lost: str) -> None:
+def test_a_replaced_snapshot_leaves_the_oldest_as_the_watermark(items: Pair, lost: str) -> None:
     """The watermark is the oldest snapshot with which any row was read."""
     options = {"mode": "truncate", "key": "id", "partitions": 4, "on_snapshot_lost": lost}
-    run = penstock.create(CopySpec(**given(items, run_id="lossy", **options))).run
+    run = penstock.create(CopySpec(**copy_options(items, run_id="lossy", **options))).run
     ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
     list(penstock.resume("lossy", **ends, only=[run.plan.partitions[0].id], finish=False))
     items.source.run("UPDATE items SET word = 'between'")
@@ -210,8 +208,8 @@ def test_a_snapshot_that_is_replaced(items: Pair, lost: str) -> None:
     check_same(items)
 
 
-def test_a_partition_that_is_read_as_of_now(items: Pair) -> None:
-    spec = CopySpec(**given(items, mode="truncate", key="id", partitions=2, run_id="later"))
+def test_a_partition_read_as_of_now_leaves_no_horizon(items: Pair) -> None:
+    spec = CopySpec(**copy_options(items, mode="truncate", key="id", partitions=2, run_id="later"))
     first = penstock.create(spec).run.plan.partitions[0].id
     ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
     list(penstock.resume("later", **ends, only=[first], finish=False))
@@ -224,21 +222,23 @@ def test_a_partition_that_is_read_as_of_now(items: Pair) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES[:2])
-def test_a_leaf_that_is_attached_while_all_rows_are_loaded(parted: Pair, mode: str) -> None:
+def test_a_partition_attached_during_a_full_load_leaves_the_watermark(
+    parted: Pair, mode: str
+) -> None:
     night(parted).done()
-    spec = CopySpec(**given(parted, mode=mode, key="id", incremental=None))
-    said = []
+    spec = CopySpec(**copy_options(parted, mode=mode, key="id", incremental=None))
+    message = []
     for event in penstock.copy(spec):
-        said.append(event)
+        message.append(event)
         if is_planned(event):
             parted.source.run(ATTACH)
-    assert any("stays as it is" in getattr(event, "message", "") for event in said)
+    assert any("stays as it is" in getattr(event, "message", "") for event in message)
     assert len(history(parted)) == 1
     assert full(night(parted)) != ""
     check_same(parted)
 
 
-def test_another_condition_is_recorded(items: Pair) -> None:
+def test_the_condition_of_a_full_load_is_recorded(items: Pair) -> None:
     load(items, "recreate", where="id < 100").done()
     found = night(items, where="id < 100")
     assert full(found) == ""
@@ -246,7 +246,7 @@ def test_another_condition_is_recorded(items: Pair) -> None:
     check_same(items)
 
 
-def test_a_full_load_of_a_batch(items: Pair) -> None:
+def test_a_full_load_of_a_batch_sets_the_watermarks(items: Pair) -> None:
     items.source.run("CREATE TABLE more AS TABLE items", "ALTER TABLE more ADD PRIMARY KEY (id)")
     ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
     options = {"mode": "recreate", "incremental": "xmin"}
@@ -258,7 +258,7 @@ def test_a_full_load_of_a_batch(items: Pair) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_full_load_that_is_killed_as_it_sets_the_watermark(items: Pair, mode: str) -> None:
+def test_a_full_load_killed_as_it_sets_the_watermark_is_resumed(items: Pair, mode: str) -> None:
     items.source.run("UPDATE items SET word = 'new'")
     with TcpProxy.of(items.target.url) as proxy:
         gate = Gate(proxy, b'INTO "penstock"."watermark"', "to_server")

@@ -1,10 +1,10 @@
 """Months of nights from a busy source: killed, skipped, overlapping, stopped and woken.
 
-They also run in tasks that are cleared, and in between, users move the watermark, and load, edit
-and alter the target by other means.
+Some run in tasks that are cleared. In between, users move the watermark, and load, edit and alter
+the target by other means.
 
-After each night that ends well, the target equals the source as of that night's own snapshot. Every
-reader of the target sees it as some night left it, and never an earlier state after a later one.
+After each successful night, the target equals the source as of that night's own snapshot. A reader
+always sees the target as some night left it, and never an earlier state after a later one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock_testkit import AnyMysqlServer, PgBouncer, PostgresServer
 from penstock_testkit.pgbouncer import pgbouncer_program
 
 from .month import DELETES, Month
-from .source import let_it_work
+from .source import wait_for_commits
 from .targets import DuckTarget, MariaTarget, PostgresTarget, Target
 
 SEEDS = int(os.environ.get("PENSTOCK_NIGHTS", "0"))
@@ -59,7 +59,7 @@ def seeds(count: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + (SEEDS or count)))
 
 
-def a_month(
+def run_month(
     source: str,
     target: Target,
     seed: int,
@@ -69,39 +69,40 @@ def a_month(
 ) -> None:
     with Month.of(source, target, seed, poolers) as month, month.at_work():
         month.drifts = drifts
-        month.well()
+        month.succeeding()
         for _ in range(NIGHTS):
-            let_it_work(month.source, 15)
+            wait_for_commits(month.source, 15)
             month.chance.choice(month.kinds())()
             month.check(now=False)
-        month.well()
+        month.succeeding()
         month.source.end()
-        # All writers have ended, so the last night leaves the same rows as the source.
+        # All writers have ended, so after the last night, the target has the rows that the source
+        # has now.
         assert month.ends(month.night(), "last") == 0
         month.check()
 
 
 @seeds(5)
-def test_into_postgresql(
+def test_a_month_into_postgresql(
     servers: tuple[PostgresServer, PostgresServer], poolers: list[PgBouncer], seed: int
 ) -> None:
     with fresh_database(servers[0]) as source, fresh_database(servers[1]) as url:
-        a_month(source, PostgresTarget(url, DELETES[seed % 3]), seed, poolers)
+        run_month(source, PostgresTarget(url, DELETES[seed % 3]), seed, poolers)
 
 
 @seeds(1)
-def test_into_mariadb(
+def test_a_month_into_mariadb(
     servers: tuple[PostgresServer, PostgresServer],
     poolers: list[PgBouncer],
     mysql_server: AnyMysqlServer,
     seed: int,
 ) -> None:
     with fresh_database(servers[0]) as source, fresh_mysql(mysql_server) as url:
-        a_month(source, MariaTarget(url, DELETES[seed % 3]), seed, poolers[:1])
+        run_month(source, MariaTarget(url, DELETES[seed % 3]), seed, poolers[:1])
 
 
 @seeds(1)
-def test_into_duckdb(
+def test_a_month_into_duckdb(
     servers: tuple[PostgresServer, PostgresServer],
     poolers: list[PgBouncer],
     tmp_path: Path,
@@ -109,15 +110,15 @@ def test_into_duckdb(
 ) -> None:
     """Only one process can open the file, so the target is read between nights.
 
-    It is read after each, however it has ended.
+    It is read after each night, whatever its result.
     """
     with fresh_database(servers[0]) as source:
         target = DuckTarget(f"duckdb:///{tmp_path}/t.duckdb", DELETES[seed % 3])
-        a_month(source, target, seed, poolers[:1])
+        run_month(source, target, seed, poolers[:1])
 
 
 @seeds(1)
-def test_with_drift(
+def test_a_month_with_drift(
     servers: tuple[PostgresServer, PostgresServer],
     poolers: list[PgBouncer],
     request: pytest.FixtureRequest,
@@ -137,4 +138,4 @@ def test_with_drift(
             target = MariaTarget(stack.enter_context(fresh_mysql(server)), deletes)
         else:
             target = PostgresTarget(stack.enter_context(fresh_database(servers[1])), deletes)
-        a_month(source, target, seed, poolers[:1], drifts=True)
+        run_month(source, target, seed, poolers[:1], drifts=True)

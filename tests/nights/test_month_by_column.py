@@ -38,7 +38,7 @@ FIRST_SEED = int(os.environ.get("PENSTOCK_NIGHTS_FROM", "0"))
 NIGHTS = 5
 ROWS = 300
 LOOKBACK = 1.0
-# Ended well; rejected; to be retried; 64: killed before the target stored the run.
+# Succeeded; rejected; to be retried; 64: killed before the target stored the run.
 CODES = (0, 65, 75, 76)
 ALL = "SELECT id, word FROM items"
 
@@ -71,14 +71,14 @@ class Source(ABC):
         yield
 
     @abstractmethod
-    def let_it_work(self) -> None:
-        """Wait until something has changed."""
+    def wait_for_changes(self) -> None:
+        """Wait until some rows have changed."""
 
 
 class Written(Source):
-    """Three writers whose transactions last up to half the lookback, and a few longer."""
+    """Three writers, most of whose transactions last up to half the lookback, and a few longer."""
 
-    made: Sequence[str]
+    setup: Sequence[str]
     """Statements that create the table."""
     put: str
     """A statement for a row with a key, a word and the time."""
@@ -90,7 +90,7 @@ class Written(Source):
         self.failed: list[BaseException] = []
         self._ended = threading.Event()
         with closing(self.open()) as connection, closing(connection.cursor()) as cursor:
-            for statement in self.made:
+            for statement in self.setup:
                 cursor.execute(statement)
             cursor.executemany(self.put, [(key, "first") for key in range(ROWS)])
             connection.commit()
@@ -140,7 +140,7 @@ class Written(Source):
         if time.monotonic() - begun > LOOKBACK * 0.9:
             self.late |= keys
 
-    def let_it_work(self) -> None:
+    def wait_for_changes(self) -> None:
         before, deadline = self.count, time.monotonic() + PATIENCE
         while self.count < before + 10 and time.monotonic() < deadline:
             assert not self.failed, self.failed
@@ -148,7 +148,7 @@ class Written(Source):
 
 
 class Maria(Written):
-    made = (
+    setup = (
         "CREATE TABLE items (id int PRIMARY KEY, word varchar(40), changed datetime(6) NOT NULL,"
         " KEY (changed)) ENGINE = InnoDB",
     )
@@ -168,12 +168,12 @@ class Maria(Written):
 
 
 class Postgres(Written):
-    """The server sets the begin time of each transaction."""
+    """PostgreSQL, which sets the column to the start of each transaction."""
 
     table = "public.items"
     lookback = "0"
     proven = True
-    made = (
+    setup = (
         "CREATE TABLE items (id int PRIMARY KEY, word text, changed timestamptz)",
         "CREATE INDEX ON items (changed)",
         "CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS"
@@ -193,8 +193,8 @@ class Postgres(Written):
 class Duck(Source):
     """A DuckDB file.
 
-    Only one process can open it, so rows change between nights, with times a while before those of
-    other rows.
+    Only one process can open it, so rows change between nights. Some get times that are older than
+    those of other rows.
     """
 
     table = "main.items"
@@ -216,14 +216,14 @@ class Duck(Source):
         while True:
             try:
                 return duckdb.connect(self._path)
-            except duckdb.Error:  # a killed process releases it in a moment
+            except duckdb.Error:  # a killed process releases the file in a moment
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.05)
 
-    def let_it_work(self) -> None:
+    def wait_for_changes(self) -> None:
         with closing(self.open()) as connection:
-            # No night has read further than this.
+            # No night has read beyond this time.
             ((last,),) = connection.execute("SELECT max(changed) FROM items").fetchall()
             for _ in range(20):
                 key = self.chance.randrange(ROWS * 2)
@@ -300,7 +300,7 @@ class Month:
             penstock.reset_watermark(mark.name, target=self.target)
 
     def check(self, *, exact: bool) -> None:
-        """Check that the target equals the source, except for rows that came too late."""
+        """Check that the target equals the source, except for rows that were committed too late."""
         there = self.rows()
         here = self.source.rows()
         differing = {key for key in here.keys() | there.keys() if here.get(key) != there.get(key)}
@@ -313,7 +313,7 @@ class Month:
             return dict(connection.execute(ALL).fetchall())
 
 
-def a_month(source: Source, target: str) -> None:
+def run_month(source: Source, target: str) -> None:
     month = Month(source, target)
     kinds: list[Callable[[], object]] = [
         month.killed,
@@ -326,13 +326,13 @@ def a_month(source: Source, target: str) -> None:
     with source.at_work():
         month.done()
         for _ in range(NIGHTS):
-            source.let_it_work()
+            source.wait_for_changes()
             source.chance.choice(kinds)()
-        # Nights that follow one of all rows show what is missed.
+        # Nights after one that read all rows may miss rows.
         for _ in range(3):
-            source.let_it_work()
+            source.wait_for_changes()
             month.done()
-        source.let_it_work()
+        source.wait_for_changes()
     # All writers have ended.
     found = month.done()
     assert (found.unproven == "") == source.proven, found.unproven
@@ -342,20 +342,22 @@ def a_month(source: Source, target: str) -> None:
 
 
 @seeds
-def test_from_mariadb(mysql_server: AnyMysqlServer, target_server: Server, seed: int) -> None:
+def test_a_month_from_mariadb(
+    mysql_server: AnyMysqlServer, target_server: Server, seed: int
+) -> None:
     with fresh_mysql(mysql_server) as url, fresh_database(target_server) as target:
-        a_month(Maria(url, seed), target)
+        run_month(Maria(url, seed), target)
 
 
 @seeds
-def test_from_postgresql_where_it_is_proven(
+def test_a_proven_month_from_postgresql(
     source_server: Server, target_server: Server, seed: int
 ) -> None:
     with fresh_database(source_server) as url, fresh_database(target_server) as target:
-        a_month(Postgres(url, seed), target)
+        run_month(Postgres(url, seed), target)
 
 
 @seeds
-def test_from_duckdb(tmp_path: Path, target_server: Server, seed: int) -> None:
+def test_a_month_from_duckdb(tmp_path: Path, target_server: Server, seed: int) -> None:
     with fresh_database(target_server) as target:
-        a_month(Duck(tmp_path / "source.duckdb", seed), target)
+        run_month(Duck(tmp_path / "source.duckdb", seed), target)

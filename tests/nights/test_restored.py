@@ -16,8 +16,8 @@ SETTINGS = {"autovacuum": False, **NEVER_CANCEL}
 
 
 @pytest.mark.parametrize("with_a_timeline", [False, True])
-def test_a_backup_is_restored(target_server: Server, with_a_timeline: bool) -> None:
-    """Restored with the log since then, which changes the timeline, or as it was copied.
+def test_a_night_after_a_restore_notices_it(target_server: Server, with_a_timeline: bool) -> None:
+    """The backup is restored by recovery, which changes the timeline, or as a plain copy.
 
     The latter keeps the system identifier and the timeline of the server that it replaces.
     """
@@ -55,7 +55,7 @@ def test_a_backup_is_restored(target_server: Server, with_a_timeline: bool) -> N
         assert family.rows(target) == family.rows(restored.url)
 
 
-def test_pg_upgrade(target_server: Server) -> None:
+def test_nights_continue_after_pg_upgrade(target_server: Server) -> None:
     """Transaction ids continue under another system identifier."""
     with (
         PostgresServer(settings=SETTINGS) as old,
@@ -64,8 +64,8 @@ def test_pg_upgrade(target_server: Server) -> None:
     ):
 
         def night(server: PostgresServer) -> str:
-            given = {"table": "public.items", "mode": "upsert", "incremental": "xmin"}
-            found = OneCopy(source=server.url, target=target, deletes="hard", **given)
+            copy_options = {"table": "public.items", "mode": "upsert", "incremental": "xmin"}
+            found = OneCopy(source=server.url, target=target, deletes="hard", **copy_options)
             assert rows(target) == rows(server.url)
             return full(found)
 

@@ -1,4 +1,4 @@
-"""The rules that close the gaps of nights, one by one."""
+"""The rules that keep nights complete, one by one."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def items(pair: Pair) -> Pair:
     return pair
 
 
-def given(pair: Pair, **options: Any) -> dict[str, Any]:
+def copy_options(pair: Pair, **options: Any) -> dict[str, Any]:
     ends = {"source": pair.source.url, "target": pair.target.url}
     usual = {"table": "public.items", "mode": "upsert", "incremental": "xmin", "degree": 1}
     return {**ends, **usual, **options}
 
 
 def night(pair: Pair, **options: Any) -> OneCopy:
-    return OneCopy(**given(pair, **options))
+    return OneCopy(**copy_options(pair, **options))
 
 
 def full(found: OneCopy) -> str:
@@ -57,17 +57,17 @@ def check_same(pair: Pair) -> None:
 def interrupted(
     pair: Pair, when: Callable[[Event], bool], then: Callable[[], object], **options: Any
 ) -> PenstockError:
-    """Return the error of a night during which something happens."""
-    left = [then]
+    """Return the error of a night that is disturbed by a call at a certain event."""
+    pending = [then]
 
     def copy() -> None:
-        for event in penstock.copy(CopySpec(**given(pair, **options))):
-            if left and when(event):
-                left.pop()()
+        for event in penstock.copy(CopySpec(**copy_options(pair, **options))):
+            if pending and when(event):
+                pending.pop()()
 
     with pytest.raises(PenstockError) as caught:
         copy()
-    assert not left
+    assert not pending
     return caught.value
 
 
@@ -79,8 +79,8 @@ def is_committed(event: Event) -> bool:
     return isinstance(event, Committed)
 
 
-def test_what_is_decided_when_a_run_is_planned_is_no_option_of_resume(items: Pair) -> None:
-    penstock.create(CopySpec(**given(items, run_id="planned", full_every="7d")))
+def test_options_of_planning_cannot_change_on_resume(items: Pair) -> None:
+    penstock.create(CopySpec(**copy_options(items, run_id="planned", full_every="7d")))
     ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
     with pytest.raises(penstock.UsageError, match="full_every cannot change"):
         list(penstock.resume("planned", **ends, full_every=1.0))
@@ -91,10 +91,10 @@ def test_what_is_decided_when_a_run_is_planned_is_no_option_of_resume(items: Pai
 # The fence
 
 
-def test_a_run_that_is_resumed_after_another_night_writes_nothing(items: Pair) -> None:
+def test_a_run_resumed_after_a_later_night_writes_nothing(items: Pair) -> None:
     night(items).done()
     items.source.run("UPDATE items SET word = 'old' WHERE id = 1")
-    penstock.create(CopySpec(**given(items, run_id="late")))
+    penstock.create(CopySpec(**copy_options(items, run_id="late")))
     items.source.run("UPDATE items SET word = 'new' WHERE id = 1")
     by = night(items).done().run_id
     before = items.target.rows(ALL)
@@ -104,8 +104,8 @@ def test_a_run_that_is_resumed_after_another_night_writes_nothing(items: Pair) -
     assert items.target.rows(ALL) == before
 
 
-def test_a_run_whose_watermark_moves_while_it_copies_writes_nothing(items: Pair) -> None:
-    """As behind a pooler, where no session keeps the other night out."""
+def test_a_run_whose_watermark_moves_during_the_copy_writes_nothing(items: Pair) -> None:
+    """This can happen behind a pooler, where no session keeps the other night out."""
     night(items).done()
     items.source.run("UPDATE items SET word = 'new'")
     before = items.target.rows(ALL)
@@ -124,10 +124,10 @@ def test_a_run_whose_watermark_moves_while_it_copies_writes_nothing(items: Pair)
 # Bounds
 
 
-def test_what_is_written_while_a_night_reads_belongs_to_the_next(items: Pair) -> None:
+def test_changes_during_a_night_belong_to_the_next(items: Pair) -> None:
     night(items).done()
     items.source.run("UPDATE items SET word = 'one' WHERE id = 1")
-    for event in penstock.copy(CopySpec(**given(items))):
+    for event in penstock.copy(CopySpec(**copy_options(items))):
         if is_planned(event):
             items.source.run("UPDATE items SET word = 'two' WHERE id <= 2")
     assert items.target.rows(f"{ALL} LIMIT 2") == [(1, "one"), (2, "w2")]
@@ -135,7 +135,7 @@ def test_what_is_written_while_a_night_reads_belongs_to_the_next(items: Pair) ->
     check_same(items)
 
 
-def test_a_source_that_is_empty_has_a_horizon_all_the_same(items: Pair) -> None:
+def test_an_empty_source_has_a_horizon(items: Pair) -> None:
     items.source.run("DELETE FROM items")
     night(items).done()
     items.source.run("INSERT INTO items VALUES (1, 'first')")
@@ -149,7 +149,9 @@ HOLDER = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE ap
 
 
 @pytest.mark.parametrize("deletes", ["hard", "soft"])
-def test_a_snapshot_that_is_lost_before_deletes_are_found(items: Pair, deletes: str) -> None:
+def test_a_night_that_loses_its_snapshot_before_finding_deletes_merges_nothing(
+    items: Pair, deletes: str
+) -> None:
     if deletes == "soft":
         items.target.run("ALTER TABLE items ADD deleted_at timestamptz")
     night(items, deletes=deletes).done()
@@ -171,10 +173,10 @@ def test_a_snapshot_that_is_lost_before_deletes_are_found(items: Pair, deletes: 
     assert items.target.rows(there) == items.source.rows(ALL)
 
 
-# All rows are read if versions cannot tell
+# All rows are read if row versions cannot show the changes
 
 
-def test_a_table_that_is_made_anew(items: Pair) -> None:
+def test_a_recreated_table_is_read_in_full(items: Pair) -> None:
     items.source.run("CREATE TABLE copy AS SELECT id, word || '!' AS word FROM items")
     night(items).done()
     items.source.run("ALTER TABLE items RENAME TO gone", "ALTER TABLE copy RENAME TO items")
@@ -182,7 +184,7 @@ def test_a_table_that_is_made_anew(items: Pair) -> None:
     check_same(items)
 
 
-def test_a_column_that_is_added_with_a_default(items: Pair) -> None:
+def test_a_column_added_with_a_default_makes_a_night_read_all_rows(items: Pair) -> None:
     night(items).done()
     items.both("ALTER TABLE items ADD more int DEFAULT 5")
     items.target.run("UPDATE items SET more = 0")
@@ -190,7 +192,7 @@ def test_a_column_that_is_added_with_a_default(items: Pair) -> None:
     check_same(items)
 
 
-def test_a_label_that_is_renamed(items: Pair) -> None:
+def test_a_renamed_enum_label_makes_a_night_read_all_rows(items: Pair) -> None:
     items.both("CREATE TYPE mood AS ENUM ('sad', 'happy')", "ALTER TABLE items ADD m mood")
     items.source.run("UPDATE items SET m = 'happy'")
     night(items).done()
@@ -202,7 +204,7 @@ def test_a_label_that_is_renamed(items: Pair) -> None:
     check_same(items)
 
 
-def test_a_virtual_column_whose_expression_is_another(items: Pair) -> None:
+def test_another_expression_of_a_virtual_column_makes_a_night_read_all_rows(items: Pair) -> None:
     items.source.run("ALTER TABLE items ADD twice int GENERATED ALWAYS AS (id * 2) VIRTUAL")
     items.target.run("ALTER TABLE items ADD twice int")
     night(items).done()
@@ -211,7 +213,7 @@ def test_a_virtual_column_whose_expression_is_another(items: Pair) -> None:
     check_same(items)
 
 
-def test_another_condition_or_other_columns(items: Pair) -> None:
+def test_another_condition_or_other_columns_make_a_night_read_all_rows(items: Pair) -> None:
     night(items, where="id < 100").done()
     assert "--where" in full(night(items))
     check_same(items)
@@ -219,8 +221,8 @@ def test_another_condition_or_other_columns(items: Pair) -> None:
     assert "columns" in full(night(items))
 
 
-def test_a_column_for_marks_that_was_not_kept(items: Pair) -> None:
-    """A marked row comes back while no night uses marks."""
+def test_marks_that_were_not_maintained_make_a_night_read_all_rows(items: Pair) -> None:
+    """A marked row comes back while nights ignore deletes."""
     items.target.run("ALTER TABLE items ADD deleted_at timestamptz")
     night(items, deletes="soft").done()
     items.source.run("DELETE FROM items WHERE id = 3")
@@ -231,7 +233,7 @@ def test_a_column_for_marks_that_was_not_kept(items: Pair) -> None:
     assert items.target.rows("SELECT id FROM items WHERE deleted_at IS NOT NULL") == []
 
 
-def test_row_security_is_refused(items: Pair) -> None:
+def test_row_security_is_rejected(items: Pair) -> None:
     """Other rows may be hidden the next night, without new versions."""
     role = f"reader_{items.source.url.rpartition('/')[2]}"
     items.source.run(
@@ -266,7 +268,7 @@ def test_row_security_is_refused(items: Pair) -> None:
     ],
     ids=["truncated", "deleted from", "recreated"],
 )
-def test_a_target_that_is_not_what_the_last_night_left(
+def test_a_target_changed_since_the_last_night_makes_the_next_read_all_rows(
     items: Pair, change: list[str], why: str
 ) -> None:
     night(items).done()
@@ -278,24 +280,24 @@ def test_a_target_that_is_not_what_the_last_night_left(
     check_same(items)
 
 
-def test_a_watermark_that_was_reset(items: Pair) -> None:
+def test_a_reset_watermark_makes_a_night_read_all_rows(items: Pair) -> None:
     night(items).done()
     penstock.reset_watermark(NAME, target=items.target.url)
     assert full(night(items)) == "the watermark was reset"
 
 
-def test_a_target_that_is_emptied_while_a_night_reads(items: Pair) -> None:
-    """The night merges its changes into an empty table; the next one notices it."""
+def test_a_target_emptied_during_a_night_makes_the_next_read_all_rows(items: Pair) -> None:
+    """The night merges its changes into an empty table; the next one notices."""
     night(items).done()
     items.source.run("UPDATE items SET word = 'new' WHERE id = 1")
-    for event in penstock.copy(CopySpec(**given(items))):
+    for event in penstock.copy(CopySpec(**copy_options(items))):
         if is_planned(event):
             items.target.run("DELETE FROM items")
     assert full(night(items)) != ""
     check_same(items)
 
 
-# Only more is read, never less
+# More rows may be read, never fewer
 
 
 @pytest.mark.parametrize(
@@ -308,7 +310,7 @@ def test_a_target_that_is_emptied_while_a_night_reads(items: Pair) -> None:
         ("ALTER TABLE items SET UNLOGGED", 200),
     ],
 )
-def test_storage_that_is_written_anew(items: Pair, change: str, read: int) -> None:
+def test_a_rewrite_of_the_storage_loses_no_rows(items: Pair, change: str, read: int) -> None:
     night(items).done()
     items.source.run(change)
     found = night(items)
@@ -320,7 +322,7 @@ def test_storage_that_is_written_anew(items: Pair, change: str, read: int) -> No
     check_same(items)
 
 
-def test_rows_that_are_frozen_as_they_are_copied(items: Pair) -> None:
+def test_rows_frozen_by_copy_are_read(items: Pair) -> None:
     night(items, deletes="hard").done()
     with items.source.connection.transaction():
         items.source.run(
@@ -331,7 +333,7 @@ def test_rows_that_are_frozen_as_they_are_copied(items: Pair) -> None:
     check_same(items)
 
 
-def test_subtransactions_of_one_that_is_under_way(items: Pair) -> None:
+def test_committed_subtransactions_are_read(items: Pair) -> None:
     with psycopg.connect(items.source.url) as late:
         for number in range(1, 6):
             late.execute("SAVEPOINT one")
@@ -366,14 +368,14 @@ ATTACH = "ALTER TABLE items ATTACH PARTITION old FOR VALUES FROM (300) TO (400)"
 DETACH = "ALTER TABLE items DETACH PARTITION old"
 
 
-def test_a_leaf_that_is_attached_is_read_alone(parted: Pair) -> None:
+def test_an_attached_partition_is_read_alone(parted: Pair) -> None:
     night(parted, deletes="hard").done()
     parted.source.run(ATTACH)
     assert night(parted, deletes="hard").done().rows == 51
     check_same(parted)
 
 
-def test_a_leaf_that_is_attached_again(parted: Pair) -> None:
+def test_a_reattached_partition_is_read_again(parted: Pair) -> None:
     parted.source.run(ATTACH)
     night(parted, deletes="hard").done()
     parted.source.run(DETACH)
@@ -382,14 +384,15 @@ def test_a_leaf_that_is_attached_again(parted: Pair) -> None:
     parted.source.run(ATTACH)
     night(parted, deletes="hard").done()
     check_same(parted)
-    # No night saw it detached: no one deleted its rows, and they are read again all the same.
+    # No night ran while it was detached, so its rows were never deleted; they are read again even
+    # so.
     parted.source.run(DETACH, "UPDATE old SET word = 'x' WHERE id = 310", ATTACH)
     assert night(parted, deletes="hard").done().rows == 51
     check_same(parted)
 
 
 @pytest.mark.parametrize("deletes", ["ignore", "hard"])
-def test_a_leaf_that_is_attached_while_a_night_reads(parted: Pair, deletes: str) -> None:
+def test_a_partition_attached_during_a_night_fails_it(parted: Pair, deletes: str) -> None:
     night(parted, deletes=deletes).done()
     before = parted.target.rows(ALL)
     parted.source.run("UPDATE items SET word = 'new' WHERE id = 1")
@@ -406,7 +409,7 @@ def test_a_leaf_that_is_attached_while_a_night_reads(parted: Pair, deletes: str)
 # Rejected
 
 
-def test_keys_that_are_null(pair: Pair) -> None:
+def test_a_null_key_is_rejected(pair: Pair) -> None:
     pair.both("CREATE TABLE items (id int UNIQUE, word text)")
     pair.source.run("INSERT INTO items VALUES (1, 'a'), (NULL, 'b')")
     refused = night(pair, deletes="hard")
@@ -427,7 +430,9 @@ def test_keys_that_are_null(pair: Pair) -> None:
     ],
     ids=["append", "a query", "a view", "a foreign table", "no key", "no snapshot"],
 )
-def test_what_has_no_nights(items: Pair, options: dict[str, Any], why: str) -> None:
+def test_sources_and_options_without_nights_are_rejected(
+    items: Pair, options: dict[str, Any], why: str
+) -> None:
     items.source.run(
         "CREATE VIEW seen AS TABLE items",
         "CREATE EXTENSION file_fdw",
@@ -455,7 +460,7 @@ def test_what_has_no_nights(items: Pair, options: dict[str, Any], why: str) -> N
         ("lower(word) <> 'x' AND coalesce(id, 1) > 0", None),
     ],
 )
-def test_a_condition_that_rows_come_to_fulfil_by_themselves(
+def test_a_condition_whose_result_may_change_by_itself_is_rejected(
     items: Pair, where: str, found: str | None
 ) -> None:
     items.both("ALTER TABLE items ADD at timestamptz DEFAULT now()")
@@ -484,7 +489,7 @@ def named(pair: Pair) -> Pair:
 SWAP = "UPDATE items SET name = CASE id WHEN 1 THEN 'n2' ELSE 'n1' END WHERE id IN (1, 2)"
 
 
-def test_a_value_that_moves_to_another_key(named: Pair) -> None:
+def test_a_unique_value_may_move_to_another_key(named: Pair) -> None:
     named.target.run("CREATE TABLE items (id int PRIMARY KEY, name text UNIQUE)")
     night(named, deletes="hard").done()
     named.source.run("DELETE FROM items WHERE id = 1", "INSERT INTO items VALUES (0, 'n1')")
@@ -496,8 +501,8 @@ def test_a_value_that_moves_to_another_key(named: Pair) -> None:
     check_same(named)
 
 
-def test_values_that_are_swapped_need_a_key_that_is_checked_at_the_end(named: Pair) -> None:
-    """If rows may not be deleted to make room, because others refer to them."""
+def test_swapping_unique_values_needs_a_deferred_constraint(named: Pair) -> None:
+    """Other tables refer to the rows, so they cannot be deleted to make room."""
     named.target.run(
         "CREATE TABLE items (id int PRIMARY KEY, name text UNIQUE)",
         "CREATE TABLE pets (item int REFERENCES items)",

@@ -18,7 +18,7 @@ from penstock_testkit import PostgresServer, Server
 
 ALL = "SELECT * FROM items ORDER BY id"
 NAME = "public.items to public.items"
-# A standby's replay waits for queries, whether it is streamed or read from disk.
+# A standby's replay waits for queries, whether the log is streamed or read from disk.
 NEVER_CANCEL = {"max_standby_streaming_delay": -1, "max_standby_archive_delay": -1}
 
 
@@ -49,8 +49,8 @@ class Family:
         eventually("the standby pauses", lambda: ask(self.standby, paused), PATIENCE)
 
     def night(self, source: str, **options: Any) -> OneCopy:
-        given = {"mode": "upsert", "incremental": "xmin", "deletes": "hard", **options}
-        return OneCopy(source=source, target=self.target, table="public.items", **given)
+        copy_options = {"mode": "upsert", "incremental": "xmin", "deletes": "hard", **options}
+        return OneCopy(source=source, target=self.target, table="public.items", **copy_options)
 
     def rows(self, url: str) -> list[tuple[Any, ...]]:
         return rows(url)
@@ -86,7 +86,7 @@ def full(night: OneCopy) -> str:
     return merged.full
 
 
-def test_a_standby_and_its_primary_take_turns(family: Family) -> None:
+def test_a_standby_and_its_primary_may_take_turns(family: Family) -> None:
     family.night(family.primary).done()
     for number, source in enumerate([family.standby, family.primary, family.standby]):
         execute(
@@ -101,7 +101,7 @@ def test_a_standby_and_its_primary_take_turns(family: Family) -> None:
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_standby_that_lags_is_waited_for(family: Family, reset: bool) -> None:
+def test_a_night_waits_for_a_lagging_standby(family: Family, reset: bool) -> None:
     family.night(family.standby).done()
     family.lag()
     execute(family.primary, "UPDATE items SET word = 'new'", "DELETE FROM items WHERE id < 9")
@@ -118,8 +118,8 @@ def test_a_standby_that_lags_is_waited_for(family: Family, reset: bool) -> None:
     assert family.rows(family.target) == family.rows(family.primary)
 
 
-def test_a_standby_lags_though_its_horizon_is_the_same(family: Family) -> None:
-    """On the standby, a transaction is still open that the night before saw committed.
+def test_a_lagging_standby_may_have_the_same_horizon(family: Family) -> None:
+    """On the standby, a transaction is still open that the last night saw committed.
 
     Its row is among those that are read again, with the old values.
     """
@@ -141,7 +141,7 @@ def test_a_standby_lags_though_its_horizon_is_the_same(family: Family) -> None:
         family.night(family.standby).done()
 
 
-def test_a_standby_is_promoted_and_has_lost_commits(target_server: Server) -> None:
+def test_lost_commits_of_a_promoted_standby_are_noticed(target_server: Server) -> None:
     settings = {"autovacuum": False, **NEVER_CANCEL}
     with (
         PostgresServer(fsync=False, settings=settings) as primary,
@@ -151,7 +151,7 @@ def test_a_standby_is_promoted_and_has_lost_commits(target_server: Server) -> No
         family = Family(primary, standby, target)
         family.night(family.standby).done()
         family.lag()
-        for number in range(20):  # transactions whose ids are used again
+        for number in range(20):  # transactions that reuse these ids
             execute(family.primary, f"UPDATE items SET word = 'lost' WHERE id = {number}")
         execute(family.primary, "INSERT INTO items VALUES (1000, 'lost')")
         family.night(family.primary).done()

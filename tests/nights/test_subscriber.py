@@ -1,4 +1,4 @@
-"""Nights from a table that logical replication feeds; its rows have versions like all others."""
+"""Nights from a table that logical replication fills; its rows have versions like any others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock_testkit import PostgresServer, Server
 from penstock_testkit.servers import Setting
 
 from .month import Month
-from .source import COLUMNS, let_it_work
+from .source import COLUMNS, wait_for_commits
 from .targets import PostgresTarget
 
 ROWS = "SELECT id, email, n, md5(big) FROM items ORDER BY id"
@@ -63,9 +63,9 @@ def test_a_month_from_a_subscriber(ends: tuple[str, str], target_server: Server)
         with Month.of(publisher, target, seed, read_at=subscriber) as month:
             follow(publisher, subscriber)
             with month.at_work():
-                month.well()
-                for kind in (month.killed, month.stopped, month.twice_at_once, month.well):
-                    let_it_work(month.source, 30)
+                month.succeeding()
+                for kind in (month.killed, month.stopped, month.twice_at_once, month.succeeding):
+                    wait_for_commits(month.source, 30)
                     kind()
                     month.check(now=False)
                 month.source.end()

@@ -1,4 +1,4 @@
-"""Arrow's types in the files beside this one, by the names that they have there: its own."""
+"""The Arrow types in the files of this folder, by Arrow's own names."""
 
 from __future__ import annotations
 

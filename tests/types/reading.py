@@ -1,4 +1,4 @@
-"""Reads the files beside this one: what becomes of each type, which tests check and a page says.
+"""Reads the type mappings in this folder, which tests check and `docs/types.md` shows.
 
 A file has a line for each type; its first line names the columns. In `docs/types.md`, an indented
 line shares a row with the line above it.
@@ -13,7 +13,7 @@ Line = tuple[str, ...]
 
 
 def table(name: str) -> tuple[Line, list[list[Line]]]:
-    """The columns of a file, such as `duckdb/from`, and its lines, by the rows that they share."""
+    """Return the columns of a file, such as `duckdb/from`, and its lines, grouped by row."""
     head, *rest = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     columns = _cells(head)
     rows: list[list[Line]] = []
@@ -29,13 +29,13 @@ def table(name: str) -> tuple[Line, list[list[Line]]]:
 
 
 def lines(name: str) -> list[Line]:
-    """All lines of a file but the first."""
+    """Return all lines of a file except the first."""
     _, rows = table(name)
     return [line for row in rows for line in row]
 
 
 def examples(database: str) -> str:
-    """The statements that make the types which a database's files have besides its own."""
+    """Return the statements that create the user-defined types in a database's files."""
     return (FOLDER / database / "examples.sql").read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""One line of advice: for each kind of slow run, what it says and what it names."""
+"""One line of advice for each kind of slow run, with the option that it names."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def facts(spent: TimeSpent | None, **given: object) -> RunFacts:
             facts(EVEN, planning=60.0, copying=20.0, cheaper_plan="--strategy range"),
             "75% of the time went into planning (60 s), 20 s into copying: try --strategy range",
         ),
-        # A part of the time, and less than the copy: no advice about it.
+        # A part of the time, and less than the copy takes: no advice.
         (facts(EVEN, planning=19.0, copying=20.0), ""),
         (
             facts(TARGET, waits={"target": {"log": 0.78, "working": 0.22}}, **BOTH),
@@ -142,7 +142,7 @@ def facts(spent: TimeSpent | None, **given: object) -> RunFacts:
         ),
     ],
 )
-def test_what_is_said(given: RunFacts, said: str) -> None:
+def test_each_bottleneck_has_its_advice(given: RunFacts, said: str) -> None:
     assert advice(given) == said
 
 
@@ -158,11 +158,11 @@ def test_what_is_said(given: RunFacts, said: str) -> None:
     ],
     ids=["even", "nothing known", "over at once", "nothing done", "slow but not last", "many"],
 )
-def test_where_there_is_nothing_to_say(given: RunFacts) -> None:
+def test_a_balanced_run_has_no_advice(given: RunFacts) -> None:
     assert advice(given) == ""
 
 
-def test_the_option_that_is_named_changes_with_the_mode() -> None:
+def test_the_advised_option_depends_on_the_mode() -> None:
     def named(scheme: str, option: str, **spec: object) -> str:
         target = find_backend(f"{scheme}://", "--target")[0].target_capabilities
         return applicable({"mode": "truncate", **spec}, target, option)
@@ -175,7 +175,7 @@ def test_the_option_that_is_named_changes_with_the_mode() -> None:
     assert named("postgresql", "indexes", mode="append") == "--indexes defer --allow-ddl"
     assert named("postgresql", "indexes", indexes="defer") == ""
     assert named("postgresql", "indexes", mode="upsert") == ""
-    # After the load anyway.
+    # Indexes are built after the load anyway.
     assert named("postgresql", "indexes", mode="recreate") == ""
     assert named("mysql", "indexes", mode="swap") == ""
     assert named("mysql", "unlogged") == ""
@@ -186,11 +186,11 @@ def test_the_option_that_is_named_changes_with_the_mode() -> None:
 def report_of_four(
     rows: int, scheme: str = "duckdb", spent: float = 0.0, *, indexed: bool = False
 ) -> RunReport:
-    """Of a run of four partitions, of which the last one took long.
+    """Return a report of a run of four partitions, of which the last took long.
 
     Args:
-        rows: of the last one; the others have ten.
-        spent: waiting for the target, share of each one's time.
+        rows: the rows of the last one; the others have ten.
+        spent: the share of each one's time spent waiting for the target.
     """
     bounds = [None, *(Bound("int4", str(n)) for n in (1, 2, 3)), None]
     extents = [KeyRange(Key("a b"), *pair) for pair in pairwise(bounds)]
@@ -212,7 +212,7 @@ def report_of_four(
     return of_run(run, records, [journal], True, target, lambda table: indexed)
 
 
-def test_another_cut_is_named_where_a_partition_has_more_rows() -> None:
+def test_another_partitioning_is_advised_for_uneven_partitions() -> None:
     uneven, wide = report_of_four(1000), report_of_four(10)
     assert uneven.advice.endswith(": try --strategy ntile --key 'a b' or --partitions 16")
     assert [(each.partition_id, each.measure) for each in uneven.outliers] == [
@@ -223,7 +223,7 @@ def test_another_cut_is_named_where_a_partition_has_more_rows() -> None:
     assert [each.measure for each in wide.outliers] == ["seconds"]
 
 
-def test_indexes_are_deferred_where_there_are_some() -> None:
+def test_deferring_indexes_is_advised_only_if_there_are_some() -> None:
     with_indexes = report_of_four(10, "postgresql", 0.9, indexed=True).advice
     assert with_indexes.endswith("waiting for it: try --indexes defer --allow-ddl")
     assert with_indexes.startswith(report_of_four(10, "postgresql", 0.9).advice + ": try")

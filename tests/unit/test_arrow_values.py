@@ -27,19 +27,19 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @given(st.dates())
-def test_days_are_those_of_the_calendar(day: date) -> None:
+def test_days_match_the_calendar(day: date) -> None:
     number = (day - EPOCH.date()).days
     assert days(day.isoformat()) == number
     assert date_text(number) == day.isoformat()
 
 
 @given(st.integers(-(1 << 31), (1 << 31) - 1))
-def test_every_day_is_read_as_it_is_written(number: int) -> None:
+def test_every_day_survives_a_round_trip(number: int) -> None:
     assert days(date_text(number)) == number
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_microseconds(moment: datetime) -> None:
+def test_microseconds_match_the_moment(moment: datetime) -> None:
     expected = (moment - EPOCH) // timedelta(microseconds=1)
     assert microseconds(moment.replace(tzinfo=None).isoformat(" ")) == expected
     assert microseconds(f"{moment.replace(tzinfo=None).isoformat(' ')}+00") == expected
@@ -49,8 +49,8 @@ BYTES = st.lists(st.none() | st.binary(max_size=5), max_size=5)
 
 
 @given(BYTES, st.integers(0, 3))
-def test_bytes(values: list[bytes | None], offset: int) -> None:
-    """Also where an array begins within its buffers, as one that was cut does."""
+def test_bytes_survive_a_round_trip(values: list[bytes | None], offset: int) -> None:
+    """This includes slices, which begin within the buffers of their array."""
     digits = pa.array([None if v is None else v.hex() for v in values], pa.string())
     assert from_hex(digits[offset:]).to_pylist() == values[offset:]
     written = hexadecimal(pa.array(values, pa.binary())[offset:]).to_pylist()
@@ -58,13 +58,13 @@ def test_bytes(values: list[bytes | None], offset: int) -> None:
 
 
 @given(st.lists(st.none() | st.uuids(), max_size=5), st.integers(0, 3))
-def test_uuids(values: list[object], offset: int) -> None:
+def test_uuids_are_read_from_hexadecimal(values: list[object], offset: int) -> None:
     digits = pa.array([None if v is None else str(v).replace("-", "") for v in values], pa.string())
     assert uuids(digits[offset:]).to_pylist() == values[offset:]
 
 
 @pytest.mark.parametrize("place", [0, 1, 499, 998, 999])
-def test_the_first_value_that_is_refused(place: int) -> None:
+def test_the_first_rejected_value_is_found(place: int) -> None:
     texts = [b"2026-01-01"] * 1000
     texts[place] = b"infinity"
     with pytest.raises(Refused) as caught:
@@ -72,16 +72,16 @@ def test_the_first_value_that_is_refused(place: int) -> None:
     assert (caught.value.index, caught.value.found) == (place, "infinity")
 
 
-def test_values_that_an_array_was_cut_from_do_not_count() -> None:
+def test_values_outside_a_slice_are_ignored() -> None:
     lists = pa.array([[1], [2], [1 << 40]], pa.list_(pa.int64()))
     wanted = pa.list_(pa.int32())
-    with pytest.raises(pa.ArrowInvalid):  # a cast of them looks at what is not theirs
+    with pytest.raises(pa.ArrowInvalid):  # Arrow's own cast also looks at values outside the slice
         lists[:2].cast(wanted)
     assert compacted(lists[:2]).cast(wanted).to_pylist() == [[1], [2]]
     assert first_failing(lists, lambda part: part.cast(wanted)) == 2
 
 
-def test_json() -> None:
+def test_values_as_json() -> None:
     value = {"a": [1, 1.5, None, True, 'é"\n'], "b": date(2026, 1, 2), "c": b"\x00", "d": {}}
     written = '{"a": [1, 1.5, null, true, "é\\"\\n"], "b": "2026-01-02", "c": "00", "d": {}}'
     assert as_json(value) == written
@@ -100,7 +100,7 @@ def test_json() -> None:
         as_json(float("nan"))
 
 
-def test_no_binary_form_for_what_only_the_server_can_read() -> None:
+def test_types_that_only_the_server_can_parse_have_no_binary_form() -> None:
     text = DataType(25, "pg_catalog", "text", "base", "S", True, True, "", "text", True)
     day = DataType(1082, "pg_catalog", "date", "base", "D", True, True, "", "date", True)
     assert binary_form(pa.string(), text) == pa.string()
@@ -118,7 +118,7 @@ def base(name: str) -> DataType:
 
 
 def numbers(type_: pa.DataType, value: int) -> pa.Array:
-    """What Python may have no value for."""
+    """Return an array whose value may have no equivalent in Python."""
     return pa.array([value], pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
 
 
@@ -137,7 +137,7 @@ GRID = pa.list_(pa.list_(pa.int32()))
         (numbers(pa.date32(), -(1 << 31) + 10_957), base("date")),
         (listed(numbers(pa.date32(), -(1 << 31) + 10_957)), array_of(base("date"))),
         (numbers(pa.timestamp("us"), -(1 << 63) + 946_684_800_000_000), base("timestamp")),
-        # More days than 32 bits hold.
+        # More days than 32 bits can represent.
         (numbers(pa.timestamp("ms"), -(1 << 63)), base("date")),
         (pa.array([[1e39]]), array_of(base("float4"))),
         (pa.array([Decimal("9" * 76)], pa.decimal256(76, 0)), base("float4")),
@@ -152,11 +152,13 @@ GRID = pa.list_(pa.list_(pa.int32()))
     ids=lambda value: getattr(value, "name", "") or str(value.type),
 )
 @pytest.mark.parametrize("all_send", [True, False])
-def test_no_value_becomes_another(array: pa.Array, target: DataType, *, all_send: bool) -> None:
-    """In neither form: told with the row."""
+def test_a_value_that_does_not_fit_is_rejected_with_its_row(
+    array: pa.Array, target: DataType, *, all_send: bool
+) -> None:
+    """In the binary and in the text form."""
     column = Column("a", target.name, True, traits={"type": target})
-    given = pa.concat_arrays([pa.nulls(2, array.type), array])
-    batch = pa.RecordBatch.from_arrays([given], ["a"])
+    chunk = pa.concat_arrays([pa.nulls(2, array.type), array])
+    batch = pa.RecordBatch.from_arrays([chunk], ["a"])
     with pytest.raises(PermanentError, match="column 'a', row 3: "):
         Encoder(batch.schema, [column], "t", all_send=all_send).encode(batch)
 
@@ -176,7 +178,9 @@ def test_no_value_becomes_another(array: pa.Array, target: DataType, *, all_send
         (pa.array([math.inf, 1e-50]), pa.float32(), [math.inf, 0.0]),
     ],
 )
-def test_exact_casts(array: pa.Array, type_: pa.DataType, expected: list[object]) -> None:
+def test_exact_casts_keep_values(
+    array: pa.Array, type_: pa.DataType, expected: list[object]
+) -> None:
     assert exactly(array, type_).to_pylist() == expected
     assert exactly(array, type_).type == type_
 
@@ -189,13 +193,13 @@ def test_exact_casts(array: pa.Array, type_: pa.DataType, expected: list[object]
         (numbers(pa.timestamp("s"), (1 << 63) - 1), pa.date32()),
     ],
 )
-def test_casts_that_arrow_does_not_refuse(array: pa.Array, type_: pa.DataType) -> None:
+def test_casts_that_lose_values_are_rejected(array: pa.Array, type_: pa.DataType) -> None:
     with pytest.raises(pa.ArrowInvalid):
         exactly(array, type_)
 
 
 @given(st.lists(st.none() | st.uuids(), max_size=5), st.integers(0, 3))
-def test_uuids_and_their_texts(values: list[UUID | None], start: int) -> None:
+def test_uuids_and_texts_convert_both_ways(values: list[UUID | None], start: int) -> None:
     texts = pa.array([None if value is None else str(value) for value in values], pa.string())
     found = exactly(texts[start:], pa.uuid())
     assert found.to_pylist() == values[start:]
@@ -203,6 +207,6 @@ def test_uuids_and_their_texts(values: list[UUID | None], start: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0" * 32, "0" * 36, "00112233-4455-6677-8899-AABBCCDDEEFG"])
-def test_a_text_that_is_no_uuid(text: str) -> None:
+def test_a_text_that_is_no_uuid_is_rejected(text: str) -> None:
     with pytest.raises(pa.ArrowInvalid, match="no UUID"):
         exactly(pa.array([None, text]), pa.uuid())

@@ -1,4 +1,4 @@
-"""How many streams the automatic degree settles on, by simulated servers."""
+"""The number of streams that the automatic degree settles on, with simulated servers."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ STREAMS = Streams(4, 32, automatic=True)
 
 
 def with_key(streams: int, seconds: float) -> float:
-    """As published of a target with a primary key: best at 8, slower at 16."""
+    """Return a rate as measured with a primary key in the target: best at 8, slower at 16."""
     known = {1: 20, 2: 35, 3: 46, 4: 55, 5: 61, 6: 66, 7: 69, 8: 70}
     return MB * max(10.0, known.get(streams, 70 - 2.2 * (streams - 8)))
 
 
 def unlogged(streams: int, seconds: float) -> float:
-    """More is better."""
+    """Return a rate that rises with every stream."""
     return MB * 8 * math.pow(streams, 0.85)
 
 
 def saturated(streams: int, seconds: float) -> float:
-    """One stream takes all that there is."""
+    """Return a rate that one stream reaches alone."""
     return MB * 100
 
 
 def lock_bound_later(streams: int, seconds: float) -> float:
-    """From the second minute on, more than 3 streams are in each other's way."""
+    """Return a rate that falls after a minute if there are more than 3 streams."""
     if seconds < 60:
         return with_key(streams, seconds)
     return MB * 30 * math.exp(-max(0, streams - 3) / 6)
@@ -54,8 +54,7 @@ def waits_for_locks(streams: int, seconds: float) -> Mapping[str, int]:
 
 @dataclass
 class Server:
-    """Streams that share a rate, and report what they have moved twice a second, each at moments
-    of its own."""
+    """Streams that share a rate, and report their progress twice a second at random moments."""
 
     rate: Callable[[int, float], float]
     noise: float = 0.03
@@ -69,7 +68,7 @@ class Server:
     reasons: list[str] = field(default_factory=list)
 
     def run(self, seconds: float, streams: Streams = STREAMS) -> float:
-        """Returns the share that was moved of what the best number of streams would have moved."""
+        """Return the amount moved, relative to that of the best number of streams."""
         chance = random.Random(self.seed)
         auto = AutoDegree(streams, 0.0)
         actual, reported = [0.0] * streams.most, [0.0] * streams.most
@@ -99,7 +98,7 @@ class Server:
         return sum(actual) / best
 
     def usual_at(self, seconds: float) -> float:
-        """The median number of streams in the half minute before."""
+        """Return the median number of streams in the half minute before a moment."""
         end = int(seconds / STEP)
         recent = sorted(self.degrees[end - int(30 / STEP) : end])
         return recent[len(recent) // 2]
@@ -109,16 +108,16 @@ SEEDS = range(5)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_with_a_key_it_finds_the_best_and_stays_near_it(seed: int) -> None:
+def test_it_finds_the_best_degree_with_a_key_and_stays_near_it(seed: int) -> None:
     server = Server(with_key, seed=seed)
     assert server.run(180) > 0.93
     assert 5 <= server.usual_at(60) <= 10
     assert 5 <= server.usual_at(180) <= 10
-    assert max(server.degrees) <= 16  # where it was slower, it has turned back
+    assert max(server.degrees) <= 16  # it has turned back at degrees that were slower
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_where_more_is_better_it_takes_all(seed: int) -> None:
+def test_it_uses_all_streams_if_more_are_better(seed: int) -> None:
     server = Server(unlogged, seed=seed)
     assert server.run(120) > 0.8
     assert server.degrees.index(STREAMS.most) < 60 / STEP
@@ -134,14 +133,14 @@ def test_a_noisy_server_does_not_mislead_it(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_where_nothing_is_gained_it_needs_few(seed: int) -> None:
+def test_it_uses_few_streams_if_more_gain_nothing(seed: int) -> None:
     server = Server(saturated, noise=0.01, seed=seed)
     assert server.run(180) > 0.98
     assert server.usual_at(180) <= STREAMS.usual
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_backs_off_where_the_target_becomes_lock_bound(seed: int) -> None:
+def test_it_backs_off_if_the_target_becomes_lock_bound(seed: int) -> None:
     server = Server(lock_bound_later, seed=seed, waits=waits_for_locks)
     server.run(120)
     assert min(server.degrees[int(60 / STEP) : int(90 / STEP)]) <= 4
@@ -150,34 +149,34 @@ def test_it_backs_off_where_the_target_becomes_lock_bound(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_notices_without_being_told_what_the_sessions_wait_for(seed: int) -> None:
+def test_it_backs_off_even_if_waits_are_unknown(seed: int) -> None:
     server = Server(lock_bound_later, seed=seed)
     server.run(180)
     assert server.usual_at(180) <= 4
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_climbs_again_when_that_is_over(seed: int) -> None:
+def test_it_climbs_again_after_a_lock_bound_phase(seed: int) -> None:
     server = Server(lock_bound_meanwhile, seed=seed, waits=waits_for_locks)
     server.run(300)
     assert server.usual_at(120) <= 4
     assert 5 <= server.usual_at(300) <= 11
 
 
-def test_it_begins_low_and_has_one_per_cpu_within_a_second() -> None:
+def test_it_starts_low_and_reaches_one_stream_per_cpu_within_a_second() -> None:
     server = Server(unlogged)
     server.run(2, Streams(16, 64, automatic=True))
     assert server.degrees[0] == FIRST
     assert server.degrees[int(1 / STEP)] == 16
 
 
-def test_until_it_has_measured_it_stays_with_one_per_cpu() -> None:
+def test_it_stays_at_one_stream_per_cpu_until_it_has_measured() -> None:
     server = Server(unlogged)
     server.run(4)
     assert server.degrees[-1] == STREAMS.usual
 
 
-def test_one_partition_is_one_stream() -> None:
+def test_one_partition_needs_one_stream() -> None:
     server = Server(saturated)
     server.run(60, Streams(4, 32, automatic=True).limited(1))
     assert set(server.degrees) == {1}
@@ -189,7 +188,7 @@ def test_it_leaves_connections_to_others() -> None:
     assert max(server.degrees) == 12 - 3
 
 
-def test_it_stays_below_what_a_server_has_refused() -> None:
+def test_it_stays_below_a_number_that_a_server_has_rejected() -> None:
     auto = AutoDegree(STREAMS, 0.0)
     moved = 0.0
     for step in range(2000):
@@ -201,19 +200,19 @@ def test_it_stays_below_what_a_server_has_refused() -> None:
     assert auto.degree == 5
 
 
-def test_it_concludes_nothing_from_streams_that_have_no_partition() -> None:
+def test_it_draws_no_conclusion_from_idle_streams() -> None:
     server = Server(unlogged, busy=3)
     server.run(120)
     assert server.degrees[-1] == STREAMS.usual
 
 
-def test_it_concludes_nothing_while_nothing_moves() -> None:
+def test_it_draws_no_conclusion_while_no_rows_move() -> None:
     server = Server(lambda streams, seconds: 0.0001, waits=lambda n, s: {LOCKS: n})
     server.run(120)
     assert server.degrees[-1] == STREAMS.usual
 
 
-def test_it_does_not_wait_for_ever_for_streams_to_end_long_partitions() -> None:
+def test_it_does_not_wait_indefinitely_for_long_partitions() -> None:
     auto = AutoDegree(Streams(4, 8, automatic=True), 0.0)
     busy, moved = 0, 0.0
     fewer = 0

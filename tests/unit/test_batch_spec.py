@@ -1,4 +1,4 @@
-"""What a batch asks for: patterns, sections, and what cannot be right."""
+"""The request for a batch: patterns, sections, and rejected input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_patterns_find_tables_and_all_get_the_same_options() -> None:
     assert batch.degree == 3
 
 
-def test_a_section_goes_before_the_patterns() -> None:
+def test_a_section_takes_precedence_over_patterns() -> None:
     batch = read(
         tables=["public.*"],
         mode="truncate",
@@ -44,7 +44,7 @@ def test_a_section_may_read_a_query_into_a_table() -> None:
     assert spec.target_ref == TableRef("dw", "one")
 
 
-def test_patterns_may_be_one_text() -> None:
+def test_patterns_may_be_a_single_text() -> None:
     assert read(tables="public.*, sales.*").tables == ("public.*", "sales.*")
 
 
@@ -68,7 +68,7 @@ def test_patterns_may_be_one_text() -> None:
         ({"tables": ["a.*"], "source": ""}, ["expected --source; found none"]),
     ],
 )
-def test_refusals_say_what_was_expected_and_what_was_found(
+def test_errors_have_the_expected_and_the_found_value(
     options: dict[str, Any], words: list[str]
 ) -> None:
     with pytest.raises(UsageError) as refused:
@@ -81,7 +81,7 @@ def test_the_pool_of_streams_belongs_to_the_batch() -> None:
     batch = read(tables=["public.*"], degree="auto", max_rate="50MB", max_lag="1m")
     assert (batch.degree, batch.max_rate, batch.max_lag) == ("auto", 50_000_000, 60.0)
     assert read(tables=["public.*"]).degree == "auto"
-    # Its tables are checked, and resumed one by one, with the same.
+    # Its tables are validated, and resumed one by one, with the same options.
     (spec,) = batch.specs([TableRef("public", "a")], lambda spec: spec)
     assert (spec.degree, spec.max_rate, spec.max_lag) == ("auto", 50_000_000, 60.0)
     with pytest.raises(UsageError, match="max_rate applies to the whole batch"):

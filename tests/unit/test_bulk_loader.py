@@ -1,4 +1,4 @@
-"""A bulk load on a thread: what it takes, what it has met, and how it is left."""
+"""A bulk load on a thread: the batches it takes, the errors it reports, and how it ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH = pa.RecordBatch.from_arrays([pa.array([1, 2, 3])], ["a"])
 
 
 class Ready:
-    """A wait that ends when there is something to read."""
+    """A wait that ends when there are bytes to read."""
 
     def __call__(self, side: str, fd: int, writing: bool) -> None:
         assert side == "target"
@@ -41,13 +41,13 @@ def test_all_batches_are_taken() -> None:
     loader.close()
 
 
-def test_few_batches_wait() -> None:
-    taken, goes_on = threading.Event(), threading.Event()
+def test_only_a_few_batches_are_buffered() -> None:
+    taken, may_continue = threading.Event(), threading.Event()
 
     def load(batches: Iterator[pa.RecordBatch]) -> int:
         next(batches)
         taken.set()
-        assert goes_on.wait(10)
+        assert may_continue.wait(10)
         return 3 + int(sum(batch.num_rows for batch in batches))
 
     loader = BulkLoader(load, refused)
@@ -63,14 +63,14 @@ def test_few_batches_wait() -> None:
 
     with pytest.raises(Full):
         loader.await_room(wait)  # type: ignore[arg-type]
-    goes_on.set()
+    may_continue.set()
     put(loader, 1)
     loader.end(Ready())  # type: ignore[arg-type]
     assert loader.taken == 3 * (ROOM + 1)
     loader.close()
 
 
-def test_an_error_is_heard_with_the_next_batch() -> None:
+def test_an_error_is_raised_by_the_next_call() -> None:
     def load(batches: Iterator[pa.RecordBatch]) -> int:
         next(batches)
         raise ValueError("full")
@@ -84,7 +84,7 @@ def test_an_error_is_heard_with_the_next_batch() -> None:
     loader.close()
 
 
-def test_one_that_is_abandoned_takes_nothing_for_the_end() -> None:
+def test_an_abandoned_load_does_not_end_normally() -> None:
     ended: list[BaseException] = []
 
     def load(batches: Iterator[pa.RecordBatch]) -> int:

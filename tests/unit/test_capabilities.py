@@ -1,4 +1,4 @@
-"""What an end cannot do is refused by its capabilities, in one wording."""
+"""Requests beyond the capabilities of an end are rejected, in one wording."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def refused(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_capabilities_speak_of_options_that_there_are(scheme: str) -> None:
+def test_capabilities_name_existing_options(scheme: str) -> None:
     source, target = backend(scheme).source_capabilities, backend(scheme).target_capabilities
     assert OPTIONS.issuperset((*SOURCE_OPTIONS, *TARGET_OPTIONS))
     assert source.options <= set(SOURCE_OPTIONS)
@@ -53,21 +53,21 @@ def test_capabilities_speak_of_options_that_there_are(scheme: str) -> None:
     assert source.block_strategy in (BLOCKS.name, *ALIASES)
 
 
-def test_a_mode() -> None:
+def test_an_unsupported_mode_is_rejected() -> None:
     assert refused(None, FILES.target_capabilities, mode="upsert") == (
         "Parquet as a target does not support --mode upsert; it supports --mode append, truncate, "
         "replace, recreate or swap"
     )
 
 
-def test_a_strategy_by_the_name_that_was_written() -> None:
+def test_an_unsupported_strategy_is_named_as_the_user_wrote_it() -> None:
     assert refused(FILES.source_capabilities, None, strategy="ctid") == (
         "Parquet as a source does not support --strategy ctid; it supports --strategy auto, range, "
         "ntile, hash, values, time, files or whole"
     )
 
 
-def test_options_together() -> None:
+def test_unsupported_options_are_reported_together() -> None:
     found = refused(None, DUCK.target_capabilities, mode="swap", unlogged=True, file_size=1)
     assert found == (
         "DuckDB as a target does not support --unlogged and --file-size; it supports "
@@ -75,14 +75,14 @@ def test_options_together() -> None:
     )
 
 
-def test_an_option_of_a_source() -> None:
+def test_an_unsupported_option_of_a_source_is_rejected() -> None:
     found = refused(DUCK.source_capabilities, None, mode="recreate", partitioning=True)
     assert found == (
         "DuckDB as a source does not support --partitioning; it supports --set and --mask"
     )
 
 
-def test_an_option_of_a_source_that_replicates() -> None:
+def test_max_lag_is_rejected_for_files_but_not_for_postgresql() -> None:
     assert refused(FILES.source_capabilities, None, max_lag="30s") == (
         "Parquet as a source does not support --max-lag; it supports --set and --mask"
     )
@@ -93,15 +93,15 @@ def test_an_option_of_a_source_that_replicates() -> None:
     )
 
 
-def test_an_option_that_goes_with_other_modes() -> None:
-    asked = {"mode": "replace", "key": "k", "indexes": "defer", "allow_ddl": True}
-    assert refused(None, POSTGRES.target_capabilities, **asked) == (
+def test_an_option_of_other_modes_is_rejected() -> None:
+    options = {"mode": "replace", "key": "k", "indexes": "defer", "allow_ddl": True}
+    assert refused(None, POSTGRES.target_capabilities, **options) == (
         "PostgreSQL as a target does not support --indexes defer with --mode replace; it supports "
         "--indexes defer with --mode append, truncate, recreate or swap"
     )
 
 
-def test_an_option_that_goes_with_other_systems() -> None:
+def test_an_option_of_other_systems_is_rejected() -> None:
     ends = POSTGRES.source_capabilities, POSTGRES.target_capabilities
     assert refused(*ends, mode="recreate", types=("a=int",)) == (
         "PostgreSQL as a target does not support --types from PostgreSQL; it supports --types from "
@@ -109,21 +109,21 @@ def test_an_option_that_goes_with_other_systems() -> None:
     )
 
 
-def test_a_snapshot() -> None:
+def test_an_unsupported_snapshot_is_rejected() -> None:
     apart = replace(DUCK.source_capabilities, shared_snapshots=False)
     assert refused(apart, None) == (
         "DuckDB as a source does not support --snapshot shared; it supports --snapshot none"
     )
 
 
-def test_what_is_supported_or_not_known_is_let_through() -> None:
+def test_supported_and_unknown_requests_are_accepted() -> None:
     spec = CopySpec(source="x://a", target="x://b", table="a.b", mode="recreate", types=("a=b",))
     check_supported(spec, None, POSTGRES.target_capabilities)
     check_supported(spec, DUCK.source_capabilities, POSTGRES.target_capabilities)
     check_supported(replace(spec, partitioning=True), POSTGRES.source_capabilities, None)
 
 
-def test_replace_needs_a_key_where_rows_are_deleted_by_condition() -> None:
+def test_replace_needs_a_key_if_rows_are_deleted_by_condition() -> None:
     spec = CopySpec(source="x://a", target="x://b", table="a.b", mode="replace")
     check_supported(spec, None, FILES.target_capabilities)
     with pytest.raises(UsageError, match="expected --key"):
@@ -131,7 +131,7 @@ def test_replace_needs_a_key_where_rows_are_deleted_by_condition() -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_control_ddl(scheme: str) -> None:
+def test_control_ddl_is_rejected_without_control_tables(scheme: str) -> None:
     capabilities = backend(scheme).target_capabilities
     if capabilities.control_ddl:
         assert "CREATE" in control_ddl(f"{scheme}://")

@@ -1,4 +1,4 @@
-"""The command line: options, the TOML file, exit codes, and what goes to which stream."""
+"""The command line: options, the TOML file, exit codes, and the contents of each stream."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def finished(status: str = "done", committed: int = 2) -> Finished:
 
 
 class FakeEngine(ModuleType):
-    """Stands in for the engine: plays events back and notes what it was called with."""
+    """A stand-in for the engine, which plays events back and notes its arguments."""
 
     def __init__(self) -> None:
         super().__init__("penstock.run.api")
@@ -125,31 +125,31 @@ class FakeEngine(ModuleType):
         finally:
             self.closed += 1
 
-    def copy(self, *given: Any, **named: Any) -> Iterator[Event]:
-        self.calls.append(("copy", given, named))
+    def copy(self, *positional: Any, **named: Any) -> Iterator[Event]:
+        self.calls.append(("copy", positional, named))
         return self._play()
 
-    def resume(self, *given: Any, **named: Any) -> Iterator[Event]:
-        self.calls.append(("resume", given, named))
+    def resume(self, *positional: Any, **named: Any) -> Iterator[Event]:
+        self.calls.append(("resume", positional, named))
         return self._play()
 
-    def _answer(self, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        self.calls.append((name, given, named))
+    def _answer(self, name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        self.calls.append((name, positional, named))
         if isinstance(self.result, BaseException):
             raise self.result
         return self.result
 
-    def plan(self, *given: Any, **named: Any) -> Any:
-        return self._answer("plan", given, named)
+    def plan(self, *positional: Any, **named: Any) -> Any:
+        return self._answer("plan", positional, named)
 
-    def status(self, *given: Any, **named: Any) -> Any:
-        return self._answer("status", given, named)
+    def status(self, *positional: Any, **named: Any) -> Any:
+        return self._answer("status", positional, named)
 
-    def verify(self, *given: Any, **named: Any) -> Any:
-        return self._answer("verify", given, named)
+    def verify(self, *positional: Any, **named: Any) -> Any:
+        return self._answer("verify", positional, named)
 
-    def control_ddl(self, *given: Any, **named: Any) -> Any:
-        return self._answer("control_ddl", given, named)
+    def control_ddl(self, *positional: Any, **named: Any) -> Any:
+        return self._answer("control_ddl", positional, named)
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def spec_of(*words: str) -> CopySpec:
 # Options
 
 
-def test_only_options_that_are_given_reach_the_spec() -> None:
+def test_only_specified_options_reach_the_spec() -> None:
     assert spec_of(*ASKED) == CopySpec(source="env:SHOP", target="env:DW", table="public.orders")
 
 
@@ -230,7 +230,9 @@ def test_help_names_every_option(command: str, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("command", [[], ["copy"], ["resume"], ["status"], ["verify"]])
-def test_help_teaches(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_explanations_and_examples(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*command, "--help"]) == 0
     text = capsys.readouterr().out
     assert all(len(line) < 80 for line in text.splitlines())
@@ -247,7 +249,7 @@ DECIDED = {
 }
 
 
-def test_resume_offers_what_may_change_and_nothing_else(
+def test_resume_offers_only_options_that_may_change(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["resume", "--help"])
@@ -271,7 +273,7 @@ def test_resume_offers_what_may_change_and_nothing_else(
             ["copy", *ASKED, "--degre", "2"],
             "--degre; did you mean --degree?\npenstock: see penstock copy",
         ),
-        # What a shell makes of a pattern without quotes.
+        # An unquoted pattern that the shell has expanded.
         (["copy", *ASKED, "a.toml", "./b.parquet"], "Quote patterns"),
         (
             ["copy", *ASKED, "--degree", "two"],
@@ -299,7 +301,7 @@ def test_resume_offers_what_may_change_and_nothing_else(
         (["control-ddl", "--schema", "x"], "unrecognized arguments"),
     ],
 )
-def test_usage_errors_exit_64_and_say_what_was_expected(
+def test_usage_errors_exit_64_and_name_the_expected_value(
     words: list[str], told: str, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 64
@@ -323,7 +325,7 @@ def toml(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
-def test_a_file_gives_options_and_the_command_line_overrides_it(
+def test_the_command_line_overrides_the_file(
     toml: Callable[[str], str],
 ) -> None:
     path = toml(
@@ -352,7 +354,7 @@ def test_a_file_gives_options_and_the_command_line_overrides_it(
     )
 
 
-def test_text_in_a_file_takes_variables_from_the_environment(toml: Callable[[str], str]) -> None:
+def test_text_in_a_file_may_refer_to_environment_variables(toml: Callable[[str], str]) -> None:
     path = toml(
         """
         source = "scheme://me:${SHOP_PASSWORD}@${HOST}/shop"
@@ -363,7 +365,7 @@ def test_text_in_a_file_takes_variables_from_the_environment(toml: Callable[[str
     )
     environ = {"SHOP_PASSWORD": "pw${HOST}", "HOST": "db", "COLUMN": "a"}
     assert read_toml(path, environ) == {
-        # What a variable holds is not read again.
+        # References within a variable's value are not replaced.
         "source": "scheme://me:pw${HOST}@db/shop",
         "where": "a = '${b}' and c = '$d' and e = '{f}'",
         "columns": ["a", "b"],
@@ -405,7 +407,9 @@ def test_a_wrong_file_is_a_usage_error_that_names_it(
     assert engine.calls == []
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_file_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     missing = str(tmp_path / "no.toml")
     assert main(["plan", missing]) == 64
     assert f"{missing}: expected a TOML file of options: No such file" in (capsys.readouterr().err)
@@ -420,10 +424,10 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert ("Quote patterns" in said) == (name == "2.parquet")
 
 
-# What the engine is asked for
+# Calls of the engine
 
 
-def test_copy_hands_the_spec_over(engine: FakeEngine) -> None:
+def test_copy_passes_the_spec_on(engine: FakeEngine) -> None:
     engine.events = [planned(), prepared(), finished()]
     assert main(["copy", *ASKED, "--degree", "3"]) == 0
     [(name, (spec,), named)] = engine.calls
@@ -450,7 +454,7 @@ def test_copying_again_needs_partitions(
     assert engine.calls == []
 
 
-def test_resume_hands_over_only_what_is_given(engine: FakeEngine) -> None:
+def test_resume_passes_only_specified_options_on(engine: FakeEngine) -> None:
     engine.events = [planned(), finished()]
     assert main(["resume", RUN, *ENDS]) == 0
     ends = {"source": "env:SHOP", "target": "env:DW"}
@@ -477,7 +481,7 @@ def test_resume_hands_over_only_what_is_given(engine: FakeEngine) -> None:
     ]
 
 
-def test_overrides_are_the_execution_options_but_the_connections() -> None:
+def test_overrides_are_the_execution_options_except_connections() -> None:
     arguments = make_parser().parse_args(
         ["resume", RUN, *ENDS, "--grace", "1", "--snapshot-warn-after", "0"]
     )
@@ -498,7 +502,7 @@ def test_plan_prints_the_plan(engine: FakeEngine, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 65)])
-def test_verify_says_by_its_exit_code_whether_all_is_well(
+def test_the_exit_code_of_verify_is_its_result(
     ok: bool, code: int, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.result = Verification(RUN, ok, (), ())
@@ -573,7 +577,7 @@ def test_progress_goes_to_stderr_and_the_report_to_stdout(
     assert "penstock resume" not in shown.out
 
 
-def test_json_is_events_and_nothing_else(
+def test_json_output_is_events_alone(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     events: list[Event] = [planned(), prepared(), finished()]
@@ -589,7 +593,7 @@ def test_json_is_events_and_nothing_else(
     ("error", "code"),
     [(RunFailed("run failed: 1 of 2"), 65), (RunFailedTransiently("run failed: 1 of 2"), 75)],
 )
-def test_a_failed_run_reports_once_and_says_how_to_go_on(
+def test_a_failed_run_is_reported_once_with_the_command_to_continue(
     error: PenstockError, code: int, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.events = [planned(), prepared(), finished("failed", 1), error]
@@ -600,7 +604,7 @@ def test_a_failed_run_reports_once_and_says_how_to_go_on(
         f"  penstock resume {RUN} --source env:SHOP --target env:DW --control-schema 'my ops'"
     )
     assert shown.out.count("bad row") == 1
-    # With --json the report is an event, and the rest goes to stderr.
+    # With --json the report is an event, and everything else goes to stderr.
     assert main(["copy", *ASKED, "--json"]) == code
     shown = capsys.readouterr()
     assert len(shown.out.splitlines()) == 3
@@ -610,7 +614,7 @@ def test_a_failed_run_reports_once_and_says_how_to_go_on(
     ]
 
 
-def test_what_a_report_cannot_say_is_said_in_full(
+def test_an_error_without_a_report_is_shown_in_full(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lost = SnapshotLost("the snapshot is gone:\n  resume with accept, or restart")
@@ -622,7 +626,7 @@ def test_what_a_report_cannot_say_is_said_in_full(
     ]
 
 
-def test_the_command_to_go_on_shows_no_secret(
+def test_the_command_to_continue_shows_no_secret(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.events = [planned(), prepared(), finished("failed", 1), RunFailed("failed")]
@@ -636,7 +640,7 @@ def test_the_command_to_go_on_shows_no_secret(
     )
 
 
-def test_the_command_to_go_on_with_keeps_the_options_of_a_resume(
+def test_the_command_to_continue_keeps_the_options_of_a_resume(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.events = [planned(), finished("failed", 1), RunFailed("failed")]
@@ -665,7 +669,7 @@ def test_the_command_to_go_on_with_keeps_the_options_of_a_resume(
     ],
 )
 @pytest.mark.parametrize("command", ["plan", "copy"])
-def test_errors_have_exit_codes(
+def test_each_error_has_its_exit_code(
     error: BaseException,
     code: int,
     command: str,
@@ -681,7 +685,7 @@ def test_errors_have_exit_codes(
     assert shown.err == f"{lead}{error if str(error) else 'interrupted'}\n"
 
 
-def test_an_error_shows_all_that_the_server_said(
+def test_an_error_shows_the_servers_whole_message(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.result = PlanningError(
@@ -717,7 +721,7 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report(
 @pytest.mark.parametrize("begun", [True, False])
 @pytest.mark.parametrize("error", [Interrupted("stopped"), TransientError("stopped")])
 @pytest.mark.parametrize("command", [["copy", *ASKED], ["resume", RUN, *ENDS]])
-def test_a_run_that_breaks_off_says_how_to_go_on_once_it_exists(
+def test_a_run_that_breaks_off_says_how_to_continue_once_it_exists(
     begun: bool,
     error: PenstockError,
     command: list[str],
@@ -750,7 +754,7 @@ def test_a_signal_after_the_end_changes_nothing(engine: FakeEngine) -> None:
     assert main(["copy", *ASKED]) == 0
 
 
-def test_signal_handlers_are_put_back(engine: FakeEngine) -> None:
+def test_signal_handlers_are_restored(engine: FakeEngine) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     engine.events = [planned(), prepared(), RunFailed("failed")]
     main(["copy", *ASKED])
@@ -799,7 +803,7 @@ def program(tmp_path: Path) -> list[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("json_lines", [False, True])
-def test_a_signal_ends_the_run_cleanly_and_a_second_one_does_not_hurt(
+def test_a_signal_ends_the_run_cleanly_and_a_second_one_is_harmless(
     number: signal.Signals, json_lines: bool, program: list[str]
 ) -> None:
     words = [*program, "copy", *ASKED, *(["--json"] if json_lines else [])]
@@ -825,7 +829,7 @@ def test_a_signal_ends_the_run_cleanly_and_a_second_one_does_not_hurt(
     assert json_lines or out == ""
 
 
-def test_a_background_process_that_ignores_sigint_goes_on_ignoring_it(program: list[str]) -> None:
+def test_a_background_process_that_ignores_sigint_still_ignores_it(program: list[str]) -> None:
     process = subprocess.Popen(
         ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *program, "copy", *ASKED],
         stderr=subprocess.PIPE,
@@ -845,7 +849,7 @@ def test_a_background_process_that_ignores_sigint_goes_on_ignoring_it(program: l
     assert process.returncode == 130
 
 
-def test_a_reader_of_results_that_goes_away_is_no_error(program: list[str]) -> None:
+def test_a_closed_pipe_of_results_is_no_error(program: list[str]) -> None:
     process = subprocess.Popen(
         [*program, "control-ddl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -858,7 +862,7 @@ def test_a_reader_of_results_that_goes_away_is_no_error(program: list[str]) -> N
         assert process.wait(timeout=60) == 0
 
 
-def test_a_reader_of_events_that_goes_away_interrupts_the_run(program: list[str]) -> None:
+def test_a_closed_pipe_of_events_interrupts_the_run(program: list[str]) -> None:
     process = subprocess.Popen(
         [*program, "copy", *ASKED, "--json"],
         stdout=subprocess.PIPE,
@@ -881,7 +885,7 @@ def test_a_reader_of_events_that_goes_away_interrupts_the_run(program: list[str]
 
 
 @pytest.mark.parametrize(("term", "is_live"), [("xterm", True), ("dumb", False)])
-def test_the_display_is_live_on_a_terminal_that_can(
+def test_the_display_is_live_on_a_capable_terminal(
     term: str, is_live: bool, program: list[str]
 ) -> None:
     ours, theirs = pty.openpty()
@@ -928,7 +932,7 @@ def test_help_imports_neither_rich_nor_a_driver() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_stdout_that_cannot_show_a_letter_is_no_reason_to_fail(program: list[str]) -> None:
+def test_an_encoding_without_a_letter_is_no_reason_to_fail(program: list[str]) -> None:
     path = Path(program[1])
     path.write_text(
         path.read_text(encoding="utf-8").replace(
@@ -949,7 +953,9 @@ def test_stdout_that_cannot_show_a_letter_is_no_reason_to_fail(program: list[str
     assert "gr??e" in done.stdout
 
 
-def test_retries_are_told_on_stderr(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retries_are_reported_on_stderr(
+    engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
     retry = Retrying(run_id=RUN, partition_id="p1", attempt=2, delay=1.0)
     engine.events = [planned(), prepared(), retry, finished()]
     assert main(["copy", *ASKED]) == 0

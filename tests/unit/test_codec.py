@@ -1,4 +1,4 @@
-"""Every class that is stored or sent comes back from its JSON; what was edited is refused."""
+"""Every class that is stored or sent survives JSON; edited documents are rejected."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ anything = st.recursive(
 
 
 def values(hint: Any) -> st.SearchStrategy[Any]:
-    """Values that a hint allows, as far as they are stored."""
+    """Return a strategy for the values of a type hint, as far as they are stored."""
     if hint in scalars:
         return scalars[hint]
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -85,7 +85,7 @@ def over_the_wire(value: Any) -> Any:
 
 
 def places(raw: Any) -> Iterator[tuple[Any, Any]]:
-    """Every list or object within, and each of its keys."""
+    """Yield every list or object within a document, and each of its keys."""
     if isinstance(raw, dict | list):
         for key in raw if isinstance(raw, dict) else range(len(raw)):
             yield raw, key
@@ -96,7 +96,7 @@ def places(raw: Any) -> Iterator[tuple[Any, Any]]:
 class TestEveryClass:
     @given(data=st.data())
     @settings(max_examples=10)
-    def test_comes_back(self, kind: type[Any], data: st.DataObject) -> None:
+    def test_survives_a_round_trip(self, kind: type[Any], data: st.DataObject) -> None:
         value = data.draw(values(kind))
         raw = over_the_wire(value)
         again = from_json(kind, raw)
@@ -105,7 +105,7 @@ class TestEveryClass:
 
     @given(data=st.data())
     @settings(max_examples=10)
-    def test_that_was_edited_is_read_or_refused(self, kind: type[Any], data: st.DataObject) -> None:
+    def test_is_read_or_rejected_after_an_edit(self, kind: type[Any], data: st.DataObject) -> None:
         raw = over_the_wire(data.draw(values(kind)))
         holder, key = data.draw(st.sampled_from(list(places(raw)) or [([raw], 0)]))
         if data.draw(st.booleans()):
@@ -118,7 +118,7 @@ class TestEveryClass:
 
     @given(data=st.data())
     @settings(max_examples=5)
-    def test_that_misses_a_field_or_has_another_type_is_refused(
+    def test_is_rejected_without_a_field_or_with_another_type(
         self, kind: type[Any], data: st.DataObject
     ) -> None:
         raw = over_the_wire(data.draw(values(kind)))
@@ -137,18 +137,18 @@ class TestEveryClass:
 
 
 class TestForms:
-    def test_what_has_its_default_is_left_out(self) -> None:
+    def test_defaults_are_left_out(self) -> None:
         assert to_json(TableRef("a", "b")) == ["a", "b"]
         assert to_json(TableRef("a", "b", only=True)) == ["a", "b", True]
         assert from_json(TableRef, ["a", "b", True]).only
         assert to_json(ColumnPair("a", "b")) == {"source": "a", "target": "b", "cast": ""}
 
-    def test_readers_of_json_find_what_is_computed(self) -> None:
+    def test_computed_fields_are_written_for_readers_of_json(self) -> None:
         partition = Partition("p1", KeyIsNull(Key("id")))
         assert to_json(partition)["label"] == "id is null"
         assert from_json(Partition, {**to_json(partition), "label": "edited"}) == partition
 
-    def test_a_whole_number_is_a_number(self) -> None:
+    def test_an_integer_is_accepted_as_a_number(self) -> None:
         @dataclass
         class Half:
             size: float
@@ -157,12 +157,12 @@ class TestForms:
         with pytest.raises(Unreadable, match=r"^Half.size: expected a number, found true or false"):
             from_json(Half, {"size": True})
 
-    def test_what_has_no_form_is_a_bug(self) -> None:
+    def test_an_unsupported_type_is_a_bug(self) -> None:
         with pytest.raises(TypeError, match="bytes has no JSON form"):
             to_json({"x": b"1"})
 
     @pytest.mark.parametrize("raw", [[], ["a"], ["a", "b", True, 4], "ab", {"schema": "a"}])
-    def test_a_list_of_another_length(self, raw: Any) -> None:
+    def test_a_list_of_another_length_is_rejected(self, raw: Any) -> None:
         with pytest.raises(Unreadable, match=r"^TableRef: expected .*name"):
             from_json(TableRef, raw)
 
@@ -179,7 +179,7 @@ PLAN = PartitionPlan(
 
 
 class TestRefusals:
-    def test_say_where_and_show_no_value(self) -> None:
+    def test_name_the_place_and_show_no_value(self) -> None:
         raw = over_the_wire(PLAN)
         raw["partitions"][1]["extent"]["key"]["text"] = ["secret"]
         with pytest.raises(Unreadable) as caught:
@@ -188,32 +188,32 @@ class TestRefusals:
             "PartitionPlan.partitions[1].extent.key.text: expected a string, found a list"
         )
 
-    def test_a_plan_with_another_fingerprint(self) -> None:
+    def test_reject_a_plan_with_another_fingerprint(self) -> None:
         raw = over_the_wire(PLAN)
         raw["partitions"][1]["extent"]["key"]["text"] = "di"
         with pytest.raises(Unreadable, match=r"^PartitionPlan: expected the fingerprint"):
             from_json(PartitionPlan, raw)
 
     @pytest.mark.parametrize("kind", [None, 7, [], {}])
-    def test_a_kind_that_is_no_string(self, kind: Any) -> None:
+    def test_reject_a_kind_that_is_no_string(self, kind: Any) -> None:
         with pytest.raises(Unreadable, match=r"^Partition.extent.kind: expected a string, found"):
             from_json(Partition, {**over_the_wire(PLAN.partitions[0]), "extent": {"kind": kind}})
 
-    def test_a_list_says_which(self) -> None:
+    def test_name_the_position_in_a_list(self) -> None:
         with pytest.raises(Unreadable, match=r"^\[1\].text: expected a string, found null"):
             from_json(tuple[Bound, ...], [to_json(Bound("", "")), {"type": "", "text": None}])
 
-    def test_fields_of_a_newer_version(self) -> None:
+    def test_cover_unknown_fields_of_records_alone(self) -> None:
         raw = over_the_wire(PLAN)
         raw["colour"] = raw["load"]["colour"] = raw["partitions"][0]["extent"]["colour"] = "green"
         assert from_json(PartitionPlan, raw) == PLAN
-        # A record is read, changed and written: what is not known would be lost.
+        # A record is read, changed and written: unknown fields would be lost.
         with pytest.raises(
             Unreadable, match=r"^Record: unknown colour; written by a newer Penstock"
         ):
             from_json(Record, {**to_json(Record("n")), "colour": "green"})
 
-    def test_a_document_that_was_cut_off(self) -> None:
+    def test_cover_a_truncated_document(self) -> None:
         whole = json.dumps(to_json(Record("n"))).encode()
         assert decode(Record, whole, "r/p1.json") == Record("n")
         for end in range(len(whole)):

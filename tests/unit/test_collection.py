@@ -1,4 +1,4 @@
-"""The whole suite can be collected on a machine that has Python, its wheels, and nothing else."""
+"""The whole suite can be collected on a machine with only Python and its wheels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# What wheels may expect of every Linux: https://peps.python.org/pep-0599/#the-manylinux2014-policy
+# Libraries that wheels may expect on every Linux:
+# https://peps.python.org/pep-0599/#the-manylinux2014-policy
 EXPECTED = {
     "libc", "libdl", "libgcc_s", "libm", "libnsl", "libpthread", "libresolv", "librt", "libstdc++",
     "libutil", "libz", "linux-vdso",
@@ -22,12 +23,12 @@ LDCONFIG = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/sbin:/u
 
 
 def name(library: str) -> str:
-    """``libodbc`` of ``libodbc.so.2``."""
+    """Return ``libodbc`` for ``libodbc.so.2``."""
     return library.partition(".so")[0]
 
 
 def of_python() -> set[str]:
-    """Libraries that the interpreter and its standard library load."""
+    """Return the libraries that the interpreter and its standard library load."""
     modules = Path(sysconfig.get_path("stdlib"), "lib-dynload").glob("*.so")
     listed = subprocess.run(
         ["ldd", os.path.realpath(sys.executable), *map(str, modules)],
@@ -41,7 +42,7 @@ def of_python() -> set[str]:
 @pytest.mark.skipif(
     LDCONFIG is None or shutil.which("ldd") is None, reason="no ldconfig and ldd: they are glibc's"
 )
-def test_nothing_that_may_be_absent_is_imported(tmp_path: Path) -> None:
+def test_collection_needs_no_optional_library(tmp_path: Path) -> None:
     assert LDCONFIG is not None
     listed = subprocess.run([LDCONFIG, "-p"], capture_output=True, text=True, check=True).stdout
     libraries = set(re.findall(r"^\s+(lib\S+\.so\S*) \(", listed, re.M)) | {"libodbc.so.2"}
@@ -50,7 +51,7 @@ def test_nothing_that_may_be_absent_is_imported(tmp_path: Path) -> None:
     hidden.mkdir()
     for library in libraries:
         if name(library) not in needed:
-            # The loader looks here first, and gives up on a file that is no library.
+            # The loader looks here first, and fails on a file that is no library.
             (hidden / library).touch()
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -66,5 +67,5 @@ def test_nothing_that_may_be_absent_is_imported(tmp_path: Path) -> None:
         check=False,
     )
     assert found.returncode == 0, found.stdout[-5000:] + found.stderr[-2000:]
-    # The libraries are hidden indeed: the one driver that needs one cannot be imported.
+    # Proof that the libraries are hidden: the one driver that needs one cannot be imported.
     assert "pyodbc needs unixODBC" in found.stdout

@@ -28,7 +28,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 CASES = [
     ("penstock co", {"copy", "copy-all", "control-ddl", "completion"}),
     ("penstock copy --mod", {"--mode"}),
-    ("penstock copy --mode ", None),  # every mode: below
+    ("penstock copy --mode ", None),  # every mode: see below
     ("penstock copy --mode tr", {"truncate"}),
     ("penstock copy --mode truncate --on-error c", {"continue"}),
     ("penstock copy ord", {"orders.toml", "orders.parquet"}),
@@ -61,8 +61,8 @@ def shell_or_skip(name: str) -> str:
     return path
 
 
-def said(*argv: str | Path, cwd: Path) -> list[str]:
-    """The lines that a shell prints; it has nothing to complain of."""
+def output(*argv: str | Path, cwd: Path) -> list[str]:
+    """Return the lines that a shell prints; it must print no errors."""
     done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return done.stdout.split("\n")
@@ -74,11 +74,11 @@ def test_bash_completes(
 ) -> None:
     bash = shell_or_skip("bash")
     path = script("bash", folder, capsys)
-    found = said(bash, "--norc", "-c", IN_BASH, "bash", path, *line.split(" "), cwd=folder)
+    found = output(bash, "--norc", "-c", IN_BASH, "bash", path, *line.split(" "), cwd=folder)
     assert set(filter(None, found)) == (MODES if expected is None else expected)
 
 
-# Where a script says nothing, fish offers files.
+# If a script suggests nothing, fish offers files.
 @pytest.mark.parametrize(("line", "expected"), [case for case in CASES if case[1] != set()])
 def test_fish_completes(
     line: str, expected: set[str] | None, folder: Path, capsys: pytest.CaptureFixture[str]
@@ -86,7 +86,7 @@ def test_fish_completes(
     fish = shell_or_skip("fish")
     path = script("fish", folder, capsys)
     command = f"source {path}; complete --do-complete '{line}'"
-    found = said(fish, "--no-config", "-c", command, cwd=folder)
+    found = output(fish, "--no-config", "-c", command, cwd=folder)
     assert {text.partition("\t")[0] for text in found if text} >= (expected or MODES)
 
 
@@ -95,7 +95,7 @@ def test_a_shell_can_read_its_script(
     shell: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = shell_or_skip(shell)
-    assert said(program, "-n", script(shell, folder, capsys), cwd=folder) == [""]
+    assert output(program, "-n", script(shell, folder, capsys), cwd=folder) == [""]
 
 
 INTERACTIVE = {"bash": ["--norc", "-i"], "zsh": ["-f", "-i"]}
@@ -104,7 +104,9 @@ BEFORE = {"bash": "", "zsh": "autoload -Uz compinit; compinit -D -u; "}
 
 
 @pytest.mark.parametrize("shell", INTERACTIVE)
-def test_the_tab_key(shell: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tab_key_completes(
+    shell: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     program = shell_or_skip(shell)
     path = script(shell, folder, capsys)
     pid, terminal = pty.fork()
@@ -113,7 +115,7 @@ def test_the_tab_key(shell: str, folder: Path, capsys: pytest.CaptureFixture[str
         environment = {**os.environ, "TERM": "dumb", "HOME": str(folder)}
         os.execvpe(program, [program, *INTERACTIVE[shell]], environment)
     try:
-        # Put together by the shell, so that what was typed does not look like it.
+        # The shell composes this text, so that it does not equal the typed characters.
         loads = f"{BEFORE[shell]}eval \"$(cat {path})\"; echo LOAD''ED\n"
         os.write(terminal, loads.encode())
         read_until(terminal, "LOADED")

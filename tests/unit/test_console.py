@@ -1,4 +1,4 @@
-"""A file gets the same text whether rich writes it or nobody needs to import rich."""
+"""A file gets the same text with and without rich."""
 
 from __future__ import annotations
 
@@ -50,25 +50,25 @@ def check_same(show: Callable[[Console], None], width: int = 80) -> None:
 
 
 @given(texts, st.booleans())
-def test_a_text(text: str, soft_wrap: bool) -> None:
-    check_same(lambda made: made.print(text, soft_wrap=soft_wrap))
-    check_same(lambda made: made.print(Text(text), soft_wrap=soft_wrap))
+def test_a_text_is_the_same(text: str, soft_wrap: bool) -> None:
+    check_same(lambda console: console.print(text, soft_wrap=soft_wrap))
+    check_same(lambda console: console.print(Text(text), soft_wrap=soft_wrap))
 
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=3), texts)
 @example([("", "")], "")
-def test_lines_headings_and_facts(facts: list[tuple[str, str]], text: str) -> None:
-    def show(made: Console) -> None:
-        print_facts(made, facts)
-        print_heading(made, text)
-        print_line(made, Text.assemble("  ", (text, "bold"), Text(text)))
-        made.print()
+def test_lines_headings_and_facts_are_the_same(facts: list[tuple[str, str]], text: str) -> None:
+    def show(console: Console) -> None:
+        print_facts(console, facts)
+        print_heading(console, text)
+        print_line(console, Text.assemble("  ", (text, "bold"), Text(text)))
+        console.print()
 
     check_same(show)
 
 
 @given(st.data(), st.integers(20, 90))
-def test_a_table(data: st.DataObject, width: int) -> None:
+def test_a_table_is_the_same(data: st.DataObject, width: int) -> None:
     columns = data.draw(
         st.lists(
             st.builds(
@@ -87,11 +87,13 @@ def test_a_table(data: st.DataObject, width: int) -> None:
         return
     rows = data.draw(st.lists(st.tuples(*[cells] * len(columns)), max_size=3))
     expand = data.draw(st.booleans())
-    check_same(lambda made: made.print(make_table(made, columns, rows, expand=expand)), width)
+    check_same(
+        lambda console: console.print(make_table(console, columns, rows, expand=expand)), width
+    )
 
 
 @pytest.mark.parametrize("columns", ["", "40", "100", "x"])
-def test_columns_of_the_environment(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_may_set_the_columns(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     texts = []
     for make in (make_console, rich_console):
@@ -103,7 +105,7 @@ def test_columns_of_the_environment(columns: str, monkeypatch: pytest.MonkeyPatc
     assert make_console(io.StringIO()).width == rich_console(io.StringIO()).width
 
 
-def test_rich_is_not_imported_for_what_fits() -> None:
+def test_output_that_fits_needs_no_rich() -> None:
     code = (
         "import io, sys\n"
         "from penstock.show.console import *\n"

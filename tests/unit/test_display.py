@@ -1,4 +1,4 @@
-"""What people see: numbers, the tally, the plain and the live display, tables."""
+"""The output for people: numbers, the tally, the plain and the live display, tables."""
 
 from __future__ import annotations
 
@@ -206,12 +206,12 @@ def text_of(shown: object) -> str:
         (percent(1.0), "100%"),
     ],
 )
-def test_numbers(found: str, expected: str) -> None:
+def test_numbers_are_formatted(found: str, expected: str) -> None:
     assert found == expected
 
 
 @pytest.mark.parametrize("width", range(12))
-def test_shortening_keeps_to_the_width_whatever_the_letters(width: int) -> None:
+def test_shortened_text_fits_the_width(width: int) -> None:
     for text in ("l_orderkey [12, 23)", "größe ≥ 日本語日本語", "é" * 20):
         assert cells(shorten(text, width)) <= width
 
@@ -221,7 +221,7 @@ def test_shortening_keeps_both_ends() -> None:
     assert shorten("abcde", 5) == "abcde"
 
 
-def test_data_cannot_drive_the_terminal() -> None:
+def test_data_cannot_control_the_terminal() -> None:
     assert printable("a\x1b[31m\r\nb") == "a\\x1b[31m\\r\nb"
     assert one_line("a\n\x07b\u202e") == "a \\x07b\\u202e"
     assert error_lines({"message": "no\x1b]0;x\x07", "detail": "one\ntwo"}) == [
@@ -231,7 +231,7 @@ def test_data_cannot_drive_the_terminal() -> None:
     ]
 
 
-def test_an_error_says_where_what_and_all_the_server_said() -> None:
+def test_an_error_has_its_place_and_the_servers_whole_message() -> None:
     assert error_lines(REFUSED) == [
         '[target 23502] null value in column "c"',
         "detail: Failing row contains (7, null).",
@@ -261,7 +261,7 @@ def test_tally_adds_up_committed_and_moving_rows() -> None:
     assert tally.share() == pytest.approx(1_500_000 / 4_000_000)
 
 
-def test_a_failed_attempt_gives_its_rows_back_but_counts_for_the_rate() -> None:
+def test_a_failed_attempts_rows_count_only_for_the_rate() -> None:
     clock = Clock()
     tally = Tally(clock=clock)
     for event in (planned(), opened("p1")):
@@ -273,12 +273,12 @@ def test_a_failed_attempt_gives_its_rows_back_but_counts_for_the_rate() -> None:
     assert tally.share() == 0
     assert tally.rate()[0] == 600_000
     tally.add(opened("p1", 2))
-    # The first attempt's last words arrive late.
+    # The first attempt's last event arrives late.
     tally.add(moved(Progress, "p1", 700_000, attempt=1))
     assert tally.rows == 0
 
 
-def test_an_already_committed_partition_counts_but_moved_nothing() -> None:
+def test_an_already_committed_partition_counts_without_rows() -> None:
     clock = Clock()
     tally = Tally(clock=clock)
     tally.add(planned())
@@ -306,13 +306,13 @@ def test_time_left_follows_from_the_share() -> None:
     [
         ({"rows": None, "bytes": 400_000_000}, 100 / 400),
         ({"rows": None, "bytes": None}, 1 / 4),
-        # Estimated too low by far: partitions tell more.
+        # The estimate is far too low: the share of partitions is more accurate.
         ({"rows": 1_000, "bytes": 1}, 1 / 4),
-        # Twice too high: what is committed pulls it towards the truth, 1/4.
+        # Twice too high: committed partitions pull it towards the truth, 1/4.
         ({"rows": 8_000_000}, 1_000_000 / (0.75 * 8_000_000 + 1_000_000)),
     ],
 )
-def test_share_uses_the_best_that_is_known(estimates: dict[str, Any], expected: float) -> None:
+def test_share_uses_the_best_estimate(estimates: dict[str, Any], expected: float) -> None:
     tally = Tally()
     tally.add(planned(**estimates))
     tally.add(opened("p1"))
@@ -320,7 +320,7 @@ def test_share_uses_the_best_that_is_known(estimates: dict[str, Any], expected: 
     assert tally.share() == pytest.approx(expected)
 
 
-def test_share_of_a_resumed_run_is_that_of_what_was_left() -> None:
+def test_share_of_a_resumed_run_covers_the_remaining_partitions() -> None:
     tally = Tally()
     tally.add(planned(committed=2))
     assert tally.share() == 0
@@ -330,7 +330,7 @@ def test_share_of_a_resumed_run_is_that_of_what_was_left() -> None:
     assert tally.share() == pytest.approx(0.25)
 
 
-def test_share_of_chosen_partitions_reaches_the_end() -> None:
+def test_share_of_selected_partitions_reaches_the_end() -> None:
     tally = Tally(only=1)
     tally.add(planned())
     tally.add(opened("p3"))
@@ -341,7 +341,7 @@ def test_share_of_chosen_partitions_reaches_the_end() -> None:
     assert tally.committed == 1
 
 
-def test_a_run_that_starts_over_forgets_what_was_committed() -> None:
+def test_a_run_that_starts_over_forgets_its_commits() -> None:
     tally = Tally()
     lost = SnapshotChanged(run_id=RUN, state="lost", taken_at="", message="")
     for event in (planned(committed=1), opened("p1"), moved(Committed, "p1", 10), opened("p2")):
@@ -360,7 +360,7 @@ def test_a_run_that_starts_over_forgets_what_was_committed() -> None:
 
 
 def script() -> Iterator[Event]:
-    """A run with everything in it that is worth a line."""
+    """Return the events of a run with every kind of event that is shown."""
     yield planned()
     yield Prepared(run_id=RUN, mode="truncate", already=False)
     yield SnapshotChanged(run_id=RUN, state="taken", taken_at="2026-07-14T10:15:00Z", message="")
@@ -393,7 +393,7 @@ EVERYTHING = [
 ]
 
 
-def test_plain_lines_tell_everything_worth_telling() -> None:
+def test_plain_lines_report_every_event() -> None:
     file = io.StringIO()
     with PlainDisplay(Tally(clock=Clock()), file, Clock()) as display:
         for event in script():
@@ -407,7 +407,7 @@ def test_plain_lines_tell_everything_worth_telling() -> None:
     assert lines[0].startswith("10:15:00Z")
 
 
-def test_plain_progress_comes_every_few_seconds_and_no_more() -> None:
+def test_plain_progress_is_limited_to_every_few_seconds() -> None:
     clock = Clock()
     file = io.StringIO()
     display = PlainDisplay(Tally(clock=clock), file, clock)
@@ -447,7 +447,7 @@ def test_plain_progress_comes_every_few_seconds_and_no_more() -> None:
         ),
     ],
 )
-def test_plain_variants(event: Event, expected: str) -> None:
+def test_each_event_has_its_plain_line(event: Event, expected: str) -> None:
     file = io.StringIO()
     PlainDisplay(Tally(), file).show(event)
     assert file.getvalue().splitlines()[0][11:] == expected
@@ -472,13 +472,13 @@ def live(width: int = 80, height: int = 24) -> tuple[LiveDisplay, Console, Clock
 
 
 def rendered(display: LiveDisplay, width: int = 80, height: int = 24) -> list[str]:
-    # Without a terminal: the text alone, as wide as asked for.
+    # Without a terminal: plain text of the requested width.
     shown = console(width, height)
     shown.print(display.render())
     return [line.rstrip() for line in text_of(shown).splitlines()]
 
 
-def test_live_lines_show_the_whole_and_every_stream() -> None:
+def test_live_lines_show_the_total_and_every_stream() -> None:
     display, _, clock = live()
     for event in (planned(), opened("p1"), opened("p2", 3, "l_orderkey < 7")):
         display.show(event)
@@ -501,7 +501,7 @@ def test_live_lines_show_the_whole_and_every_stream() -> None:
     assert second.split()[:5] == ["p2", "#3", "l_orderkey", "<", "7"]
 
 
-def test_live_shows_a_stream_that_stands_still() -> None:
+def test_live_shows_a_stalled_stream() -> None:
     display, _, clock = live()
     display.show(planned())
     display.show(opened("p1"))
@@ -512,7 +512,7 @@ def test_live_shows_a_stream_that_stands_still() -> None:
 
 
 @pytest.mark.parametrize("width", [10, 20, 30, 36, 40, 48, 59, 60, 80, 200])
-def test_live_never_is_wider_than_the_terminal_nor_cuts_a_number(width: int) -> None:
+def test_live_never_exceeds_the_width_or_cuts_a_number(width: int) -> None:
     display, _, clock = live(width)
     display.show(planned(partitions=100_000, rows=10**11))
     display.show(opened("p1", label="größe [日本語日本語日本語日本語, 日本語日本語日本語日本語)"))
@@ -525,7 +525,7 @@ def test_live_never_is_wider_than_the_terminal_nor_cuts_a_number(width: int) -> 
     assert len(lines) <= 7
 
 
-def test_live_never_is_higher_than_the_terminal() -> None:
+def test_live_never_exceeds_the_height() -> None:
     display, _, _ = live(height=12)
     display.show(planned(partitions=64, degree=64))
     for index in range(64):
@@ -535,7 +535,7 @@ def test_live_never_is_higher_than_the_terminal() -> None:
     assert "and 60 more streams" in lines
 
 
-def test_live_before_the_plan_and_while_ending() -> None:
+def test_live_before_planning_and_while_ending() -> None:
     display, _, _ = live()
     assert rendered(display)[0] == "public.lineitem  connecting"
     assert rendered(display)[1].endswith("planning")
@@ -543,7 +543,7 @@ def test_live_before_the_plan_and_while_ending() -> None:
     assert rendered(display)[0] == "interrupted: ending the streams"
 
 
-def test_live_keeps_notes_above_and_leaves_the_screen_as_it_was() -> None:
+def test_live_keeps_notes_above_and_restores_the_screen() -> None:
     display, shown, _ = live(width=100)
     with display:
         for event in script():
@@ -571,7 +571,7 @@ def report(event: Finished, width: int = 80, before: int = 0) -> list[str]:
     return [line.rstrip() for line in text_of(shown).splitlines()]
 
 
-def test_report_of_a_run_that_is_done() -> None:
+def test_report_of_a_completed_run() -> None:
     lines = report(finished(timings=tuple(timing(i, 9.0 - i) for i in range(8))))
     assert lines[:7] == [
         f"run {RUN} done",
@@ -596,7 +596,7 @@ def test_report_of_a_run_that_is_done() -> None:
     assert not any("resume" in line or "snapshots" in line for line in lines)
 
 
-def test_report_of_a_failed_run_says_why_and_how_to_go_on() -> None:
+def test_report_of_a_failed_run_has_the_cause_and_the_command_to_continue() -> None:
     failure = PartitionFailure(partition_id="p2", label=LABEL, attempts=3, error=REFUSED)
     lines = report(finished(status="failed", committed=3, failures=(failure,)), before=1)
     assert lines[0] == f"run {RUN} failed"
@@ -613,20 +613,20 @@ def test_report_of_a_failed_run_says_why_and_how_to_go_on() -> None:
     ]
 
 
-def test_report_warns_of_more_than_one_moment() -> None:
+def test_report_warns_of_several_snapshots() -> None:
     assert "  snapshots   2: not all rows were read as of the same moment" in report(
         finished(snapshots=2)
     )
 
 
-def test_report_of_nothing_moved_divides_by_nothing() -> None:
+def test_report_without_rows_divides_by_nothing() -> None:
     lines = report(finished(rows=0, bytes=0, seconds=0.0, busy=0.0, attempts=0))
     assert "  rate        0 rows/s, 0.0 MB/s" in lines
     assert not any("time went" in line for line in lines)
 
 
 @pytest.mark.parametrize("width", [30, 40, 50, 60, 76, 80, 120])
-def test_tables_keep_to_the_width_and_numbers_whole(width: int) -> None:
+def test_tables_fit_the_width_without_cutting_numbers(width: int) -> None:
     wide = "größe [日本語日本語日本語日本語, 日本語日本語日本語日本語)" * 2
     lines = report(finished(timings=(timing(1, 1234.5, wide), timing(2, 1, wide))), width)
     table = lines[next(i for i, line in enumerate(lines) if "slowest" in line) :]
@@ -637,7 +637,7 @@ def test_tables_keep_to_the_width_and_numbers_whole(width: int) -> None:
     assert ("1,000,000" in rows[0]) == (width >= 36)
 
 
-def test_a_terminal_wraps_a_message_under_its_beginning() -> None:
+def test_a_terminal_wraps_a_message_below_its_beginning() -> None:
     error = {"message": "word " * 40}
     failure = PartitionFailure(partition_id="p2", label=LABEL, attempts=1, error=error)
     shown = console(60, terminal=True)
@@ -677,7 +677,7 @@ def plan_lines(plan: PartitionPlan, width: int = 80) -> list[str]:
     return [line.rstrip() for line in text_of(shown).splitlines()]
 
 
-def test_plan_says_what_and_why() -> None:
+def test_a_plan_shows_its_partitions_and_reasons() -> None:
     lines = plan_lines(plan_of(2))
     assert lines[:5] == [
         "2 partitions by range",
@@ -690,7 +690,7 @@ def test_plan_says_what_and_why() -> None:
 
 
 @pytest.mark.parametrize(("count", "shown"), [(1, 1), (40, 40), (41, 30), (1234, 30)])
-def test_a_long_plan_shows_its_ends_and_says_how_much_is_left_out(count: int, shown: int) -> None:
+def test_a_long_plan_is_shortened_in_the_middle(count: int, shown: int) -> None:
     plan = plan_of(count, rows=None)
     lines = plan_lines(plan)
     ids = [line.split()[0] for line in lines if re.match(r"p\d{4}", line)]
@@ -743,7 +743,7 @@ def run_status(**changes: Any) -> Any:
     )
 
 
-def test_status_says_how_far_a_run_is() -> None:
+def test_status_shows_the_progress_of_a_run() -> None:
     shown = console()
     print_status(shown, run_status())
     lines = [line.rstrip() for line in text_of(shown).splitlines()]
@@ -772,7 +772,7 @@ def test_status_of_files() -> None:
     assert "query SELECT 1" in lines
 
 
-def test_status_shortens_what_is_pending() -> None:
+def test_status_shortens_the_list_of_pending_partitions() -> None:
     status = run_status()
     every_other = [CommitRecord(f"p{index:04}", 1, 1, 1, "", "") for index in range(0, 40, 2)]
     status.committed = tuple(every_other)
@@ -805,7 +805,7 @@ def verification_lines(checks: list[Any], ok: bool) -> list[str]:
     return [line.rstrip() for line in text_of(shown).splitlines()]
 
 
-def test_verification_shows_what_was_compared() -> None:
+def test_verification_shows_the_comparison() -> None:
     lines = verification_lines([check(None), check(1), check(2, False, "one row is gone")], False)
     assert lines[:2] == [f"run {RUN} NOT verified", "  counted"]
     rows = [line.split() for line in lines]
@@ -815,7 +815,7 @@ def test_verification_shows_what_was_compared() -> None:
     assert "  p0002 42: different" in lines
 
 
-def test_a_long_verification_keeps_everything_that_is_wrong() -> None:
+def test_a_long_verification_keeps_all_differences() -> None:
     checks = [check(None), *(check(index, ok=index not in (50, 70)) for index in range(80))]
     lines = verification_lines(checks, False)
     ids = [line.split()[0] for line in lines if re.match(r"p\d{4}", line)]
@@ -825,7 +825,7 @@ def test_a_long_verification_keeps_everything_that_is_wrong() -> None:
     assert verification_lines([check(1)], True)[0] == f"run {RUN} verified"
 
 
-def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colour_is_limited_to_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("COLORTERM", raising=False)
@@ -843,7 +843,7 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
     assert green not in report_text()
 
 
-def test_no_markup_in_data_is_obeyed() -> None:
+def test_markup_in_data_is_shown_as_text() -> None:
     shown = make_console(io.StringIO())
     error = {"message": "[red]x[/red] :smile:"}
     failure = PartitionFailure(partition_id="[b]", label="[/]", attempts=1, error=error)
@@ -853,7 +853,7 @@ def test_no_markup_in_data_is_obeyed() -> None:
 
 
 class TestWhatIsNotCopied:
-    def test_is_listed_by_kind_with_what_makes_it(self) -> None:
+    def test_lists_kinds_with_the_statements_that_create_them(self) -> None:
         assert not_copied_lines(
             [
                 NotCopied("grants", "SELECT to bob", "GRANT SELECT ON t TO bob;", "t"),
@@ -877,7 +877,7 @@ class TestWhatIsNotCopied:
             "    CREATE POLICY p ON t;",
         ]
 
-    def test_of_many_and_long_ones_says_where_the_rest_is(self) -> None:
+    def test_shortens_long_lists_and_names_the_full_one(self) -> None:
         lines = not_copied_lines(
             [
                 NotCopied("functions", "f", "\n".join("x" * 40)),
@@ -887,7 +887,7 @@ class TestWhatIsNotCopied:
         assert lines[2] == "    f: a statement of 40 lines, which --json shows"
         assert lines[-2:] == ["    v19", "    and 10 more: --json lists all of them"]
 
-    def test_is_in_the_report_whole(self) -> None:
+    def test_appears_in_full_in_the_report(self) -> None:
         grant = f"GRANT SELECT ON {'t' * 300} TO bob;"
         lines = report(finished(not_copied=(NotCopied("grants", "g", grant),)))
         assert lines[-3:] == ["not copied", "  grants (1)", f"    {grant}"]

@@ -1,4 +1,4 @@
-"""What the documentation says of options, events, modes and exit codes is what the code has."""
+"""The documentation of options, events, modes and exit codes matches the code."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ PAGES = sorted(
     for page in ROOT.rglob("*.md")
     if not any(part.startswith(".") for part in page.relative_to(ROOT).parts)
 )
-# Those that users read; the others may speak of other programs' options.
+# Pages for users; others may mention other programs' options.
 MANUAL = [
     ROOT / "README.md",
     ROOT / "core" / "README.md",
@@ -86,7 +86,7 @@ def blocks(page: str, *languages: str) -> list[str]:
 
 
 def sections(page: str, level: int) -> dict[str, str]:
-    """The text below each heading of a level, up to the next heading of it or of a higher one."""
+    """Return the text below each heading of a level, up to the next of that level or higher."""
     prose = FENCE.sub("", text(page))
     found = re.split(rf"^(#{{1,{level}}}) (.+)$", prose, flags=re.MULTILINE)
     return {
@@ -97,7 +97,7 @@ def sections(page: str, level: int) -> dict[str, str]:
 
 
 def table(body: str) -> list[list[str]]:
-    """The rows of the first table, without its head."""
+    """Return the rows of the first table, without its header."""
     rows = []
     for line in body.splitlines():
         if line.startswith("|"):
@@ -120,7 +120,7 @@ def test_links_resolve() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_no_merge_has_left_its_marks(page: Path) -> None:
+def test_pages_have_no_merge_markers(page: Path) -> None:
     assert not re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", page.read_text(encoding="utf-8"), re.M)
 
 
@@ -137,7 +137,7 @@ def test_every_page_of_docs_is_linked_from_the_readme() -> None:
 
 
 def parsers() -> Mapping[str, argparse.ArgumentParser]:
-    """The parsers of all commands, by name."""
+    """Return the parsers of all commands, by name."""
     (commands,) = [
         action
         for action in make_parser()._actions
@@ -157,11 +157,11 @@ def known_options() -> set[str]:
     }
 
 
-# Of `airflow backfill create`.
+# Options of `airflow backfill create`.
 OF_AIRFLOW = {"--dag-id", "--from-date", "--max-active-runs", "--reprocess-behavior", "--to-date"}
-# Of `dg launch`.
+# Options of `dg launch`.
 OF_DAGSTER = {"--assets", "--partition-range"}
-# Of `pg_dump`, of `chromium`, of benchmarks/run.py, of `pgcopydb` and of `sling`.
+# Options of `pg_dump`, `chromium`, benchmarks/run.py, `pgcopydb` and `sling`.
 OF_OTHERS = {
     *("--section", "--headless", "--hide-scrollbars", "--screenshot", "--window-size"),
     *("--only", "--repeat", "--scale"),
@@ -182,7 +182,7 @@ def options_in(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", MANUAL, ids=name)
-def test_every_option_that_is_written_of_exists(page: Path) -> None:
+def test_every_documented_option_exists(page: Path) -> None:
     assert options_in(page) - known_options() - OF_AIRFLOW - OF_DAGSTER - OF_OTHERS == set()
 
 
@@ -195,7 +195,7 @@ def test_every_command_is_in_the_reference() -> None:
     assert named == set(parsers())
 
 
-def test_defaults_in_the_reference() -> None:
+def test_defaults_in_the_reference_match() -> None:
     written = {
         row[0].split()[0].strip("`,"): row[1].strip("`")
         for line in re.findall(r"^\| `--.+$", text("docs/cli.md"), re.MULTILINE)
@@ -233,7 +233,7 @@ def test_every_command_line_parses(page: str, command: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["docs/getting-started.md", "docs/cli.md", "docs/many-tables.md"])
-def test_the_toml_example_is_a_spec(page: str, tmp_path: Path) -> None:
+def test_the_toml_example_is_a_valid_spec(page: str, tmp_path: Path) -> None:
     for number, body in enumerate(blocks(page, "toml")):
         file = tmp_path / f"{number}.toml"
         file.write_text(body, encoding="utf-8")
@@ -246,7 +246,7 @@ def test_the_toml_example_is_a_spec(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["docs/getting-started.md", "core/README.md"])
-def test_the_python_example_uses_what_there_is(page: str) -> None:
+def test_the_python_example_uses_existing_names(page: str) -> None:
     for body in blocks(page, "python"):
         tree = ast.parse(body)
         for node in ast.walk(tree):
@@ -257,8 +257,8 @@ def test_the_python_example_uses_what_there_is(page: str) -> None:
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 function = node.func.id
                 if function in penstock.__all__:
-                    given = [word.arg for word in node.keywords if word.arg]
-                    assert set(given) <= set(
+                    keywords = [word.arg for word in node.keywords if word.arg]
+                    assert set(keywords) <= set(
                         inspect.signature(getattr(penstock, function)).parameters
                     )
 
@@ -269,7 +269,7 @@ def test_the_python_example_uses_what_there_is(page: str) -> None:
 STRATEGY_NAMES = [name for name in STRATEGIES if name not in ALIASES]
 
 
-def test_strategies() -> None:
+def test_the_page_lists_every_strategy() -> None:
     assert list(sections("docs/strategies.md", 2)) == [
         "What each system supports",
         "How many",
@@ -283,7 +283,7 @@ def test_strategies() -> None:
     assert [row.split("`")[1] for row in first_column(overview)] == STRATEGY_NAMES
 
 
-def test_modes() -> None:
+def test_the_page_lists_every_mode() -> None:
     assert tuple(sections("docs/modes.md", 2)) == (
         "What each system supports",
         "A missing table",
@@ -302,11 +302,11 @@ def test_modes() -> None:
     "script",
     ["capability_tables.py", "clearing_table.py", "parts_tables.py", "type_tables.py"],
 )
-def test_tables_that_a_script_writes(script: str) -> None:
+def test_generated_tables_are_current(script: str) -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / script, "--check"], check=True)
 
 
-def test_how_values_are_compared() -> None:
+def test_the_page_lists_every_way_to_compare_values() -> None:
     body = sections("docs/types.md", 3)["How values are compared"]
     kinds = {kind for *_, kind, _ in reading.lines("postgresql/into")} - {""}
     assert {row.split("`")[1] for row, _ in table(body)} == {
@@ -314,7 +314,7 @@ def test_how_values_are_compared() -> None:
     }
 
 
-def test_what_becomes_of_a_lost_snapshot() -> None:
+def test_the_page_lists_every_policy_for_a_lost_snapshot() -> None:
     body = sections("docs/resume-and-failure.md", 2)["When the snapshot is lost"]
     assert tuple(first_column(body)) == ON_SNAPSHOT_LOST
 
@@ -329,7 +329,7 @@ def test_what_becomes_of_a_lost_snapshot() -> None:
         ("--on-error", ON_ERROR),
     ],
 )
-def test_values_in_the_reference(option: str, values: tuple[str, ...]) -> None:
+def test_values_in_the_reference_match(option: str, values: tuple[str, ...]) -> None:
     (line,) = re.findall(rf"^\| `{option}` \|.*$", text("docs/cli.md"), re.MULTILINE)
     meaning = line.split("|")[3]
     assert set(values) <= set(re.findall(r"`(\w+)`", meaning))
@@ -338,7 +338,7 @@ def test_values_in_the_reference(option: str, values: tuple[str, ...]) -> None:
 # Errors
 
 
-def test_exit_codes() -> None:
+def test_the_page_lists_every_exit_code() -> None:
     rows = table(sections("docs/resume-and-failure.md", 2)["Exit codes"])
     codes = {value for key, value in vars(errors).items() if key.startswith("EXIT_")}
     assert {int(row[0]) for row in rows} == codes
@@ -358,11 +358,11 @@ PROTOCOL = "docs/event-protocol.md"
 COMMON = ["version", "event", "run_id", "at"]
 
 
-def test_fields_of_every_event() -> None:
+def test_the_page_lists_the_common_fields_of_events() -> None:
     assert first_column(sections(PROTOCOL, 2)["Every event"]) == COMMON
 
 
-def test_events_and_their_fields() -> None:
+def test_the_page_lists_every_event_and_its_fields() -> None:
     described = {
         title: first_column(body)
         for title, body in sections(PROTOCOL, 3).items()
@@ -374,7 +374,7 @@ def test_events_and_their_fields() -> None:
     }
 
 
-def test_parts_of_events() -> None:
+def test_the_page_lists_the_fields_of_parts_of_events() -> None:
     parts = {
         title: first_column(body)
         for title, body in sections(PROTOCOL, 3).items()
@@ -396,11 +396,11 @@ def test_parts_of_events() -> None:
     }
 
 
-def test_version_of_the_protocol() -> None:
+def test_the_page_has_the_version_of_the_protocol() -> None:
     assert f"The version is {events.VERSION}." in text(PROTOCOL)
 
 
-def test_examples_of_events() -> None:
+def test_examples_of_events_are_valid() -> None:
     schema: dict[str, Any] = json.loads(text("docs/event-protocol.schema.json"))
     validator = Draft202012Validator(schema)
     lines = [line for body in blocks(PROTOCOL, "json") for line in body.splitlines()]
@@ -416,7 +416,7 @@ def test_examples_of_events() -> None:
 # Modules and protocols
 
 
-def test_architecture_has_the_layers_that_are_held() -> None:
+def test_the_page_has_the_enforced_layers() -> None:
     contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
     held = [
         contract["layers"]
@@ -437,7 +437,7 @@ def test_every_module_of_the_dagster_integration_is_listed() -> None:
     assert {str(path) for path in modules if path.name != "__init__.py"} == named
 
 
-def test_the_modules_are_shown_as_they_are() -> None:
+def test_the_module_tree_is_current() -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / "module_tree.py", "--check"], check=True)
 
 
@@ -478,7 +478,7 @@ def test_every_method_of_a_backend_is_explained(protocol: type) -> None:
     assert {m for m in members if not re.search(rf"`{m}[`(]", page)} == set()
 
 
-def test_examples_are_shown_as_they_are() -> None:
+def test_examples_match_their_files() -> None:
     page = "docs/getting-started.md"
     example = text("dags_examples/airflow/nightly_replace_by_date.py")
     assert example[example.index("with DAG(") :] in blocks(page, "python")
@@ -491,10 +491,10 @@ def test_examples_are_shown_as_they_are() -> None:
 FORBIDDEN = re.compile(r"\b(chunk|job|slice|shard)(s|ed|ing)?\b", re.IGNORECASE)
 
 
-# These have other programs' words.
+# These lines contain words of other programs.
 APART = ("comparison.md", "from-another-tool.md", "glossary.md")
 
 
 @pytest.mark.parametrize("page", [page for page in MANUAL if page.name not in APART], ids=name)
-def test_one_word_for_one_thing(page: Path) -> None:
+def test_no_synonym_of_a_glossary_word_is_used(page: Path) -> None:
     assert FORBIDDEN.findall(page.read_text(encoding="utf-8")) == []

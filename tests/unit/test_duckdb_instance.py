@@ -1,4 +1,4 @@
-"""Instances of DuckDB that are kept: one user at a time, no file locked, none open in a fork."""
+"""Cached instances of DuckDB: one user at a time, no file locked, none open in a fork."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if not child:
 sys.exit(os.waitpid(child, 0)[1])
 """
 
-# Tells that it has begun. What comes then does not need Python.
+# The first row signals that the query runs. The rest does not need Python.
 LONG = """
     WITH told AS MATERIALIZED (SELECT tell(0))
     SELECT count(*) FROM told, range(10000000) AS a, range(100000) AS b
@@ -48,7 +48,7 @@ def test_an_instance_is_used_again() -> None:
         again.execute("SELECT 1")
 
 
-def test_what_an_error_has_left_is_not_used_again() -> None:
+def test_an_instance_with_an_error_is_not_used_again() -> None:
     with pytest.raises(duckdb.CatalogException), instance() as failed:
         failed.execute("SELECT * FROM nothing")
     with instance() as other:
@@ -72,7 +72,7 @@ def test_another_process_can_write_between_two_operations(tmp_path: Path) -> Non
     assert found == [(6, 9)]
 
 
-def test_what_is_not_committed_is_undone(tmp_path: Path) -> None:
+def test_uncommitted_changes_are_rolled_back(tmp_path: Path) -> None:
     database = Database(str(tmp_path / "t.duckdb"))
     with database.writing() as session:
         session.run("CREATE TABLE t (id BIGINT)")
@@ -80,11 +80,11 @@ def test_what_is_not_committed_is_undone(tmp_path: Path) -> None:
         assert session.fetch("SELECT count(*) FROM duckdb_tables()", "tables") == [(0,)]
 
 
-def test_no_instance_is_open_in_a_process_that_is_forked() -> None:
+def test_a_forked_process_has_no_open_instance() -> None:
     subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=60)
 
 
-def test_a_source_is_closed_while_another_thread_asks_it(tmp_path: Path) -> None:
+def test_a_source_may_be_closed_during_a_query(tmp_path: Path) -> None:
     duckdb.connect(str(tmp_path / "a.duckdb")).close()
     source = DuckSource(str(tmp_path / "a.duckdb"))
     session, asked, errors = source._session, threading.Event(), []

@@ -1,4 +1,4 @@
-"""DuckDB's parts without a file: bounds, types, what fits, canonical texts."""
+"""Parts of the DuckDB backend without a file: bounds, types, conversions, canonical texts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def value(session: duckdb.DuckDBPyConnection, query: str) -> Any:
         ("bytea", "\\x00ff"),
     ],
 )
-def test_a_bound_comes_back_as_it_was(
+def test_a_bound_survives_a_round_trip(
     session: duckdb.DuckDBPyConnection, tag: str, text: str
 ) -> None:
     found = value(session, DUCKDB.bound_text(tag, DUCKDB.bound(Bound(tag, text))))
@@ -77,14 +77,14 @@ def test_a_bound_comes_back_as_it_was(
 @pytest.mark.parametrize(
     "bound", [("int4", "1.5"), ("numeric", "x"), ("numeric", "."), ("bytea", "ff"), ("a;b", "1")]
 )
-def test_what_is_no_bound_is_refused(bound: tuple[str, str]) -> None:
+def test_an_invalid_bound_is_rejected(bound: tuple[str, str]) -> None:
     with pytest.raises(PlanningError):
         DUCKDB.bound(Bound(*bound))
 
 
 @pytest.mark.parametrize("column", ["n", "t", "f", "d", "u"])
 def test_every_row_is_in_one_partition(session: duckdb.DuckDBPyConnection, column: str) -> None:
-    """Whatever the column's collation: texts that it holds for equal are told apart."""
+    """The column may have any collation: texts that it considers equal are distinguished."""
     session.execute(
         "CREATE OR REPLACE TABLE p (n DECIMAL(10,2), t VARCHAR COLLATE NOCASE, f DOUBLE, d DATE,"
         " u UUID)"
@@ -153,7 +153,7 @@ def count(session: duckdb.DuckDBPyConnection, extent: Extent) -> int:
         ("NULL::INTEGER", "integer", None),
     ],
 )  # fmt: skip
-def test_canonical_texts(
+def test_canonical_texts_match(
     session: duckdb.DuckDBPyConnection, written: str, kind: str, text: str | None
 ) -> None:
     type_ = session.sql(f"SELECT {written} AS v").types[0]
@@ -162,11 +162,11 @@ def test_canonical_texts(
     )
 
 
-def test_a_row_is_its_columns(session: duckdb.DuckDBPyConnection) -> None:
+def test_the_text_of_a_row_consists_of_its_columns(session: duckdb.DuckDBPyConnection) -> None:
     assert value(session, row_text(DUCKDB, ["'é'", "NULL", "''"])) == "2:é;-;0:"
 
 
-def test_types_in_record_batches(session: duckdb.DuckDBPyConnection) -> None:
+def test_types_in_record_batches_match(session: duckdb.DuckDBPyConnection) -> None:
     columns = {
         "1::HUGEINT": pa.decimal128(38, 0),
         "1::UHUGEINT": pa.string(),
@@ -204,7 +204,7 @@ def test_types_in_record_batches(session: duckdb.DuckDBPyConnection) -> None:
         (pa.month_day_nano_interval(), "INTERVAL"),
     ],
 )
-def test_columns_that_are_made(
+def test_created_columns_have_the_expected_types(
     session: duckdb.DuckDBPyConnection, kind: pa.DataType, made: str
 ) -> None:
     assert column_type(kind, "c")[0] == made
@@ -232,7 +232,7 @@ def test_columns_that_are_made(
         ),
     ],
 )
-def test_what_fits(
+def test_each_conversion_has_its_verdict(
     mine: pa.DataType, theirs: pa.DataType, reason: str, warning: str, canonical_kind: str
 ) -> None:
     (fit,) = fit_columns(
@@ -254,11 +254,11 @@ def test_what_fits(
         (duckdb.ConversionException("Could not convert"), PermanentError),
     ],
 )
-def test_errors_are_classed(error: duckdb.Error, kind: type[Exception]) -> None:
+def test_errors_are_classified(error: duckdb.Error, kind: type[Exception]) -> None:
     assert type(translate(error, "source")) is kind
 
 
-def test_urls(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_urls_are_resolved_or_rejected(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.chdir(tmp_path)
     relative = URLS.resolve("duckdb:///a%20b.duckdb", {}, "--source")
     assert URLS.path(relative) == str(tmp_path / "a b.duckdb")

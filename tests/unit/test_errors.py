@@ -1,4 +1,4 @@
-"""The exception tree, its exit codes, and how an error travels."""
+"""The exception tree, its exit codes, and the serialisation of errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def classes() -> dict[str, type[PenstockError]]:
 
 
 def drawn() -> dict[str, str]:
-    """Each class of the docstring's tree, and the class above it."""
+    """Return each class of the tree in the docstring, with the class above it."""
     above: dict[str, str] = {}
     path: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -58,11 +58,11 @@ def drawn() -> dict[str, str]:
     return above
 
 
-def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
+def test_the_tree_in_the_docstring_matches_the_classes() -> None:
     assert drawn() == {name: kind.__base__.__name__ for name, kind in classes().items()}  # type: ignore[union-attr]
 
 
-def test_the_docstring_says_the_exit_code_of_each_branch() -> None:
+def test_the_docstring_has_the_exit_code_of_each_branch() -> None:
     said = dict(re.findall(r"(\w+) .*\(exit (\d+)\)", errors.__doc__ or ""))
     assert said == {
         name: str(CODES[name])
@@ -70,16 +70,16 @@ def test_the_docstring_says_the_exit_code_of_each_branch() -> None:
     }
 
 
-def test_exit_codes() -> None:
+def test_each_error_has_its_exit_code() -> None:
     assert {name: kind.exit_code for name, kind in classes().items()} == CODES
 
 
-def test_only_what_trying_again_may_help_is_transient() -> None:
+def test_only_errors_that_a_retry_may_resolve_are_transient() -> None:
     assert all(kind.transient == (kind.exit_code == 75) for kind in classes().values())
 
 
 @pytest.mark.parametrize("name", sorted(CODES))
-def test_an_error_says_what_the_server_said_and_no_more(name: str) -> None:
+def test_an_error_has_the_servers_message_and_no_more(name: str) -> None:
     kind = classes()[name]
     error = kind("orders: expected a, found b", Diagnosis(side="target", code="23505"))
     assert str(error) == error.message == "orders: expected a, found b"
@@ -92,5 +92,5 @@ def test_an_error_says_what_the_server_said_and_no_more(name: str) -> None:
     }
 
 
-def test_an_error_without_a_diagnosis_has_none_of_its_fields() -> None:
+def test_an_error_without_a_diagnosis_lacks_its_fields() -> None:
     assert set(PenstockError("x").as_json()) == {"error", "message", "transient"}

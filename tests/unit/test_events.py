@@ -48,7 +48,7 @@ errors = st.fixed_dictionaries(
         "constraint": texts,
     },
 )
-# By name: a field means the same in every event.
+# By name: a field has the same meaning in every event.
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "run_id": st.text(min_size=1, max_size=36),
     "at": st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat),
@@ -107,13 +107,13 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def made(kind: Any, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def events_of(kind: Any, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{item.name: {**FIELDS, **known}[item.name] for item in fields(kind)})
 
 
-FIELDS["failures"] = st.lists(made(PartitionFailure), max_size=2).map(tuple)
-FIELDS["not_copied"] = st.lists(made(NotCopied), max_size=2).map(tuple)
-# A field that means something else in one event only.
+FIELDS["failures"] = st.lists(events_of(PartitionFailure), max_size=2).map(tuple)
+FIELDS["not_copied"] = st.lists(events_of(NotCopied), max_size=2).map(tuple)
+# A field with another meaning in one event.
 OWN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "planned": {"rows": estimates, "bytes": estimates},
     "degree": {"degree": amounts},
@@ -128,15 +128,15 @@ OWN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "status": st.sampled_from(["done", "partial", "failed", "interrupted"]),
         "attempts": amounts,
         "error": st.none() | errors,
-        "timings": st.lists(made(PartitionTiming), max_size=2).map(tuple),
+        "timings": st.lists(events_of(PartitionTiming), max_size=2).map(tuple),
         "later": st.lists(
-            made(ReadLater, partition_ids=st.lists(texts, max_size=3).map(tuple)), max_size=2
+            events_of(ReadLater, partition_ids=st.lists(texts, max_size=3).map(tuple)), max_size=2
         ).map(tuple),
     },
 }
 OWN["verified"] = {
     "differences": st.lists(
-        made(
+        events_of(
             PartitionDifference,
             **dict.fromkeys(("committed", "source", "target"), estimates),
             partition_id=st.none() | st.text(min_size=1),
@@ -145,7 +145,7 @@ OWN["verified"] = {
         max_size=2,
     ).map(tuple),
     "compared": st.lists(
-        made(
+        events_of(
             PartitionComparison,
             **dict.fromkeys(("source", "target"), estimates),
             **dict.fromkeys(("source_digest", "target_digest"), st.none() | texts),
@@ -157,7 +157,7 @@ OWN["verified"] = {
 OWN["merged"] = dict.fromkeys(("inserted", "updated", "deleted"), amounts)
 OWN["step"] = {"state": st.sampled_from(["started", "done", "retrying", "failed"])}
 TABLES = st.lists(
-    made(
+    events_of(
         BatchTable,
         status=st.sampled_from(["found", "done", "partial", "failed", "interrupted"]),
         error=st.none() | errors,
@@ -169,7 +169,7 @@ OWN["batch_finished"] = {
     "tables": TABLES,
     "status": st.sampled_from(["done", "failed", "interrupted"]),
 }
-EVENTS = {name: made(kind, **OWN.get(name, {})) for name, kind in BY_NAME.items()}
+EVENTS = {name: events_of(kind, **OWN.get(name, {})) for name, kind in BY_NAME.items()}
 any_event = st.one_of(*EVENTS.values())
 
 
@@ -185,20 +185,20 @@ def test_every_event_class_is_known_by_its_name() -> None:
 
 class TestLines:
     @given(any_event)
-    def test_come_back_the_same(self, event: Event) -> None:
+    def test_survive_a_round_trip(self, event: Event) -> None:
         line = event.to_line()
         assert from_line(line) == event
         assert from_line(line.encode() + b"\n") == event
 
     @given(any_event)
-    def test_are_one_line_of_ascii(self, event: Event) -> None:
+    def test_are_single_lines_of_ascii(self, event: Event) -> None:
         line = event.to_line()
         assert line.isascii()
         assert len(line.splitlines()) == 1
         assert json.loads(line)["version"] == 1
 
     @given(any_event, st.dictionaries(st.from_regex(r"\Ax_[a-z]{1,5}\Z"), st.integers()))
-    def test_may_have_fields_that_a_reader_does_not_know(
+    def test_may_have_fields_that_are_unknown_to_a_reader(
         self, event: Event, more: dict[str, int]
     ) -> None:
         raw = json.loads(event.to_line())
@@ -207,7 +207,7 @@ class TestLines:
             nested.update(more)
         assert from_line(json.dumps(raw)) == event
 
-    def test_say_when(self) -> None:
+    def test_have_a_time(self) -> None:
         event = events.Warned(run_id="r1", message="low tide")
         at = datetime.fromisoformat(event.at)
         assert at.tzinfo is not None
@@ -234,7 +234,7 @@ BAD: list[tuple[str | bytes, str]] = [
 
 class TestBadLines:
     @pytest.mark.parametrize(("line", "expected"), BAD)
-    def test_say_what_was_expected(self, line: str | bytes, expected: str) -> None:
+    def test_name_the_expected_content(self, line: str | bytes, expected: str) -> None:
         with pytest.raises(ValueError, match=r"^event") as caught:
             from_line(line)
         assert expected in str(caught.value)
@@ -242,7 +242,7 @@ class TestBadLines:
     @pytest.mark.parametrize("name", sorted(BY_NAME))
     @given(data=st.data())
     @settings(max_examples=10)
-    def test_without_a_field_name_it(self, name: str, data: st.DataObject) -> None:
+    def test_name_a_missing_field(self, name: str, data: st.DataObject) -> None:
         raw = json.loads(data.draw(EVENTS[name]).to_line())
         optional = {"at", "already", "failures", "timings", "inserted", "updated", "error"}
         optional |= {"warnings", "not_copied", "differences", "compared", "later"}
@@ -265,25 +265,25 @@ class TestBadLines:
     @pytest.mark.parametrize("value", [None, 7, [7], [{}], [{"partition_id": "p1"}]])
     @given(event=EVENTS["finished"])
     @settings(max_examples=3)
-    def test_with_a_malformed_report_say_so(self, field: str, value: object, event: Event) -> None:
+    def test_with_a_malformed_report_name_it(self, field: str, value: object, event: Event) -> None:
         raw = {**event.as_json(), field: value}
         with pytest.raises(ValueError, match=r"^event finished"):
             from_line(json.dumps(raw))
 
 
 class TestSchema:
-    def test_is_one(self) -> None:
+    def test_is_valid(self) -> None:
         Draft202012Validator.check_schema(SCHEMA)
 
     @given(any_event)
-    def test_takes_every_event(self, event: Event) -> None:
+    def test_accepts_every_event(self, event: Event) -> None:
         VALIDATOR.validate(json.loads(event.to_line()))
 
-    def test_has_every_event_and_no_other(self) -> None:
+    def test_has_exactly_the_events(self) -> None:
         assert [item["$ref"] for item in SCHEMA["oneOf"]] == [f"#/$defs/{name}" for name in BY_NAME]
 
     @pytest.mark.parametrize("name", sorted(BY_NAME))
-    def test_has_every_field_and_no_other(self, name: str) -> None:
+    def test_has_exactly_the_fields(self, name: str) -> None:
         defined = SCHEMA["$defs"][name]
         known = {"version", "event", *(item.name for item in fields(BY_NAME[name]))}
         assert set(defined["properties"]) == known
@@ -312,7 +312,7 @@ class TestSchema:
     @pytest.mark.parametrize("name", sorted(BY_NAME))
     @given(data=st.data())
     @settings(max_examples=5)
-    def test_refuses_a_field_that_is_missing_or_of_another_type(
+    def test_rejects_a_missing_field_or_one_of_another_type(
         self, name: str, data: st.DataObject
     ) -> None:
         raw = json.loads(data.draw(EVENTS[name]).to_line())
@@ -322,13 +322,13 @@ class TestSchema:
             assert not VALIDATOR.is_valid({**raw, field: {"no": "such"}}), field
         assert VALIDATOR.is_valid({**raw, "x_new": 1})
 
-    def test_refuses_other_events(self) -> None:
+    def test_rejects_unknown_events(self) -> None:
         event = json.loads(events.Warned(run_id="r1", message="low tide").to_line())
         assert VALIDATOR.is_valid(event)
         assert not VALIDATOR.is_valid({**event, "event": "exploded"})
         assert not VALIDATOR.is_valid({**event, "version": 2})
 
 
-def test_as_json_holds_all_fields() -> None:
+def test_as_json_has_all_fields() -> None:
     event = events.Warned(run_id="r1", message="low tide")
     assert event.as_json() == {"version": 1, "event": "warning", **asdict(event)}

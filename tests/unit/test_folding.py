@@ -1,4 +1,4 @@
-"""What people see of a batch of thousands of tables: what is alike is one line."""
+"""The output for batches of thousands of tables: similar events share one line."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def planned(number: int) -> Planned:
 
 
 def script(tables: int) -> Iterator[Event]:
-    """In each window one table cannot be planned, and one partition fails."""
+    """Yield events in which one table of each window cannot be planned, and one partition fails."""
     yield BatchStarted(run_id=BATCH, tables=tuple(map(batch_table, range(tables))), degree=2)
     for start in range(0, tables, WINDOW):
         bad, refused, *good = range(start, start + WINDOW)
@@ -123,7 +123,7 @@ def script(tables: int) -> Iterator[Event]:
         yield from map(finished, good)
 
 
-def test_a_log_of_thousands_of_tables_has_a_few_lines_for_each_hundred() -> None:
+def test_a_log_of_thousands_of_tables_has_few_lines_per_hundred() -> None:
     file = io.StringIO()
     display = PlainDisplay(Tally(), file)
     for event in script(MANY):
@@ -136,14 +136,14 @@ def test_a_log_of_thousands_of_tables_has_a_few_lines_for_each_hundred() -> None
         "planned: 99 tables, 99 partitions, about 29,700 rows and 6.9 MB in the source "
         "(198 of 5,000)"
     )
-    # Of what goes wrong alike the first ones, in full.
+    # Of similar failures, the first ones are shown in full.
     assert lines.count("warning: public.t0 cannot be copied: no table public.t0") == 1
     assert sum("cannot be copied" in line for line in lines) == 3
     assert sum("no space" in line for line in lines) == 3
     assert sum("will be made" in line for line in lines) == 1
 
 
-def test_a_log_of_a_few_tables_tells_of_each() -> None:
+def test_a_log_of_a_few_tables_reports_each() -> None:
     file = io.StringIO()
     display = PlainDisplay(Tally(), file)
     display.show(BatchStarted(run_id=BATCH, tables=tuple(map(batch_table, range(FEW))), degree=2))
@@ -167,7 +167,7 @@ def test_sums_over_thousands_of_tables() -> None:
     assert not tally.streams
 
 
-def test_tables_that_are_not_planned_yet_are_taken_to_be_like_the_others() -> None:
+def test_unplanned_tables_count_like_planned_ones() -> None:
     tally = Tally()
     events = script(MANY)
     while tally.tables.ended < 10 * WINDOW:
@@ -176,7 +176,7 @@ def test_tables_that_are_not_planned_yet_are_taken_to_be_like_the_others() -> No
 
 
 @pytest.mark.parametrize("height", [12, 24])
-def test_the_live_display_fits_whatever_is_at_work(height: int) -> None:
+def test_the_live_display_fits_any_number_of_streams(height: int) -> None:
     console = Console(
         file=io.StringIO(), width=80, height=height, force_terminal=True, color_system=None
     )
@@ -187,7 +187,7 @@ def test_the_live_display_fits_whatever_is_at_work(height: int) -> None:
         if len(display.tally.streams) in (1, 50, 99):
             found = console.render_lines(display.render(), console.options)
             most = max(most, len(found))
-    # A line is to spare, for the cursor.
+    # One line is left for the cursor.
     assert most == height - 1
     found = console.render_lines(display.render(), console.options)
     shown = "".join(segment.text for line in found for segment in line)
@@ -196,7 +196,7 @@ def test_the_live_display_fits_whatever_is_at_work(height: int) -> None:
     assert "300/300 tables" in shown
 
 
-def test_names_are_no_difference_and_other_words_are() -> None:
+def test_messages_that_differ_only_in_names_are_similar() -> None:
     assert pattern_of("public.t", "public.t: to t, at 12") == "?: to ?, at 0"
     alike = [(name_of(number), f"{name_of(number)} is full") for number in range(30)]
     first, second = folded([("public.u", "public.u is locked"), *alike])
@@ -206,7 +206,7 @@ def test_names_are_no_difference_and_other_words_are() -> None:
     assert str(second) == "public.u: public.u is locked"
 
 
-def test_the_report_of_thousands_of_tables_is_a_page() -> None:
+def test_the_report_of_thousands_of_tables_fits_a_page() -> None:
     tables = [
         batch_table(
             number,
@@ -242,7 +242,7 @@ def test_the_report_of_thousands_of_tables_is_a_page() -> None:
     assert "failed: no space left" in text
 
 
-def test_phases_follow_each_other_window_by_window() -> None:
+def test_phases_of_successive_windows_are_summed() -> None:
     now = [0.0]
     phases = Phases(0.0, lambda: now[0])
     for seconds, event in (
@@ -282,7 +282,7 @@ def table_plan(number: int, size: int) -> TablePlan:
     return TablePlan(name_of(number), name_of(number), "append", plan, None)
 
 
-def test_plans_of_thousands_of_tables_are_a_page() -> None:
+def test_plans_of_thousands_of_tables_fit_a_page() -> None:
     sums = PlanSums()
     for number in range(MANY):
         sums.add(table_plan(number, 1_000_000 if number == 4321 else 1000))

@@ -1,4 +1,4 @@
-"""A connection is freed by whoever closes it, or by the thread whose call goes on."""
+"""A connection is freed by the thread that closes it, or by one whose call is still running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.backends.shared.in_use import InUse
 
 
 class Held:
-    """A connection, which knows what thread has freed it."""
+    """A connection that notes which thread has freed it."""
 
     def __init__(self) -> None:
         self.in_use = InUse(self.free)
@@ -44,7 +44,7 @@ class Calling:
         self.thread.join(30)
 
 
-def test_nobody_calls() -> None:
+def test_an_idle_connection_is_freed_at_once() -> None:
     held = Held()
     held.in_use.free()
     assert held.freed_by == [threading.current_thread()]
@@ -53,7 +53,7 @@ def test_nobody_calls() -> None:
     held.in_use.free()
 
 
-def test_a_call_that_goes_on_frees_it() -> None:
+def test_a_running_call_frees_the_connection_at_its_end() -> None:
     held = Held()
     calling = Calling(held)
     held.in_use.free(0)
@@ -62,7 +62,7 @@ def test_a_call_that_goes_on_frees_it() -> None:
     assert held.freed_by == [calling.thread]
 
 
-def test_a_call_that_ends_is_waited_for() -> None:
+def test_closing_waits_for_a_call_that_ends_in_time() -> None:
     held = Held()
     calling = Calling(held)
     closing = threading.Thread(target=held.in_use.free, args=(30,))
@@ -73,7 +73,7 @@ def test_a_call_that_ends_is_waited_for() -> None:
     assert held.freed_by[0] in (calling.thread, closing)
 
 
-def test_a_call_is_the_last_once_it_is_left() -> None:
+def test_the_last_call_frees_an_abandoned_connection() -> None:
     held = Held()
     calling = Calling(held)
     held.in_use.leave()
@@ -81,7 +81,7 @@ def test_a_call_is_the_last_once_it_is_left() -> None:
     assert held.freed_by == [calling.thread]
 
 
-def test_no_call_begins_once_it_is_left() -> None:
+def test_an_abandoned_connection_accepts_no_call() -> None:
     held = Held()
     held.in_use.leave()
     with held.in_use:
@@ -89,15 +89,17 @@ def test_no_call_begins_once_it_is_left() -> None:
 
 
 @pytest.mark.parametrize("close", [InUse.leave, InUse.free])
-def test_the_own_thread_closes_it_in_a_call(close: Callable[[InUse], None]) -> None:
+def test_a_thread_may_close_the_connection_within_its_own_call(
+    close: Callable[[InUse], None],
+) -> None:
     held = Held()
     with held.in_use:
         close(held.in_use)
     assert held.freed_by == [threading.current_thread()]
 
 
-def test_it_is_not_kept_by_itself() -> None:
+def test_in_use_does_not_keep_a_connection_alive() -> None:
     held = Held()
-    gone = ref(held)
+    reference = ref(held)
     del held
-    assert gone() is None
+    assert reference() is None

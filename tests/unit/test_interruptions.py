@@ -1,4 +1,4 @@
-"""Signals that come where an exception would get lost, or where it leaves a generator behind."""
+"""Signals at moments when an exception would get lost, or would leave a generator behind."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from penstock.workers.interruptions import expect_dropped_waits, is_deferred
 
 
 @pytest.fixture
-def came(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
-    """Released whenever the signal is sent again."""
+def resent(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Return a semaphore that is released whenever the signal is sent again."""
     times = threading.Semaphore(0)
     expected = (os.getpid(), signal.SIGUSR1)
     monkeypatch.setattr(os, "kill", lambda *sent: times.release() if sent == expected else None)
@@ -29,9 +29,9 @@ def came(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
 
 
 def test_a_search_for_entry_points_is_not_interrupted(
-    came: threading.Semaphore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    resent: threading.Semaphore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It takes any exception for a folder that cannot be read, and finds nothing there."""
+    """The search takes any exception for a folder that cannot be read, and skips the folder."""
     answers = []
     listdir = os.listdir
 
@@ -45,14 +45,14 @@ def test_a_search_for_entry_points_is_not_interrupted(
     assert answers
     assert all(answers)
     for _ in answers:
-        assert came.acquire(timeout=10)
+        assert resent.acquire(timeout=10)
 
 
-def test_elsewhere_a_signal_is_not_put_off() -> None:
+def test_a_signal_elsewhere_is_not_deferred() -> None:
     assert not is_deferred(signal.SIGUSR1, sys._getframe())
 
 
-def test_waits_that_were_dropped_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropped_waits_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[str] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda found: reported.append(str(found.exc_value)))
 
@@ -75,7 +75,7 @@ def test_waits_that_were_dropped_are_not_reported(monkeypatch: pytest.MonkeyPatc
             del generator
             gc.collect()
 
-    gc.collect()  # what other tests have left
+    gc.collect()  # garbage of other tests
     reported.clear()
     drop()
     expect_dropped_waits()
@@ -83,10 +83,8 @@ def test_waits_that_were_dropped_are_not_reported(monkeypatch: pytest.MonkeyPatc
     assert reported == ["generator ignored GeneratorExit", "something else", "something else"]
 
 
-def test_a_file_that_was_being_made_is_known(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Its attempt can take it back, however early the interruption comes."""
+def test_an_interrupted_file_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its attempt can remove it, however early the interruption comes."""
     uploads = LocalUploads(str(tmp_path), str(tmp_path / "_penstock"))
     transfer: Any = None
     wait: Any = None

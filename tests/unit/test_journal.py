@@ -1,4 +1,4 @@
-"""Journals: bounded series whose sums stay, and what is gathered from an execution's events."""
+"""Journals: series with a bounded length and exact sums, collected from an execution's events."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def close(one: float, other: float) -> bool:
         max_size=300,
     )
 )
-def test_however_long_it_runs_it_is_bounded_and_sums_stay(
+def test_a_series_of_any_length_is_bounded_and_keeps_its_sums(
     added: list[tuple[float, int, float]],
 ) -> None:
     series = Series()
@@ -54,7 +54,7 @@ def test_however_long_it_runs_it_is_bounded_and_sums_stay(
     assert close(sum(p.busy for p in series.points), sum(busy for _, _, busy in added))
 
 
-def test_what_is_short_adds_up() -> None:
+def test_short_durations_add_up() -> None:
     series = Series()
     for _ in range(4000):
         series.add(0, Point(busy=0.0002))
@@ -73,18 +73,18 @@ def test_neighbours_are_merged() -> None:
 
 
 @given(st.floats(0, 1e5), st.floats(0, 1e5), st.integers(0, 10**12))
-def test_what_went_on_for_a_while_is_spread_and_kept(
+def test_a_long_duration_is_spread_and_keeps_its_sum(
     begun: float, length: float, rows: int
 ) -> None:
     series = Series()
     series.spread(begun, begun + length, Point(rows=rows, busy=length))
     assert sum(point.rows for point in series.points) == rows
     assert close(sum(point.busy for point in series.points), length)
-    # No stream can be at work for longer than a point lasts.
+    # No stream can be busy for longer than a point lasts.
     assert all(point.busy <= series.width + 0.01 for point in series.points)
 
 
-def test_spread_evenly() -> None:
+def test_values_are_spread_evenly() -> None:
     series = Series()
     series.spread(0.5, 2.5, Point(rows=200, bytes=400, busy=2.0))
     assert [(p.rows, p.bytes, p.busy) for p in series.points] == [
@@ -95,7 +95,7 @@ def test_spread_evenly() -> None:
 
 
 class Clocked:
-    """A journal of events at moments."""
+    """A journal of events with explicit times."""
 
     def __init__(self, degree: int = 2) -> None:
         self.at = 0.0
@@ -125,7 +125,7 @@ def moved(kind: type[Any], name: str, rows: int, seconds: float, attempt: int = 
     return kind(**ids(name, attempt), rows=rows, bytes=10 * rows, **times)
 
 
-def test_what_the_streams_did() -> None:
+def test_the_work_of_streams_is_recorded() -> None:
     clocked = Clocked()
     clocked.add(1, opened("a"))
     clocked.add(1, opened("b"))
@@ -142,7 +142,7 @@ def test_what_the_streams_did() -> None:
     assert (found.tail, found.idle) == (0, 0)
 
 
-def test_the_end_in_which_not_all_streams_were_at_work() -> None:
+def test_the_tail_with_idle_streams_is_measured() -> None:
     clocked = Clocked(degree=3)
     for name in "abc":
         clocked.add(0, opened(name))
@@ -152,11 +152,11 @@ def test_the_end_in_which_not_all_streams_were_at_work() -> None:
     clocked.add(7, moved(Committed, "c", 1, 7))
     clocked.add(10, moved(Committed, "d", 1, 6))
     found = clocked.journal(12)
-    # The third stream had nothing to do from 6 on, the second from 7 on.
+    # The third stream was idle from 6 on, the second from 7 on.
     assert (found.copying, found.tail, found.idle) == (10, 4, 4 + 3)
 
 
-def test_streams_that_were_allowed_change_with_the_degree() -> None:
+def test_allowed_streams_follow_the_degree() -> None:
     clocked = Clocked(degree=1)
     clocked.add(0, opened("a"))
     clocked.add(2, DegreeChanged(run_id="r", degree=3, message=""))
@@ -172,8 +172,8 @@ def test_streams_that_were_allowed_change_with_the_degree() -> None:
     assert (found.degree, found.tail, found.idle) == (3, 0, 0)
 
 
-def test_fewer_partitions_than_streams_are_no_tail() -> None:
-    """One task of many copies one partition, whatever its degree."""
+def test_a_shortage_of_partitions_is_no_tail() -> None:
+    """One of many tasks copies one partition, whatever its degree."""
     clocked = Clocked(degree=8)
     clocked.add(0, opened("a"))
     clocked.add(4, moved(Committed, "a", 1, 4))
@@ -181,15 +181,15 @@ def test_fewer_partitions_than_streams_are_no_tail() -> None:
     assert (found.tail, found.idle) == (0, 0)
 
 
-def test_failed_attempts_are_told_of_without_values() -> None:
+def test_failed_attempts_are_recorded_without_values() -> None:
     clocked = Clocked()
     clocked.add(0, opened("a"))
     clocked.add(3, moved(Progress, "a", 100, 3))
-    said = {"error": "TransientError", "message": "secret row", "detail": "secret row"}
-    clocked.add(4, Failed(**ids("a"), error={**said, "transient": True, "code": "40001"}))
+    fields = {"error": "TransientError", "message": "secret row", "detail": "secret row"}
+    clocked.add(4, Failed(**ids("a"), error={**fields, "transient": True, "code": "40001"}))
     for number in range(2, 100):
         clocked.add(4, opened("a", number))
-        clocked.add(4, Failed(**ids("a", number), error=said))
+        clocked.add(4, Failed(**ids("a", number), error=fields))
     found = clocked.journal(5)
     assert (found.attempts, found.failed, found.lost) == (99, 99, 4)
     assert len(found.failures) == 50
@@ -198,7 +198,7 @@ def test_failed_attempts_are_told_of_without_values() -> None:
     assert "secret" not in str(to_json(found))
 
 
-def test_the_rest_of_it() -> None:
+def test_other_events_are_recorded() -> None:
     clocked = Clocked(degree=4)
     plan = {"strategy": "whole", "reasons": (), "partitions": 1, "committed": 0}
     more = {"rows": None, "bytes": None, "fingerprint": "", "degree": 4, "seconds": 0.5}
@@ -214,8 +214,8 @@ def test_the_rest_of_it() -> None:
         (10, "l", "started"),
         (11, "l", "failed"),
     ):
-        said = {"step_id": step, "step": f"build {step}", "state": state, "seconds": 2.5}
-        clocked.add(at, StepChanged(run_id="r", **said))  # type: ignore[arg-type]
+        fields = {"step_id": step, "step": f"build {step}", "state": state, "seconds": 2.5}
+        clocked.add(at, StepChanged(run_id="r", **fields))  # type: ignore[arg-type]
     known = {"ok": True, "partitions": 1, "mismatches": 0, "method": "counts", "seconds": 1.5}
     clocked.add(12, Verified(run_id="r", **known))  # type: ignore[arg-type]
     found = clocked.journal(13)
@@ -233,7 +233,7 @@ def test_the_rest_of_it() -> None:
     assert found.finishing == 5 + 1
 
 
-def test_a_batch_knows_its_runs_and_how_it_ended() -> None:
+def test_the_journal_of_a_batch_has_its_runs_and_its_status() -> None:
     clocked = Clocked()
     tables = tuple(BatchTable(table=n, target_table=n, run_id=f"b-{n}", status="") for n in "xy")
     clocked.add(0, BatchStarted(run_id="b", tables=tables, degree=2))
@@ -243,7 +243,7 @@ def test_a_batch_knows_its_runs_and_how_it_ended() -> None:
     assert clocked.keeper.status == "failed"
 
 
-def test_failures_of_a_batch_name_their_table() -> None:
+def test_failures_in_a_batch_name_their_table() -> None:
     clocked = Clocked()
     tables = (BatchTable(table="public.x", target_table="y", run_id="r", status="found"),)
     clocked.add(0, BatchStarted(run_id="b", tables=tables, degree=2))
@@ -258,7 +258,7 @@ def journal(begun: str, seconds: float, *rows: int) -> Journal:
     return Journal(begun, f"2026-01-01T{begun}+00:00", "", "done", 1, seconds, points=points)
 
 
-def test_executions_one_after_the_other_and_side_by_side() -> None:
+def test_sequential_and_concurrent_executions_are_combined() -> None:
     found = merged(
         [
             journal("10:00:00", 3, 1, 1, 1),
@@ -273,10 +273,10 @@ def test_executions_one_after_the_other_and_side_by_side() -> None:
     assert merged([]) is None
 
 
-def test_changes_of_the_degree_by_the_clock_of_all_executions() -> None:
+def test_changes_of_the_degree_share_one_clock() -> None:
     changes = (DegreeChange(0.5, 4, "up"),)
     late = replace(journal("12:00:00", 2, 100, 100), degrees=changes)
-    silent = replace(journal("10:00:02", 2), degrees=changes)  # has not moved anything
+    silent = replace(journal("10:00:02", 2), degrees=changes)  # has moved no rows
     found = merged([late, journal("10:00:00", 3, 1, 1, 1), silent])
     assert found is not None
     assert [(change.at, change.degree) for change in found.changes] == [(2.5, 4), (4.5, 4)]

@@ -1,6 +1,6 @@
-"""A malformed URL is refused, and nothing that is said of it shows the secret in it.
+"""A malformed URL is rejected without showing the secret in it.
 
-What a driver or a library says of a URL may quote any part of it, so none of it is shown.
+The message of a driver or library may quote any part of the URL, so none of it is shown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.cli.main import main
 from penstock.errors import PenstockError, UsageError
 from penstock.run.connections import connect, holds_secret, place_of, resolve, with_parameters
 
-# Found in no other part of the URLs below, so that finding it means that it was shown.
+# Contained in no other part of the URLs below, so if it is found, the secret was shown.
 MARK = "Zz9"
 pieces = st.text(st.sampled_from("ab1@:/?#[]&=%;+ ,\\\"'<>~é℀\0\n"), max_size=6)
 secrets = st.builds(lambda head, tail: head + MARK + tail, pieces, pieces)
@@ -101,15 +101,15 @@ CALLS: dict[str, Callable[[str], Any]] = {
 @example(url=f"s3://key:a/{MARK}@bucket/x")
 @example(url=f"s3://bucket/x?endpoint=http://[{MARK}]")
 @example(url=f"s3://bucket/x?path_style={MARK}")
-def test_errors_and_reprs(call: Callable[[str], Any], url: str) -> None:
+def test_errors_and_reprs_show_no_secret(call: Callable[[str], Any], url: str) -> None:
     try:
-        said = repr(call(url))
+        shown = repr(call(url))
     except UsageError as error:
-        said = "".join(traceback.format_exception(error)) + repr(error) + str(error.as_json())
-    assert MARK not in said, said
+        shown = "".join(traceback.format_exception(error)) + repr(error) + str(error.as_json())
+    assert MARK not in shown, shown
 
 
-def test_a_parameter_that_libpq_does_not_know_is_named() -> None:
+def test_a_parameter_unknown_to_libpq_is_named() -> None:
     with pytest.raises(UsageError, match="'wharehouse', which libpq does not accept"):
         resolve("postgresql://me@host/db?sslmode=require&wharehouse=x&password=y", "--source")
 
@@ -117,17 +117,17 @@ def test_a_parameter_that_libpq_does_not_know_is_named() -> None:
 @given(url=urls)
 @example(url=f"postgresql://host/db?user=u&password=ab%zz{MARK}")
 @example(url=f"duckdb://[{MARK}]/db")
-def test_places(url: str) -> None:
-    """A path is no secret, as long as it is one."""
+def test_places_show_no_secret(url: str) -> None:
+    """A valid path is no secret."""
     try:
-        said = place_of(url).host
+        shown = place_of(url).host
     except PenstockError as error:
-        said = "".join(traceback.format_exception(error))
-    assert MARK not in said
+        shown = "".join(traceback.format_exception(error))
+    assert MARK not in shown
 
 
 def refuse(source: str, _: str) -> None:
-    """Look at the source alone: nothing is to be connected to."""
+    """Check only the source: nothing may be connected to."""
     resolve(source, "--source")
     raise UsageError("--target: not in this test")
 
@@ -136,7 +136,7 @@ def refuse(source: str, _: str) -> None:
 @example(url=f"postgresql://host/db?user=u&password=ab%zz{MARK}")
 @example(url=f"postgresql://[{MARK}/db")
 @example(url=f"duckdb://[{MARK}]/db")
-def test_the_command_line(url: str) -> None:
+def test_the_command_line_shows_no_secret(url: str) -> None:
     heard = io.StringIO()
     with (
         contextlib.redirect_stderr(heard),

@@ -1,4 +1,4 @@
-"""A driver that is not installed: the error names it, and the extra that has it."""
+"""A missing driver: the error names it, and the extra to install."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXTRAS = metadata("penstock").get_all("Provides-Extra") or ()
         ("snowflake", "snowflake", "snowflake.connector"),
     ],
 )
-def test_a_driver_is_missing(
+def test_a_missing_driver_is_named(
     scheme: str, package: str, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in list(sys.modules):

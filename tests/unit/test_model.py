@@ -1,4 +1,4 @@
-"""Extents, partitions and plans as JSON, and the fingerprint that recognises a plan."""
+"""Extents, partitions and plans as JSON, and the fingerprint that identifies a plan."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ extents: st.SearchStrategy[Extent] = st.one_of(
     st.builds(HashBucket, keys, st.integers(1), st.integers(0)),
 )
 partitions = st.builds(Partition, st.text(min_size=1), extents, counts, counts)
-# What JSON keeps of a column: `generated` and `has_default` matter to planning alone.
+# The part of a column that JSON keeps: only planning uses `generated` and `has_default`.
 columns = st.builds(Column, st.text(min_size=1), st.text(), st.booleans())
 plans = st.builds(
     PartitionPlan,
@@ -63,20 +63,20 @@ def over_the_wire(raw: Any) -> Any:
 
 
 @given(extents)
-def test_an_extent_comes_back_from_json(extent: Extent) -> None:
+def test_an_extent_survives_json(extent: Extent) -> None:
     assert from_json(Extent, over_the_wire(to_json(extent))) == extent
     assert isinstance(str(extent), str)
 
 
 @given(partitions)
-def test_a_partition_comes_back_from_json(partition: Partition) -> None:
+def test_a_partition_survives_json(partition: Partition) -> None:
     raw = over_the_wire(to_json(partition))
     assert from_json(Partition, raw) == partition
     assert raw["label"] == str(partition.extent)
 
 
 @given(plans)
-def test_a_plan_comes_back_from_json(plan: PartitionPlan) -> None:
+def test_a_plan_survives_json(plan: PartitionPlan) -> None:
     raw = over_the_wire(to_json(plan))
     again = from_json(PartitionPlan, raw)
     assert again == plan
@@ -91,7 +91,7 @@ def test_numbers_keep_every_digit() -> None:
     assert from_json(Extent, raw) == extent
 
 
-def test_an_unknown_kind_of_extent_is_refused() -> None:
+def test_an_unknown_kind_of_extent_is_rejected() -> None:
     with pytest.raises(UsageError, match="unknown kind 'spiral'; written by a newer Penstock"):
         from_json(Extent, {"kind": "spiral"})
 
@@ -112,7 +112,7 @@ def test_an_unknown_kind_of_extent_is_refused() -> None:
         (HashBucket(Key("lower(x)", expression=True), 4, 3), "hash(lower(x)) % 4 = 3"),
     ],
 )
-def test_an_extent_has_a_label_for_people(extent: Extent, label: str) -> None:
+def test_an_extent_has_a_readable_label(extent: Extent, label: str) -> None:
     assert str(extent) == label
     assert str(Partition("p0001", extent)) == f"p0001 ({label})"
 
@@ -141,8 +141,8 @@ FIRST, SECOND = PLAN.partitions
 
 
 class TestFingerprint:
-    def test_is_the_same_in_every_version_of_penstock(self) -> None:
-        # Stored with every run: where it changes for the same plan, no run can be resumed.
+    def test_is_the_same_in_every_version(self) -> None:
+        # It is stored with every run: if it changes for the same plan, no run can be resumed.
         assert PLAN.fingerprint == "0ae343737828b90b"
 
     @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ class TestFingerprint:
             replace(PLAN, columns=(replace(PLAN.columns[0], has_default=True), PLAN.columns[1])),
         ],
     )
-    def test_stays_where_the_same_rows_are_selected(self, same: PartitionPlan) -> None:
+    def test_stays_the_same_if_the_same_rows_are_selected(self, same: PartitionPlan) -> None:
         assert same.fingerprint == PLAN.fingerprint
 
     @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ class TestFingerprint:
         assert other.fingerprint != PLAN.fingerprint
 
     @given(plans, plans)
-    def test_tells_plans_apart(self, one: PartitionPlan, other: PartitionPlan) -> None:
+    def test_differs_between_plans(self, one: PartitionPlan, other: PartitionPlan) -> None:
         def content(plan: PartitionPlan) -> Any:
             return (
                 plan.columns,
@@ -202,7 +202,7 @@ class TestPlan:
     def test_finds_a_partition_by_its_id(self) -> None:
         assert PLAN.partition("p0002") is SECOND
 
-    def test_says_which_partitions_there_are(self) -> None:
+    def test_lists_its_partitions(self) -> None:
         with pytest.raises(UsageError) as caught:
             PLAN.partition("p9")
         assert caught.value.message == (
@@ -211,7 +211,7 @@ class TestPlan:
 
 
 @given(st.text(), st.text(), st.text())
-def test_snapshot_and_source_state_come_back_from_json(one: str, two: str, three: str) -> None:
+def test_snapshot_and_source_state_survive_json(one: str, two: str, three: str) -> None:
     snapshot = Snapshot(one, two)
     assert from_json(Snapshot, over_the_wire(to_json(snapshot))) == snapshot
     state = SourceState(one, two, three, one)

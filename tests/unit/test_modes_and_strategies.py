@@ -1,4 +1,4 @@
-"""Modes and strategies are objects: nothing else compares their names."""
+"""Modes and strategies are objects: no other code compares their names."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from penstock.spec.strategies import ALIASES, STRATEGIES
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("core/src", "airflow_provider/src", "dagster_plugin/src")
 NAMES = {*MODES, *STRATEGIES}
-# Of an extent its kind, as it is stored: a strategy may make several kinds of them.
+# The stored kinds of extents: a strategy may create several of them.
 ALLOWED = {
     # Generated from the options of a copy.
     "airflow_provider/src/penstock_airflow/arguments/option_types.py",
     "core/src/penstock/model/extents.py",
 }
-# In a database a type of values, too.
+# Also the names of types of values in a database.
 TYPES = {"time"}
 
 
@@ -30,7 +30,7 @@ def text_of(node: ast.AST) -> str | None:
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """The names of modes and strategies that a value is, or that stand in a literal."""
+    """Return the names of modes and strategies that a value is, or that a literal contains."""
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
         return set().union(*map(names_in, node.elts)) if node.elts else set()
     if isinstance(node, ast.Dict):
@@ -42,7 +42,7 @@ def names_in(node: ast.AST) -> set[str]:
 
 
 def comparisons(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
-    """The lines that compare something with such names, or keep a collection of some."""
+    """Return the lines that compare a value with such names, or contain a collection of them."""
     for node in ast.walk(tree):
         found: set[str] = set()
         if isinstance(node, ast.Compare):
@@ -70,11 +70,11 @@ def comparisons(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
         'match mode:\n    case "swap" | "append":\n        pass',
     ],
 )
-def test_finds_what_it_is_to_find(line: str) -> None:
+def test_the_check_finds_comparisons(line: str) -> None:
     assert list(comparisons(ast.parse(line)))
 
 
-def test_nothing_compares_the_names() -> None:
+def test_no_code_compares_the_names() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {', '.join(sorted(names))}"
         for source in SOURCES
@@ -86,7 +86,7 @@ def test_nothing_compares_the_names() -> None:
     assert found == []
 
 
-def test_no_two_modes_do_the_same() -> None:
+def test_no_two_modes_are_equivalent() -> None:
     def acts(mode: Mode) -> tuple[bool, ...]:
         return (
             mode.truncates,
@@ -109,7 +109,7 @@ def test_a_strategy_is_found_by_each_of_its_names(name: str) -> None:
 
 @pytest.mark.parametrize("stored", ["blocks", *ALIASES])
 @pytest.mark.parametrize("asked", ["blocks", *ALIASES])
-def test_a_run_goes_on_by_either_name(stored: str, asked: str) -> None:
+def test_a_run_may_be_continued_with_either_name(stored: str, asked: str) -> None:
     def spec(strategy: str) -> CopySpec:
         return CopySpec(source="env:A", target="env:B", table="a.b", strategy=strategy)
 

@@ -1,4 +1,4 @@
-"""Ranges and values that somebody wrote: found to be apart by the order that the source says."""
+"""Ranges and values specified by a user: found to be disjoint by the source's own order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIDES = st.none() | st.integers(0, 6)
 
 @settings(max_examples=60, deadline=None)
 @given(ranges=st.lists(st.tuples(SIDES, SIDES), min_size=1, max_size=4))
-def test_ranges_are_taken_if_no_value_is_in_two(
+def test_ranges_without_a_common_value_are_accepted(
     source: DuckSource, ranges: list[tuple[int | None, int | None]]
 ) -> None:
     def rows(lower: int | None, upper: int | None) -> set[int]:
@@ -38,7 +38,7 @@ def test_ranges_are_taken_if_no_value_is_in_two(
 
     ascend = all(low is None or high is None or low <= high for low, high in ranges)
     apart = all(not rows(*one) & rows(*other) for one, other in combinations(ranges, 2))
-    # An empty range within another one overlaps it: bounds alone say so.
+    # An empty range within another one overlaps it, judging by bounds alone.
     inside = any(
         one[0] is not None and one[0] == one[1] and one[0] in rows(*other) - {other[0]}
         for one in ranges
@@ -65,7 +65,7 @@ def test_ranges_are_taken_if_no_value_is_in_two(
         ("d", ["2024-01-01T12:00"], "found 2024-01-01T12:00, which has a time of day"),
     ],
 )
-def test_values_that_are_refused(
+def test_overlapping_or_invalid_values_are_rejected(
     source: DuckSource, key: str, texts: list[str], expected: str
 ) -> None:
     with pytest.raises(PlanningError) as refused:
@@ -73,12 +73,12 @@ def test_values_that_are_refused(
     assert expected in refused.value.message
 
 
-def test_values_are_those_of_the_type(source: DuckSource) -> None:
+def test_values_are_normalised_by_type(source: DuckSource) -> None:
     found = read_values(source, ROWS, Key("d"), ["2024-1-2", "2024-01-01"])
     assert found == (Bound("date", "2024-01-02"), Bound("date", "2024-01-01"))
     assert read_values(source, ROWS, Key("b"), []) == ()
 
 
-def test_a_type_without_order_has_no_ranges(source: DuckSource) -> None:
+def test_a_type_without_order_supports_no_ranges(source: DuckSource) -> None:
     with pytest.raises(PlanningError, match="to cut into ranges"):
         read_ranges(source, ROWS, Key("b"), [(None, None)])

@@ -1,4 +1,4 @@
-"""What orchestrators show: lines of an execution, and one report of many."""
+"""The output in orchestrators: lines of an execution, and one report of many."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def lines(*events: Event, only: int = 0) -> list[str]:
     return said
 
 
-def test_a_failure_that_is_retried_is_told_with_the_retry() -> None:
+def test_a_retried_failure_is_reported_with_the_retry() -> None:
     said = lines(
         planned(),
         Opened(**of_attempt(1), label="blocks [0, 1)"),
@@ -94,12 +94,12 @@ def test_a_failure_that_is_retried_is_told_with_the_retry() -> None:
     ]
 
 
-def test_the_last_failure_is_for_who_raises_it() -> None:
+def test_the_last_failure_is_left_to_the_exception() -> None:
     said = lines(planned(), Opened(**of_attempt(1), label=""), Failed(**of_attempt(1), error=BAD))
     assert not [line for line in said if "bad row" in line]
 
 
-def test_reasons_are_told_where_the_plan_is_made() -> None:
+def test_reasons_are_shown_when_the_plan_is_created() -> None:
     assert len(lines(planned(), only=1)) == 1
     assert len(lines(planned())) == 2
 
@@ -112,7 +112,7 @@ def test_the_text_of_a_failure_names_the_partition_once() -> None:
     assert failure_text(finished(error=LOST)) == "the connection was lost"
 
 
-def test_the_first_line_of_many_failures_says_what_happened() -> None:
+def test_the_first_line_of_many_failures_has_the_cause() -> None:
     failures = tuple(
         PartitionFailure(partition_id=f"p000{number}", label="x", attempts=1, error=BAD)
         for number in (1, 2, 3)
@@ -128,7 +128,7 @@ def test_the_first_line_of_many_failures_says_what_happened() -> None:
     assert failure_text(finished()) == ""
 
 
-def test_executions_are_summed_and_the_last_one_says_how_the_run_stands() -> None:
+def test_executions_are_summed_and_the_last_one_has_the_status() -> None:
     slow = PartitionTiming(partition_id="p0002", label="", attempt=3, **{**MOVED, "seconds": 9.0})
     last = finished(status="done", committed=2, attempts=0, rows=0, bytes=0, timings=())
     whole = combined_report(
@@ -143,14 +143,14 @@ def test_executions_are_summed_and_the_last_one_says_how_the_run_stands() -> Non
     assert (upsert.inserted, upsert.updated) == (3, 2)
 
 
-def test_a_report_says_how_to_go_on_only_where_the_run_is_not_done() -> None:
+def test_a_report_has_advice_only_if_the_run_is_unfinished() -> None:
     text = report_text(finished(), "clear what failed")
     assert "1 of 2 committed" in text
     assert "clear what failed" in text
     assert "clear what failed" not in report_text(finished(status="done", committed=2), "clear")
 
 
-def test_who_copies_some_partitions_counts_those() -> None:
+def test_a_task_with_some_partitions_counts_only_those() -> None:
     committed = (Opened(**of_attempt(1), label=""), Committed(**of_attempt(1), **MOVED))
     assert lines(planned(), *committed)[-1].endswith("(1 of 2)")
     assert lines(planned(), *committed, only=1)[-1].endswith("(1 of 1)")

@@ -1,7 +1,7 @@
-"""Two nights, one that was stopped, and a reset of the watermark, in every order of their steps.
+"""Two nights, a stopped one, and a reset of the watermark, in every order of their steps.
 
-The source is written to before each step, by transactions that overlap: plain data, with the very
-code that plans nights and keeps watermarks.
+Before each step, overlapping transactions write to the source. All data is in memory; nights are
+planned and watermarks kept by the real code.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Watermarks(WatermarkRecords):
 
 @dataclass(frozen=True)
 class View:
-    """What a snapshot of the source sees."""
+    """The transactions that a snapshot of the source can see."""
 
     rows: Rows
     horizon: Horizon
@@ -122,7 +122,7 @@ class Source:
         self._views.append(View(dict(self._rows), horizon, f"{at:03}"))
 
     def view(self, lag: int = 0) -> View:
-        """As a primary has it, or a standby that lags."""
+        """Return the view of a primary, or of a standby that lags."""
         return self._views[max(0, len(self._views) - 1 - lag)]
 
 
@@ -146,14 +146,14 @@ class NightRun:
         read = next((each for each in history if each.horizon), None)
         self.night: Night | None = None
         if source.standby and read and is_behind(read, source, now):
-            return  # it is tried again another time
+            return  # the night is tried again later
         there = TargetNow("storage", len(self.world.target))
         self.night = plan_night(
             SPEC.route, SPEC.loading, (), last, source, now, 2**31, there, MOMENT
         )
 
     def read(self) -> None:
-        """When rows are read with the snapshot that was taken makes no difference."""
+        """Read the rows; the snapshot was taken before, so the moment makes no difference."""
         if self.renews:
             self.views.append(self.world.source.view(self.lag))
 
@@ -234,12 +234,12 @@ class World:
         assert self.target == self.source.view().rows, "rows are lost, or left"
 
 
-def orders(left: dict[str, int]) -> Iterator[tuple[str, ...]]:
-    if not any(left.values()):
+def orders(remaining: dict[str, int]) -> Iterator[tuple[str, ...]]:
+    if not any(remaining.values()):
         yield ()
-    for name, count in left.items():
+    for name, count in remaining.items():
         if count:
-            for rest in orders({**left, name: count - 1}):
+            for rest in orders({**remaining, name: count - 1}):
                 yield (name, *rest)
 
 
@@ -248,7 +248,7 @@ def orders(left: dict[str, int]) -> Iterator[tuple[str, ...]]:
     [(0, False), (2, False), (9, False), (0, True)],
     ids=["primary", "standby", "standby far behind", "renewed"],
 )
-def test_in_every_order_the_target_never_goes_back_and_nothing_is_lost(
+def test_in_every_order_the_target_never_goes_back_and_loses_no_rows(
     lag: int, renews: bool
 ) -> None:
     seen, overtaken = 0, 0

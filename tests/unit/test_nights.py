@@ -1,4 +1,4 @@
-"""From where on a night reads, in plain data."""
+"""The starting point of a night's reads, in plain data."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ LAST = replace(
 
 
 def why_full(**changes: Any) -> str:
-    given: dict[str, Any] = {"last": LAST, "source": SOURCE, "now": NOW, "target": TARGET}
-    given.update(changes)
-    last, source, now, target = (given[name] for name in ("last", "source", "now", "target"))
+    facts: dict[str, Any] = {"last": LAST, "source": SOURCE, "now": NOW, "target": TARGET}
+    facts.update(changes)
+    last, source, now, target = (facts[name] for name in ("last", "source", "now", "target"))
     night = plan_night(SPEC.route, SPEC.loading, (), last, source, now, FURTHEST, target, MOMENT)
     assert (night.since is None) == bool(night.full)
     return night.full
 
 
-def test_what_has_changed_is_read_since_the_last_horizon() -> None:
+def test_changes_since_the_last_horizon_are_read() -> None:
     assert why_full() == ""
     assert (
         plan_night(SPEC.route, SPEC.loading, (), LAST, SOURCE, NOW, FURTHEST, TARGET, MOMENT).since
@@ -66,16 +66,16 @@ def test_what_has_changed_is_read_since_the_last_horizon() -> None:
         ({"now": Horizon(900, 900 + FURTHEST)}, "transactions have begun since the last night"),
     ],
 )
-def test_all_rows_are_read(changes: dict[str, Any], why: str) -> None:
+def test_all_rows_are_read_if_changes_are_unknown(changes: dict[str, Any], why: str) -> None:
     assert why in why_full(**changes)
 
 
-def test_the_furthest_that_ids_are_compared_over() -> None:
+def test_the_greatest_distance_between_comparable_ids() -> None:
     assert why_full(now=Horizon(900, 899 + FURTHEST)) == ""
     assert why_full(now=Horizon(900, 900 + FURTHEST)) != ""
 
 
-def test_leaves_that_are_new_or_were_attached_again() -> None:
+def test_new_and_reattached_partitions_are_found() -> None:
     leaves = {"11": "a", "12": "b", "13": "c"}
     then = replace(LAST, source=replace(SOURCE, leaves={"11": "a", "12": "a", "14": "x"}))
     source = replace(SOURCE, leaves=leaves)
@@ -101,25 +101,25 @@ STANDBY = replace(SOURCE, standby=True)
         (STANDBY, Horizon(900, 905, 0, 5000), Horizon(900, 905, 4999, 6000), True),
         (STANDBY, Horizon(900, 905, 0, 5000), Horizon(900, 905, 5000, 6000), False),
         (STANDBY, Horizon(900, 905), Horizon(900, 905, 10, 20), False),
-        # It has not followed a promotion yet, or has.
+        # It has not followed a promotion yet, or it has.
         (replace(STANDBY, timeline=0), Horizon(1, 2), Horizon(900, 905), True),
         (replace(STANDBY, timeline=2), Horizon(900, 905), Horizon(1, 2), False),
         (replace(STANDBY, system="other"), Horizon(900, 905), Horizon(1, 2), False),
     ],
 )
-def test_a_source_that_is_behind(
+def test_a_source_that_is_behind_is_noticed(
     source: SourceVersions, then: Horizon, now: Horizon, behind: bool
 ) -> None:
     assert is_behind(replace(LAST, horizon=then), source, now) == behind
 
 
-def test_a_horizon_comes_back_the_same() -> None:
+def test_a_horizon_survives_json() -> None:
     for horizon in (NOW, Horizon(1, 2, 3, 4)):
         assert Horizon.parse(str(horizon)) == horizon
     assert Horizon.parse("") is None
     assert Horizon.parse("1:2") == Horizon(1, 2)
 
 
-def test_a_watermark_takes_the_epoch_after_the_one_that_it_continues() -> None:
+def test_a_watermark_takes_the_epoch_after_the_one_it_continues() -> None:
     assert (FIRST.epoch, FIRST.watermark("r").epoch) == (0, 1)
     assert isinstance(LAST, Watermark)

@@ -1,4 +1,4 @@
-"""A query that the source refuses: several statements are the caller's mistake."""
+"""A query that the source rejects: several statements are the caller's mistake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.planning.single_statement import expecting_one_statement
 
 
 @pytest.mark.parametrize("query", ["SELECT 1; SELECT 2", "SELECT ';' ;\nDROP TABLE a;"])
-def test_several_statements(query: str) -> None:
+def test_several_statements_are_a_usage_error(query: str) -> None:
     with (
         pytest.raises(UsageError, match="expected one statement, found several"),
         expecting_one_statement(Query(query)),
@@ -28,7 +28,7 @@ def test_several_statements(query: str) -> None:
         r"SELECT '\'; SELECT'",
     ],
 )
-def test_one_statement(query: str) -> None:
+def test_a_single_statement_is_left_to_the_source(query: str) -> None:
     with (
         pytest.raises(PlanningError, match="syntax error"),
         expecting_one_statement(Query(query)),

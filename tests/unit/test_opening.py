@@ -1,4 +1,4 @@
-"""The source is opened on a thread of its own, and closed where nobody wants it any more."""
+"""The source is opened on a thread of its own, and closed if it is not taken."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Slow:
-    """A source that is there once it may be."""
+    """A source that opens only when it may."""
 
     def __init__(self) -> None:
-        self.asked, self.may_open, self.closed = (threading.Event() for _ in range(3))
+        self.requested, self.may_open, self.closed = (threading.Event() for _ in range(3))
 
     def open(self) -> SourceCatalog:
-        self.asked.set()
+        self.requested.set()
         assert self.may_open.wait(30)
         return cast("SourceCatalog", self)
 
@@ -30,28 +30,28 @@ class Slow:
         self.closed.set()
 
 
-def test_begins_before_it_is_asked_for() -> None:
+def test_opens_ahead_of_its_use() -> None:
     source = Slow()
     opening = Opening(source.open, ahead=True)
-    assert source.asked.wait(30)
+    assert source.requested.wait(30)
     source.may_open.set()
     assert opening.take() is cast("SourceCatalog", source)
     opening.close()
     assert not source.closed.is_set()
 
 
-def test_does_not_begin_where_it_should_not() -> None:
+def test_opens_only_on_use_if_not_ahead() -> None:
     source = Slow()
     source.may_open.set()
     opening = Opening(source.open, ahead=False)
-    assert not source.asked.is_set()
+    assert not source.requested.is_set()
     assert opening.take() is cast("SourceCatalog", source)
     opening.close()
     assert not source.closed.is_set()
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_closes_what_nobody_has_taken(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closes_a_source_that_is_not_taken(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.run.opening.LEAVE_SECONDS", 0.01 if late else 30)
     source = Slow()
     opening = Opening(source.open, ahead=True)
@@ -65,7 +65,7 @@ def test_closes_what_nobody_has_taken(late: bool, monkeypatch: pytest.MonkeyPatc
     assert source.closed.wait(30)
 
 
-def test_an_error_shows_when_it_is_asked_for() -> None:
+def test_an_error_is_raised_on_use() -> None:
     def refuse() -> SourceCatalog:
         raise TransientError("source: not now")
 

@@ -1,4 +1,4 @@
-"""What the packages say of themselves, and the workflows that publish them."""
+"""Metadata of the packages, and the workflows that publish them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_each_names_its_authors_and_its_licence(project: dict[str, Any]) -> None
     assert project["license"] == "Apache-2.0"
 
 
-def test_each_names_every_python_that_it_runs_on(project: dict[str, Any]) -> None:
+def test_each_names_every_supported_python(project: dict[str, Any]) -> None:
     oldest = int(project["requires-python"].removeprefix(">=3."))
     named = [line for line in project["classifiers"] if " :: 3." in line]
     assert named == [
@@ -55,18 +55,18 @@ def test_each_names_the_repository(project: dict[str, Any]) -> None:
     }
 
 
-def test_each_says_what_it_is(project: dict[str, Any]) -> None:
+def test_each_has_keywords_and_classifiers(project: dict[str, Any]) -> None:
     assert len(project["keywords"]) >= 3
     assert {"Topic :: Database", "Typing :: Typed"} < set(project["classifiers"])
     assert not any("Private" in line for line in project["classifiers"])
 
 
-def test_the_testkit_is_refused_by_an_index() -> None:
+def test_the_testkit_cannot_be_uploaded() -> None:
     assert "Private :: Do Not Upload" in read("testkit/pyproject.toml")["project"]["classifiers"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_links_of_a_long_description_work_on_the_page_of_an_index(package: str) -> None:
+def test_links_of_a_long_description_work_on_a_package_index(package: str) -> None:
     text = (ROOT / package / "README.md").read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert links
@@ -86,8 +86,8 @@ def test_every_action_is_pinned_to_a_commit() -> None:
     assert [action for action in used if not PINNED.fullmatch(action)] == []
 
 
-def test_penstock_and_its_native_part_are_of_one_version() -> None:
-    """Penstock uses no other: the two have no promises between them but this one."""
+def test_penstock_and_its_native_part_have_the_same_version() -> None:
+    """Penstock accepts no other: the interface between the two may change in any version."""
     core, native = read("core/pyproject.toml")["project"], read("core/native/pyproject.toml")
     (locked,) = [
         package["version"]
@@ -104,26 +104,26 @@ def test_penstock_and_its_native_part_are_of_one_version() -> None:
 
 
 @pytest.mark.parametrize("package", ["airflow_provider", "dagster_plugin"])
-def test_what_is_built_on_penstock_has_all_of_its_extras(package: str) -> None:
-    """Or a database would be a warning of pip, and a failure when a task runs."""
+def test_packages_built_on_penstock_have_all_of_its_extras(package: str) -> None:
+    """Otherwise an extra would be a warning of pip, and a failure when a task runs."""
     mine = read(f"{package}/pyproject.toml")["project"]["optional-dependencies"]
     for extra in read("core/pyproject.toml")["project"]["optional-dependencies"]:
         assert mine[extra] == [f"penstock[{extra}]=={VERSION}"]
 
 
 @pytest.mark.parametrize("package", ["airflow_provider", "dagster_plugin"])
-def test_an_orchestrator_is_told_where_the_documentation_is(package: str) -> None:
+def test_provider_metadata_links_to_the_documentation(package: str) -> None:
     project = read(f"{package}/pyproject.toml")["project"]
     assert project["urls"]["Documentation"] == f"https://pypi.org/project/{project['name']}/"
 
 
 @pytest.mark.parametrize("lock", REGISTRIES)
-def test_locks_name_the_public_registries_alone(lock: str) -> None:
+def test_locks_name_only_public_registries(lock: str) -> None:
     text = (ROOT / lock).read_text(encoding="utf-8")
     assert set(re.findall(r"https?://[^/]+", text)) == REGISTRIES[lock]
 
 
-def test_every_changelog_fragment_is_of_a_known_category() -> None:
+def test_every_changelog_fragment_has_a_valid_category() -> None:
     known = "|".join(
         kind["directory"] for kind in read("pyproject.toml")["tool"]["towncrier"]["type"]
     )
@@ -132,6 +132,6 @@ def test_every_changelog_fragment_is_of_a_known_category() -> None:
     assert [name for name in names if not fragment.fullmatch(name)] == []
 
 
-def test_towncrier_finds_where_releases_begin() -> None:
+def test_towncrier_finds_its_marker() -> None:
     begin = read("pyproject.toml")["tool"]["towncrier"]["start_string"]
     assert (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").count(begin) == 1

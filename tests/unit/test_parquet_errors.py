@@ -1,4 +1,4 @@
-"""How errors of S3, of file systems and of pyarrow are classed: by what they really say."""
+"""The classification of errors of S3, file systems and pyarrow, by their contents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from botocore import exceptions as boto
 from penstock.backends.parquet.errors import from_driver, translated
 from penstock.errors import PermanentError, TransientError
 
-# Texts of pyarrow 26 with a server that said so.
+# Texts of pyarrow 26 with a server that gave these answers.
 TEXTS = [
     ("AWS Error SLOW_DOWN during GetObject operation: Please reduce your request rate.", True),
     ("AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body.", True),
@@ -43,9 +43,9 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "transient"), TEXTS)
-def test_pyarrow_tells_s3_errors_in_texts(text: str, transient: bool) -> None:
-    said = OSError(f"When reading information for key 'x' in bucket 'b': {text}")
-    ours = from_driver(said, "source", "b/x")
+def test_s3_errors_of_pyarrow_are_classified_by_text(text: str, transient: bool) -> None:
+    message = OSError(f"When reading information for key 'x' in bucket 'b': {text}")
+    ours = from_driver(message, "source", "b/x")
     assert isinstance(ours, TransientError if transient else PermanentError)
     assert ours.message.startswith("source: b/x: ")
     assert ours.diagnosis.side == "source"
@@ -70,7 +70,7 @@ def test_pyarrow_tells_s3_errors_in_texts(text: str, transient: bool) -> None:
         ("404", 404, False),
     ],
 )
-def test_boto_gives_codes(code: str, status: int, transient: bool) -> None:
+def test_errors_of_boto_are_classified_by_code(code: str, status: int, transient: bool) -> None:
     error = boto.ClientError(
         {
             "Error": {"Code": code, "Message": "words"},
@@ -105,7 +105,9 @@ def test_boto_gives_codes(code: str, status: int, transient: bool) -> None:
         (boto.PartialCredentialsError(provider="p", cred_var="v"), False),
     ],
 )
-def test_boto_without_an_answer(error: boto.BotoCoreError, transient: bool) -> None:
+def test_errors_of_boto_without_an_answer_are_transient(
+    error: boto.BotoCoreError, transient: bool
+) -> None:
     ours = from_driver(error, "source", "b/x")
     assert isinstance(ours, TransientError if transient else PermanentError)
 
@@ -114,7 +116,7 @@ def test_boto_without_an_answer(error: boto.BotoCoreError, transient: bool) -> N
     ("number", "transient"),
     [(errno.EIO, True), (errno.ESTALE, True), (errno.ENOSPC, False), (errno.EACCES, False)],
 )
-def test_numbers_of_the_system(number: int, transient: bool) -> None:
+def test_errors_of_the_system_are_classified_by_number(number: int, transient: bool) -> None:
     ours = from_driver(OSError(number, os.strerror(number)), "source", "/x")
     assert isinstance(ours, TransientError if transient else PermanentError)
 
@@ -126,12 +128,12 @@ def test_numbers_of_the_system(number: int, transient: bool) -> None:
         OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"),
     ],
 )
-def test_what_is_no_parquet_is_said_with_its_name(error: Exception) -> None:
+def test_a_file_that_is_not_parquet_is_named(error: Exception) -> None:
     words = r"source: b/x: cannot be read as Parquet: "
     with pytest.raises(PermanentError, match=words), translated("source", "b/x"):
         raise error
 
 
-def test_a_bug_is_no_error_of_the_file_system() -> None:
+def test_a_bug_is_not_mistaken_for_an_error_of_the_file_system() -> None:
     with pytest.raises(KeyError), translated("source", "b/x"):
         raise KeyError("x")

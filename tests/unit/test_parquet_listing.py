@@ -1,4 +1,4 @@
-"""Which files a URL stands for, and the columns of their folders."""
+"""The files that a URL selects, and the columns of their folders."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ VISIBLE = sorted(
         (["b*.parquet", "b1.parquet", "a.parquet"], ["a.parquet", "b1.parquet", "b2.parquet"]),
     ],
 )
-def test_patterns(folder: Path, patterns: list[str], expected: list[str]) -> None:
+def test_patterns_select_files(folder: Path, patterns: list[str], expected: list[str]) -> None:
     assert names(folder, *patterns) == expected
 
 
@@ -85,14 +85,14 @@ def test_patterns(folder: Path, patterns: list[str], expected: list[str]) -> Non
         ("{a, b}.parquet", "none (names that"),
     ],
 )
-def test_no_match_names_what_was_looked_for(folder: Path, pattern: str, found: str) -> None:
+def test_an_error_without_a_match_names_the_pattern(folder: Path, pattern: str, found: str) -> None:
     with pytest.raises(PlanningError) as caught:
         names(folder, "a.parquet", quote(pattern, "/*[]"))
     expected = f"file://{folder}/{pattern}: expected at least one file, found "
     assert expected + found.format(folder) in caught.value.message
 
 
-def test_a_pattern_that_no_letter_matches(folder: Path) -> None:
+def test_an_invalid_pattern_is_rejected(folder: Path) -> None:
     with pytest.raises(
         UsageError, match=r"data/\[z-a\]\.parquet: expected a pattern with brackets such as"
     ):
@@ -127,7 +127,7 @@ def listed(*paths: str) -> list[ListedFile]:
         (["b/n=/x"], "n", pa.string(), [""]),
     ],
 )
-def test_folders_are_columns(
+def test_folders_become_columns(
     paths: list[str], name: str, type_: pa.DataType, values: list[object]
 ) -> None:
     files = listed(*paths)
@@ -136,7 +136,7 @@ def test_folders_are_columns(
     assert [key_value(file.keys[name], type_).as_py() for file in files] == values
 
 
-def test_only_the_folders_right_above_a_file_are_columns() -> None:
+def test_only_the_folders_directly_above_a_file_become_columns() -> None:
     (file,) = listed("/home/run=5/data/day=1/hour=2/x.parquet")
     assert file.keys == {"day": "1", "hour": "2"}
     assert list(file.keys) == ["day", "hour"]

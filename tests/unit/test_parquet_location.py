@@ -1,4 +1,4 @@
-"""URLs of Parquet files: what they lead to, what is folded into them, and what they hide."""
+"""URLs of Parquet files: their meaning, settings from the environment, and hidden secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def resolved(url: str, **environ: str) -> str:
     return backend.resolve(url, environ, "--source")
 
 
-def test_the_environment_is_folded_into_the_url() -> None:
+def test_settings_of_the_environment_become_parameters() -> None:
     url = resolved(
         "s3://lake/orders/*.parquet",
         **KEYS,
@@ -39,11 +39,11 @@ def test_the_environment_is_folded_into_the_url() -> None:
     assert (found.access_key_id, found.secret_access_key) == ("AKIA1", "s3cr3t/+=")
     assert found.session_token == "t"
     assert backend.secrets(url) == ("s3cr3t/+=", "t")
-    # What is resolved is resolved: a worker, whose environment is empty, finds the same.
+    # Resolving again changes nothing: a worker, whose environment is empty, gets the same result.
     assert resolved(url) == url
 
 
-def test_what_the_url_says_goes_before_the_environment() -> None:
+def test_parameters_take_precedence_over_the_environment() -> None:
     found = parse(
         resolved(
             "s3://lake/x?access_key_id=me&secret_access_key=mine&endpoint=https://a&region=r"
@@ -59,12 +59,12 @@ def test_what_the_url_says_goes_before_the_environment() -> None:
     assert (found.endpoint, found.region, found.path_style) == ("https://a", "r", False)
 
 
-def test_a_profile_goes_before_keys_of_the_environment() -> None:
+def test_a_profile_takes_precedence_over_keys_in_the_environment() -> None:
     found = parse(resolved("s3://lake/x?profile=dw", **KEYS), "--source")
     assert (found.profile, found.access_key_id) == ("dw", "")
 
 
-def test_aws_itself_has_the_bucket_in_its_name() -> None:
+def test_aws_itself_uses_virtual_hosts() -> None:
     assert not parse(resolved("s3://lake/x", **KEYS), "--source").path_style
     url = resolved("s3://lake/x?path_style=false", AWS_ENDPOINT_URL_S3="http://a:1", **KEYS)
     assert not parse(url, "--source").path_style
@@ -99,7 +99,7 @@ def test_aws_itself_has_the_bucket_in_its_name() -> None:
         ("file:///x,s3://b/y", "expected one scheme for the whole list, found file and s3"),
     ],
 )
-def test_what_is_malformed_is_refused_without_a_secret(url: str, words: str) -> None:
+def test_a_malformed_url_is_rejected_without_showing_a_secret(url: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         resolved(url)
     assert words in caught.value.message
@@ -120,7 +120,7 @@ def test_paths_become_urls(monkeypatch: pytest.MonkeyPatch, tmp_path: object) ->
     assert url == f"file://{tmp_path}/a%20b/*.parquet,file://{parent}/x,file:///y/[0-9]/,s3://b/k"
 
 
-def test_secrets_are_shown_nowhere() -> None:
+def test_secrets_are_never_shown() -> None:
     url = resolved(
         "s3://a/x,s3://b/y",
         **{**KEYS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": SECRET},
@@ -139,11 +139,11 @@ def test_secrets_are_shown_nowhere() -> None:
         ("file:///data/a%20b/day=*/x.parquet", Place("file", "", None, "/data/a b")),
     ],
 )
-def test_place(url: str, place: Place) -> None:
+def test_the_place_of_a_url(url: str, place: Place) -> None:
     assert backend.place(url) == place
 
 
-def test_identity_is_of_the_folder() -> None:
+def test_the_identity_is_that_of_the_folder() -> None:
     same = {
         identity(parse(url, "--source"))
         for url in ("s3://b/x/*.parquet", "s3://b/x/", "s3://b/x", "s3://b/x/a.parquet")
@@ -152,9 +152,9 @@ def test_identity_is_of_the_folder() -> None:
     assert identity(parse("s3://b/x?endpoint=http://h", "--source")) not in same
 
 
-def test_a_folder_to_write_is_one() -> None:
+def test_a_target_must_be_a_single_folder() -> None:
     found = parse("s3://b/x%2Ay/", "--target")
-    # In a bucket names are written as they are.
+    # In a bucket, names are used as they are.
     assert (found.path, found.bucket, found.key) == ("b/x%2Ay", "b", "x%2Ay")
     assert str(found) == "s3://b/x%2Ay/"
     assert parse(found.url(), "--target") == found
@@ -166,12 +166,12 @@ def test_a_folder_to_write_is_one() -> None:
 
 @pytest.mark.parametrize("name", ["out.avro", "out.xlsx", "out.parquet"])
 @pytest.mark.parametrize("start", ["./", "/tmp/", "s3://lake/"])
-def test_a_target_that_is_the_name_of_a_file_is_refused(start: str, name: str) -> None:
+def test_a_target_that_looks_like_a_file_is_rejected(start: str, name: str) -> None:
     reference = start + name
     with pytest.raises(UsageError, match=r"--target: .*expected a folder.*/out/") as caught:
         open_storage(resolved_target(reference), "penstock")
     assert name in caught.value.message
-    # So it is a folder.
+    # So this is a folder.
     assert parse(resolved_target(reference + "/"), "--target").path.endswith(name)
 
 

@@ -1,4 +1,4 @@
-"""Which column of a Parquet dataset a source's column becomes, and what fits into one."""
+"""The column that a source's column becomes in a Parquet dataset, and conversions into one."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ EVERY_TYPE = [
 
 
 @pytest.mark.parametrize("kind", EVERY_TYPE, ids=str)
-def test_a_made_column_is_read_back_as_it_was_made(kind: pa.DataType) -> None:
-    made = stored_as(kind)
-    assert not fit(kind, made).reason
+def test_a_created_column_keeps_its_type(kind: pa.DataType) -> None:
+    stored = stored_as(kind)
+    assert not fit(kind, stored).reason
     file = io.BytesIO()
-    pq.write_table(pa.schema([("x", made)]).empty_table(), file)
-    assert pq.read_schema(file).field("x").type == made
-    assert stored_as(made) == made
+    pq.write_table(pa.schema([("x", stored)]).empty_table(), file)
+    assert pq.read_schema(file).field("x").type == stored
+    assert stored_as(stored) == stored
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_a_made_column_is_read_back_as_it_was_made(kind: pa.DataType) -> None:
     ],
     ids=str,
 )
-def test_what_parquet_does_not_have_is_refused(kind: pa.DataType) -> None:
+def test_unsupported_types_are_rejected(kind: pa.DataType) -> None:
     column = Column("x", "odd", traits={TRAIT: kind})
     with pytest.raises(PlanningError, match=r"x \(odd\): Parquet cannot store .*"):
         defined_columns([column], {})
 
 
-def test_types_that_somebody_wants() -> None:
+def test_types_may_be_specified() -> None:
     columns = [Column(name, "int8", name == "a", traits={TRAIT: pa.int64()}) for name in "abc"]
-    made = defined_columns(columns, {"a": "decimal(12,2)", "b": "timestamp[us, UTC]"})
-    assert [(column.name, column.type, column.nullable) for column in made] == [
+    stored = defined_columns(columns, {"a": "decimal(12,2)", "b": "timestamp[us, UTC]"})
+    assert [(column.name, column.type, column.nullable) for column in stored] == [
         ("a", "decimal(12,2)", True),
         ("b", "timestamp[us, UTC]", False),
         ("c", "int64", False),
@@ -74,7 +74,7 @@ def test_types_that_somebody_wants() -> None:
     ["int32", "string", "uuid", "decimal(12,2)", "decimal(60,3)", "timestamp[us]", "list<int64>",
      "timestamp[us, UTC]", "list<list<decimal(5,0)>>", "time64[us]", "float", "double"],
 )  # fmt: skip
-def test_a_type_is_shown_as_it_is_read(text: str) -> None:
+def test_types_are_shown_in_the_form_in_which_they_are_specified(text: str) -> None:
     assert shown(parse_type(text)) == text
 
 
@@ -115,7 +115,7 @@ def test_a_type_is_shown_as_it_is_read(text: str) -> None:
     ],
     ids=str,
 )
-def test_fit(
+def test_types_that_fit_are_accepted(
     source: pa.DataType, target: pa.DataType, warning: str, lossy: bool, canonical: str
 ) -> None:
     found = fit(source, target)
@@ -135,5 +135,5 @@ def test_fit(
     ],
     ids=str,
 )
-def test_what_does_not_fit(source: pa.DataType, target: pa.DataType) -> None:
+def test_types_that_do_not_fit_are_rejected(source: pa.DataType, target: pa.DataType) -> None:
     assert fit(source, target).reason

@@ -1,4 +1,4 @@
-"""The types in which values of files travel: whatever the file's notation, values arrive."""
+"""The types in which values of files are sent: values arrive for every encoding of a file."""
 
 from __future__ import annotations
 
@@ -59,13 +59,15 @@ def test_values_arrive(array: pa.Array, expected: pa.DataType) -> None:
 @pytest.mark.parametrize(
     ("array", "expected"), CASES, ids=lambda case: str(getattr(case, "type", ""))
 )
-def test_what_duckdb_has_no_type_for_comes_back(array: pa.Array, expected: pa.DataType) -> None:
+def test_types_unknown_to_duckdb_survive_a_round_trip(
+    array: pa.Array, expected: pa.DataType
+) -> None:
     arrived = converted(array, expected)
     there = arrived.cast(engine(expected))
     assert there.cast(expected).to_pylist() == arrived.to_pylist()
 
 
-def test_dictionaries_of_views() -> None:
+def test_dictionaries_of_views_are_supported() -> None:
     values = pa.array(["x", "y"], pa.string_view())
     array = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.int8()), values)
     assert converted(array, travelling(array.type)).to_pylist() == ["y", None, "x"]

@@ -1,4 +1,4 @@
-"""Where connections lead, what is added to them, and whether they tell a secret."""
+"""The places of connections, parameters that are added to them, and secrets in them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ ORDERS = TableRef("dw", "My orders")
         ),
     ],
 )
-def test_names_of_places(place: Place, namespace: str, dataset: str, uri: str) -> None:
+def test_a_place_has_a_namespace_a_dataset_and_a_uri(
+    place: Place, namespace: str, dataset: str, uri: str
+) -> None:
     assert place.namespace == namespace
     assert place.dataset(ORDERS) == dataset
     assert place.uri(ORDERS) == uri
@@ -70,7 +72,7 @@ def test_names_of_places(place: Place, namespace: str, dataset: str, uri: str) -
         ("postgresql://me@h/db", "db.shop.orders"),
     ],
 )
-def test_a_table_is_named_with_each_of_its_names_once(url: str, dataset: str) -> None:
+def test_a_qualified_table_has_each_name_once(url: str, dataset: str) -> None:
     place = place_of(url)
     assert place.dataset(TableRef("shop", "orders")) == dataset
     assert place.uri(TableRef("shop", "orders")).endswith("/" + dataset.replace(".", "/"))
@@ -80,7 +82,7 @@ def test_a_table_without_a_schema_is_in_the_database_of_the_url() -> None:
     assert place_of("mysql://me@h/shop").dataset(TableRef("", "orders")) == "shop.orders"
 
 
-def test_a_place_knows_whether_it_is_one_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_may_stand_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKE", "s3://lake/orders/*.parquet?secret_access_key=x")
     kinds = ("parquet", "s3")
     assert place_of("env:LAKE") == Place("s3", "lake", None, "orders", located=True, kinds=kinds)
@@ -103,16 +105,16 @@ def test_a_place_knows_whether_it_is_one_of_rows(monkeypatch: pytest.MonkeyPatch
         ("postgresql://me@h/db?sslpassword=hidden", True),
     ],
 )
-def test_secrets_are_those_that_are_written(
+def test_only_secrets_in_the_url_count(
     reference: str, secret: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What the environment has is none of the connection's own.
+    # Variables of the environment are not part of the connection.
     for name in ("PGPASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "s3cr3t")
     assert holds_secret(reference) is secret
 
 
-def test_a_malformed_url_is_refused_without_what_it_hides() -> None:
+def test_a_malformed_url_is_rejected_without_showing_its_secrets() -> None:
     with pytest.raises(UsageError) as raised:
         holds_secret("postgresql://me:hidden@h:port/db")
     assert "hidden" not in raised.value.message
@@ -127,7 +129,7 @@ def test_a_malformed_url_is_refused_without_what_it_hides() -> None:
         ("env:LAKE", {"region": "", "endpoint": "http://h:1/?&"}),
     ],
 )
-def test_parameters_are_added_where_there_are_none(
+def test_parameters_are_added_if_they_are_missing(
     reference: str, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKE", "s3://lake/a?region=")
@@ -136,11 +138,11 @@ def test_parameters_are_added_where_there_are_none(
     assert dict(parse_qsl(url.partition("?")[2], keep_blank_values=True)) == expected
 
 
-def test_parameters_hold_for_all_of_a_list() -> None:
+def test_parameters_apply_to_a_whole_list() -> None:
     listed = "s3://lake/a?region=mine,s3://lake/b"
     url = with_parameters(listed, {"endpoint": "http://h:1"})
     assert url == "s3://lake/a?region=mine,s3://lake/b?endpoint=http%3A%2F%2Fh%3A1"
 
 
-def test_nothing_to_add_leaves_a_url_as_it_is() -> None:
+def test_without_parameters_a_url_stays_the_same() -> None:
     assert with_parameters("s3://lake/a%3Fb", {"region": None}) == "s3://lake/a%3Fb"

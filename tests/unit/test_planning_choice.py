@@ -1,4 +1,4 @@
-"""Which strategy is chosen, how many partitions it aims for, and the reasons it gives."""
+"""The choice of a strategy, the number of partitions, and the reasons for both."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def chosen(
 
 
 class TestAuto:
-    def test_takes_blocks_of_a_large_heap_table(self) -> None:
+    def test_chooses_blocks_for_a_large_heap_table(self) -> None:
         choice = chosen()
         assert (choice.strategy, choice.key, choice.count) == ("ctid", None, 16)
-        # The kind of table, its size and the server, in whichever order.
+        # The kind of table, its size and the server, in any order.
         assert choice.reasons[0] == "ctid: heap table, 118,000 blocks, PostgreSQL 18; no key needed"
         assert choice.reasons[1:] == ("16 partitions of about 67 MB",)
 
-    def test_takes_the_whole_of_a_small_table(self) -> None:
+    def test_copies_a_small_table_whole(self) -> None:
         choice = chosen(replace(HEAP, bytes=5 * MIB))
         assert choice == Choice(WHOLE, ("whole: 5.2 MB, one stream is enough",))
         choice = chosen(replace(FILES, bytes=710))
@@ -73,10 +73,10 @@ class TestAuto:
     @pytest.mark.parametrize(
         "size", [{"partitions": 3}, {"rows_per_partition": 1000}, {"bytes_per_partition": 1000}]
     )
-    def test_cuts_a_small_table_where_a_size_is_given(self, size: dict[str, Any]) -> None:
+    def test_partitions_a_small_table_if_a_size_is_specified(self, size: dict[str, Any]) -> None:
         assert chosen(replace(HEAP, bytes=5 * MIB), **size).strategy == "ctid"
 
-    def test_takes_the_tables_that_a_table_consists_of(self) -> None:
+    def test_chooses_child_tables_of_a_partitioned_table(self) -> None:
         choice = chosen(PARTITIONED)
         assert (choice.strategy, choice.count) == ("children", 16)
         assert choice.reasons[0] == "children: a partitioned table of 1 table"
@@ -84,14 +84,14 @@ class TestAuto:
         assert (choice.strategy, choice.key) == ("range", "id")
         assert "needs a shared snapshot" in choice.reasons[0]
 
-    def test_counts_where_nothing_is_known_of_the_key(self) -> None:
+    def test_falls_back_to_counting_rows_without_statistics(self) -> None:
         choice = chosen(replace(VIEW, sampled=False), key="id")
         assert (choice.strategy, choice.key, choice.count) == ("ntile", "id", 16)
         assert "without statistics, since it is a view" in choice.reasons[0]
         with pytest.raises(PlanningError, match="use --strategy ntile"):
             chosen(replace(VIEW, sampled=False), key="id", strategy="range")
 
-    def test_takes_the_primary_key_where_there_are_no_blocks(self) -> None:
+    def test_chooses_the_primary_key_without_blocks(self) -> None:
         choice = chosen(VIEW)
         assert (choice.strategy, choice.key, choice.count) == ("range", "id", 16)
         assert choice.reasons[0] == (
@@ -99,7 +99,7 @@ class TestAuto:
             "rows have no blocks of their own"
         )
 
-    def test_takes_the_whole_where_there_are_neither(self) -> None:
+    def test_copies_a_table_whole_without_blocks_and_key(self) -> None:
         choice = chosen(replace(VIEW, default_key=None))
         assert choice.strategy == "whole"
         assert choice.reasons == (
@@ -107,13 +107,13 @@ class TestAuto:
             "there is no primary key; pass --key",
         )
 
-    def test_takes_no_blocks_of_rows_that_move(self) -> None:
+    def test_avoids_blocks_if_rows_move(self) -> None:
         choice = chosen(snapshot="none")
         assert (choice.strategy, choice.key) == ("range", "id")
         assert "ctid needs a shared snapshot, since updated rows move" in choice.reasons[0]
         assert chosen(snapshot="none", accept_moving_rows=True).strategy == "ctid"
 
-    def test_takes_no_blocks_that_are_found_by_scans(self) -> None:
+    def test_avoids_blocks_if_they_need_full_scans(self) -> None:
         scanned = replace(HEAP, blocks_scan=True)
         choice = chosen(scanned, blocks="physloc")
         assert choice.reasons[0] == (
@@ -126,17 +126,17 @@ class TestAuto:
         assert choice.reasons[-1] == "3 partitions, one per stream: each scans the whole table"
         assert chosen(scanned, strategy="blocks", partitions=7).count == 7
 
-    def test_takes_the_key_that_is_given(self) -> None:
+    def test_chooses_the_specified_key(self) -> None:
         choice = chosen(key="placed_at")
         assert (choice.strategy, choice.key, choice.count) == ("range", "placed_at", 16)
         assert choice.reasons[0] == "range: by key placed_at, as requested"
 
-    def test_takes_windows_where_an_interval_is_given(self) -> None:
+    def test_chooses_windows_if_an_interval_is_specified(self) -> None:
         choice = chosen(key="placed_at", interval="1 day")
         assert (choice.strategy, choice.key) == ("time", "placed_at")
         assert choice.reasons == ("time: an interval is set",)
 
-    def test_takes_values_where_a_query_is_given(self) -> None:
+    def test_chooses_values_if_a_query_for_them_is_specified(self) -> None:
         choice = chosen(key="region", values_query="SELECT 1")
         assert (choice.strategy, choice.key) == ("values", "region")
         assert choice.reasons == ("values: a query lists them",)
@@ -144,7 +144,7 @@ class TestAuto:
 
 class TestAsAsked:
     @pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - {"auto"}))
-    def test_is_what_was_asked_for_and_says_so(self, strategy: str) -> None:
+    def test_uses_the_requested_strategy_and_says_so(self, strategy: str) -> None:
         key = None if not STRATEGIES[strategy].takes_key else "placed_at"
         interval = "1 day" if strategy == "time" else None
         table = {"children": PARTITIONED, "files": FILES}.get(strategy, HEAP)
@@ -153,11 +153,11 @@ class TestAsAsked:
         assert (choice.strategy, choice.key) == (named, key)
         assert choice.reasons[0] == f"{strategy}: as requested"
 
-    def test_ctid_says_what_auto_says_besides(self) -> None:
+    def test_ctid_also_has_the_reasons_of_auto(self) -> None:
         assert chosen(strategy="ctid").reasons == ("ctid: as requested", *chosen().reasons)
 
     @pytest.mark.parametrize("name", ["blocks", *ALIASES])
-    def test_blocks_have_the_name_of_the_source_s_system(self, name: str) -> None:
+    def test_blocks_are_named_in_terms_of_the_source(self, name: str) -> None:
         choice = chosen(strategy=name)
         assert (choice.strategy, choice.how) == ("ctid", STRATEGIES["blocks"])
         assert choice.reasons[0] == f"{name}: as requested"
@@ -166,7 +166,7 @@ class TestAsAsked:
     def test_range_falls_back_on_the_primary_key(self) -> None:
         assert chosen(strategy="range").key == "id"
 
-    def test_range_without_any_key_is_refused(self) -> None:
+    def test_range_without_any_key_is_rejected(self) -> None:
         with pytest.raises(PlanningError) as caught:
             chosen(replace(HEAP, default_key=None), strategy="range")
         assert caught.value.message == (
@@ -174,7 +174,7 @@ class TestAsAsked:
             "cut into ranges; found none"
         )
 
-    def test_ctid_without_blocks_is_refused(self) -> None:
+    def test_ctid_without_blocks_is_rejected(self) -> None:
         with pytest.raises(PlanningError) as caught:
             chosen(VIEW, strategy="ctid")
         assert caught.value.message == (
@@ -182,7 +182,7 @@ class TestAsAsked:
             "blocks of their own"
         )
 
-    def test_ctid_without_a_snapshot_is_refused_unless_asked_for(self) -> None:
+    def test_ctid_without_a_snapshot_is_rejected_unless_requested(self) -> None:
         with pytest.raises(UsageError) as caught:
             chosen(strategy="ctid", snapshot="none")
         assert "--strategy ctid with --snapshot none" in caught.value.message
@@ -190,7 +190,7 @@ class TestAsAsked:
         choice = chosen(strategy="ctid", snapshot="none", accept_moving_rows=True)
         assert choice.strategy == "ctid"
 
-    def test_hash_takes_one_bucket_a_stream(self) -> None:
+    def test_hash_uses_one_bucket_per_stream(self) -> None:
         choice = chosen(strategy="hash", key="id", degree=3)
         assert choice.count == 3
         assert choice.reasons == (
@@ -201,20 +201,20 @@ class TestAsAsked:
 
 
 class TestCount:
-    def test_as_many_as_asked_for(self) -> None:
+    def test_is_the_requested_number(self) -> None:
         choice = chosen(partitions=1234)
         assert choice.count == 1234
         assert choice.reasons[-1] == "1,234 partitions, as requested"
 
-    def test_by_rows(self) -> None:
+    def test_follows_from_rows(self) -> None:
         choice = chosen(rows_per_partition=1_000_001)
         assert choice.count == 6
         assert choice.reasons[-1] == "6 partitions of about 1,000,001 rows"
 
-    def test_by_rows_of_what_the_condition_selects(self) -> None:
+    def test_follows_from_the_rows_that_the_condition_selects(self) -> None:
         assert chosen(replace(HEAP, selected=0.1), rows_per_partition=100_000).count == 6
 
-    def test_by_rows_without_an_estimate_is_refused(self) -> None:
+    def test_by_rows_needs_an_estimate(self) -> None:
         with pytest.raises(PlanningError) as caught:
             chosen(replace(HEAP, rows=None), rows_per_partition=1000)
         assert caught.value.message == (
@@ -224,44 +224,44 @@ class TestCount:
         with pytest.raises(PlanningError, match="; count the rows, or pass --partitions or "):
             chosen(replace(HEAP, rows=None, rows_hint="count the rows"), rows_per_partition=1000)
 
-    def test_by_bytes(self) -> None:
+    def test_follows_from_bytes(self) -> None:
         choice = chosen(bytes_per_partition=100 * MIB)
         assert choice.count == 11
         assert choice.reasons[-1] == "11 partitions of about 105 MB"
 
-    def test_by_bytes_of_what_the_condition_selects(self) -> None:
+    def test_follows_from_the_bytes_that_the_condition_selects(self) -> None:
         assert chosen(replace(HEAP, selected=0.5), bytes_per_partition=128 * MIB).count == 4
 
     @pytest.mark.parametrize(
         ("size", "degree", "count"),
         [
-            (64 * MIB, 4, 8),  # not below 8 MiB each
-            (1 * GIB, 4, 16),  # four a stream
-            (1 * GIB, 1, 8),  # 128 MiB each at most
+            (64 * MIB, 4, 8),  # at least 8 MiB each
+            (1 * GIB, 4, 16),  # four per stream
+            (1 * GIB, 1, 8),  # at most 128 MiB each
             (100 * GIB, 4, 800),
         ],
     )
-    def test_by_size_and_degree(self, size: int, degree: int, count: int) -> None:
+    def test_follows_from_size_and_degree(self, size: int, degree: int, count: int) -> None:
         assert chosen(replace(HEAP, bytes=size), degree).count == count
 
     @pytest.mark.parametrize(
         ("size", "count"),
         [
-            (64 * MIB, 8),  # as small as for as many streams as there are to begin with
+            (64 * MIB, 8),  # for the initial number of streams
             (300 * MIB, 8),
-            (1 * GIB, 16),  # not below 64 MiB each for streams that may be added
-            (3 * GIB, 32),  # four for each of those
+            (1 * GIB, 16),  # at least 64 MiB each for streams that may be added
+            (3 * GIB, 32),  # four per such stream
             (100 * GIB, 800),
         ],
     )
-    def test_for_streams_that_may_be_added(self, size: int, count: int) -> None:
+    def test_allows_for_streams_that_may_be_added(self, size: int, count: int) -> None:
         assert chosen(replace(HEAP, bytes=size), degree=2, most=8).count == count
 
-    def test_no_more_for_streams_that_would_scan_it_all(self) -> None:
+    def test_ignores_added_streams_if_each_would_scan_the_table(self) -> None:
         scanned = replace(HEAP, blocks_scan=True)
         assert chosen(scanned, degree=2, most=8, strategy="blocks").count == 2
 
-    def test_at_least_one_of_an_empty_table(self) -> None:
+    def test_is_at_least_one(self) -> None:
         empty = replace(HEAP, rows=0, bytes=0, blocks=0)
         assert chosen(empty, strategy="ctid").count == 1
         assert chosen(empty, rows_per_partition=10).count == 1

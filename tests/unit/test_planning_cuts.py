@@ -1,4 +1,4 @@
-"""Every plan covers every row exactly once: the cuts, judged over rows as Python values."""
+"""Every plan covers every row exactly once: partitions are checked with rows as Python values."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def total_order(value: Any) -> Any:
     return value
 
 
-# Every float is a Decimal exactly, infinities and NaN too.
+# Every float can be represented as a Decimal, including infinities and NaN.
 FLOATS = st.one_of(
     st.floats(),
     st.sampled_from([math.inf, -math.inf, math.nan, 0.0, -0.0, 5e-324, 1.7976931348623157e308]),
@@ -69,7 +69,7 @@ def integers(bits: int) -> st.SearchStrategy[Any]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A type that can be ranged: values, and how they are read from a bound's text."""
+    """A type that supports ranges: its values, and how they are read from a bound's text."""
 
     values: st.SearchStrategy[Any]
     read: Callable[[str], Any]
@@ -92,7 +92,7 @@ kinds = st.sampled_from(sorted(KINDS))
 
 
 def selects(extent: Extent, value: Any, read: Callable[[str], Any]) -> bool:
-    """Whether the extent selects a row with this key, as SQL would say."""
+    """Whether the extent selects a row with this key, by the rules of SQL."""
 
     def of(bound: Bound) -> Any:
         return total_order(read(bound.text))
@@ -140,7 +140,7 @@ class Case:
 
 @st.composite
 def range_cases(draw: st.DrawFn) -> Case:
-    """Rows, and statistics that know some of them, none, or values that are gone by now."""
+    """Return rows, and statistics with some of their values, none, or outdated ones."""
     type_ = draw(kinds)
     kind = KINDS[type_]
     nullable = draw(st.booleans())
@@ -166,7 +166,7 @@ def range_cases(draw: st.DrawFn) -> Case:
 
 
 def even(count: int, nullable: bool = False, null_fraction: float = 0.0) -> KeyStatistics:
-    """What a histogram of an evenly spread key says: equal steps, the last bound has none."""
+    """Return an evenly distributed histogram: equal steps, and a last bound without weight."""
     bounds = tuple(
         WeightedBound(Bound("int4", str(index)), 0.0 if index == count - 1 else 1 / (count - 1))
         for index in range(count)
@@ -192,7 +192,7 @@ class TestRange:
         assert_each_once(planning.cut_range(case.statistics, case.count), case.rows, case.kind)
 
     @given(range_cases())
-    def test_is_open_at_both_ends_and_has_nulls_where_they_may_be(self, case: Case) -> None:
+    def test_is_open_at_both_ends_and_includes_null_if_possible(self, case: Case) -> None:
         cut = planning.cut_range(case.statistics, case.count)
         extents = [extent for extent, _ in cut.extents]
         ranges = [extent for extent in extents if isinstance(extent, KeyRange)]
@@ -204,7 +204,7 @@ class TestRange:
         assert others == ([KeyIsNull(KEY)] if case.statistics.nullable else [])
 
     @given(range_cases())
-    def test_makes_no_more_ranges_than_asked_for(self, case: Case) -> None:
+    def test_creates_no_more_ranges_than_requested(self, case: Case) -> None:
         cut = planning.cut_range(case.statistics, case.count)
         ranges = [extent for extent, _ in cut.extents if isinstance(extent, KeyRange)]
         assert 1 <= len(ranges) <= min(case.count, max(1, len(case.statistics.bounds)))
@@ -230,13 +230,13 @@ class TestRange:
         assert min(shares) >= 1 / len(shares) - step - 1e-9
         assert len(shares) >= min(count, bounds) * 0.6
 
-    def test_many_bounds_give_just_the_count(self) -> None:
+    def test_many_bounds_give_the_requested_number(self) -> None:
         shares = fractions(planning.cut_range(even(101), 7))
         assert len(shares) == 7
         assert max(shares) - min(shares) <= 1 / 100 + 1e-9
 
     @pytest.mark.parametrize("position", [1, 10, 50, 90])
-    def test_a_heavy_value_is_alone_and_the_others_are_even(self, position: int) -> None:
+    def test_a_frequent_value_is_alone_and_the_others_are_even(self, position: int) -> None:
         weights = [0.005] * 100
         weights[position] = 0.505
         cut = planning.cut_range(weighted(*weights), 12)
@@ -247,7 +247,7 @@ class TestRange:
         assert max(others) <= 2 * sum(others) / len(others) + 1e-9
 
     @given(st.lists(st.floats(0, 1), min_size=2, max_size=60), st.integers(1, 20))
-    def test_no_range_is_much_more_than_its_share_and_one_value(
+    def test_no_range_exceeds_its_share_by_more_than_one_value(
         self, weights: list[float], count: int
     ) -> None:
         total = sum(weights)
@@ -256,7 +256,7 @@ class TestRange:
         shares = fractions(planning.cut_range(weighted(*weights), count))
         assert max(shares) <= 2 / count + max(weights) / total + 1e-9
 
-    def test_one_value_is_one_range_and_says_why(self) -> None:
+    def test_a_single_value_is_one_range_with_a_reason(self) -> None:
         cut = planning.cut_range(weighted(1.0), 8)
         assert [extent for extent, _ in cut.extents] == [KeyRange(KEY, None, None)]
         assert cut.reasons == (
@@ -264,7 +264,7 @@ class TestRange:
             "1 range: too few bounds are known for more",
         )
 
-    def test_nothing_known_is_one_range_without_an_estimate(self) -> None:
+    def test_without_statistics_there_is_one_range_without_an_estimate(self) -> None:
         statistics = KeyStatistics(KEY, True, 0.0, (), "nothing", indexed=False)
         cut = planning.cut_range(statistics, 8)
         assert cut.extents == ((KeyRange(KEY, None, None), None), (KeyIsNull(KEY), 0.0))
@@ -276,7 +276,7 @@ class TestRange:
         assert warning == "k has no index: each of the 5 ranges scans the whole table"
         assert planning.cut_range(even(50), 5).warnings == ()
 
-    def test_keeps_the_collation_that_bounds_were_ordered_by(self) -> None:
+    def test_keeps_the_collation_of_its_bounds(self) -> None:
         key = Key("k", collation="C")
         statistics = KeyStatistics(key, True, 0.0, even(50).bounds, "a test", indexed=True)
         assert all(
@@ -293,7 +293,7 @@ class TestWindows:
     def test_select_each_row_once(self, starts: list[datetime], rows: list[Any]) -> None:
         kind = KINDS["timestamp"]
         bounds = [Bound("timestamp", str(start)) for start in starts]
-        # Rows right at the starts, and a hair before them, are the ones that fall through cracks.
+        # Rows exactly at a start or just before it are the most likely to be missed.
         rows = [*rows, *starts]
         cut = planning.cut_windows(bounds, KEY, nullable=True, indexed=True, origin="a test")
         assert_each_once(cut, rows, kind)
@@ -326,7 +326,7 @@ class TestValues:
         cut = planning.cut_values(values, KEY, nullable=True)
         assert_each_once(cut, rows, kind)
 
-    def test_of_nothing_is_a_plan_all_the_same(self) -> None:
+    def test_an_empty_list_is_a_valid_plan(self) -> None:
         assert planning.cut_values([], KEY, nullable=False).extents
 
 
@@ -345,7 +345,7 @@ class TestBlocks:
         st.lists(st.floats(0, 1)),
         st.integers(0, 1000),
     )
-    def test_select_each_block_once_and_those_added_later(
+    def test_select_each_block_once_including_later_ones(
         self, blocks: int, count: int, places: list[float], grown: int
     ) -> None:
         cut = planning.cut_blocks(blocks, count)
@@ -359,8 +359,8 @@ class TestBlocks:
             for near in (-1, 0, 1)
         }
         size = blocks + grown
-        asked = {int(place * max(0, size - 1)) for place in places} | {0, size, *edges}
-        for block in asked:
+        samples = {int(place * max(0, size - 1)) for place in places} | {0, size, *edges}
+        for block in samples:
             if block < 0:
                 continue
             chosen = [
@@ -373,12 +373,12 @@ class TestBlocks:
             assert len(chosen) == 1, f"block {block} is in {list(map(str, chosen))}"
 
     @given(st.integers(1, 10**6), st.integers(1, 500))
-    def test_are_equal_to_one_block(self, blocks: int, count: int) -> None:
+    def test_differ_by_at_most_one_block(self, blocks: int, count: int) -> None:
         sizes = [fraction * blocks for fraction in fractions(planning.cut_blocks(blocks, count))]
         assert max(sizes) - min(sizes) <= 1 + 1e-6
         assert sum(sizes) == pytest.approx(blocks)
 
-    def test_of_an_empty_table_are_one(self) -> None:
+    def test_an_empty_table_has_one_partition(self) -> None:
         assert planning.cut_blocks(0, 8).extents == ((BlockRange(0, None), 0.0),)
 
 
@@ -417,13 +417,13 @@ class TestTables:
         assert sum(fractions(cut)) == pytest.approx(1)
         assert len(cut.extents) <= planning.MOST_PARTITIONS
 
-    def test_of_tables_that_cannot_be_cut_are_whole(self) -> None:
+    def test_tables_that_cannot_be_partitioned_are_whole(self) -> None:
         cut = planning.cut_tables([child(1, 10**9, None), child(2, 10**9, 9**5)], 4)
         first, *others = [extent for extent, _ in cut.extents]
         assert len(others) == 2
         assert Children((TableRef("public", "c1"),)) in [first, *others]
 
-    def test_of_thousands_are_not_read_by_one_query(self) -> None:
+    def test_thousands_of_tables_need_more_than_one_query(self) -> None:
         cut = planning.cut_tables([child(number, 0, 0) for number in range(1000)], 1)
         assert len(cut.extents) == 10
 
@@ -444,12 +444,12 @@ class TestNumber:
         assert all(len(name) <= 10 for name in ids)
         assert ids == sorted(ids)
 
-    def test_refuses_more_than_there_may_be(self) -> None:
+    def test_is_limited(self) -> None:
         too_many = planning.MOST_PARTITIONS + 3
         with pytest.raises(PlanningError, match=r"10,003 partitions; the limit is 10,000"):
             planning.number([(Whole(), None)] * too_many, TABLE)
 
-    def test_shares_rows_and_bytes_of_what_is_selected(self) -> None:
+    def test_rows_and_bytes_are_shared_by_partitions(self) -> None:
         table = TableStatistics(
             rows=1000, bytes=8000, selected=0.5, blocks=1, storage="", default_key=None
         )
@@ -461,7 +461,7 @@ class TestNumber:
         assert (first.rows, first.bytes) == (375, 3000)
         assert (second.rows, second.bytes) == (None, None)
 
-    def test_knows_no_rows_where_the_source_knows_none(self) -> None:
+    def test_rows_are_unknown_if_the_source_has_no_estimate(self) -> None:
         table = TableStatistics(
             rows=None, bytes=8000, selected=1.0, blocks=1, storage="", default_key=None
         )
@@ -478,7 +478,7 @@ class TestFiles:
         st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=8), min_size=1, max_size=8),
         st.integers(1, 12),
     )
-    def test_every_row_group_is_in_one_part(self, sizes: list[list[int]], count: int) -> None:
+    def test_every_row_group_is_in_one_partition(self, sizes: list[list[int]], count: int) -> None:
         files = [source_file(f"f{n}", *groups) for n, groups in enumerate(sizes)]
         seen: list[tuple[str, int]] = []
         for extent, _ in planning.cut_files(files, count).extents:
@@ -494,7 +494,7 @@ class TestFiles:
         shares = [share for _, share in planning.cut_files(files, 4).extents]
         assert sum(share or 0 for share in shares) == pytest.approx(1)
 
-    def test_large_files_are_cut_and_small_ones_packed(self) -> None:
+    def test_large_files_are_split_and_small_ones_combined(self) -> None:
         files = [source_file("large", *[10] * 8), *(source_file(f"s{n}", 5) for n in range(4))]
         cut = planning.cut_files(files, 5)
         assert [str(extent) for extent, _ in cut.extents] == [
@@ -510,8 +510,8 @@ class TestFiles:
             "small files grouped in 1 partition",
         )
 
-    def test_a_single_row_group_is_not_cut(self) -> None:
+    def test_a_single_row_group_is_not_split(self) -> None:
         assert len(planning.cut_files([source_file("a", 1000)], 8).extents) == 1
 
-    def test_files_without_rows(self) -> None:
+    def test_files_without_rows_are_one_partition(self) -> None:
         assert len(planning.cut_files([source_file("a", 0), source_file("b", 0)], 4).extents) == 1

@@ -1,4 +1,4 @@
-"""Bounds of partitions, which the source itself proves to ascend."""
+"""Bounds of partitions, whose order the source itself checks."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def values(key: Key, tag: str, texts: Sequence[str]) -> list[Extent]:
         ranges(N, "numeric", ["-1", "1.5", "10"]),
         ranges(T, "text", ["", " ", "A", "Z", "a", "é"]),
         values(N, "numeric", []),
-        # In whatever order they are listed.
+        # In any order of the list.
         values(N, "numeric", ["10", "2", "1.5"]),
         [KeyIsNull(N)],
     ],
 )
-def test_each_row_is_in_one(source: DuckSource, extents: list[Extent]) -> None:
+def test_each_row_is_in_one_partition(source: DuckSource, extents: list[Extent]) -> None:
     assert disorder(source, RELATION, extents) == ""
 
 
@@ -63,18 +63,20 @@ def test_each_row_is_in_one(source: DuckSource, extents: list[Extent]) -> None:
         (values(N, "numeric", ["2", "1", "2.0"]), "compares '2' and '2.0' as equal"),
     ],
 )
-def test_a_row_would_be_in_two(source: DuckSource, extents: list[Extent], found: str) -> None:
+def test_a_row_in_two_partitions_is_rejected(
+    source: DuckSource, extents: list[Extent], found: str
+) -> None:
     assert found in disorder(source, RELATION, extents)
 
 
-def test_more_bounds_than_one_statement_tells(source: DuckSource) -> None:
+def test_more_bounds_than_one_statement_can_compare(source: DuckSource) -> None:
     texts = [str(number) for number in range(2500)]
     assert disorder(source, RELATION, ranges(N, "numeric", texts)) == ""
     texts[2200] = "0"
     assert "'2199' before '0'" in disorder(source, RELATION, ranges(N, "numeric", texts))
 
 
-def test_another_systems_collation(source: DuckSource) -> None:
+def test_the_collation_of_another_system_is_rejected(source: DuckSource) -> None:
     assert source.native_order(RELATION, T) == ""
     key = Key("t", collation="MariaDB:utf8mb4_general_ci")
     with pytest.raises(PlanningError, match="DuckDB cannot compare by the source's collation"):

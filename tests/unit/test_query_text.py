@@ -1,4 +1,4 @@
-"""A query's text without what comes after its end."""
+"""A query's text without trailing semicolons and comments."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ from penstock.backends.postgresql.session.query_text import without_end
         ("SELECT 'open", "SELECT 'open"),
     ],
 )
-def test_without_end(text: str, expected: str) -> None:
+def test_the_end_is_removed(text: str, expected: str) -> None:
     assert without_end(text) == expected

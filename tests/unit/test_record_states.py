@@ -1,4 +1,4 @@
-"""The states of a commit record: every event in every state, and what the record holds then."""
+"""The states of a commit record: every event in every state, and the record's contents."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EVENTS: Mapping[StateEvent, Callable[[Record], Record]] = {
     StateEvent.CLOSE: closed,
     StateEvent.DISCARD: discarded,
 }
-# By name, as the walk has found them: the state, whether it has pieces, and pieces to remove.
+# By name, as found by the walk: the state, whether it has pieces, and pieces to remove.
 Shape = tuple[State, bool, bool]
 
 
@@ -56,7 +56,7 @@ def shape(record: Record) -> Shape:
 
 
 def walk() -> tuple[set[tuple[State, StateEvent]], dict[Shape, Record]]:
-    """Every event from every kind of record that can be reached from one that is not there."""
+    """Walk every event from every record that can be reached, beginning with a missing one."""
     done: set[tuple[State, StateEvent]] = set()
     reached = {shape(VOID): VOID}
     ahead = [VOID]
@@ -78,7 +78,7 @@ def walk() -> tuple[set[tuple[State, StateEvent]], dict[Shape, Record]]:
     return done, reached
 
 
-def test_every_transition_is_walked_and_every_other_is_refused() -> None:
+def test_every_transition_is_covered_and_all_others_are_rejected() -> None:
     done, _ = walk()
     assert done == set(TRANSITIONS)
 
@@ -87,7 +87,7 @@ def test_only_legal_records_are_reached() -> None:
     _, reached = walk()
     assert set(reached) == {
         (State.VOID, False, False),
-        (State.VOID, False, True),  # taken back: what it held goes with the next commit
+        (State.VOID, False, True),  # abandoned: its pieces are removed with the next commit
         (State.COMMITTED, True, False),
         (State.COMMITTED, True, True),
         (State.PUBLISHED, True, False),
@@ -100,7 +100,7 @@ def test_only_legal_records_are_reached() -> None:
             assert not any(piece.pending for piece in record.pieces)
 
 
-def test_nothing_leads_out_of_a_generation_that_has_ended() -> None:
+def test_an_ended_generation_has_no_way_out() -> None:
     assert {
         transition.after for (state, _), transition in TRANSITIONS.items() if state is State.CLOSED
     } == {State.CLOSED}
@@ -122,7 +122,7 @@ def test_nothing_leads_out_of_a_generation_that_has_ended() -> None:
         (StateEvent.CLOSE, lambda r: replace(r, nonce="")),
     ],
 )
-def test_invariants_tell_a_wrong_record(
+def test_invariants_detect_a_wrong_record(
     event: StateEvent, wrong: Callable[[Record], Record]
 ) -> None:
     void = Record("", remove=(OLD,))

@@ -1,4 +1,4 @@
-"""`redact` never shows a password, however it is written into a URL."""
+"""`redact` never shows a password, in whatever form it appears in a URL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.spec.references import redact
 
-# Found in no other part of the URLs below, so that finding it means that it was shown.
+# Contained in no other part of the URLs below, so if it is found, the secret was shown.
 MARK = "Zz9"
 SPECIAL = "@:/?#[]&=%;+ !$'()*,\\\"<>{}|^`~é🐘\t\n\r\0"
 passwords = st.text(st.sampled_from(SPECIAL + "ab1"), max_size=8)
@@ -45,9 +45,7 @@ def test_a_raw_password_without_a_user_is_hidden(head: str, tail: str) -> None:
 
 
 @given(st.sampled_from(NAMES), passwords, passwords, st.booleans())
-def test_a_parameter_that_is_a_secret_is_hidden(
-    name: str, head: str, tail: str, first: bool
-) -> None:
+def test_a_secret_parameter_is_hidden(name: str, head: str, tail: str, first: bool) -> None:
     secret = quote(head + MARK + tail, safe="")
     parameters = [f"{name}={secret}", "sslmode=require"]
     url = "scheme://me@db/shop?" + "&".join(parameters if first else reversed(parameters))
@@ -56,14 +54,14 @@ def test_a_parameter_that_is_a_secret_is_hidden(
 
 
 @given(st.sampled_from(NAMES), passwords, passwords)
-def test_a_raw_parameter_that_is_a_secret_is_hidden(name: str, head: str, tail: str) -> None:
-    # What follows an unescaped & is another parameter, for whoever reads the URL too.
+def test_a_raw_secret_parameter_is_hidden(name: str, head: str, tail: str) -> None:
+    # After an unescaped &, another parameter begins; parsers of the URL agree.
     assume("&" not in head + tail)
     assert_hidden(f"scheme://me@db/shop?{name}={head}{MARK}{tail}")
 
 
 @given(st.sampled_from(NAMES), passwords)
-def test_a_name_that_is_percent_encoded_is_seen_through(name: str, tail: str) -> None:
+def test_a_percent_encoded_name_is_recognised(name: str, tail: str) -> None:
     assume("&" not in tail)
     encoded = "".join(f"%{ord(letter):02x}" for letter in name)
     assert_hidden(f"scheme://me@db/shop?{encoded}={MARK}{tail}")
@@ -81,12 +79,12 @@ def test_a_name_that_is_percent_encoded_is_seen_through(name: str, tail: str) ->
         MARK,
     ],
 )
-def test_what_is_no_url_is_hidden(text: str) -> None:
+def test_a_text_that_is_no_url_is_hidden(text: str) -> None:
     assert_hidden(text)
 
 
 @given(st.text())
-def test_takes_any_text(text: str) -> None:
+def test_accepts_any_text(text: str) -> None:
     assert isinstance(redact(text), str)
 
 
@@ -102,5 +100,5 @@ def test_takes_any_text(text: str) -> None:
         ("scheme:///?service=shop", "scheme:///?service=shop"),
     ],
 )
-def test_shows_the_rest(url: str, shown: str) -> None:
+def test_shows_everything_else(url: str, shown: str) -> None:
     assert redact(url) == shown

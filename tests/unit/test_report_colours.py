@@ -1,4 +1,4 @@
-"""The colours of the HTML pages: for readers who see red and green alike, and for text."""
+"""The colours of the HTML pages: distinguishable for the colour-blind, and legible as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 CSS = (files("penstock.show") / "report.css").read_text(encoding="utf-8")
 SCHEMES = ("light", "dark", "print")
 AREAS = ("source", "target", "moving", "paced", "lost")
-# As Machado, Oliveira and Fernandes (2009) give them, for linear RGB.
+# From Machado, Oliveira and Fernandes (2009), for linear RGB.
 SIGHT = {
     "usual": ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
     "deuteranopia": (
@@ -27,7 +27,7 @@ SIGHT = {
 }
 TO_XYZ = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
 WHITE = (0.9505, 1.0, 1.089)
-# CIE76. Equal areas side by side are told apart well above 10.
+# CIE76. Equal areas side by side are easily distinguished above 10.
 LEAST_DISTANCE = 20
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA
 
@@ -74,7 +74,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("sight", SIGHT)
-def test_uses_of_time_differ_for_every_sight(scheme: str, sight: str) -> None:
+def test_colours_of_time_differ_for_every_kind_of_sight(scheme: str, sight: str) -> None:
     found = colours(scheme)
     for one, other in itertools.combinations(AREAS, 2):
         pairs = zip(seen(found[one], sight), seen(found[other], sight), strict=True)
@@ -83,7 +83,7 @@ def test_uses_of_time_differ_for_every_sight(scheme: str, sight: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_text_has_contrast(scheme: str) -> None:
+def test_text_has_enough_contrast(scheme: str) -> None:
     found = colours(scheme)
     for text, ground in (
         *itertools.product(("ink", "quiet"), ("card", "page")),

@@ -1,4 +1,4 @@
-"""The report of a run, as text, Markdown and HTML: whatever is in it, and whatever it is called."""
+"""The report of a run, as text, Markdown and HTML, for all contents and names."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_page_is_well_formed(report: RunReport) -> None:
 
 
 @every
-def test_the_page_stands_alone(report: RunReport) -> None:
+def test_the_page_needs_no_other_files(report: RunReport) -> None:
     page = run_report_html(report)
     root = ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
     for element in root.iter():
@@ -104,7 +104,7 @@ def test_the_page_stands_alone(report: RunReport) -> None:
     assert not re.search(r"url\(|@import|https?:|//", page.replace("</", ""))
 
 
-def test_names_are_text() -> None:
+def test_names_are_escaped() -> None:
     page = run_report_html(FULL)
     assert "<script" not in page
     assert "\x1b" not in page
@@ -114,16 +114,16 @@ def test_names_are_text() -> None:
     assert "<script>" not in run_report_markdown(FULL).replace("\\<", "")
 
 
-def test_charts_say_what_they_show() -> None:
+def test_charts_have_descriptions() -> None:
     root = ElementTree.fromstring(run_report_html(FULL).removeprefix("<!DOCTYPE html>\n"))
     charts = root.findall(".//svg")
     assert len(charts) == 5
     for chart in charts:
         assert chart.get("role") == "img"
         named = (chart.get("aria-labelledby") or "").split()
-        said = {element.get("id"): element.text for element in chart.iter() if element.get("id")}
+        texts = {element.get("id"): element.text for element in chart.iter() if element.get("id")}
         assert len(named) == 2
-        assert all(said[name] for name in named)
+        assert all(texts[name] for name in named)
 
 
 def test_numbers_of_charts_are_finite() -> None:
@@ -132,7 +132,7 @@ def test_numbers_of_charts_are_finite() -> None:
         assert not re.search(r'"[^"]*\b(nan|inf)\b', page)
 
 
-def test_the_text() -> None:
+def test_the_text_has_every_section() -> None:
     text = run_report_text(FULL)
     for expected in (
         "target-bound: 78%: try --indexes defer",
@@ -157,28 +157,28 @@ def test_the_markdown_is_short() -> None:
     assert run_report_markdown(EMPTY) == ""
 
 
-def test_keeping_to_a_rate_is_shown_where_there_was_a_rate() -> None:
+def test_pacing_is_shown_if_there_was_a_rate() -> None:
     paced = replace(FULL, spent=replace(SPENT, paced=30.0))
     assert "keeping to a rate" in run_report_text(paced)
     assert "keeping to a rate" in run_report_html(paced)
     assert "keeping to a rate" not in run_report_html(FULL) + run_report_text(FULL)
 
 
-def test_changes_of_the_degree_are_numbered_in_the_charts_and_told_below() -> None:
+def test_changes_of_the_degree_are_numbered_in_the_charts_and_explained_below() -> None:
     page = run_report_html(FULL)
     root = ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
     over_time = root.find(".//section[@id='over-time']")
     assert over_time is not None
-    told = ["".join(item.itertext()) for item in over_time.findall(".//ol/li")]
-    assert told[0] == "0.5 s: 2 streams: up"
-    assert len(told) == 2
+    lines = ["".join(item.itertext()) for item in over_time.findall(".//ol/li")]
+    assert lines[0] == "0.5 s: 2 streams: up"
+    assert len(lines) == 2
     marks = [mark.text for mark in over_time.findall(".//text[@class='mark']")]
     assert marks == ["1", "2", "1", "2"]
-    # Said once.
+    # Each appears once.
     assert page.count("3 streams: &lt;script") == 1
 
 
-def test_numbers_of_changes_that_are_close_are_put_together() -> None:
+def test_numbers_of_close_changes_are_combined() -> None:
     changes = tuple(DegreeChange(at, 2, "") for at in (0.1, 0.12, 0.13, 1.0, 1.9))
     timeline = replace(FULL.timeline, changes=changes)  # type: ignore[type-var]
     marks = re.findall(
@@ -187,15 +187,15 @@ def test_numbers_of_changes_that_are_close_are_put_together() -> None:
     assert marks[:3] == ["1-3", "4", "5"]
 
 
-def test_what_was_over_at_once_is_not_drawn() -> None:
+def test_a_chart_of_a_short_copy_is_omitted() -> None:
     short = replace(FULL, copying=3.9)
     assert "Over time" not in run_report_html(short)
     assert "over time" not in run_report_text(short)
-    # What it would have told is told elsewhere.
+    # Its contents appear elsewhere.
     assert "after 2.0 s: 3 streams" in run_report_html(short)
 
 
-def test_next_to_nothing_is_not_lost_at_the_end() -> None:
+def test_a_negligible_tail_is_not_reported() -> None:
     assert "at the end" not in run_report_text(replace(FULL, copying=0.1, idle=0.04, tail=0.04))
 
 
@@ -207,11 +207,11 @@ def test_next_to_nothing_is_not_lost_at_the_end() -> None:
         ("yesterday", "yesterday"),
     ],
 )
-def test_moments_are_alike_wherever_they_come_from(written: str, shown: str) -> None:
+def test_moments_have_one_format(written: str, shown: str) -> None:
     assert f"<dd>{shown}</dd>" in run_report_html(replace(FULL, created_at=written))
 
 
-def test_where_changes_were_left_out_that_is_said() -> None:
+def test_omitted_changes_are_reported() -> None:
     many = replace(EXECUTION, degrees=50 * EXECUTION.degrees)
     assert "the first 50." in run_report_html(replace(FULL, executions=(many,)))
     assert "the first 50." not in run_report_html(FULL)

@@ -1,4 +1,4 @@
-"""Backends of servers have the same file for the same role; no backend has a crowded folder."""
+"""Backends of servers have the same file for the same role, and no folder has many modules."""
 
 from __future__ import annotations
 

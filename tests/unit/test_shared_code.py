@@ -1,4 +1,4 @@
-"""Shared code and orchestrators name no database, and use no word that is one database's own."""
+"""Shared code and orchestrators name no database, and use no term of only one."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ ORCHESTRATORS = (
     ROOT / "airflow_provider" / "src" / "penstock_airflow",
     ROOT / "dagster_plugin" / "src" / "dagster_penstock",
 )
-# What backends share is in folders of its own.
+# Code that backends share is in folders of its own.
 SHARED_FOLDERS = ("api", "shared", "sql", "roll_forward")
 NAMES = (
     "postgres|duckdb|parquet|mysql|mariadb|sqlserver|sql server|mssql|oracle|snowflake|clickhouse"
 )
 WORDS = re.compile(f"{NAMES}|ctid|vacuum|analyze|sqlstate|psycopg|boto3|pg_", re.IGNORECASE)
-# A strategy's name that users know.
+# The name of a strategy that users see.
 ALLOWED = {("spec/strategies.py", 'ALIASES: Mapping[str, Strategy] = {"ctid": BLOCKS}')}
 
 
 def shared_lines() -> list[tuple[str, str]]:
-    """Every line of shared code, with its module."""
+    """Yield every line of shared code, with its module."""
     lines = []
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE)
@@ -44,7 +44,7 @@ def test_no_database_is_named() -> None:
 
 
 @pytest.mark.parametrize("package", ORCHESTRATORS, ids=lambda path: path.name)
-def test_an_orchestrator_forwards_to_whatever_backends_there_are(package: Path) -> None:
+def test_orchestrators_accept_any_backend(package: Path) -> None:
     paths = sorted(package.rglob("*.py"))
     assert len(paths) > 20
     found = [

@@ -1,4 +1,4 @@
-"""CopySpec and WorkerSpec: what is refused and how it says so, what is stored, what differs."""
+"""CopySpec and WorkerSpec: rejected values and their messages, stored forms, differences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def spec(**options: Any) -> CopySpec:
     return CopySpec(**{**given_, **options})
 
 
-# Options, and what the message must say: the option, what was expected, what was found.
+# Options, and the parts of the message: the option, the expected and the found value.
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"table": ""}, ["--table", "expected NAME or SCHEMA.NAME", "found ''"]),
     ({"table": "a.b.c"}, ["--table", "expected NAME or SCHEMA.NAME", "found 'a.b.c'"]),
@@ -118,7 +118,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "parts"), WRONG, ids=[str(options) for options, _ in WRONG]
     )
-    def test_name_the_option_what_was_expected_and_what_was_found(
+    def test_name_the_option_the_expected_and_the_found_value(
         self, options: dict[str, Any], parts: list[str]
     ) -> None:
         with pytest.raises(UsageError) as caught:
@@ -147,12 +147,12 @@ class TestRefusals:
             ({"target": None}, "--target: expected a string, found NoneType"),
         ],
     )
-    def test_of_another_type(self, options: dict[str, Any], found: str) -> None:
+    def test_cover_values_of_another_type(self, options: dict[str, Any], found: str) -> None:
         with pytest.raises(UsageError) as caught:
             spec(**options)
         assert caught.value.message == found
 
-    def test_a_column_listed_twice(self) -> None:
+    def test_cover_a_column_listed_twice(self) -> None:
         with pytest.raises(UsageError, match=r"--columns.*'id'"):
             spec(columns=("id", "name", "id"))
 
@@ -174,7 +174,7 @@ class TestRefusals:
         ],
         ids=str,
     )
-    def test_of_a_mapping_name_the_option_and_what_was_found(self, raw: dict[str, Any]) -> None:
+    def test_of_a_mapping_name_the_option_and_the_found_value(self, raw: dict[str, Any]) -> None:
         whole = {"source": SOURCE, "target": SOURCE, "table": "public.orders", **raw}
         with pytest.raises(UsageError) as caught:
             CopySpec.from_mapping(whole, "orders.toml")
@@ -185,7 +185,7 @@ class TestRefusals:
         assert SECRET not in caught.value.message
 
     @pytest.mark.parametrize("missing", ["source", "target"])
-    def test_of_a_mapping_name_what_is_missing(self, missing: str) -> None:
+    def test_of_a_mapping_name_a_missing_option(self, missing: str) -> None:
         raw = {"source": SOURCE, "target": SOURCE, "table": "public.orders"}
         del raw[missing]
         with pytest.raises(UsageError, match=rf"orders.toml: expected --{missing}; found none"):
@@ -226,7 +226,7 @@ class TestMapping:
             attempts=7,
         )
 
-    def test_texts_mean_what_they_mean_on_a_command_line(self) -> None:
+    def test_texts_have_the_same_meaning_as_on_a_command_line(self) -> None:
         texts: dict[str, Any] = {
             "columns": "id, a", "partition_by": "a", "types": "id=numeric(9,2), a=text",
             "file_size": "64MB", "stall_timeout": "2m", "degree": "3",
@@ -238,7 +238,7 @@ class TestMapping:
         wanted: Any = {"id": "bigint"}
         assert spec(types=wanted).types == ("id=bigint",)
 
-    def test_a_list_of_columns_will_do(self) -> None:
+    def test_a_list_of_columns_is_accepted(self) -> None:
         assert spec(columns=["a", "b"]).columns == ("a", "b")
 
 
@@ -251,13 +251,13 @@ class TestSizesAndDurations:
             ("1.1MB", 1_100_000),
         ],
     )  # fmt: skip
-    def test_size(self, text: Any, size: int) -> None:
+    def test_a_size_is_read(self, text: Any, size: int) -> None:
         assert parse_size(text, "--x") == size
 
     @pytest.mark.parametrize(
         "text", ["", "MB", "1iB", "-1", "1e3", "64 apples", "1,5MB", "1 2", "0x10"]
     )
-    def test_no_size(self, text: str) -> None:
+    def test_an_invalid_size_is_rejected(self, text: str) -> None:
         with pytest.raises(UsageError, match=r"--x: expected a size such as 64MB or 1GB, found "):
             parse_size(text, "--x")
 
@@ -268,11 +268,11 @@ class TestSizesAndDurations:
             ("10 min", 600.0), ("1.5h", 5400.0), ("1D", 86400.0), (0, 0.0),
         ],
     )  # fmt: skip
-    def test_duration(self, text: Any, seconds: float) -> None:
+    def test_a_duration_is_read(self, text: Any, seconds: float) -> None:
         assert parse_duration(text, "--x") == seconds
 
     @pytest.mark.parametrize("text", ["", "s", "-1s", "1 year", "1:30", "inf", "nan"])
-    def test_no_duration(self, text: str) -> None:
+    def test_an_invalid_duration_is_rejected(self, text: str) -> None:
         with pytest.raises(UsageError, match=r"--x: expected a duration such as 90s, 10m or 1h"):
             parse_duration(text, "--x")
 
@@ -280,13 +280,13 @@ class TestSizesAndDurations:
         ("degree", "cpus", "streams"),
         [(3, 8, 3), (0, 8, 8), (-2, 8, 4), (-3, 8, 2), (-9, 8, 1), (0, 1, 1), (100, 2, 100)],
     )
-    def test_degree(self, degree: int, cpus: int, streams: int) -> None:
+    def test_a_degree_is_read(self, degree: int, cpus: int, streams: int) -> None:
         assert resolve_degree(degree, cpus) == Streams(streams, streams)
 
     @pytest.mark.parametrize(
         ("cpus", "usual", "most"), [(1, 1, 8), (2, 2, 8), (4, 4, 16), (16, 16, 64), (128, 128, 128)]
     )
-    def test_automatic_degree(self, cpus: int, usual: int, most: int) -> None:
+    def test_an_automatic_degree_is_read(self, cpus: int, usual: int, most: int) -> None:
         assert resolve_degree("auto", cpus) == Streams(usual, most, automatic=True)
 
 
@@ -303,15 +303,15 @@ class TestTableRef:
             ("public.Order Lines", "public", "Order Lines"),
         ],
     )
-    def test_parse(self, text: str, schema: str, name: str) -> None:
+    def test_a_table_name_is_parsed(self, text: str, schema: str, name: str) -> None:
         assert TableRef.parse(text, "--table") == TableRef(schema, name)
 
     @given(st.builds(TableRef, st.text(min_size=1), st.text(min_size=1)))
-    def test_parse_reads_what_str_wrote(self, ref: TableRef) -> None:
+    def test_the_text_of_a_table_name_is_parsed_again(self, ref: TableRef) -> None:
         assert TableRef.parse(str(ref), "--table") == ref
 
     @given(st.text())
-    def test_parse_takes_any_text_or_says_what_is_wrong(self, text: str) -> None:
+    def test_any_text_is_parsed_or_rejected_with_a_reason(self, text: str) -> None:
         message = ""
         try:
             ref = TableRef.parse(text, "--table")
@@ -321,27 +321,27 @@ class TestTableRef:
 
 
 class TestSecrets:
-    def test_repr_shows_none(self) -> None:
+    def test_the_repr_has_none(self) -> None:
         assert SECRET not in repr(spec())
         assert SECRET not in repr(worker_spec())
 
-    def test_stored_has_none(self) -> None:
+    def test_the_stored_form_has_none(self) -> None:
         stored = spec().stored()
         assert SECRET not in repr(stored)
         assert stored["source"] == "scheme://me@db.example.org/shop?sslpassword=***"
 
-    def test_a_reference_is_stored_as_it_is(self) -> None:
+    def test_a_reference_is_stored_unresolved(self) -> None:
         assert spec(source="env:SHOP").stored()["source"] == "env:SHOP"
 
 
 class TestStored:
-    def test_comes_back_the_same(self) -> None:
+    def test_survives_a_round_trip(self) -> None:
         mine = spec(columns=("a", "b"), strategy="range", key="a", partitions=3, degree=2)
         again = CopySpec.from_stored(mine.stored(), SOURCE, SOURCE)
         assert again.differences(mine.stored()) == []
         assert again.stored() == mine.stored()
 
-    def test_ignores_what_a_newer_version_added(self) -> None:
+    def test_ignores_fields_of_a_newer_version(self) -> None:
         stored = {**spec().stored(), "colour": "green"}
         assert CopySpec.from_stored(stored, SOURCE, SOURCE).differences(stored) == []
 
@@ -367,7 +367,7 @@ class TestStored:
         assert repr(before[option]) in line
         assert line.endswith(f"found {changed.stored()[option]!r}")
 
-    def test_how_to_run_may_differ(self) -> None:
+    def test_execution_options_may_differ(self) -> None:
         changed = spec(
             source="env:A", target="env:B", degree=9, attempts=1, on_error="continue",
             stall_timeout=1.0, grace=1.0, snapshot_warn_after=1.0, run_id="again",
@@ -375,11 +375,11 @@ class TestStored:
         )  # fmt: skip
         assert changed.differences(spec().stored()) == []
 
-    def test_the_same_table_written_in_another_way_is_the_same(self) -> None:
+    def test_the_same_table_in_another_spelling_is_no_difference(self) -> None:
         written = spec(table='"public".orders', target_table="public.orders")
         assert written.differences(spec().stored()) == []
 
-    def test_every_option_is_either_what_or_how(self) -> None:
+    def test_every_option_is_either_of_the_copy_or_of_its_execution(self) -> None:
         assert all(isinstance(item.metadata["execution"], bool) for item in fields(CopySpec))
         assert all(item.metadata["help"] for item in fields(CopySpec))
 
@@ -390,7 +390,7 @@ class TestReferences:
         assert resolve_reference(SOURCE, {}, "--source") == SOURCE
 
     @pytest.mark.parametrize("environ", [{}, {"SHOP": ""}])
-    def test_env_says_what_is_not_set(self, environ: dict[str, str]) -> None:
+    def test_env_names_an_unset_variable(self, environ: dict[str, str]) -> None:
         with pytest.raises(UsageError, match=r"--source: environment variable 'SHOP' is not set"):
             resolve_reference("env:SHOP", environ, "--source")
 
@@ -404,7 +404,7 @@ class TestReferences:
             "env:SHOP",
         ],
     )
-    def test_a_malformed_one_is_refused_without_its_text(self, reference: str) -> None:
+    def test_a_malformed_one_is_rejected_without_showing_its_text(self, reference: str) -> None:
         with pytest.raises(UsageError) as caught:
             resolve_reference(reference, {"SHOP": f"password={SECRET}"}, "--source")
         assert caught.value.message.startswith("--source: ")
@@ -419,7 +419,7 @@ class TestRunId:
         assert len(f"penstock:{run_id}:{'p' * 10}:99999") <= 63
 
     @pytest.mark.parametrize("run_id", ["a b", "a/b", "a\n", "é", "a'b", '"', "a%", "🐘"])
-    def test_is_refused_where_it_could_mean_something_else(self, run_id: str) -> None:
+    def test_is_rejected_if_it_is_ambiguous(self, run_id: str) -> None:
         with pytest.raises(UsageError, match="run id: expected"):
             check_run_id(run_id)
 
@@ -475,7 +475,7 @@ class TestWorkerSpec:
             control_schema=st.text(),
         )
     )
-    def test_travels_as_one_line(self, made: WorkerSpec) -> None:
+    def test_is_sent_as_one_line(self, made: WorkerSpec) -> None:
         line = made.to_line()
         assert line.isascii()
         assert len(line.splitlines()) == 1
@@ -507,7 +507,7 @@ class TestWorkerSpec:
         ("the mode append of a --table", "the mode append of a table"),
     ],
 )
-def test_flags_as_arguments(message: str, named: str | None) -> None:
+def test_flags_become_arguments(message: str, named: str | None) -> None:
     assert as_arguments(message) == (named or message)
 
 
@@ -522,12 +522,12 @@ def test_flags_as_arguments(message: str, named: str | None) -> None:
         ('" a "', (" a ",)),
     ],
 )
-def test_names_with_commas_stand_in_quotes(text: str, names: tuple[str, ...]) -> None:
+def test_names_with_commas_are_quoted(text: str, names: tuple[str, ...]) -> None:
     assert spec(columns=text).columns == names
 
 
 @pytest.mark.parametrize("text", ['"a', '"a" b', '""'])
-def test_quotes_that_are_not_closed(text: str) -> None:
+def test_unclosed_quotes_are_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="--columns: expected names separated by commas"):
         spec(columns=text)
 
@@ -550,6 +550,6 @@ def test_quotes_that_are_not_closed(text: str) -> None:
         ({"row_group_size": 10**20}, "--row-group-size: expected at most 2147483647"),
     ],
 )
-def test_more_than_can_be_counted(options: dict[str, Any], words: str) -> None:
+def test_a_number_that_is_too_large_is_rejected(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)):
         spec(**options)

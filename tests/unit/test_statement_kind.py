@@ -1,4 +1,4 @@
-"""What kind a statement is, without its names and values."""
+"""The kind of a statement, without its names and values."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ from penstock.backends.shared.statement_kind import statement_kind
         ("(SELECT 'v')", "a statement that this user may not see"),
     ],
 )
-def test_kind(query: str, kind: str) -> None:
+def test_a_statement_is_reduced_to_its_kind(query: str, kind: str) -> None:
     assert statement_kind(query, "VACUUM FULL") == kind

@@ -1,4 +1,4 @@
-"""What `penstock init` suggests for a table, from plain facts."""
+"""The suggestions of `penstock init` for a table, from plain facts."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ MERGE = {"mode": "upsert", "atomic": "table", "deletes": "hard"}
 
 
 def suggested(known: TableSummary, target: str = "", source: str = "postgresql") -> Suggestion:
-    """
+    """Return the suggestion for a table.
+
     Args:
-        source, target: schemes; empty: the target is not known.
+        source, target: schemes; empty if the target is unknown.
     """
     aim = find_backend(f"{target}://x/y", "--target")[0].target_capabilities if target else None
     return suggestion(
@@ -64,7 +65,7 @@ def with_columns(*columns: ColumnModel, indexes: tuple[str, ...] = ()) -> TableM
     [
         ((PRIMARY,), NIGHT),
         ((), {"mode": "truncate"}),
-        # Rows whose code is NULL could not be told apart.
+        # Rows whose code is NULL could not be distinguished.
         ((KeyModel("u", ("code",), primary=False),), {"mode": "truncate"}),
         (
             (KeyModel("u", ("code",), primary=False), KeyModel("v", ("id",), primary=False)),
@@ -73,7 +74,7 @@ def with_columns(*columns: ColumnModel, indexes: tuple[str, ...] = ()) -> TableM
         ((KeyModel("u", ("id",), primary=False), PRIMARY), NIGHT),
     ],
 )
-def test_a_key_tells_rows_apart(keys: tuple[KeyModel, ...], options: dict[str, object]) -> None:
+def test_a_key_identifies_rows(keys: tuple[KeyModel, ...], options: dict[str, object]) -> None:
     found = suggested(TableSummary(T, replace(KEYED, keys=keys), 7))
     assert found.options == options
     assert found.facts[0] == "about 7 rows"
@@ -103,7 +104,7 @@ def test_without_versions_all_rows_are_merged() -> None:
         ([at("birthday")], ("birthday",), "", ""),
     ],
 )
-def test_a_column_that_may_tell_changes_is_left_to_a_person(
+def test_a_column_that_may_track_changes_is_left_to_the_user(
     columns: list[ColumnModel], indexes: tuple[str, ...], chosen: str, flaws: str
 ) -> None:
     model = with_columns(*columns, indexes=indexes)
@@ -114,7 +115,7 @@ def test_a_column_that_may_tell_changes_is_left_to_a_person(
         assert f"{chosen} (timestamptz{flaws}) may say when a row has changed" in found.facts
 
 
-def test_what_the_target_can_do() -> None:
+def test_suggestions_depend_on_the_target() -> None:
     for scheme, options in (
         ("postgresql", NIGHT),
         ("duckdb", NIGHT),
@@ -125,19 +126,19 @@ def test_what_the_target_can_do() -> None:
         assert found.options == options, scheme
 
 
-def test_what_the_source_can_do() -> None:
+def test_suggestions_depend_on_the_source() -> None:
     found = suggested(TableSummary(T, KEYED), source="clickhouse")
     assert found.options == {"mode": "truncate", "snapshot": "none"}
     assert "ClickHouse cannot read all rows as of one moment" in found.why
     assert suggested(TableSummary(T, TableModel()), source="clickhouse").options == found.options
 
 
-def test_a_table_that_cannot_be_read_is_left_out_with_the_reason() -> None:
+def test_a_table_that_cannot_be_read_is_excluded_with_the_reason() -> None:
     found = suggested(TableSummary(T, error="no right to read it"))
     assert (found.options, found.why) == ({"skip": True}, "no right to read it")
 
 
-def test_the_file_says_what_differs_from_most_tables() -> None:
+def test_a_section_has_only_the_differences_from_most_tables() -> None:
     known = [TableSummary(TableRef("public", name), KEYED, 1) for name in ("a", "b")]
     known.append(TableSummary(TableRef("public", "c"), TableModel((CODE,)), 3))
     found = tuple(suggested(each) for each in known)
@@ -146,7 +147,7 @@ def test_the_file_says_what_differs_from_most_tables() -> None:
     read = tomllib.loads(text)
     assert read["defaults"] == NIGHT
     assert read["tables"] == {"public.a": {}, "public.b": {}, "public.c": {"mode": "truncate"}}
-    # Where a section could not take back what most have, each says all of it.
+    # If a section could not undo a common option, each section states it.
     other = suggested(TableSummary(T, KEYED, 1, "none"))
     read = tomllib.loads(tables_file_text(Survey((*found, other), ()), "env:A", "env:B", ""))
     assert "defaults" not in read
@@ -170,5 +171,5 @@ def test_a_comment_cannot_end_before_its_text_does() -> None:
         (TableRef("public", "a*"), "public.a[*]"),
     ],
 )
-def test_a_section_is_named_as_the_table_is_found(table: TableRef, pattern: str) -> None:
+def test_a_section_has_the_name_by_which_the_table_is_found(table: TableRef, pattern: str) -> None:
     assert pattern_of(table) == pattern

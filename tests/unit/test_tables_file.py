@@ -1,4 +1,4 @@
-"""A file of many tables: which options a table gets, and what is refused, with its line."""
+"""A file of many tables: the options of each table, and rejected lines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read(file: Path, text: str, /, *, ends: str = ENDS, **overrides: Any) -> Bat
 
 
 def specs(batch: BatchSpec, *tables: str) -> dict[str, CopySpec]:
-    """By the target's table."""
+    """Return the specs by their target's table."""
     found = batch.specs([TableRef.parse(name, "") for name in tables], lambda spec: spec)
     return {str(spec.target_ref): spec for spec in found}
 
@@ -68,20 +68,20 @@ def test_the_most_exact_section_decides_option_by_option(file: Path) -> None:
     assert orders.max_deletes == "5%"
 
 
-def test_another_mode_leaves_the_options_behind_that_go_with_one(file: Path) -> None:
+def test_another_mode_discards_the_options_of_a_mode(file: Path) -> None:
     (log,) = specs(read(file, NIGHTLY), "public.log_a").values()
     assert (log.mode, log.incremental, log.deletes) == ("append", None, "ignore")
     # The same mode does not.
     same = NIGHTLY + '[tables."public.items"]\nmode = "upsert"\n'
     assert specs(read(file, same), "public.items")["public.items"].incremental == "xmin"
-    # Nor does one that the command line says, for what sections say.
+    # Nor does a mode of the command line discard options of sections.
     batch = read(file, NIGHTLY, mode="truncate")
     assert specs(batch, "public.customers")["public.customers"].incremental is None
 
 
-def test_every_option_that_goes_with_some_modes_is_left_behind() -> None:
-    """Those that `check_options` refuses with another mode."""
-    left = {item.name for item in fields(CopySpec) if item.metadata.get("of_mode")}
+def test_every_option_of_some_modes_is_discarded() -> None:
+    """These are the options that `check_options` rejects with another mode."""
+    discarded = {item.name for item in fields(CopySpec) if item.metadata.get("of_mode")}
     values: dict[str, Any] = {
         "conflict_columns": ("a",), "incremental": "xmin", "atomic": "table", "deletes": "hard",
         "atomic_limit": "5", "full_every": 5.0, "watermark": "w", "indexes": "defer",
@@ -90,13 +90,13 @@ def test_every_option_that_goes_with_some_modes_is_left_behind() -> None:
     for name, value in values.items():
         with pytest.raises(UsageError):
             CopySpec(source="env:A", target="env:B", table="a.b", mode="append", **{name: value})
-    assert values.keys() <= left
+    assert values.keys() <= discarded
 
 
-def test_a_section_that_leaves_out(file: Path) -> None:
+def test_a_section_may_exclude_tables(file: Path) -> None:
     found = specs(read(file, NIGHTLY), "public.orders", "public.secrets")
     assert list(found) == ["public.orders"]
-    # An option like every other: a more exact section takes it back.
+    # It is an option like every other: a more specific section may undo it.
     text = (
         '[tables."public.*"]\nmode = "truncate"\nskip = true\n[tables."public.a"]\nskip = false\n'
     )
@@ -124,29 +124,29 @@ def test_a_query_is_named_by_its_target(file: Path) -> None:
     (spec,) = specs(batch).values()
     assert (spec.relation, str(spec.target_ref)) == (Query("SELECT 1"), "dw.large")
     assert spec.mode == "truncate"
-    # A pattern that matches its name does not concern it.
+    # A pattern that matches its name does not apply.
     assert [str(s.target_ref) for s in batch.named_tables()] == ["dw.large", "public.orders"]
 
 
-def test_what_the_whole_batch_shares_stands_above_the_sections(file: Path) -> None:
+def test_options_of_the_batch_come_before_the_sections(file: Path) -> None:
     batch = read(
         file, 'degree = 3\nmax-rate = "5MB"\ntarget-schema = "dw"\nexclude = ["x_*"]' + NIGHTLY
     )
     assert (batch.degree, batch.max_rate, batch.exclude) == (3, 5_000_000, ("x_*",))
     assert list(specs(batch, "public.orders")) == ["dw.orders"]
-    # So may the options of tables, as in a file for one table.
+    # Options of tables may, too, as in a file for one table.
     batch = read(file, 'mode = "truncate"\n[tables."public.a"]\n')
     assert specs(batch, "public.a")["public.a"].mode == "truncate"
 
 
-def test_the_environment_fills_in_variables(file: Path) -> None:
+def test_variables_are_filled_in_from_the_environment(file: Path) -> None:
     text = '[tables."public.orders"]\nwhere = "host = \'${HOST}\'"\n'
     assert read(file, text).named_tables()[0].where == "host = 'db'"
     ends = 'source = "${URL}"\ntarget = "env:B"\n'
     file.write_text(ends + text.replace("HOST", "MISSING"), encoding="utf-8")
     with pytest.raises(UsageError, match="environment variable 'URL' is not set"):
         batch_of_file(str(file), {}, {})
-    # Where definitions are made, none is needed.
+    # Loading definitions needs none of the variables.
     with pytest.raises(UsageError, match=r"source: expected env:NAME, .* found a part of the URL"):
         batch_of_file(str(file), {}, None)
     batch = batch_of_file(str(file), {"source": "env:A"}, None)
@@ -229,13 +229,13 @@ def test_the_environment_fills_in_variables(file: Path) -> None:
         ('colour = "red"\n[tables."a.b"]\n', ["FILE: unknown option 'colour'"]),
     ],
 )
-def test_refusals_say_where_and_what(file: Path, text: str, words: list[str]) -> None:
+def test_errors_have_the_line_and_the_reason(file: Path, text: str, words: list[str]) -> None:
     message = refused(file, text)
     for word in words:
         assert word in message
 
 
-def test_a_contradiction_that_a_more_exact_section_settles_is_none(file: Path) -> None:
+def test_a_conflict_settled_by_a_more_specific_section_is_accepted(file: Path) -> None:
     text = """
         [tables."public.log_*"]
         mode = "truncate"
@@ -255,19 +255,19 @@ def test_a_contradiction_that_a_more_exact_section_settles_is_none(file: Path) -
         "mysql://loader:s3cret@dw/warehouse",
     ],
 )
-def test_a_secret_in_the_file_is_refused(file: Path, url: str) -> None:
+def test_a_secret_in_the_file_is_rejected(file: Path, url: str) -> None:
     ends = f'source = "env:SHOP"\ntarget = "{url}"\n'
     message = refused(file, '[tables."a.b"]\n', ends=ends)
     assert "FILE: target: expected a URL without a secret" in message
     assert "env:NAME" in message
     assert "s3cret" not in message
-    # Not one that the environment has, nor one that is not used.
+    # A secret from the environment is accepted, and so is an unused one.
     ends = ends.replace("s3cret", "${HOST}")
     assert read(file, '[tables."a.b"]\n', ends=ends).target == url.replace("s3cret", "db")
     read(file, '[tables."a.b"]\n', ends=ends.replace("${HOST}", "s3cret"), target="env:B")
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere\.toml: expected a TOML file.*No such file"):
         batch_of_file(str(tmp_path / "nowhere.toml"))
 
@@ -276,7 +276,7 @@ def command(*words: str) -> Any:
     return make_parser(words[0]).parse_args(words)
 
 
-def test_the_command_line_overrides_what_holds_for_all(file: Path) -> None:
+def test_the_command_line_overrides_common_options(file: Path) -> None:
     file.write_text(
         ENDS
         + NIGHTLY.replace("[defaults]", "[defaults]\nattempts = 7")
@@ -292,7 +292,7 @@ def test_the_command_line_overrides_what_holds_for_all(file: Path) -> None:
     assert words == [str(file), "--attempts", "2", "--tables", "public.o*"]
 
 
-def test_the_file_of_the_folder_is_found_where_nothing_else_is_named(
+def test_the_file_in_the_folder_is_found_by_default(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(file.parent)
@@ -306,13 +306,13 @@ def test_the_file_of_the_folder_is_found_where_nothing_else_is_named(
     assert not read_batch(command("copy-all", *named), {}).sections
 
 
-def test_a_command_for_one_table_says_which_is_for_many(file: Path) -> None:
+def test_a_command_for_one_table_names_the_one_for_many(file: Path) -> None:
     file.write_text(ENDS + NIGHTLY, encoding="utf-8")
     with pytest.raises(UsageError, match="lists many tables; use penstock copy-all"):
         read_spec(command("copy", str(file)), {})
 
 
-def test_rules_for_columns_are_overridden_column_by_column(file: Path) -> None:
+def test_column_rules_are_overridden_column_by_column(file: Path) -> None:
     text = """
         [defaults]
         mask = {"*email" = "hash", phone = "null"}
@@ -323,5 +323,5 @@ def test_rules_for_columns_are_overridden_column_by_column(file: Path) -> None:
     """
     found = specs(read(file, text), "public.customers", "public.others")
     assert found["public.others"].mask == ("*email=hash", "phone=null")
-    # What is masked for all stays so where a section adds a mask.
+    # A common mask stays if a section adds another.
     assert found["public.customers"].mask == ("*email=hash", "phone=last4", "name=null")

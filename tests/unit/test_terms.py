@@ -1,4 +1,4 @@
-"""Options in messages: as on the command line there, as arguments in Python."""
+"""Options in messages: in terms of the command line, or as arguments in Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDS: dict[str, Any] = {"source": "env:A", "target": "env:B", "table": "public.o
 
 @pytest.fixture(autouse=True)
 def in_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The suite itself reads messages as on the command line."""
+    """Use the terms of Python; elsewhere, the suite uses those of the command line."""
     monkeypatch.setattr(terms, "_flags", [])
     yield
     assert terms._flags == []
@@ -38,7 +38,7 @@ def in_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ),
     ],
 )
-def test_of_a_spec_in_python(options: dict[str, Any], said: str) -> None:
+def test_a_spec_in_python_uses_arguments(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError) as caught:
         CopySpec(**ENDS, **options)
     assert said in caught.value.message
@@ -46,7 +46,7 @@ def test_of_a_spec_in_python(options: dict[str, Any], said: str) -> None:
     assert "--" not in caught.value.message
 
 
-def test_of_a_call_in_python() -> None:
+def test_a_call_in_python_uses_arguments() -> None:
     @scoped
     def called() -> None:
         raise UsageError("--mode replace: expected --key; see `penstock copy --key`")
@@ -56,7 +56,7 @@ def test_of_a_call_in_python() -> None:
     assert caught.value.message == 'mode="replace": expected key; see `penstock copy --key`'
 
 
-def test_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_uses_options(capsys: pytest.CaptureFixture[str]) -> None:
     given = [f"--{name}={value}" for name, value in ENDS.items()]
     assert main(["copy", *given, "--strategy", "ctid", "--key", "id"]) == 64
     assert "--strategy ctid uses no key: omit --key" in capsys.readouterr().err

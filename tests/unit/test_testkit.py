@@ -1,4 +1,4 @@
-"""The test kit against real servers: whatever it promises, a test of Penstock relies on."""
+"""The test kit with real servers: tests of Penstock rely on each of its promises."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TestPostgresServer:
         with pytest.raises(ServerError, match="not running"):
             _ = server.pid
 
-    def test_can_ask_for_a_password(self) -> None:
+    def test_may_require_a_password(self) -> None:
         with PostgresServer(fsync=False, password="s3:cret/@") as server:
             assert count(server.url, "pg_class")
             with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
@@ -72,7 +72,7 @@ class TestPostgresServer:
 
     @pytest.mark.parametrize("run_as", ["namespace", "user"])
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root needs to become somebody else")
-    def test_root_can_run_it_as_somebody_else(self, run_as: RunAs) -> None:
+    def test_root_can_run_it_as_another_user(self, run_as: RunAs) -> None:
         try:
             server = PostgresServer(fsync=False, run_as=run_as)
             server.start()
@@ -100,13 +100,13 @@ class TestPostgresServer:
         assert eventually(lambda: not alive(int(pid)))
         assert eventually(lambda: not Path(home).exists())
 
-    def test_says_why_it_does_not_start(self) -> None:
+    def test_reports_why_it_does_not_start(self) -> None:
         server = PostgresServer(settings={"shared_buffers": "nonsense"})
         with pytest.raises(ServerError, match='invalid value for parameter "shared_buffers"'):
             server.start()
         server.close()
 
-    def test_does_not_outlive_its_thread_too_early(self) -> None:
+    def test_survives_the_thread_that_started_it(self) -> None:
         server = PostgresServer(fsync=False)
         thread = threading.Thread(target=server.start)
         thread.start()
@@ -114,14 +114,14 @@ class TestPostgresServer:
         with server:
             assert count(server.url, "pg_class")
 
-    def test_names_its_programs(self) -> None:
+    def test_finds_its_programs(self) -> None:
         server = PostgresServer()
         shown = subprocess.run([server.psql, "--version"], capture_output=True, check=True)
         assert shown.stdout.startswith(b"psql (PostgreSQL) 18.")
         with pytest.raises(FileNotFoundError, match="nosuch"):
             server.bin("nosuch")
 
-    def test_writes_urls(self) -> None:
+    def test_creates_urls(self) -> None:
         server = ExternalServer("postgresql://me:pw@db.example:5433/main?sslmode=require")
         assert server.url_for(db="a b") == (
             "postgresql://me:pw@db.example:5433/a%20b?sslmode=require"
@@ -155,7 +155,7 @@ class TestTpch:
         ]
         assert estimate == (60175,)
 
-    def test_lineitem_has_no_primary_key_unless_asked(self, source_url: str) -> None:
+    def test_lineitem_has_a_primary_key_only_on_request(self, source_url: str) -> None:
         tpch.create(source_url, unlogged=True)
         with psycopg.connect(source_url) as connection:
             found = connection.execute(
@@ -172,20 +172,20 @@ class TestTpch:
         folder = first["nation"].parent
         assert sorted(path.name for path in folder.iterdir()) == ["nation.csv", "region.csv"]
 
-    def test_does_without_a_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_works_without_a_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "file").touch()
         monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "file"))
         with tpch.csv_files(["nation"], 0.001) as files:
             assert files["nation"].exists()
         assert not files["nation"].exists()
 
-    def test_knows_its_tables(self) -> None:
+    def test_lists_its_tables(self) -> None:
         with pytest.raises(ValueError, match="no table 'nosuch'; it has region"):
             tpch.create("postgresql://nowhere", ["nosuch"])
 
 
 class Echo:
-    """A server that sends back what it gets, and keeps it."""
+    """A server that echoes its input, and keeps it."""
 
     def __init__(self) -> None:
         self.received = b""
@@ -242,7 +242,7 @@ def read(client: socket.socket, size: int) -> bytes:
 
 
 class TestTcpProxy:
-    def test_forwards_much_both_ways_and_half_closes(self, client: socket.socket) -> None:
+    def test_forwards_large_amounts_both_ways_and_half_closes(self, client: socket.socket) -> None:
         data = os.urandom(3_000_000)
         got: list[bytes] = []
         reader = threading.Thread(target=lambda: got.append(read(client, len(data) + 1)))
@@ -260,7 +260,7 @@ class TestTcpProxy:
             client.recv(1)
         assert proxy.connections == 0
 
-    def test_cuts_after_that_many_bytes(
+    def test_cuts_after_a_number_of_bytes(
         self, proxy: TcpProxy, echo: Echo, client: socket.socket
     ) -> None:
         proxy.cut_after(1000, "to_server")
@@ -286,7 +286,7 @@ class TestTcpProxy:
         client.settimeout(60)
         assert client.recv(1) == b"b"
 
-    def test_refuses_new_connections_only(self, proxy: TcpProxy, client: socket.socket) -> None:
+    def test_rejects_only_new_connections(self, proxy: TcpProxy, client: socket.socket) -> None:
         client.sendall(b"a")
         assert client.recv(1) == b"a"
         proxy.refuse()
@@ -299,7 +299,7 @@ class TestTcpProxy:
             again.sendall(b"c")
             assert again.recv(1) == b"c"
 
-    def test_finds_a_needle_in_pieces_before_it_is_through(
+    def test_finds_a_split_needle_before_it_passes(
         self, proxy: TcpProxy, echo: Echo, client: socket.socket
     ) -> None:
         seen: list[bytes] = []
@@ -309,7 +309,9 @@ class TestTcpProxy:
             assert read(client, len(piece)) == piece
         assert seen == [b"..COMM"]
 
-    def test_finds_every_needle_where_asked(self, proxy: TcpProxy, client: socket.socket) -> None:
+    def test_finds_every_needle_in_one_direction(
+        self, proxy: TcpProxy, client: socket.socket
+    ) -> None:
         seen: list[int] = []
         proxy.on_bytes(b"aa", "to_client", lambda: seen.append(1), once=False)
         for _ in range(3):
@@ -337,18 +339,18 @@ class TestTcpProxy:
         with pytest.raises(OSError, match="from the callback"):
             proxy.close()
 
-    def test_resets_where_the_server_is_not_there(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as gone:
-            port = gone.getsockname()[1]
+    def test_resets_connections_if_the_server_is_unreachable(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
         with (
             TcpProxy("127.0.0.1", port) as proxy,
-            # It may be reset while it connects.
+            # The reset may come during the connect.
             pytest.raises(ConnectionResetError),
             socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
         ):
             client.recv(1)
 
-    def test_stands_between_copy_and_commit(
+    def test_can_separate_copy_from_commit(
         self, target_server: Server, target_url: str, target: psycopg.Connection[object]
     ) -> None:
         target.execute("CREATE TABLE t (n int)")

@@ -1,4 +1,4 @@
-"""A server that is far away: its proxy delays and counts."""
+"""A distant server: its proxy delays and counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock_testkit import DistantServer
 ROUND_TRIP = 0.1
 
 
-def test_it_delays_and_counts_round_trips() -> None:
+def test_a_distant_server_delays_and_counts_round_trips() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB servers for tests: they start, they keep what they promise, and they end."""
+"""MySQL and MariaDB servers for tests: they start, keep committed data, and end."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rows(url: str, query: str) -> tuple[tuple[object, ...], ...]:
         return found
 
 
-def test_keeps_port_and_what_is_committed_over_stop_and_kill() -> None:
+def test_keeps_port_and_committed_data_over_stop_and_kill() -> None:
     with MysqlServer(settings={"max_connections": 33}) as server:
         url = server.url
         assert rows(url, "SELECT @@max_connections") == ((33,),)
@@ -80,7 +80,7 @@ def test_keeps_port_and_what_is_committed_over_stop_and_kill() -> None:
         _ = server.pid
 
 
-def test_two_know_nothing_of_each_other(server: MysqlServer) -> None:
+def test_two_servers_are_independent(server: MysqlServer) -> None:
     with MysqlServer() as other:
         assert other.port != server.port
         rows(other.url, "CREATE TABLE mine (n int)")
@@ -88,7 +88,7 @@ def test_two_know_nothing_of_each_other(server: MysqlServer) -> None:
         assert rows(server.url, "SHOW TABLES") == ()
 
 
-def test_has_what_a_copy_needs(server: MysqlServer, tmp_path: Path) -> None:
+def test_has_the_settings_that_a_copy_needs(server: MysqlServer, tmp_path: Path) -> None:
     (tmp_path / "rows").write_text("1\t🐘\n2\t\\N\n")
     with (
         server.new_database() as url,
@@ -101,7 +101,7 @@ def test_has_what_a_copy_needs(server: MysqlServer, tmp_path: Path) -> None:
         assert rows(url, "SELECT * FROM t ORDER BY n") == ((1, "🐘"), (2, None))
 
 
-def test_a_database_goes_whoever_uses_it(server: MysqlServer) -> None:
+def test_a_database_in_use_can_be_dropped(server: MysqlServer) -> None:
     with server.new_database() as url:
         session = connect_mysql(url)
         with session.cursor() as cursor:
@@ -114,7 +114,7 @@ def test_a_database_goes_whoever_uses_it(server: MysqlServer) -> None:
         connect_mysql(url)
 
 
-def test_wants_a_password(server: MysqlServer) -> None:
+def test_requires_a_password(server: MysqlServer) -> None:
     with pytest.raises(pymysql.OperationalError, match="Access denied"):
         connect_mysql(server.url_for(password="wrong"))
 
@@ -131,7 +131,7 @@ def test_does_not_outlive_a_parent_that_is_killed() -> None:
     assert until(gone, 60, lambda: f"{pid} or {home} is still there")
 
 
-def test_says_why_it_does_not_start(tmp_path: Path) -> None:
+def test_reports_why_it_does_not_start(tmp_path: Path) -> None:
     for server in (
         MysqlServer(settings={"innodb_page_size": 5}),
         MysqlServer(program=tmp_path / "nosuch"),
@@ -141,7 +141,9 @@ def test_says_why_it_does_not_start(tmp_path: Path) -> None:
         server.close()
 
 
-def test_another_server_may_be_named(server: MysqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_external_server_may_be_named(
+    server: MysqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PENSTOCK_TEST_MYSQL", server.url)
     monkeypatch.setenv("PENSTOCK_TEST_MYSQLD", "/nosuch")
     assert mysql_missing() == ""
@@ -152,7 +154,7 @@ def test_another_server_may_be_named(server: MysqlServer, monkeypatch: pytest.Mo
     assert server.running
 
 
-def test_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_missing_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PENSTOCK_TEST_MYSQL", "PENSTOCK_TEST_MYSQLD"):
         monkeypatch.delenv(name, raising=False)
     assert mysql_missing() == ""

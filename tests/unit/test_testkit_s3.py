@@ -1,4 +1,4 @@
-"""S3 servers for tests: they serve, they fail on command, and they end with who started them."""
+"""S3 servers for tests: they serve, fail on command, and end with their parent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[S3Server]:
         yield server
 
 
-def test_objects_and_conditional_puts(server: S3Server) -> None:
+def test_objects_and_conditional_puts_are_supported(server: S3Server) -> None:
     assert server.put("bucket", "a/b", b"1") == "bucket/a/b"
     assert server.read("bucket", "a/b") == b"1"
     assert "a/b" in server.keys("bucket", "a/")
@@ -46,7 +46,7 @@ def test_objects_and_conditional_puts(server: S3Server) -> None:
     assert server.read("bucket", "a/b") == b"3"
 
 
-def test_faults(server: S3Server) -> None:
+def test_faults_are_injected(server: S3Server) -> None:
     import boto3  # noqa: PLC0415
 
     server.put("bucket", "f", b"content")
@@ -65,7 +65,7 @@ def test_faults(server: S3Server) -> None:
         client.close()
 
 
-def test_a_server_ends_with_who_started_it() -> None:
+def test_a_server_ends_with_its_parent() -> None:
     done = subprocess.run(
         [sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""What holds streams back: a rate, how it is divided, and the brake of a lagging source."""
+"""Limits for streams: a rate, its division, and the brake for a lagging source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MB = 1_000_000
 
 
 class Clock:
-    """Time that passes by pauses alone, and by what a test says."""
+    """A clock that advances only by pauses and by the test."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -38,18 +38,18 @@ class Clock:
 
 class TestPace:
     @given(st.lists(st.integers(1, 50 * MB), min_size=1, max_size=30), st.integers(1, 1 << 40))
-    def test_is_kept_to_whatever_the_blocks_are(self, blocks: list[int], rate: int) -> None:
+    def test_is_kept_for_blocks_of_any_size(self, blocks: list[int], rate: int) -> None:
         clock = Clock()
         pace = Pace(clock, clock.wait)
         pace.set(rate)
         for block in blocks:
             pace(block)
         took = clock.now - 100
-        # Less than a byte is not waited for.
+        # Less than a byte causes no pause.
         assert took == pytest.approx(sum(blocks) / rate, rel=1e-6, abs=1e-6 + 1 / rate)
         assert pace.paused == pytest.approx(took)
 
-    def test_a_slow_stream_is_not_held_up(self) -> None:
+    def test_a_slow_stream_is_not_delayed(self) -> None:
         clock = Clock()
         pace = Pace(clock, clock.wait)
         pace.set(10 * MB)
@@ -59,7 +59,7 @@ class TestPace:
         assert clock.pauses == []
         assert pace.paused == 0
 
-    def test_little_is_caught_up_on(self) -> None:
+    def test_catching_up_is_limited(self) -> None:
         clock = Clock()
         pace = Pace(clock, clock.wait)
         pace.set(10 * MB)
@@ -69,7 +69,7 @@ class TestPace:
             pace(1 * MB)
         assert clock.now - 160 == pytest.approx(1 - CATCH_UP)
 
-    def test_without_a_rate_nothing_is_owed(self) -> None:
+    def test_bytes_without_a_rate_are_not_owed(self) -> None:
         clock = Clock()
         pace = Pace(clock, clock.wait)
         pace(1000 * MB)
@@ -88,20 +88,20 @@ class TestPace:
         pace.begin()
         assert pace.paused == 0
 
-    def test_a_pause_counts_while_it_goes_on(self) -> None:
+    def test_a_pause_in_progress_counts(self) -> None:
         clock = Clock()
-        told: list[float] = []
+        pauses: list[float] = []
 
         def wait(seconds: float) -> None:
             clock.now += seconds / 2
-            told.append(pace.paused)
+            pauses.append(pace.paused)
             clock.now += seconds / 2
 
         pace = Pace(clock, wait)
         pace.set(10 * MB)
         pace(100 * MB)
         pace(20 * MB)
-        assert told == [pytest.approx(5), pytest.approx(11)]
+        assert pauses == [pytest.approx(5), pytest.approx(11)]
         assert pace.paused == pytest.approx(12)
 
     @pytest.mark.parametrize("rate", [None, 1 << 40])
@@ -110,7 +110,7 @@ class TestPace:
         pace.set(1)
         changed = threading.Timer(0.05, lambda: pace.set(rate))
         changed.start()
-        pace(1 << 30)  # years, but for that
+        pace(1 << 30)  # years, unless the rate changes
         changed.join()
         assert pace.paused > 0
 
@@ -142,17 +142,15 @@ rates = st.one_of(st.floats(0, 1e9), st.just(math.inf))
 
 class TestDivide:
     @given(st.floats(1, 1e9), st.lists(rates, min_size=1, max_size=20))
-    def test_gives_all_and_no_more_and_something_to_everybody(
-        self, rate: float, lately: list[float]
-    ) -> None:
+    def test_gives_everything_and_a_share_to_each(self, rate: float, lately: list[float]) -> None:
         parts = divide(rate, lately)
         assert sum(parts) == pytest.approx(rate)
         assert min(parts) > 0
 
-    def test_equally_among_equals(self) -> None:
+    def test_equal_streams_get_equal_shares(self) -> None:
         assert divide(90, [math.inf, 30, 28]) == [30, 30, 30]
 
-    def test_what_one_does_not_use_goes_to_the_others(self) -> None:
+    def test_an_unused_share_goes_to_the_others(self) -> None:
         slow, *others = divide(90, [2, 30, math.inf])
         assert slow == pytest.approx(3)
         assert others == [pytest.approx(43.5)] * 2
@@ -172,7 +170,7 @@ class TestDivide:
 
 
 class TestRateShares:
-    def test_tells_what_has_changed(self) -> None:
+    def test_reports_only_changes(self) -> None:
         shares = RateShares()
         assert shares.changes(0, None, {1: 0, 2: 0}) == {}
         assert shares.changes(1, 100.0, {1: 0, 2: 0}) == {1: 50.0, 2: 50.0}
@@ -183,13 +181,13 @@ class TestRateShares:
         assert shares.changes(1.8, None, {1: 40, 3: 0}) == {1: None, 3: None}
         assert shares.changes(1.9, None, {1: 40, 3: 0}) == {}
 
-    def test_one_that_comes_back_is_told_again_if_that_has_changed(self) -> None:
+    def test_a_returning_stream_is_informed_of_a_change(self) -> None:
         shares = RateShares()
         shares.changes(0, 100.0, {1: 0, 2: 0})
         shares.changes(1, None, {1: 50})
         assert shares.changes(2, None, {1: 90, 2: 50}) == {2: None}
 
-    def test_another_one_of_the_same_number_is_told(self) -> None:
+    def test_a_new_stream_with_an_old_number_is_informed(self) -> None:
         shares = RateShares()
         assert shares.changes(0, 100.0, {1: 0}) == {1: 100.0}
         shares.forget(1)
@@ -197,7 +195,7 @@ class TestRateShares:
 
 
 class TestLagBrake:
-    def test_halves_until_nothing_begins_and_lets_go_again(self) -> None:
+    def test_halves_until_no_partition_begins_and_then_releases(self) -> None:
         brake = LagBrake(30, "the source, a standby,", "hint")
         brake.note_rate(64 * MB)
         brake.see(10)
@@ -213,7 +211,7 @@ class TestLagBrake:
         assert brake.why == (
             "the source, a standby, lags by 31.0 s (--max-lag 30s): no new partitions start; hint"
         )
-        brake.see(25)  # below, but barely
+        brake.see(25)  # barely below the limit
         assert brake.streams(8) == 0
         released = []
         for _ in range(7):
@@ -222,15 +220,15 @@ class TestLagBrake:
         assert released == [1, 1, 1, 2, 4, 8, 8]
         assert brake.rate(8) is None
 
-    def test_where_nothing_has_moved_yet_nothing_begins(self) -> None:
+    def test_blocks_new_partitions_if_no_rows_have_moved(self) -> None:
         brake = LagBrake(30, "", "")
         brake.see(31)
         assert brake.streams(8) == 0
-        brake.see(1)  # there is nothing to slow down to
+        brake.see(1)  # there is no rate to slow down to
         assert brake.streams(8) == 8
         assert brake.rate(8) is None
 
-    def test_does_not_take_what_it_slows_down_for_what_is_possible(self) -> None:
+    def test_does_not_mistake_a_reduced_rate_for_the_possible_one(self) -> None:
         brake = LagBrake(30, "", "")
         brake.note_rate(64 * MB)
         brake.see(31)
@@ -239,7 +237,7 @@ class TestLagBrake:
 
 
 class KnownAnswers:
-    """What is known of the servers, as a test says."""
+    """Answers about the servers that a test provides."""
 
     def __init__(self) -> None:
         self.lags: list[float] = []
@@ -254,7 +252,7 @@ class KnownAnswers:
 def steered(
     degree: Streams, max_rate: int | None, lags: list[float], seconds: int
 ) -> Iterator[tuple[int, Change]]:
-    """The changes, with the second of each."""
+    """Yield the changes, with the second of each."""
     brake, known = LagBrake(30, "it", "hint"), KnownAnswers()
     steering = Steering(degree, max_rate, brake, 0.0)
     steering.attach(known, 0.0)
@@ -272,19 +270,19 @@ class TestSteering:
         assert {change.cause for _, change in changes} == {LAG}
         assert all(change.message.startswith("it lags by ") for _, change in changes)
 
-    def test_measurements_do_not_count_while_it_is_held_back(self) -> None:
+    def test_measurements_under_a_brake_do_not_count(self) -> None:
         auto = Streams(2, 8, automatic=True)
         held = list(steered(auto, None, [0.0, 0.0, 0.0, *[40.0] * 3, *[25.0] * 40], 43))
         assert {change.cause for _, change in held} == {LAG}
         free = list(steered(auto, None, [0.0] * 43, 43))
         assert {change.cause for _, change in free} == {AUTOMATIC}
 
-    def test_nothing_is_tried_where_the_rate_is_what_holds_it_back(self) -> None:
+    def test_the_degree_stays_if_the_rate_is_the_limit(self) -> None:
         auto = Streams(2, 8, automatic=True)
         assert list(steered(auto, 10 * MB, [], 43)) == []
         assert list(steered(auto, 20 * MB, [], 43)) != []
 
-    def test_the_lower_of_two_rates_counts(self) -> None:
+    def test_the_lower_of_two_rates_applies(self) -> None:
         brake = LagBrake(30, "", "")
         steering = Steering(Streams(2, 2), 20 * MB, brake, 0.0)
         assert steering.rate(2) == 20 * MB
@@ -296,7 +294,7 @@ class TestSteering:
         assert Steering(Streams(2, 2), None, None, time.monotonic()).rate(2) is None
 
 
-def test_less_is_told_at_once_however_little() -> None:
+def test_a_lower_share_is_reported_at_once() -> None:
     shares = RateShares()
     assert shares.changes(0.0, 100.0, {1: 0}) == {1: 100.0}
     assert shares.changes(0.1, 97.0, {1: 0}) == {1: 97.0}

@@ -1,4 +1,4 @@
-"""What `tune` tries, of which partitions, what it recommends, and the file that it writes."""
+"""`tune`: the settings it tries, the partitions it samples, its recommendation, and its file."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def best_of(*copies: list[Measured]) -> tuple[str, str]:
     return str(found.setting), found.reason
 
 
-# What is tried
+# Settings
 
 
-def test_settings() -> None:
+def test_settings_to_try() -> None:
     assert [str(each) for each in settings((4, 1), ())] == ["degree 1", "degree 4"]
     assert [str(each) for each in settings((2,), ("deferred", "unlogged"))] == [
         "degree 2",
@@ -81,7 +81,7 @@ def test_settings() -> None:
         ((1,), ("unlogged", "unlogged"), "each once"),
     ],
 )
-def test_settings_that_there_are_not(
+def test_invalid_settings_are_rejected(
     degrees: tuple[int, ...], options: tuple[str, ...], said: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
@@ -89,7 +89,7 @@ def test_settings_that_there_are_not(
     assert said in caught.value.message
 
 
-def test_a_setting_as_options_of_a_copy() -> None:
+def test_a_setting_becomes_options_of_a_copy() -> None:
     spec = CopySpec(source="x://a", target="x://b", table="a.b", mode="truncate")
     plain = Setting(3).of(spec)
     assert (plain.degree, plain.unlogged, plain.indexes, plain.allow_ddl) == (
@@ -102,7 +102,7 @@ def test_a_setting_as_options_of_a_copy() -> None:
     assert (both.degree, both.unlogged, both.indexes, both.allow_ddl) == (1, True, "defer", True)
 
 
-def test_turns_go_there_and_back() -> None:
+def test_settings_take_turns_in_both_directions() -> None:
     chosen = settings((1, 2, 4), ())
     order = [setting.degree for setting in turns(chosen, 3)]
     assert order == [1, 2, 4, 4, 2, 1, 1, 2, 4]
@@ -111,7 +111,7 @@ def test_turns_go_there_and_back() -> None:
             turns(chosen, wrong)
 
 
-# Of which partitions
+# Samples
 
 
 @given(count=st.integers(1, 500), wanted=st.integers(1, 600))
@@ -120,28 +120,28 @@ def test_a_sample_is_spread_evenly(count: int, wanted: int) -> None:
     places = [int(each.id[1:]) for each in found]
     assert len(places) == len(set(places)) == min(count, wanted)
     assert places == sorted(places)
-    # As far from both ends as from each other.
+    # The distance to both ends equals that between two of them.
     gaps = [after - before for before, after in pairwise(places)]
     assert max(gaps, default=0) - min(gaps, default=0) <= 1
     assert abs(places[0] - (count - 1 - places[-1])) <= 1
 
 
-def test_how_much_is_sampled() -> None:
+def test_the_size_of_a_sample() -> None:
     plan = plan_of(100, 1000)
     found = choose_sample(plan, 300, 1)
     assert len(found) == 30
     assert sampled_bytes(found, plan) == 300
-    # Enough for all streams, and no more than there is.
+    # Enough for all streams, within the number of partitions.
     assert len(choose_sample(plan, 10, 8)) == 16
     assert len(choose_sample(plan, 5000, 8)) == 100
-    # Sizes that the source does not tell.
+    # Sizes are unknown to the source.
     unknown = plan_of(100, 1000, None)
     assert sampled_bytes(choose_sample(unknown, 300, 1), unknown) == 300
     nothing = plan_of(10, None, None)
     assert sampled_bytes(choose_sample(nothing, 300, 1), nothing) == 0
 
 
-# What is recommended
+# Recommendations
 
 
 def test_a_flat_curve_needs_one_stream() -> None:
@@ -152,7 +152,7 @@ def test_a_flat_curve_needs_one_stream() -> None:
     assert reason == "9.7 MB/s; degree 4 is fastest, but only by 3%"
 
 
-def test_a_peak() -> None:
+def test_a_peak_is_recommended() -> None:
     setting, reason = best_of(
         measured(Setting(1), 20.0),
         measured(Setting(2), 12.0),
@@ -163,12 +163,12 @@ def test_a_peak() -> None:
     assert reason == "12.5 MB/s, the fastest; next: degree 8, 12% slower"
 
 
-def test_more_streams_are_worth_more_than_five_percent() -> None:
+def test_more_streams_must_gain_more_than_five_percent() -> None:
     assert best_of(measured(Setting(2), 10.6), measured(Setting(4), 10.0))[0] == "degree 4"
     assert best_of(measured(Setting(2), 10.4), measured(Setting(4), 10.0))[0] == "degree 2"
 
 
-def test_an_option_is_worth_more_than_five_percent() -> None:
+def test_an_option_must_gain_more_than_five_percent() -> None:
     unlogged = Setting(2, ("unlogged",))
     assert best_of(measured(Setting(8), 10.2), measured(unlogged, 10.0))[0] == "degree 8"
     assert best_of(measured(Setting(8), 12.0), measured(unlogged, 10.0))[0] == (
@@ -176,7 +176,7 @@ def test_an_option_is_worth_more_than_five_percent() -> None:
     )
 
 
-def test_noise_widens_what_counts_as_equal() -> None:
+def test_noise_widens_the_margin_for_equal_results() -> None:
     quiet = (measured(Setting(2), 11.0, 11.0, 11.0), measured(Setting(4), 10.0, 10.0, 10.0))
     assert best_of(*quiet)[0] == "degree 4"
     noisy = (measured(Setting(2), 9.5, 11.0, 12.5), measured(Setting(4), 9.0, 10.0, 12.0))
@@ -185,13 +185,13 @@ def test_noise_widens_what_counts_as_equal() -> None:
     assert reason.endswith("but only by 10%, and times vary by 14%")
 
 
-def test_noise_does_not_make_everything_equal() -> None:
+def test_noise_does_not_make_all_results_equal() -> None:
     wild = (measured(Setting(1), 10.0, 50.0, 100.0), measured(Setting(4), 5.0, 20.0, 90.0))
     assert noise_of(gathered([*wild[0], *wild[1]])) == 0.25
     assert best_of(*wild)[0] == "degree 4"
 
 
-def test_one_setting_is_the_best() -> None:
+def test_a_single_setting_is_the_best() -> None:
     assert best_of(measured(Setting(4), 10.0)) == (
         "degree 4",
         "10.0 MB/s; the only setting tried",
@@ -232,36 +232,36 @@ BOTH = Setting(4, ("unlogged", "deferred"))
 def read_back(tmp_path: Path, text: str, *words: str, table: str = "public.t") -> CopySpec:
     file = tmp_path / "tuned.toml"
     file.write_text(text, encoding="utf-8")
-    asked = ["copy", "--source", "x://a", "--target", "x://b", "--tuned", str(file), *words]
-    asked += ["--table", table] if table else []
-    return read_spec(make_parser("copy").parse_args(asked), {})
+    command_line = ["copy", "--source", "x://a", "--target", "x://b", "--tuned", str(file), *words]
+    command_line += ["--table", table] if table else []
+    return read_spec(make_parser("copy").parse_args(command_line), {})
 
 
-def test_what_is_written_is_what_a_copy_does(tmp_path: Path) -> None:
+def test_the_file_describes_the_same_copy(tmp_path: Path) -> None:
     text = written(tuning(BOTH, allow_ddl=True))
     spec = read_back(tmp_path, text, "--mode", "truncate")
     assert (spec.degree, spec.unlogged, spec.indexes, spec.allow_ddl) == (4, True, "defer", True)
-    # A table without a schema is one of a search path.
+    # A table without a schema is found by the search path.
     assert read_back(tmp_path, text, "--mode", "truncate", table="t").degree == 4
 
 
-def test_the_command_line_wins(tmp_path: Path) -> None:
+def test_the_command_line_takes_precedence(tmp_path: Path) -> None:
     text = written(tuning(BOTH, allow_ddl=True))
     spec = read_back(tmp_path, text, "--degree", "2", "--no-unlogged", "--mode", "truncate")
     assert (spec.degree, spec.unlogged, spec.indexes) == (2, False, "defer")
 
 
-def test_permission_is_only_what_somebody_gave(tmp_path: Path) -> None:
+def test_the_file_contains_only_permissions_from_the_user(tmp_path: Path) -> None:
     text = written(tuning(BOTH))
     assert "allow_ddl" not in tomllib.loads(text)
     with pytest.raises(UsageError, match="pass --allow-ddl"):
         read_back(tmp_path, text, "--mode", "truncate")
-    # Nothing has to be allowed for a degree.
+    # A degree needs no permission.
     assert "allow_ddl" not in tomllib.loads(written(tuning(Setting(4), allow_ddl=True)))
 
 
 @given(query=st.text(st.characters(codec="utf-8"), min_size=1))
-def test_a_query_comes_back_as_it_was(query: str) -> None:
+def test_a_query_survives_the_file(query: str) -> None:
     text = written(tuning(Setting(4), table=None, query=query))
     raw = tomllib.loads(text)
     assert raw["query"].replace("$${", "${") == query.replace("$${", "${")
@@ -269,14 +269,14 @@ def test_a_query_comes_back_as_it_was(query: str) -> None:
     assert tuned_options({**raw, "query": query}, "f", options) == {"degree": 4}
 
 
-def test_a_query_into_files_which_have_no_table(tmp_path: Path) -> None:
+def test_a_query_into_files_has_no_table(tmp_path: Path) -> None:
     query = "SELECT 1"
     spec = CopySpec(source="x://a", target="file:///b", query=query)
     text = written(tuning(Setting(4), table=None, query=query, target_table=str(spec.target_ref)))
     assert read_back(tmp_path, text, "--query", query, table="").degree == 4
 
 
-def test_a_query_with_a_variable_is_not_filled_in(tmp_path: Path) -> None:
+def test_a_query_with_a_variable_is_written_unresolved(tmp_path: Path) -> None:
     query = "SELECT '${HOME} $$ \x7f \"\\'"
     file = tmp_path / "tuned.toml"
     file.write_text(written(tuning(Setting(4), table=None, query=query)), encoding="utf-8")
@@ -306,7 +306,7 @@ def test_a_query_with_a_variable_is_not_filled_in(tmp_path: Path) -> None:
         ("degree", "invalid TOML"),
     ],
 )
-def test_files_that_are_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_unsuitable_files_are_rejected(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_back(tmp_path, text)
     assert said in caught.value.message
@@ -332,7 +332,7 @@ def test_the_page_is_well_formed_and_fetches_nothing() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(1.0, False), (4.0, False), (6.0, True)])
-def test_a_few_samples_say_nothing_of_sessions(seconds: float, shown: bool) -> None:
+def test_a_few_samples_are_too_few_for_sessions(seconds: float, shown: bool) -> None:
     waits = {"target": (WaitShare("CPU", "working", 1.0),)}
     figures = gathered(measured(Setting(2), seconds, waits=waits))
     html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
@@ -340,7 +340,7 @@ def test_a_few_samples_say_nothing_of_sessions(seconds: float, shown: bool) -> N
     assert ("too short for that" in html) is not shown
 
 
-def test_copies_of_a_moment_are_not_drawn() -> None:
+def test_very_short_copies_are_not_drawn() -> None:
     figures = gathered([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
     html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
     assert "no setting took more than 0.6 s" in html
@@ -350,7 +350,7 @@ def test_copies_of_a_moment_are_not_drawn() -> None:
     assert "Not enough was copied" not in html
 
 
-def test_tenths_of_a_second_are_chance() -> None:
+def test_differences_of_tenths_of_a_second_are_ignored() -> None:
     figures = gathered([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
     assert recommend(figures).setting == Setting(1)
     figures = gathered([*measured(Setting(1), 1.6), *measured(Setting(4), 0.4)])

@@ -1,4 +1,4 @@
-"""The types of DuckDB and Parquet in `tests/types/`, against the code."""
+"""The types of DuckDB and Parquet in `tests/types/`, checked against the code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..types.reading import lines
 
 
 @pytest.mark.parametrize(("mine", "theirs", "kind"), lines("duckdb/from"))
-def test_from_duckdb(mine: str, theirs: str, kind: str) -> None:
+def test_types_read_from_duckdb(mine: str, theirs: str, kind: str) -> None:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("CREATE TYPE mood AS ENUM ('sad', 'glad')")
@@ -28,17 +28,17 @@ def test_from_duckdb(mine: str, theirs: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("mine", "theirs"), lines("duckdb/made"))
-def test_into_duckdb(mine: str, theirs: str) -> None:
+def test_types_written_to_duckdb(mine: str, theirs: str) -> None:
     assert column_type(ARROW_TYPES[mine], "c")[0] == theirs
 
 
 @pytest.mark.parametrize(("mine", "theirs"), lines("parquet/from"))
-def test_from_parquet(mine: str, theirs: str) -> None:
+def test_types_read_from_parquet(mine: str, theirs: str) -> None:
     assert str(travelling(ARROW_TYPES[mine])) == theirs
 
 
 @pytest.mark.parametrize(("mine", "theirs"), lines("parquet/made"))
-def test_into_parquet(mine: str, theirs: str) -> None:
+def test_types_written_to_parquet(mine: str, theirs: str) -> None:
     try:
         found = str(stored_as(ARROW_TYPES[mine]))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is left of messages where values of rows are hidden."""
+"""Messages with the values of rows hidden."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.model import values
 from penstock.model.extents import Bound, Key, KeyRange, KeyValues
 from penstock.run.value_display import scoped, scoped_generator
 
-# What servers and libraries say of a value, and what is left of it.
+# Messages of servers and libraries about a value, and the same with the value hidden.
 SAID = {
     'invalid input syntax for type integer: "SECRET"': "invalid input syntax for type integer: ***",
     'value "99999" is out of range for type int2': "value *** is out of range for type int2",
@@ -54,14 +54,16 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("text", "left"), SAID.items(), ids=range(len(SAID)))
-def test_a_value_in_a_server_s_words(text: str, left: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_in_a_servers_message_are_hidden(
+    text: str, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert values.server_message(text) == left
     assert "SECRET" not in left
     monkeypatch.setenv(values.VARIABLE, values.ERRORS)
     assert values.server_message(text) == text
 
 
-def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_that_are_texts_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     key = Key("k")
     numbers = KeyRange(key, Bound("int4", "1"), Bound("int4", "9"))
     texts = KeyRange(key, Bound("text", "SECRET"), None)
@@ -72,7 +74,9 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(texts) == "k >= SECRET"
 
 
-def test_who_chooses_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_explicit_choice_takes_precedence_over_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     @scoped
     def one(choice: str | None) -> bool:
         values.choose(choice)
@@ -83,7 +87,7 @@ def test_who_chooses_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch
     assert [one(choice) for choice in (values.ERRORS, None, values.NEVER)] == [True, True, False]
 
 
-def test_two_executions_in_turn_keep_to_their_own_choices() -> None:
+def test_interleaved_executions_keep_their_own_choices() -> None:
     @scoped_generator
     def many(choice: str) -> Generator[bool, None, None]:
         values.choose(choice)
@@ -95,7 +99,7 @@ def test_two_executions_in_turn_keep_to_their_own_choices() -> None:
     assert not values.are_shown()
 
 
-def test_an_execution_that_is_closed_ends_where_it_is() -> None:
+def test_closing_an_execution_runs_its_cleanup() -> None:
     ended: list[str] = []
 
     @scoped_generator
@@ -112,7 +116,7 @@ def test_an_execution_that_is_closed_ends_where_it_is() -> None:
 
 
 @pytest.mark.parametrize("choice", values.SHOW_VALUES)
-def test_causes_are_no_way_to_see_values(choice: str) -> None:
+def test_causes_do_not_reveal_values(choice: str) -> None:
     @scoped
     def failing() -> None:
         values.choose(choice)

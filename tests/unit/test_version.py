@@ -44,7 +44,7 @@ def test_every_extra_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(project["optional-dependencies"]) < set(parts)
 
 
-def test_a_driver_has_its_version_where_its_own_extra_is(
+def test_a_driver_is_listed_with_its_version(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, parts = shown(capsys)
@@ -53,7 +53,7 @@ def test_a_driver_has_its_version_where_its_own_extra_is(
     assert [name for name, text in parts.items() if pyarrow in text] == ["arrow"]
 
 
-def test_a_driver_that_is_absent(
+def test_a_missing_driver_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without("pymysql", monkeypatch)
@@ -68,7 +68,7 @@ def test_a_driver_that_is_absent(
         ("0.1.0", "off", "0.1.0, switched off by PENSTOCK_NATIVE"),
     ],
 )
-def test_whether_the_native_part_is_used(
+def test_use_of_the_native_part_is_reported(
     installed: str,
     switch: str,
     text: str,
@@ -84,14 +84,14 @@ def test_whether_the_native_part_is_used(
     assert shown(capsys)[1]["native"] == text
 
 
-def test_the_native_part_is_absent(
+def test_a_missing_native_part_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without("penstock-native", monkeypatch)
     assert shown(capsys)[1]["native"] == "not installed"
 
 
-def test_integrations_and_backends_of_others_have_a_line(
+def test_integrations_and_third_party_backends_have_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / "penstock_lake-2.3.dist-info"
@@ -114,9 +114,9 @@ print(*sys.modules)
 
 
 def test_no_driver_is_imported() -> None:
-    said = subprocess.run(
+    listing = subprocess.run(
         [sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True
     ).stdout
-    modules = set(said.splitlines()[-1].split())
+    modules = set(listing.splitlines()[-1].split())
     assert "penstock.cli.installed_parts" in modules
     assert modules.isdisjoint({"airflow", "dagster", "duckdb", "psycopg", "pyarrow", "pymysql"})

@@ -1,4 +1,4 @@
-"""How an attempt's time is told apart: waiting for either side, and the rest."""
+"""The parts of an attempt's time: waiting for either side, and everything else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_answers_count_as_waiting_for_that_side() -> None:
     assert meter.waited["source"] == 0
 
 
-def test_what_is_waited_for_within_an_answer_counts_once() -> None:
+def test_a_wait_within_an_answer_counts_once() -> None:
     meter = Meter()
     waiter = Waiter(meter, 60)
     reading, writing = os.pipe()
@@ -28,14 +28,14 @@ def test_what_is_waited_for_within_an_answer_counts_once() -> None:
         with waiter.answering("target"):
             os.write(writing, b"x")
             waiter("target", reading, False)
-            meter.waited["target"] += 1000  # as if that had taken so long
+            meter.waited["target"] += 1000  # as if the answer had taken that long
     finally:
         os.close(reading)
         os.close(writing)
     assert meter.waited["target"] < 1000
 
 
-def test_a_wait_counts_while_it_goes_on() -> None:
+def test_a_wait_in_progress_counts() -> None:
     meter = Meter(waited={"source": 1.0, "target": 100.0})
     waiter = Waiter(meter, 60)
     reading, writing = os.pipe()
@@ -44,11 +44,11 @@ def test_a_wait_counts_while_it_goes_on() -> None:
             time.sleep(0.02)
             os.write(writing, b"x")
             waiter("target", reading, False)
-            told = meter.waits()
-            assert meter.waits()["target"] >= told["target"] >= 100.02
+            waits = meter.waits()
+            assert meter.waits()["target"] >= waits["target"] >= 100.02
         assert meter.waits() == meter.waited
-        assert meter.waited["target"] >= told["target"]
-        assert told["source"] == 1
+        assert meter.waited["target"] >= waits["target"]
+        assert waits["source"] == 1
     finally:
         os.close(reading)
         os.close(writing)
@@ -67,7 +67,7 @@ def test_failed_answers_count_too() -> None:
     assert meter.waited["source"] >= 0.02
 
 
-def test_what_is_kept_with_the_commit_record() -> None:
+def test_times_are_stored_with_the_commit_record() -> None:
     meter = Meter(waited={"source": 1.23456, "target": 2.0})
     spent = meter.spent(0.5)
     assert (spent.source, spent.target, spent.paced) == (1.235, 2.0, 0.5)
@@ -75,7 +75,7 @@ def test_what_is_kept_with_the_commit_record() -> None:
 
 
 class Turns:
-    """A pump of three turns, which remembers how much they may move."""
+    """A pump of three turns, which notes the limit of each."""
 
     most: int | None = None
 
@@ -92,7 +92,7 @@ class Turns:
         return len(self.asked) < 3
 
 
-def test_a_stream_that_keeps_to_a_rate_moves_little_at_once() -> None:
+def test_a_stream_with_a_rate_moves_small_amounts() -> None:
     for rate, most in ((None, None), (1_000_000, 50_000)):
         pump, meter, pace = Turns(), Meter(), Pace()
         pace.set(rate)

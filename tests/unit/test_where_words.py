@@ -1,4 +1,4 @@
-"""What is said of a condition: without our own text, and where in it the error is."""
+"""Messages about a condition: without Penstock's own text, and with the position of the error."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SAID = [
 
 
 @pytest.mark.parametrize(("where", "said", "shown"), SAID)
-def test_a_condition(where: str, said: str, shown: str) -> None:
+def test_an_error_in_a_condition_is_located(where: str, said: str, shown: str) -> None:
     with pytest.raises(PlanningError) as caught, wrap_condition_errors(where):
         raise PlanningError(f"source: --where on t: error {said}")
     assert caught.value.message == f"source: --where on t: error {shown}"
 
 
-def test_of_something_else() -> None:
+def test_other_errors_are_unchanged() -> None:
     with pytest.raises(PlanningError) as caught, wrap_condition_errors("x"):
         raise PlanningError('source: table t: near "x END"')
     assert caught.value.message == 'source: table t: near "x END"'

@@ -1,4 +1,4 @@
-"""What a worker gets to see of its parent's environment: nothing that holds a secret."""
+"""The part of its parent's environment that a worker sees: no variable with a secret."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.backends.api.registry import find_backend
 from penstock.workers.environment import ENVIRONMENT, worker_environment
 
 PATTERNS = ("PGHOST", "PGSSL*")
-# What an environment variable may hold at all.
+# Characters that the value of an environment variable may have.
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 names = st.one_of(
     st.sampled_from(["PATH", "HOME", "LC_ALL", "PYTHONPATH", "PGHOST", "PGSSLKEY", "PGPASSWORD"]),
@@ -17,7 +17,7 @@ names = st.one_of(
 )
 
 
-def test_passes_what_is_needed_by_name_and_nothing_else() -> None:
+def test_passes_only_needed_variables() -> None:
     environ = {
         "PATH": "/bin",
         "LC_ALL": "C.UTF-8",
@@ -35,7 +35,7 @@ def test_passes_what_is_needed_by_name_and_nothing_else() -> None:
     assert all(environ[name] == value for name, value in passed.items())
 
 
-def test_leaves_out_a_needed_name_that_holds_a_secret() -> None:
+def test_leaves_out_a_needed_variable_that_contains_a_secret() -> None:
     environ = {"PYTHON_DATABASE": "scheme://me:hunter2@db/shop", "LANG": "hunter2", "PATH": "/bin"}
     passed = worker_environment(environ, PATTERNS, ["hunter2", ""])
     assert passed == {"PATH": "/bin"}
@@ -47,13 +47,13 @@ def test_no_secret_ever_passes(environ: dict[str, str], secret: str, data: st.Da
         environ[name] = data.draw(texts) + secret + data.draw(texts)
     passed = worker_environment(environ, PATTERNS, [secret])
     assert not any(secret in value for value in passed.values())
-    # What holds no secret still gets through.
+    # Values without a secret still pass.
     assert {name for name in environ if name in ENVIRONMENT} - set(passed) == {
         name for name, value in environ.items() if name in ENVIRONMENT and secret in value
     }
 
 
-def test_no_backend_asks_for_a_variable_that_holds_a_secret() -> None:
+def test_no_backend_needs_a_variable_that_contains_a_secret() -> None:
     backend, _ = find_backend("postgresql://db/shop", "--source")
     # https://www.postgresql.org/docs/current/libpq-envars.html
     environ = {

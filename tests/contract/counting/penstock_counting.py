@@ -44,7 +44,7 @@ class Counted:
         return self
 
     def __exit__(self, *ended: object) -> None:
-        # The driver decides: one commits, another closes.
+        # The driver decides what to do: one commits, another closes.
         self._inner.__exit__(*ended)
 
 

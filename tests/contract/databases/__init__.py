@@ -1,4 +1,4 @@
-"""Pages of configuration: one for each backend that fulfils the contract."""
+"""Configuration for the contract suite, one module per backend."""
 
 from __future__ import annotations
 

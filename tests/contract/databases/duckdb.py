@@ -34,7 +34,7 @@ class DuckDB(SqlDatabase):
 
     def read(self) -> list[Row]:
         with duckdb.connect(str(self._path), read_only=True) as connection:
-            # In UTC, whatever the machine's time zone.
+            # In UTC, regardless of the machine's time zone.
             connection.execute("SET TimeZone = 'UTC'")
             found: pa.Table = connection.sql(f"SELECT * FROM {self.table}").to_arrow_table()
         return sorted((plain(row.values()) for row in found.to_pylist()), key=repr)

@@ -19,21 +19,21 @@ ALL = "PENSTOCK_TEST_SNOWFLAKE_ALL"
 # The emulator takes some 10 ms per statement. These tests call each hook and each method of the
 # control store at least once, in every mode and with every strategy.
 CHOSEN = (
-    "test_every_kind_of_value[postgresql-snowflake]",
-    "test_every_kind_of_value[snowflake-postgresql]",
-    "test_with_every_strategy[snowflake-append]",
-    "test_among_other_rows[snowflake-replace]",
-    "test_among_other_rows[snowflake-upsert]",
-    "test_among_other_rows[snowflake-swap]",
-    "test_a_worker_at_each_hook[snowflake-replace]",
-    "test_a_supervisor_at_each_call_of_the_control_store[snowflake-swap]",
+    "test_every_kind_of_value_arrives[postgresql-snowflake]",
+    "test_every_kind_of_value_arrives[snowflake-postgresql]",
+    "test_each_mode_with_every_strategy[snowflake-append]",
+    "test_each_mode_among_other_rows[snowflake-replace]",
+    "test_each_mode_among_other_rows[snowflake-upsert]",
+    "test_each_mode_among_other_rows[snowflake-swap]",
+    "test_a_worker_killed_at_each_hook[snowflake-replace]",
+    "test_a_supervisor_killed_at_each_call_of_the_control_store[snowflake-swap]",
     "test_partitions_of_a_series_are_committed_once[snowflake]",
-    "test_of_several_callers_one_adds[snowflake]",
-    "test_of_several_callers_one_changes[snowflake]",
+    "test_one_of_several_callers_adds_a_record[snowflake]",
+    "test_changes_by_several_callers_are_not_lost[snowflake]",
     "test_a_transaction_is_all_or_nothing[snowflake-Hold.ALONE]",
-    "test_many_at_once[snowflake]",
-    "test_rows_that_were_changed[snowflake]",
-    "test_the_files_know_the_usual_types[snowflake]",
+    "test_many_records_at_once[snowflake]",
+    "test_changed_rows_are_found[snowflake]",
+    "test_usual_types_agree_with_the_kinds[snowflake]",
 )
 # Rows per statement: inserting them one by one takes as long as the copy.
 AT_ONCE = 100

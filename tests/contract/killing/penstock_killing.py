@@ -20,7 +20,7 @@ from penstock.backends.api.worker import Pumping
 FOLDER = "PENSTOCK_KILLING"
 PREFIX = "dying+"
 MID_STREAM = "reader.read before the end"
-# Methods that return an object of the backend, whose calls have moments as well.
+# Methods that return an object of the backend whose calls have moments as well.
 PARTS = {"documents", "open_stage", "open_stream", "reading", "store", "writing"}
 _partition = ""
 """The partition that this worker is copying."""
@@ -122,7 +122,7 @@ class WatchedPump:
 
     def run(self, *arguments: Any) -> bool:
         more: bool = self._pump.run(*arguments)
-        # The target has the rows, and does not know yet that they are complete.
+        # The target has the rows, but does not know yet that they are complete.
         pass_moment(MID_STREAM)
         return more
 

@@ -1,4 +1,4 @@
-"""Airflow in the process of these tests, without a server: the first that runs imports it."""
+"""Airflow within the test process, without a server; the first test that needs it imports it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An Airflow with nobody's settings, whose modules are imported while warnings are let pass.
+    """Set up an Airflow with default settings, and import its modules with warnings ignored.
 
-    Test modules must not import it themselves: every process of the test run collects all modules.
+    Test modules must not import it themselves, because every process of the test run collects all
+    modules.
     """
     assert "airflow" not in sys.modules, "a test module imports Airflow when it is collected"
     home: Path = tmp_path_factory.mktemp("airflow")

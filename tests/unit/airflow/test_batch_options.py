@@ -1,4 +1,4 @@
-"""Options of a batch are checked when a DAG is parsed, in the words of Python."""
+"""Options of a batch are checked when a DAG is parsed, in terms of Python."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def test_wrong_options_are_named_as_arguments(arguments: dict[str, Any], message
     ],
     ids=str,
 )
-def test_what_may_be_right_is_taken(arguments: dict[str, Any]) -> None:
+def test_options_that_may_be_right_are_accepted(arguments: dict[str, Any]) -> None:
     operator = penstock_airflow.CopyAllOperator(task_id="all", **ENDS, **arguments)
     assert operator.tables == arguments["tables"]
 
 
-def test_default_args_hold_and_events_go_to_the_alias_of_the_target() -> None:
+def test_default_args_apply_and_events_go_to_the_alias_of_the_target() -> None:
     from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
 
     with DAG("copies", schedule=None, default_args={**ENDS, "mode": "truncate", "degree": 3}):
@@ -73,7 +73,7 @@ def test_default_args_hold_and_events_go_to_the_alias_of_the_target() -> None:
     assert [alias.name for alias in other.outlets] == ["penstock:pg_dst/dw"]
 
 
-def test_a_batch_begins_again_where_that_doubles_no_rows() -> None:
+def test_a_batch_starts_again_unless_that_duplicates_rows() -> None:
     merged = {**ORDERS, "mode": "upsert"}
     cases: list[tuple[list[Any], str, set[str]]] = [
         (["a.*"], "truncate", {"truncate"}),

@@ -1,4 +1,4 @@
-"""An Airflow connection becomes the URL that libpq reads as Airflow's own hook would connect."""
+"""An Airflow connection becomes a URL that libpq reads as Airflow's own hook would connect."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ CASES: list[tuple[dict[str, Any], dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("fields", "expected"), CASES)
-def test_libpq_reads_what_the_connection_says(
+def test_libpq_reads_the_fields_of_the_connection(
     fields: dict[str, Any], expected: dict[str, str]
 ) -> None:
     assert parameters(url_of(**fields)) == expected
@@ -142,19 +142,19 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_s
     | TEXT.map(lambda text: f"/run/{text}").filter(lambda path: "," not in path),
     port=st.none() | st.integers(1, 65535),
 )
-def test_nothing_is_lost_whatever_the_characters(**fields: Any) -> None:
+def test_every_character_survives(**fields: Any) -> None:
     names = {"login": "user", "schema": "dbname"}
     expected = {names.get(name, name): str(v) for name, v in fields.items() if v is not None}
     assert parameters(url_of(**fields)) == expected
 
 
 @pytest.mark.parametrize("kind", ["postgres", "postgresql", "Postgres"])
-def test_both_names_of_the_type_will_do(kind: str) -> None:
+def test_both_names_of_the_postgres_type_are_accepted(kind: str) -> None:
     assert url_of(conn_type=kind, host="h") == "postgresql://h/"
 
 
 @pytest.mark.parametrize("kind", ["oracle", "redshift", "http", "generic", ""])
-def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
+def test_another_type_is_rejected_without_showing_secrets(kind: str) -> None:
     with pytest.raises(UsageError) as raised:
         url_of(conn_type=kind, host="h", login="me", password=SECRET, extra={"token": SECRET})
     assert raised.value.message == (
@@ -167,13 +167,13 @@ def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
     assert "pa55" not in repr(raised.value)
 
 
-def test_a_type_whose_hook_is_one_of_postgresql_will_do() -> None:
+def test_a_type_with_a_postgresql_hook_is_accepted() -> None:
     theirs = type("PostgresHook", (), {"conn_type": "postgres"})
     hook = type("CrateHook", (theirs,), {"conn_type": "crate"})
     found = connection(conn_type="crate", host="h", password=SECRET, schema="db")
     kind = type("WithHook", (type(found),), {"get_hook": lambda *_, **__: hook()})
-    made = kind(conn_id="pg", conn_type="crate", host="h", password=SECRET, schema="db")
-    url = import_module("penstock_airflow.hooks.penstock").connection_url(made, "pg")
+    converted = kind(conn_id="pg", conn_type="crate", host="h", password=SECRET, schema="db")
+    url = import_module("penstock_airflow.hooks.penstock").connection_url(converted, "pg")
     assert parameters(url) == {"host": "h", "password": SECRET, "dbname": "db"}
 
 
@@ -200,7 +200,7 @@ def test_a_cloud_sql_instance_is_reached_by_its_address() -> None:
         ({"use_iam": "true"}, "no use_iam in its field Extra"),
     ],
 )
-def test_a_cloud_sql_instance_that_needs_a_program_is_refused(
+def test_a_cloud_sql_instance_that_needs_a_proxy_is_rejected(
     extra: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
@@ -208,7 +208,7 @@ def test_a_cloud_sql_instance_that_needs_a_program_is_refused(
 
 
 @pytest.mark.parametrize("name", ["iam", "azure_conn_id", "redshift", "redshift-serverless"])
-def test_a_token_that_has_to_be_fetched_is_refused(name: str) -> None:
+def test_a_token_that_has_to_be_fetched_is_rejected(name: str) -> None:
     with pytest.raises(UsageError) as raised:
         url_of(host="h", password=SECRET, extra={name: "yes" if "conn" in name else True})
     assert "in its field Password" in raised.value.message
@@ -216,7 +216,7 @@ def test_a_token_that_has_to_be_fetched_is_refused(name: str) -> None:
     assert "pa55" not in repr(raised.value)
 
 
-def test_a_connection_that_is_not_there_is_named() -> None:
+def test_a_missing_connection_is_named() -> None:
     end = import_module("penstock_airflow.arguments.endpoint").Endpoint(
         "source", "nobody_made_it", None, None
     )
@@ -224,7 +224,7 @@ def test_a_connection_that_is_not_there_is_named() -> None:
         end.connect()
 
 
-def test_no_password_is_shown_of_what_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_never_shows_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     url = url_of(
         host="a,b", login="me", password=SECRET, schema="db", extra={"sslpassword": SECRET}
     )
@@ -247,19 +247,19 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("fields", "namespace", "database"), PLACES)
-def test_where_a_connection_leads_is_told_without_its_secrets(
+def test_the_place_of_a_connection_has_no_secrets(
     fields: dict[str, Any], namespace: str, database: str
 ) -> None:
     place = place_of(url_of(**fields))
     assert (place.namespace, place.database) == (namespace, database)
 
 
-def test_hosts_of_a_url_with_ports_of_their_own() -> None:
+def test_each_host_of_a_url_may_have_a_port() -> None:
     assert place_of("postgresql://me:x@[::1]:5433,b:5434/d").namespace == "postgres://[::1]:5433"
     assert place_of("postgresql://me:x@b:5434,c/d").namespace == "postgres://b:5434"
 
 
-def test_mysql_with_the_extras_of_its_hook() -> None:
+def test_mysql_extras_become_parameters() -> None:
     extra = {
         "charset": "utf8",
         "cursor": "sscursor",
@@ -278,12 +278,12 @@ def test_mysql_with_the_extras_of_its_hook() -> None:
     assert found == "mysql://me:p%2Fw@db:3307/shop?ssl_mode=required&ssl_ca=%2Fca.pem"
 
 
-def test_mysql_with_a_token() -> None:
+def test_mysql_with_a_token_is_rejected() -> None:
     with pytest.raises(UsageError, match="Penstock cannot fetch tokens"):
         url_of(conn_type="mysql", host="db", login="me", schema="shop", extra={"iam": True})
 
 
-def test_clickhouse_with_the_extras_of_its_hook() -> None:
+def test_clickhouse_extras_become_parameters() -> None:
     fields = {"conn_type": "clickhouse", "login": "me", "password": "p/w", "schema": "shop"}
     assert resolve(url_of(**fields), "--source")[0] == "clickhouse://me:p%2Fw@localhost:8123/shop"
     extra = {
@@ -301,7 +301,7 @@ def test_clickhouse_with_the_extras_of_its_hook() -> None:
     assert "p%2Fw" not in repr(place_of(url))
 
 
-def test_clickhouse_with_settings_is_refused_without_showing_them() -> None:
+def test_clickhouse_settings_are_rejected_without_showing_them() -> None:
     url = url_of(conn_type="clickhouse", host="db", extra={"session_settings": {"a": SECRET}})
     with pytest.raises(UsageError, match="found another one") as raised:
         resolve(url, "--source")
@@ -313,7 +313,7 @@ def mssql_url(**fields: Any) -> str:
     return resolve(url, "--source")[0]
 
 
-def test_mssql() -> None:
+def test_mssql_fields_become_a_url() -> None:
     assert mssql_url(port=14330, schema="my shop") == "mssql://me:p%2Fw@db:14330/my%20shop"
     assert mssql_url(host="db.example,1434") == "mssql://me:p%2Fw@db.example:1434/"
     assert mssql_url(host="::1") == "mssql://me:p%2Fw@[::1]:1433/"
@@ -323,7 +323,7 @@ def test_mssql() -> None:
     assert SECRET not in repr(place_of(url))
 
 
-def test_mssql_with_the_extras_of_a_url() -> None:
+def test_mssql_accepts_the_parameters_of_its_url_as_extras() -> None:
     extra = {"encrypt": "strict", "trust_server_certificate": True, "connect_timeout": 5}
     assert mssql_url(extra=extra) == (
         "mssql://me:p%2Fw@db:1433/?encrypt=strict&trust_server_certificate=yes&connect_timeout=5"
@@ -340,24 +340,24 @@ def test_mssql_with_the_extras_of_a_url() -> None:
         ({"sqlalchemy_scheme": "mssql+pymssql", "charset": "UTF-8", "tds_version": "7.3"}, ""),
     ],
 )
-def test_mssql_with_the_extras_of_its_hook(extra: dict[str, Any], parameters: str) -> None:
+def test_mssql_accepts_the_extras_of_its_hook(extra: dict[str, Any], parameters: str) -> None:
     assert mssql_url(extra=extra).partition("/?")[2] == parameters
 
 
-def test_mssql_with_an_instance() -> None:
+def test_mssql_with_an_instance_is_rejected() -> None:
     with pytest.raises(UsageError, match="the instance's port in the field Port"):
         mssql_url(host="db\\SQLEXPRESS")
 
 
-def test_mssql_with_another_extra_is_refused_without_showing_it() -> None:
+def test_mssql_rejects_an_unknown_extra_without_showing_it() -> None:
     with pytest.raises(UsageError, match="found another one") as raised:
         mssql_url(extra={"wharehouse": SECRET})
     assert "pa55" not in repr(raised.value)
 
 
 def snowflake_url(**fields: Any) -> str:
-    given = {"conn_type": "snowflake", "login": "me", "password": "p/w", **fields}
-    return resolve(url_of(**given), "--source")[0]
+    defaults = {"conn_type": "snowflake", "login": "me", "password": "p/w", **fields}
+    return resolve(url_of(**defaults), "--source")[0]
 
 
 @pytest.mark.parametrize(
@@ -423,11 +423,11 @@ def snowflake_url(**fields: Any) -> str:
             },
             "snow.example:4566/d?protocol=http",
         ),
-        # As a URL of Penstock's has them.
+        # As in a URL of Penstock's.
         ({"host": "acme", "schema": "sales/raw"}, "acme:443/sales/raw"),
     ],
 )
-def test_snowflake(fields: dict[str, Any], expected: str) -> None:
+def test_snowflake_fields_become_a_url(fields: dict[str, Any], expected: str) -> None:
     assert snowflake_url(**fields) == f"snowflake://me:p%2Fw@{expected}"
 
 
@@ -441,7 +441,7 @@ def test_snowflake(fields: dict[str, Any], expected: str) -> None:
         ("wharehouse", "found another one"),
     ],
 )
-def test_snowflake_with_what_penstock_cannot_do(name: str, message: str) -> None:
+def test_unsupported_snowflake_extras_are_rejected(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as raised:
         snowflake_url(extra={"account": "acme", "database": "sales", name: SECRET})
     assert "pa55" not in repr(raised.value)
@@ -486,7 +486,7 @@ def odbc_url(**fields: Any) -> str:
     ],
     ids=["FreeTDS", "braces", "keywords", "dsn"],
 )
-def test_odbc(fields: dict[str, Any], expected: str) -> None:
+def test_odbc_fields_become_a_url(fields: dict[str, Any], expected: str) -> None:
     url = odbc_url(**fields)
     assert url == expected
     assert "p%2Fw" not in repr(place_of(url))
@@ -501,14 +501,14 @@ def test_odbc(fields: dict[str, Any], expected: str) -> None:
         ({"extra": {"driver": "FreeTDS", "pwd": SECRET}}, "found another one"),
     ],
 )
-def test_odbc_that_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_unsupported_odbc_fields_are_rejected(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
         odbc_url(**fields)
     assert "pa55" not in repr(raised.value)
 
 
 class ThirdParty:
-    """A backend that is installed beside Penstock: its entry points."""
+    """A backend of another package, as an entry point."""
 
     name = "exasol"
     module = "penstock_exasol"
@@ -523,7 +523,7 @@ class ThirdParty:
         return url_of_fields
 
 
-def test_a_backend_of_another_package_writes_its_own_urls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_of_another_package_creates_its_own_urls(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = import_module("penstock.backends.api.registry")
     before = registry._entry_points
 

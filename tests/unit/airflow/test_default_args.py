@@ -1,4 +1,4 @@
-"""`default_args` hold for options and connections as they do for what every operator has."""
+"""`default_args` apply to options and connections as they do to Airflow's own arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def assert_defaults(task: Any, **others: Any) -> None:
 
 
 @pytest.mark.parametrize("operator", ["CopyTableOperator", "PrepareCopyOperator"])
-def test_of_the_dag_the_group_and_the_operator_the_nearest_count(operator: str) -> None:
+def test_the_nearest_default_args_win(operator: str) -> None:
     kind = getattr(penstock_airflow, operator)
     with dag_of(**DEFAULTS):
         assert_defaults(kind(task_id="plain", table="a.b"))
@@ -45,12 +45,12 @@ def test_of_the_dag_the_group_and_the_operator_the_nearest_count(operator: str) 
             assert_defaults(kind(task_id="grouped", table="a.b"), mode="recreate")
 
 
-def test_a_group_has_them_before_it_decides_by_them() -> None:
+def test_a_group_applies_default_args_before_its_decisions() -> None:
     with dag_of(**DEFAULTS) as dag:
         penstock_airflow.copy_table(group_id="plain", table="a.b")
         assert_defaults(dag.get_task("plain.prepare"), degree=7)
         copy = dag.get_task("plain.copy")
-        # Of the group: its mapped tasks have a stream each.
+        # The group's degree: each of its mapped tasks has one stream.
         assert copy.max_active_tis_per_dagrun == 7
         assert copy.unmap({"partition": {"run_id": "r", "partitions": []}}).degree == 1
         assert {task.control_schema for task in dag.tasks if task.task_id != "plain.copy"} == {
@@ -66,7 +66,7 @@ def test_a_group_has_them_before_it_decides_by_them() -> None:
         assert not dag.get_task("held.snapshot").deferrable
 
 
-def test_a_group_decides_its_snapshot_by_them() -> None:
+def test_default_args_decide_whether_a_group_holds_a_snapshot() -> None:
     defaults = {"mode": "replace", "strategy": "range", "key": "k", "where": "k > 1"}
     with dag_of(**ENDS, **defaults) as dag:
         penstock_airflow.copy_table(group_id="plain", table="a.b")
@@ -74,7 +74,7 @@ def test_a_group_decides_its_snapshot_by_them() -> None:
     assert dag.get_task("plain.prepare").options["snapshot"] == "none"
 
 
-def test_what_a_call_says_counts_although_it_is_the_default_of_the_option() -> None:
+def test_an_explicit_argument_wins_even_if_it_is_the_default() -> None:
     with dag_of(**DEFAULTS) as dag:
         penstock_airflow.copy_table(group_id="group", table="a.b", mode="append")
         penstock_airflow.copy_tables(["a.b"], mode="append", attempts=5)
@@ -83,7 +83,7 @@ def test_what_a_call_says_counts_although_it_is_the_default_of_the_option() -> N
         assert "mode" not in dag.get_task(task_id).options
 
 
-def test_tables_named_by_strings_and_by_arguments_have_them() -> None:
+def test_default_args_apply_to_all_forms_of_tables() -> None:
     with dag_of(**DEFAULTS) as dag:
         penstock_airflow.copy_tables(["a.b", {"table": "a.b", "mapped": True, "group_id": "big"}])
         penstock_airflow.copy_tables([{"table": "a.b", "group_id": "own", "mode": "swap"}])
@@ -92,7 +92,7 @@ def test_tables_named_by_strings_and_by_arguments_have_them() -> None:
     assert_defaults(dag.get_task("own"), mode="swap")
 
 
-def test_one_end_is_a_url_where_the_other_is_a_default_that_is_taken_back() -> None:
+def test_a_url_may_replace_the_default_connection_of_one_end() -> None:
     with dag_of(**ENDS):
         task = penstock_airflow.CopyTableOperator(
             task_id="out", table="a.b", target_conn_id=None, target="s3://lake/o/"
@@ -100,7 +100,7 @@ def test_one_end_is_a_url_where_the_other_is_a_default_that_is_taken_back() -> N
     assert (task.source_conn_id, task.target) == ("pg_src", "s3://lake/o/")
 
 
-def test_a_mapped_operator_has_them_and_names_tables_in_the_grid() -> None:
+def test_a_mapped_operator_has_default_args_and_labels() -> None:
     with dag_of(**DEFAULTS) as dag:
         penstock_airflow.CopyTableOperator.partial(task_id="many", partitions=3).expand(
             table=["a.b", "a.c"]

@@ -86,13 +86,13 @@ CONNECTIONS: list[tuple[dict[str, Any], dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("fields", "expected"), CONNECTIONS)
-def test_an_aws_connection_is_parameters_of_a_url(
+def test_an_aws_connection_becomes_parameters_of_a_url(
     fields: dict[str, Any], expected: dict[str, str]
 ) -> None:
     assert parameters(**fields) == expected
 
 
-def test_the_backend_reads_what_the_connection_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_backend_reads_the_keys_of_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         "AIRFLOW_CONN_LAKE",
         json.dumps(
@@ -109,19 +109,19 @@ def test_the_backend_reads_what_the_connection_says(monkeypatch: pytest.MonkeyPa
     assert str(found) == "s3://lake/a*.parquet,s3://lake/b.parquet"
     assert (found.access_key_id, found.secret_access_key) == (KEY, SECRET)
     assert (found.endpoint, found.path_style) == ("http://minio:9000", True)
-    # What the DAG says goes before what the connection says.
+    # The URL in the DAG takes precedence over the connection.
     assert found.region == "us-east-1"
     assert SECRET not in redact(url.connect())
     assert "s3cr3t" not in repr(url)
 
 
-def test_no_keys_are_asked_for_where_there_is_no_connection() -> None:
+def test_without_a_connection_no_keys_are_needed() -> None:
     assert end("s3://lake/orders/").connect() == "s3://lake/orders/"
     assert end("./orders").connect() == "./orders"
 
 
 @pytest.mark.parametrize("extra", [{"role_arn": "arn:aws:iam::1:role/x"}, {"external_id": "7"}])
-def test_a_role_is_refused_where_nobody_can_assume_it(extra: dict[str, Any]) -> None:
+def test_a_role_is_rejected_without_the_amazon_provider(extra: dict[str, Any]) -> None:
     if importlib.util.find_spec("airflow.providers.amazon"):
         pytest.skip("apache-airflow-providers-amazon is installed: it assumes roles")
     with pytest.raises(UsageError, match="install apache-airflow-providers-amazon") as raised:
@@ -130,16 +130,16 @@ def test_a_role_is_refused_where_nobody_can_assume_it(extra: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("kind", ["postgres", "s3", ""])
-def test_keys_are_those_of_an_aws_connection(kind: str) -> None:
+def test_keys_must_come_from_an_aws_connection(kind: str) -> None:
     with pytest.raises(UsageError, match="connection 'lake': expected the type aws; found"):
         parameters(conn_type=kind, password=SECRET)
 
 
-def test_an_aws_connection_is_no_database() -> None:
+def test_an_aws_connection_is_rejected_as_a_database() -> None:
     connections = import_module("penstock_airflow.hooks.penstock")
-    with pytest.raises(UsageError, match="found type aws: for files on S3, pass a URL") as told:
+    with pytest.raises(UsageError, match="found type aws: for files on S3, pass a URL") as raised:
         connections.connection_url(aws(password=SECRET), "lake")
-    assert SECRET not in told.value.message
+    assert SECRET not in raised.value.message
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -187,7 +187,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_what_cannot_be_is_said_when_a_dag_is_parsed(
+def test_wrong_ends_are_reported_when_a_dag_is_parsed(
     arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError) as raised:
@@ -214,23 +214,23 @@ RIGHT: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("arguments", RIGHT, ids=str)
-def test_what_may_be_is_not_refused(arguments: dict[str, Any]) -> None:
-    made = operator(**arguments)
+def test_valid_ends_are_accepted(arguments: dict[str, Any]) -> None:
+    task = operator(**arguments)
     for name in import_module("penstock_airflow.arguments.endpoint").ARGUMENTS:
-        assert getattr(made, name) == arguments.get(name)
-        assert name in made.template_fields
+        assert getattr(task, name) == arguments.get(name)
+        assert name in task.template_fields
 
 
-def test_secrets_that_a_template_brings_are_refused_in_the_task() -> None:
-    made = operator(**{**FILES, "source": "{{ params.url }}"})
-    made.source = f"s3://lake/?access_key_id={KEY}&secret_access_key=hidden"
+def test_secrets_from_a_template_are_rejected_in_the_task() -> None:
+    task = operator(**{**FILES, "source": "{{ params.url }}"})
+    task.source = f"s3://lake/?access_key_id={KEY}&secret_access_key=hidden"
     sdk = import_module("airflow.providers.common.compat.sdk")
     with pytest.raises(sdk.AirflowFailException, match="without secrets") as raised:
-        made._urls()
+        task._urls()
     assert "hidden" not in str(raised.value)
 
 
-def test_a_group_hands_its_ends_to_every_task() -> None:
+def test_a_group_passes_its_ends_to_every_task() -> None:
     sdk = import_module("airflow.providers.common.compat.sdk")
     ends: dict[str, Any] = {
         "source": "s3://lake/orders/day={{ ds }}/",
@@ -266,9 +266,9 @@ def test_a_group_hands_its_ends_to_every_task() -> None:
 )
 def test_an_alias_stands_for_the_target(ends: dict[str, str], table: Any, name: str) -> None:
     module = import_module("penstock_airflow.arguments.endpoint")
-    given = [ends.get(argument) for argument in module.TARGET_ARGUMENTS]
+    values = [ends.get(argument) for argument in module.TARGET_ARGUMENTS]
     alias = import_module("penstock_airflow.lineage.assets").alias_of(
-        module.Endpoint("target", *given), table
+        module.Endpoint("target", *values), table
     )
     assert alias.name == name
 
@@ -284,7 +284,7 @@ def test_an_alias_stands_for_the_target(ends: dict[str, str], table: Any, name: 
         ("file:///data/my%20lake", "file", "/data/my lake", "file:///data/my%20lake"),
     ],
 )
-def test_what_files_are_called_in_lineage_and_as_assets(
+def test_names_of_files_in_lineage_and_as_assets(
     url: str, namespace: str, dataset: str, uri: str
 ) -> None:
     place = place_of(url)

@@ -1,4 +1,4 @@
-"""A file of many tables in a DAG: read when it is parsed, without a connection or a variable."""
+"""A file of many tables in a DAG: read during parsing, without connections or variables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def copy_all(file: Path, **arguments: Any) -> Any:
     return penstock_airflow.CopyAllOperator(task_id="all", file=file, **arguments)
 
 
-def test_its_ends_hold_where_the_call_names_none(file: Path) -> None:
+def test_its_ends_apply_unless_the_call_names_others(file: Path) -> None:
     task = copy_all(file)
     assert (task.source, task.target) == ("env:NO_SUCH_SOURCE", "env:NO_SUCH_TARGET")
     assert (task.source_conn_id, task.target_conn_id) == (None, None)
@@ -51,7 +51,7 @@ def test_its_ends_hold_where_the_call_names_none(file: Path) -> None:
     assert task.control_schema == "ops"
 
 
-def test_the_modes_of_its_tables_decide_what_clearing_does(file: Path) -> None:
+def test_the_modes_of_its_tables_decide_the_effect_of_clearing(file: Path) -> None:
     assert copy_all(file)._modes() == {"upsert", "append"}
 
 

@@ -1,4 +1,4 @@
-"""A task's run has a name that the core takes: the same for every retry, a new one when cleared."""
+"""The name of a task's run: valid in the core, kept by every retry, and new after clearing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def context(
     task_id: str = "orders.prepare",
     **ti: Any,
 ) -> Any:
-    """As it is in a first try with three retries, where nothing else is said."""
+    """Return the context of a first try with three retries, with some changes."""
     fields = {"map_index": -1, "try_number": 1, "max_tries": 3, **ti}
     task = SimpleNamespace(retries=fields.pop("retries", 3))
     instance = SimpleNamespace(dag_id=dag_id, task_id=task_id, task=task, **fields)
@@ -36,7 +36,7 @@ def context(
 
 
 @given(IDS, IDS, IDS, st.integers(-1, 1024), st.integers(0, 10**6), st.booleans())
-def test_the_core_takes_the_name_whatever_the_ids(
+def test_the_core_accepts_the_name_for_any_ids(
     dag_id: str, run_id: str, task_id: str, map_index: int, tries: int, again: bool
 ) -> None:
     name = run_id_of(
@@ -46,20 +46,21 @@ def test_the_core_takes_the_name_whatever_the_ids(
     CopySpec(source="env:S", target="env:T", table="a.b", run_id=name)
 
 
-def test_a_name_says_whose_run_it_is() -> None:
+def test_a_name_identifies_its_task() -> None:
     assert run_id_of(context(), again=True).startswith("orders-")
     assert run_id_of(context(task_id="copy_orders"), again=True).startswith("copy_orders-")
     assert run_id_of(context(task_id="ü.prepare"), again=True).startswith("run-")
 
 
-def test_a_retry_goes_on_with_the_same_run() -> None:
+def test_a_retry_continues_the_same_run() -> None:
     names = {run_id_of(context(try_number=number), again=True) for number in (1, 2, 3, 4)}
     assert len(names) == 1
 
 
-def test_a_cleared_task_begins_a_new_run_which_its_retries_go_on_with() -> None:
+def test_a_cleared_task_begins_a_new_run_that_its_retries_continue() -> None:
     first = run_id_of(context(try_number=2), again=True)
-    # Cleared after its second try: Airflow raises max_tries to the tries so far plus the retries.
+    # Cleared after its second try: Airflow raises max_tries to the number of tries so far plus the
+    # retries.
     cleared = [
         run_id_of(context(try_number=number, max_tries=5), again=True) for number in (3, 4, 5)
     ]
@@ -68,11 +69,11 @@ def test_a_cleared_task_begins_a_new_run_which_its_retries_go_on_with() -> None:
     assert len(set(cleared)) == 1
 
 
-def test_a_run_that_must_not_be_done_twice_stays_when_its_task_is_cleared() -> None:
+def test_a_run_that_must_not_be_repeated_survives_clearing() -> None:
     assert run_id_of(context(), again=False) == run_id_of(context(max_tries=9), again=False)
 
 
-def test_the_runs_that_there_may_be_from_before_a_task_was_cleared() -> None:
+def test_names_of_possible_runs_from_before_a_task_was_cleared() -> None:
     assert earlier_run_ids(context()) == []
     twice = run_id_of(context(max_tries=5), again=True)
     earlier = earlier_run_ids(context(max_tries=6))
@@ -81,7 +82,7 @@ def test_the_runs_that_there_may_be_from_before_a_task_was_cleared() -> None:
     assert run_id_of(context(max_tries=6), again=True) not in earlier
 
 
-def test_runs_of_other_tasks_are_others() -> None:
+def test_other_tasks_have_other_runs() -> None:
     contexts = [
         context(),
         context(dag_id="hourly"),
@@ -89,7 +90,7 @@ def test_runs_of_other_tasks_are_others() -> None:
         context(task_id="orders.other"),
         context(map_index=0),
         context(map_index=1),
-        # Where one id ends and the next begins counts.
+        # The boundary between two ids makes a difference.
         context(dag_id="nightly2", run_id="x"),
         context(dag_id="nightly", run_id="2x"),
     ]
@@ -98,12 +99,12 @@ def test_runs_of_other_tasks_are_others() -> None:
 
 
 @pytest.mark.parametrize("retries", [0, None, 3])
-def test_nobody_cleared_a_task_that_was_only_retried(retries: int | None) -> None:
+def test_retries_do_not_count_as_clearing(retries: int | None) -> None:
     ti = context(retries=retries, max_tries=retries or 0, try_number=(retries or 0) + 1)["ti"]
     assert clearings(ti) == 0
 
 
-def test_fewer_retries_than_before_are_no_clearing_and_no_error() -> None:
+def test_a_changed_number_of_retries_does_not_count_as_clearing() -> None:
     assert clearings(context(retries=5, max_tries=3)["ti"]) == 0
 
 
@@ -118,9 +119,9 @@ def test_fewer_retries_than_before_are_no_clearing_and_no_error() -> None:
         ("swap", True, False),
     ],
 )
-def test_what_is_done_again_when_cleared(mode: str, run_again: bool, partition_again: bool) -> None:
+def test_effects_of_clearing_by_mode(mode: str, run_again: bool, partition_again: bool) -> None:
     assert starts_new_run(None, mode) is run_again
     assert recopies_partition(None, mode) is partition_again
-    for told in (True, False):
-        assert starts_new_run(told, mode) is told
-        assert recopies_partition(told, mode) is told
+    for again in (True, False):
+        assert starts_new_run(again, mode) is again
+        assert recopies_partition(again, mode) is again

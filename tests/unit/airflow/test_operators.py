@@ -1,4 +1,4 @@
-"""Operators as a DAG file has them: mapped, serialized, linked."""
+"""Operators in a DAG file: mapped, serialized, linked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTITION = {"run_id": "r", "mode": "append", "partitions": ["p0"], "label": "p0
 
 @pytest.fixture
 def dag() -> Any:
-    """Two tables, one after the other, and one that is wired by hand."""
+    """Return a DAG with two tables, one after the other, and one that is wired by hand."""
     sdk = import_module("airflow.providers.common.compat.sdk")
     with sdk.DAG("copies", schedule=None) as dag:
         first = penstock_airflow.copy_table(group_id="a", table="s.a", **ENDS)
@@ -62,7 +62,7 @@ def link(name: str, task: Any, map_index: int = -1) -> str:
 
 
 @pytest.mark.parametrize("task_id", ["copy", "a.copy"])
-def test_mapped_tasks_have_the_name_of_their_partition_in_the_grid(dag: Any, task_id: str) -> None:
+def test_mapped_tasks_are_labelled_with_their_partition(dag: Any, task_id: str) -> None:
     template = "{{ task.partition['label'] }}"
     mapped = dag.get_task(task_id)
     assert mapped.map_index_template == template
@@ -71,7 +71,7 @@ def test_mapped_tasks_have_the_name_of_their_partition_in_the_grid(dag: Any, tas
     assert serialized(dag).get_task(task_id).map_index_template == template
 
 
-def test_a_template_of_ones_own_is_kept(dag: Any) -> None:
+def test_a_custom_label_template_is_kept(dag: Any) -> None:
     own = penstock_airflow.CopyPartitionOperator.partial(
         task_id="own", map_index_template="{{ ti.map_index }}", **ENDS
     ).expand(partition=[PARTITION])
@@ -92,17 +92,17 @@ def test_a_template_of_ones_own_is_kept(dag: Any) -> None:
         ("b.verify", "PartitionsLink", f"{PAGES}/b.copy/mapped"),
     ],
 )
-def test_links_lead_to_the_nearest_table_of_the_dag(
+def test_links_point_to_the_nearest_table_of_the_dag(
     dag: Any, task_id: str, name: str, page: str, written: bool
 ) -> None:
     task = (serialized(dag) if written else dag).get_task(task_id)
     assert link(name, task) == page
-    # It is not the task's own report, and not one for each partition.
+    # Not the task's own report, and not one per partition.
     if task_id != "verify":
         assert link(name, task, map_index=3) == page
 
 
-def test_a_mapped_task_has_its_link_when_it_runs(dag: Any) -> None:
+def test_a_running_mapped_task_has_its_link(dag: Any) -> None:
     task = dag.get_task("a.copy").unmap({"partition": PARTITION})
     (report,) = task.operator_extra_links
     assert link(type(report).__name__, task, map_index=3) == f"{REPORT}a.verify"
@@ -118,7 +118,7 @@ def test_links_survive_serialization(dag: Any) -> None:
     }
 
 
-def test_there_is_no_link_where_there_is_nothing_to_lead_to() -> None:
+def test_a_link_without_a_destination_is_empty() -> None:
     sdk = import_module("airflow.providers.common.compat.sdk")
     with sdk.DAG("copies", schedule=None):
         prepare = penstock_airflow.PrepareCopyOperator(task_id="prepare", table="s.c", **ENDS)
@@ -127,7 +127,7 @@ def test_there_is_no_link_where_there_is_nothing_to_lead_to() -> None:
     assert link("PartitionsLink", verify) == ""
 
 
-def test_links_begin_with_the_url_that_airflow_is_told(
+def test_links_begin_with_airflows_configured_url(
     dag: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://flow.example/team/")
@@ -139,7 +139,7 @@ def test_ids_are_quoted_in_links(dag: Any) -> None:
     assert links.task_url("a/b", "r?1#2", "ü") == "/dags/a%2Fb/runs/r%3F1%232/tasks/%C3%BC"
 
 
-def test_one_task_leads_to_its_own_report() -> None:
+def test_a_single_task_links_to_its_own_report() -> None:
     sdk = import_module("airflow.providers.common.compat.sdk")
     with sdk.DAG("copies", schedule=None):
         one = penstock_airflow.CopyTableOperator(task_id="one", table="s.c", **ENDS)
@@ -149,7 +149,7 @@ def test_one_task_leads_to_its_own_report() -> None:
     assert link("ReportLink", many) == f"{REPORT}many"
 
 
-def test_a_trigger_is_stored_by_its_connections_names_alone() -> None:
+def test_a_trigger_stores_only_names_of_connections() -> None:
     trigger = penstock_airflow.HoldSnapshotTrigger("orders-1", "pg_src", "pg_dst", "control")
     path, arguments = json.loads(json.dumps(trigger.serialize()))
     assert arguments == {
@@ -181,14 +181,14 @@ def test_no_url_is_stored_with_a_dag(dag: Any, monkeypatch: pytest.MonkeyPatch) 
     assert "secret-host" not in written
 
 
-def test_airflows_own_schema_takes_what_it_is_told() -> None:
+def test_provider_metadata_conforms_to_airflows_schema() -> None:
     import airflow  # noqa: PLC0415
 
     path = Path(airflow.__file__).parent / "provider_info.schema.json"
     schema = json.loads(path.read_text())
     info = get_provider_info()
     Draft7Validator(schema).validate(info)
-    # The schema lets unknown keys pass: none of ours is misspelt.
+    # The schema allows unknown keys, so check the spelling of ours.
     assert set(info) <= set(schema["properties"])
     (point,) = entry_points(group="apache_airflow_provider").select(
         value="penstock_airflow.provider_info:get_provider_info"
@@ -196,16 +196,16 @@ def test_airflows_own_schema_takes_what_it_is_told() -> None:
     assert point.load()() == info
 
 
-def test_airflow_is_told_of_every_operator_trigger_and_link() -> None:
+def test_provider_metadata_lists_every_operator_trigger_and_link() -> None:
     info = get_provider_info()
-    told = {
+    modules = {
         module
         for kind in ("operators", "triggers", "hooks")
         for integration in info[kind]
         for module in integration["python-modules"]
     }
     classes = [getattr(penstock_airflow, name) for name in penstock_airflow.__all__]
-    assert told == {kind.__module__ for kind in classes if inspect.isclass(kind)}
+    assert modules == {kind.__module__ for kind in classes if inspect.isclass(kind)}
     links = import_module("penstock_airflow.links.run")
     base = import_module("airflow.providers.common.compat.sdk").BaseOperatorLink
     made = {
@@ -216,14 +216,14 @@ def test_airflow_is_told_of_every_operator_trigger_and_link() -> None:
     assert set(info["extra-links"]) == made
 
 
-def test_the_public_names_are_all_there() -> None:
+def test_all_public_names_exist() -> None:
     for name in penstock_airflow.__all__:
         assert getattr(penstock_airflow, name).__name__ == name
     with pytest.raises(AttributeError, match="CopyTabelOperator"):
         _ = penstock_airflow.CopyTabelOperator
 
 
-def test_a_task_that_is_told_to_end_before_it_begins_to_copy_does_not_begin() -> None:
+def test_a_task_terminated_before_its_copy_begins_copies_nothing() -> None:
     task = penstock_airflow.CopyPartitionOperator(task_id="copy", partition=PARTITION, **ENDS)
     begun: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""Options of a copy are checked when a DAG is parsed, in the words of Python."""
+"""Options of a copy are checked when a DAG is parsed, in terms of Python."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ UNSUPPORTED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "message"), UNSUPPORTED)
-def test_what_an_end_does_not_support_is_found_when_a_dag_is_parsed(
+def test_unsupported_options_of_an_end_are_found_when_a_dag_is_parsed(
     options: dict[str, Any], message: str
 ) -> None:
     named = {} if options["target"].startswith("s3") else {"target_table": "main.o"}
@@ -127,7 +127,7 @@ def test_what_an_end_does_not_support_is_found_when_a_dag_is_parsed(
         penstock_airflow.CopyTableOperator(task_id="copy", **given)
     assert message in raised.value.message
     assert "--" not in raised.value.message
-    # A template may yet say otherwise.
+    # The template may select another system.
     penstock_airflow.CopyTableOperator(task_id="copy", **{**given, "verify": "{{ params.verify }}"})
 
 
@@ -161,13 +161,13 @@ TEMPLATED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", TEMPLATED, ids=str)
-def test_what_a_template_will_say_is_not_guessed(options: dict[str, Any]) -> None:
+def test_templates_are_not_checked_during_parsing(options: dict[str, Any]) -> None:
     operator = penstock_airflow.CopyTableOperator(task_id="copy", **ENDS, **options)
     assert operator.options == options
     assert "options" in operator.template_fields
 
 
-def test_what_is_known_beside_a_template_is_checked() -> None:
+def test_options_beside_a_template_are_checked() -> None:
     with pytest.raises(UsageError, match='mode="replace": expected key'):
         penstock_airflow.CopyTableOperator(
             task_id="copy", **ENDS, table="{{ params.table }}", mode="replace"
@@ -178,7 +178,7 @@ def test_what_is_known_beside_a_template_is_checked() -> None:
         )
 
 
-def test_what_another_task_returns_is_not_guessed() -> None:
+def test_results_of_other_tasks_are_not_checked_during_parsing() -> None:
     from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
 
     options = ("where", "mode", "partitions", "columns", "unlogged", "target_table", "types")
@@ -194,7 +194,7 @@ def test_what_another_task_returns_is_not_guessed() -> None:
         assert url.upstream_task_ids == {"first"}
 
 
-def test_an_unknown_argument_is_refused_by_its_name() -> None:
+def test_an_unknown_argument_is_rejected_by_name() -> None:
     for operator in (penstock_airflow.CopyTableOperator, penstock_airflow.PrepareCopyOperator):
         with pytest.raises(TypeError, match="tabel"):
             operator(task_id="copy", **ENDS, table="a.b", tabel="a.c")
@@ -202,7 +202,7 @@ def test_an_unknown_argument_is_refused_by_its_name() -> None:
         penstock_airflow.CopyPartitionOperator.partial(task_id="copy", **ENDS, tabel="a.c")
 
 
-def test_every_option_but_the_ends_and_the_name_of_the_run_is_an_argument() -> None:
+def test_every_option_except_ends_and_run_id_is_an_argument() -> None:
     given = {"table": "a.b", "retries": 3, "run_id": "mine", "source": "env:S"}
     assert options_of(given) == {"table": "a.b"}
     assert {*OPTIONS, "source", "target", "run_id"} == set(CopySpec.__dataclass_fields__)
@@ -211,7 +211,7 @@ def test_every_option_but_the_ends_and_the_name_of_the_run_is_an_argument() -> N
 TAKING_OPTIONS = {
     "CopyAllOperator": ("table", "query", "target_table"),
     "CopyTableOperator": (),
-    # Without rows there are no partitions, and so no tasks for them.
+    # Without rows there are no partitions, and so no tasks.
     "PrepareCopyOperator": ("schema_only",),
     "copy_table": ("schema_only",),
     "copy_tables": ("table", "query", "target_table", "schema_only"),
@@ -219,18 +219,18 @@ TAKING_OPTIONS = {
 
 
 @pytest.mark.parametrize("taking", TAKING_OPTIONS)
-def test_whatever_takes_options_names_them_in_its_signature(taking: str) -> None:
+def test_every_callable_with_options_names_them_in_its_signature(taking: str) -> None:
     """Airflow applies `default_args` to named parameters alone; editors show no others."""
     names = set(inspect.signature(getattr(penstock_airflow, taking)).parameters)
     assert {*OPTIONS, *ARGUMENTS} - names == set(TAKING_OPTIONS[taking])
 
 
-def test_signatures_are_those_of_the_fields_of_a_spec() -> None:
+def test_signatures_match_the_fields_of_a_spec() -> None:
     script = Path(__file__).parents[3] / "scripts/option_arguments.py"
     subprocess.run([sys.executable, script, "--check"], check=True)
 
 
-def test_a_spec_has_what_was_asked_for() -> None:
+def test_a_spec_has_the_specified_options() -> None:
     spec = build_spec(
         "postgresql://a/b",
         "postgresql://c/d",
@@ -246,7 +246,7 @@ def test_a_spec_has_what_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize("given", [0, -1, "2", 1.5, None])
-def test_partitions_per_task_is_a_whole_number(given: Any) -> None:
+def test_partitions_per_task_is_an_integer(given: Any) -> None:
     found = re.escape(f"partitions_per_task: expected a whole number, at least 1; found {given!r}")
     with pytest.raises(UsageError, match=found):
         penstock_airflow.PlanCopyOperator(
@@ -265,14 +265,16 @@ def test_partitions_per_task_is_a_whole_number(given: Any) -> None:
         ({"partitions_per_task": 0}, "^a.b: partitions_per_task: expected a whole number"),
     ],
 )
-def test_a_group_refuses_what_its_operators_refuse(arguments: dict[str, Any], message: str) -> None:
+def test_a_group_rejects_the_same_options_as_its_operators(
+    arguments: dict[str, Any], message: str
+) -> None:
     from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
 
     with DAG("copies", schedule=None), pytest.raises(UsageError, match=message):
         penstock_airflow.copy_table(**ENDS, table="a.b", **arguments)
 
 
-def test_the_table_is_named_in_which_something_is_wrong() -> None:
+def test_an_error_names_its_table() -> None:
     from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
 
     tables: list[Any] = ["a.b", {"table": "a.c", "mode": "merge"}]

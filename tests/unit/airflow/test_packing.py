@@ -1,4 +1,4 @@
-"""Partitions are spread over mapped tasks: each once, in order, in no more than Airflow takes."""
+"""Partitions are distributed over mapped tasks: each once, in order, within Airflow's limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def packed(count: int, per_task: int, max_tasks: int) -> list[dict[str, Any]]:
 
 
 @given(st.integers(0, 3000), st.integers(1, 100), st.integers(1, 1100))
-def test_every_partition_once_and_in_order(count: int, per_task: int, max_tasks: int) -> None:
+def test_every_partition_appears_once_and_in_order(
+    count: int, per_task: int, max_tasks: int
+) -> None:
     packs = packed(count, per_task, max_tasks)
     ids = [name for one in packs for name in one["partitions"]]
     assert ids == [f"p{number}" for number in range(count)]
@@ -44,7 +46,7 @@ def test_every_partition_once_and_in_order(count: int, per_task: int, max_tasks:
         assert len(packs) == max_tasks
 
 
-def test_each_entry_says_all_that_its_task_needs() -> None:
+def test_each_entry_is_complete() -> None:
     assert packed(3, 2, 10) == [
         {"run_id": "r", "mode": "append", "partitions": ["p0"], "label": "p0 k [0, 1)"},
         {
@@ -67,7 +69,7 @@ def test_a_label_fits_into_the_grid(values: list[str], count: int) -> None:
 
 @pytest.mark.parametrize(("concurrency", "rate"), [(4, 25), (0, 10), (1, 100), (1000, 10)])
 def test_mapped_tasks_that_run_at_once_divide_the_rate(concurrency: int, rate: int) -> None:
-    asked: dict[str, Any] = {"per_task": 1, "max_tasks": 99, "concurrency": concurrency}
-    packs = pack("r", "append", partitions(10), **asked, max_rate=100)
+    options: dict[str, Any] = {"per_task": 1, "max_tasks": 99, "concurrency": concurrency}
+    packs = pack("r", "append", partitions(10), **options, max_rate=100)
     assert {one["max_rate"] for one in packs} == {rate}
-    assert all("max_rate" not in one for one in pack("r", "append", partitions(10), **asked))
+    assert all("max_rate" not in one for one in pack("r", "append", partitions(10), **options))

@@ -1,4 +1,4 @@
-"""What a query reads, as lineage has it."""
+"""The columns that a query reads, for lineage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHOP = Place("postgres", "h", 5432, "shop")
 OF_MYSQL = Place("mysql", "h", 3306, "shop", schemas_are_databases=True)
 
 
-def test_each_column_comes_from_where_the_query_takes_it() -> None:
+def test_each_column_has_its_sources() -> None:
     found = read_query(
         "SELECT o.id, upper(c.name) AS who FROM public.orders o JOIN crm.people c ON c.id = o.who",
         SHOP,
@@ -28,7 +28,7 @@ def test_each_column_comes_from_where_the_query_takes_it() -> None:
 @pytest.mark.parametrize(
     ("query", "place", "tables"),
     [
-        # Only the server knows in which schema it is.
+        # Only the server knows the table's schema.
         ("SELECT id FROM orders", SHOP, ()),
         ("SELECT id FROM orders", OF_MYSQL, ("shop.orders",)),
         ("SELECT `id` FROM `crm`.`my people`", OF_MYSQL, ("crm.my people",)),
@@ -39,5 +39,7 @@ def test_each_column_comes_from_where_the_query_takes_it() -> None:
         (None, SHOP, ()),
     ],
 )
-def test_tables(query: str | None, place: Place, tables: tuple[str, ...]) -> None:
+def test_the_tables_of_a_query_are_found(
+    query: str | None, place: Place, tables: tuple[str, ...]
+) -> None:
     assert read_query(query, place).tables == tables

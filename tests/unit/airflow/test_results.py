@@ -1,4 +1,4 @@
-"""What mapped tasks return, and the one report that becomes of it."""
+"""The results of mapped tasks, and the report that combines them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def finished(partition: str, rows: int = 100, seconds: float = 2.0, **fields: An
     return Finished(**values | fields)
 
 
-def test_a_result_survives_the_way_through_an_xcom() -> None:
+def test_a_result_survives_an_xcom() -> None:
     first = finished("p0")
     result = json.loads(json.dumps(result_of(first, ["p0"], tries=1)))
     assert executions([result]) == [first]
@@ -53,18 +53,18 @@ def test_a_result_survives_the_way_through_an_xcom() -> None:
     assert (result["rows_per_second"], result["bytes_per_second"]) == (50.0, 500.0)
 
 
-def test_tries_that_ended_without_a_commit_count_as_attempts() -> None:
+def test_tries_without_a_commit_count_as_attempts() -> None:
     assert result_of(finished("p0"), ["p0"], tries=3)["attempts"] == 3
-    # A task that was cleared counts from there; what is committed already takes no attempt.
+    # For a cleared task, counting starts at the clearing; a committed partition takes no attempt.
     assert result_of(finished("p0", attempts=0), ["p0"], tries=1)["attempts"] == 0
     assert result_of(finished("p0"), ["p0"], tries=0)["attempts"] == 1
 
 
-def test_nothing_is_divided_by_no_time() -> None:
+def test_a_duration_of_zero_divides_nothing() -> None:
     assert result_of(finished("p0", seconds=0.0), ["p0"], tries=1)["rows_per_second"] == 100_000.0
 
 
-def test_the_report_has_what_all_tasks_did_and_how_the_run_stands() -> None:
+def test_the_report_sums_all_tasks_and_has_the_status_of_the_run() -> None:
     results = [
         result_of(finished("p0", seconds=2.0), ["p0"], tries=1),
         result_of(finished("p1", rows=50, seconds=9.0), ["p1"], tries=2),
@@ -88,7 +88,7 @@ def status_of(*records: CommitRecord) -> Any:
     return SimpleNamespace(run=run, committed=records, night=None)
 
 
-def test_an_ending_is_what_the_commit_records_say() -> None:
+def test_an_ending_follows_from_the_commit_records() -> None:
     day = "2026-01-01T00:00"
     assert summary_of(
         status_of(
@@ -111,7 +111,7 @@ def test_an_ending_is_what_the_commit_records_say() -> None:
     }
 
 
-def test_an_ending_says_what_was_merged_and_as_of_when() -> None:
+def test_an_ending_has_the_merged_rows_and_the_moment() -> None:
     first, later = "2026-01-01T00:00:00+00:00", "2026-01-01T00:30:00+01:00"
     records = [
         replace(record(5, first, first), inserted=3, updated=1, read_at=first),
@@ -119,11 +119,11 @@ def test_an_ending_says_what_was_merged_and_as_of_when() -> None:
     ]
     found = summary_of(status_of(*records))
     assert (found["inserted"], found["updated"]) == (3, 3)
-    # The earlier one, in whatever zone it is written.
+    # The earlier one, in any time zone.
     assert found["read_at"] == later
 
 
-def test_the_summary_of_nothing() -> None:
+def test_the_summary_without_partitions() -> None:
     summary = summary_of(status_of())
     assert (summary["rows"], summary["seconds"], summary["rows_per_second"]) == (0, 0.0, 0.0)
 
@@ -151,13 +151,13 @@ def test_the_summary_of_a_night() -> None:
 
 
 @pytest.mark.parametrize(("covered", "by"), [(True, "r"), (False, None)])
-def test_the_summary_of_one_that_was_overtaken(*, covered: bool, by: str | None) -> None:
+def test_the_summary_of_an_overtaken_night(*, covered: bool, by: str | None) -> None:
     status = status_of()
     status.night = NightStatus("w", "2026-01-01", "", overtaken_by=MARK, covered=covered)
     assert summary_of(status)["night"] == {"watermark": "w", "covered_by": by}
 
 
-def test_what_a_task_of_an_overtaken_run_returns_has_no_part_in_the_report() -> None:
+def test_results_of_an_overtaken_run_are_left_out_of_the_report() -> None:
     done = finished("p0")
     covered = covered_result("r", ["p1"], "other")
     assert executions([result_of(done, ["p0"], tries=1), covered]) == [done]

@@ -1,4 +1,4 @@
-"""What can be an asset, what cannot, and what a translator may say of it."""
+"""Definitions of assets: the valid ones, the rejected ones, and the effects of a translator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECRET = "hunter2"
 
 
 def spec(**options: Any) -> CopySpec:
-    given = {
+    defaults = {
         "source": dg.EnvVar("PG_SRC"),
         "target": dg.EnvVar("PG_DST"),
         "table": "public.orders",
@@ -40,10 +40,10 @@ def spec(**options: Any) -> CopySpec:
         "mode": "replace",
         "key": "day",
     }
-    return CopySpec(**{**given, **options})
+    return CopySpec(**{**defaults, **options})
 
 
-def made(
+def definitions_of(
     *specs: CopySpec, partitions_def: dg.PartitionsDefinition | None = DAYS, **options: Any
 ) -> dg.AssetsDefinition:
     @penstock_assets(specs=specs or [spec()], partitions_def=partitions_def, **options)
@@ -91,24 +91,24 @@ def made(
         ),
     ],
 )
-def test_what_cannot_be(
+def test_invalid_definitions_are_rejected(
     options: dict[str, Any], partitions_def: dg.PartitionsDefinition | None, expected: str
 ) -> None:
     with pytest.raises(dg.DagsterInvalidDefinitionError) as raised:
-        made(spec(**options), partitions_def=partitions_def)
+        definitions_of(spec(**options), partitions_def=partitions_def)
     assert "copy of public.orders to dw.orders: " in str(raised.value)
     assert expected in str(raised.value)
 
 
-def test_no_table_and_one_twice() -> None:
+def test_no_tables_or_a_repeated_table_is_rejected() -> None:
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="expected specs, found none"):
         penstock_assets(specs=[])
     with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"dw.*orders"):
-        made(spec(), spec(where="id > 5"))
+        definitions_of(spec(), spec(where="id > 5"))
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 1001])
-def test_how_many_ranges_there_can_be(count: int) -> None:
+def test_the_number_of_ranges_is_limited(count: int) -> None:
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="count from 2 to 1,000"):
         ranges(count)
 
@@ -121,7 +121,7 @@ def test_ranges_are_named_and_versioned() -> None:
 
 
 ATTRIBUTES: tuple[str, ...] = dg.AssetSpec._fields  # type: ignore[attr-defined]
-# A value of each attribute of an asset that is not the default.
+# For each attribute of an asset, a value other than the default.
 OTHERS: dict[str, Any] = {
     "key": dg.AssetKey(["a", "b"]),
     "deps": [dg.AssetDep("raw")],
@@ -137,18 +137,18 @@ OTHERS: dict[str, Any] = {
     "is_virtual": True,
     "freshness_policy": dg.FreshnessPolicy.time_window(fail_window=timedelta(days=1)),
 }
-# How it is partitioned is said to the decorator; the other one is not there for users any more.
+# The decorator takes the partitions definition; the other attribute is deprecated.
 NOT_ITS_OWN = {"partitions_def", "legacy_freshness_policy", "auto_observe_interval_minutes"}
 
 
-def test_each_attribute_is_tried() -> None:
+def test_each_attribute_of_an_asset_is_covered() -> None:
     assert {*ATTRIBUTES} - NOT_ITS_OWN <= OTHERS.keys()
 
 
 @pytest.mark.filterwarnings("ignore::dagster.PreviewWarning", "ignore::dagster.BetaWarning")
 @pytest.mark.parametrize("name", sorted(OTHERS))
 @pytest.mark.parametrize("partitioned", [True, False])
-def test_a_translator_says_each_attribute(name: str, *, partitioned: bool) -> None:
+def test_a_translator_may_set_each_attribute(name: str, *, partitioned: bool) -> None:
     if name not in ATTRIBUTES and name != "kinds":
         pytest.skip(f"this Dagster has no {name}")
 
@@ -159,7 +159,7 @@ def test_a_translator_says_each_attribute(name: str, *, partitioned: bool) -> No
             return super().get_asset_spec(table).replace_attributes(**{name: OTHERS[name]})
 
     partitions_def = DAYS if partitioned else None
-    assets = made(translator=Mine(), partitions_def=partitions_def)
+    assets = definitions_of(translator=Mine(), partitions_def=partitions_def)
     (asset,) = assets.specs
     assert assets.partitions_def == asset.partitions_def == partitions_def
     found = getattr(asset, name)
@@ -168,21 +168,21 @@ def test_a_translator_says_each_attribute(name: str, *, partitioned: bool) -> No
     elif name == "tags":
         assert found["tier"] == "gold"
     elif name == "automation_condition":
-        # Nothing reports what is upstream by default, so no condition waits for it.
+        # By default, no event reports the upstream asset, so no condition waits for it.
         upstream = dg.AssetSelection.assets(["pg_src", "public", "orders"])
         assert found == OTHERS[name].ignore(upstream)
     else:
         assert found == OTHERS[name]
 
 
-def test_an_asset_by_default() -> None:
-    (asset,) = made(group_name="warehouse").specs
+def test_the_default_asset() -> None:
+    (asset,) = definitions_of(group_name="warehouse").specs
     assert asset.key == dg.AssetKey(["dw", "orders"])
     assert asset.group_name == "warehouse"
     assert asset.description == "public.orders, copied to dw.orders in mode replace by day."
     assert asset.kinds == {"penstock"}
     assert asset.metadata["dagster/table_name"] == "dw.orders"
-    assert made().backfill_policy == dg.BackfillPolicy.single_run()
+    assert definitions_of().backfill_policy == dg.BackfillPolicy.single_run()
 
 
 KINDS: dict[str, set[str]] = {
@@ -211,24 +211,24 @@ KINDS: dict[str, set[str]] = {
 @pytest.mark.parametrize("url", KINDS)
 def test_an_asset_has_the_kinds_of_its_system(url: str) -> None:
     table = None if place_of(url).located else "dw.orders"
-    (asset,) = made(spec(target=url, target_table=table, mode="append"), partitions_def=None).specs
+    (asset,) = definitions_of(
+        spec(target=url, target_table=table, mode="append"), partitions_def=None
+    ).specs
     assert asset.kinds == {"penstock", *KINDS[url]}
 
 
 @pytest.mark.parametrize("url", KINDS)
-def test_kinds_behind_a_variable_are_those_of_its_url(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kinds_of_a_url_in_a_variable_are_read(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PG_SRC", url)
     monkeypatch.setenv("PG_DST", url)
-    written = made(spec(mode="append"))
+    written = definitions_of(spec(mode="append"))
     (asset,) = written.specs
     assert asset.kinds == {"penstock", *KINDS[url]}
     (upstream,) = source_assets(written)
     assert upstream.kinds == KINDS[url]
 
 
-def test_every_backend_is_in_the_table_of_kinds() -> None:
+def test_the_table_of_kinds_has_every_backend() -> None:
     entries = importlib.metadata.distribution("penstock").entry_points
     backends = {entry.value for entry in entries if entry.group == "penstock.backends"}
     assert {find_backend(url, "--target")[1] for url in KINDS} == backends
@@ -245,8 +245,8 @@ def test_dagster_has_an_icon_for_every_kind() -> None:
     assert set().union(*KINDS.values()) <= icons
 
 
-def test_the_options_that_were_chosen_are_shown() -> None:
-    (asset,) = made(spec(verify="counts", where="day > '2024-01-01'")).specs
+def test_chosen_options_are_shown_in_metadata() -> None:
+    (asset,) = definitions_of(spec(verify="counts", where="day > '2024-01-01'")).specs
     shown = asset.metadata["penstock/options"]
     assert isinstance(shown, dg.JsonMetadataValue)
     assert shown.value == {
@@ -261,12 +261,14 @@ def test_the_options_that_were_chosen_are_shown() -> None:
     }
 
 
-def test_what_is_read_is_an_asset_upstream() -> None:
-    assets = made()
+def test_the_source_is_an_upstream_asset() -> None:
+    assets = definitions_of()
     upstream = dg.AssetKey(["pg_src", "public", "orders"])
     (asset,) = assets.specs
     assert [dep.asset_key for dep in asset.deps] == [upstream]
-    (described,) = source_assets(assets, made(spec(target_table="dw.other"), name="other"))
+    (described,) = source_assets(
+        assets, definitions_of(spec(target_table="dw.other"), name="other")
+    )
     assert described.key == upstream
     assert described.metadata["dagster/table_name"] == "public.orders"
     graph = dg.Definitions(assets=[assets, described]).resolve_asset_graph()
@@ -281,21 +283,21 @@ def test_what_is_read_is_an_asset_upstream() -> None:
         ({"source": "s3://lake/tpch/orders/*.parquet", "table": None}, ["tpch", "orders"]),
         ({"table": None, "query": "SELECT 1"}, ["pg_src", "query_of", "dw", "orders"]),
         ({"table": 'public."Große Namen"'}, ["pg_src", "public", "Gro_e_Namen"]),
-        # Dagster would refuse "in" alone.
+        # Dagster would reject "in" alone.
         ({"source": "s3://lake/in/", "table": None}, ["lake", "in"]),
-        # The same name on both sides is not one asset.
+        # The same table name on both sides does not make them one asset.
         ({"target_table": None}, ["pg_src", "public", "orders"]),
         ({"source": "s3://lake/orders", "table": None, "target_table": "orders"}, None),
     ],
 )
-def test_what_is_upstream_is_named_by_where_it_is(
+def test_an_upstream_asset_is_named_by_its_place(
     options: dict[str, Any], key: list[str] | None
 ) -> None:
-    (asset,) = made(spec(**options)).specs
+    (asset,) = definitions_of(spec(**options)).specs
     assert [dep.asset_key.path for dep in asset.deps] == ([] if key is None else [key])
 
 
-def test_what_is_upstream_can_be_another_asset_or_none() -> None:
+def test_an_upstream_asset_may_be_replaced_or_omitted() -> None:
     class Ours(PenstockTranslator):
         def get_source_asset_spec(self, table: CopiedTable) -> dg.AssetSpec | None:
             return dg.AssetSpec("raw_orders") if table.spec.table == "public.orders" else None
@@ -303,11 +305,11 @@ def test_what_is_upstream_can_be_another_asset_or_none() -> None:
         def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
             return super().get_asset_spec(table).replace_attributes(automation_condition=EAGER)
 
-    assets = made(spec(), spec(table="public.o", target_table="dw.o"), translator=Ours())
+    assets = definitions_of(spec(), spec(table="public.o", target_table="dw.o"), translator=Ours())
     deps = [[dep.asset_key.to_user_string() for dep in asset.deps] for asset in assets.specs]
     assert deps == [["raw_orders"], []]
     assert [source.key.to_user_string() for source in source_assets(assets)] == ["raw_orders"]
-    # Somebody may report that one: conditions wait for it.
+    # Events may report that asset, so conditions wait for it.
     assert [asset.automation_condition for asset in assets.specs] == [EAGER, EAGER]
 
 
@@ -319,9 +321,9 @@ def test_only_copies_have_sources() -> None:
         source_assets(other)
 
 
-def test_a_password_is_in_no_repr() -> None:
+def test_no_repr_shows_a_password() -> None:
     url = f"postgresql://me:{SECRET}@db.example/shop"
-    assets = made(spec(source=url, target=url, verify="counts"))
+    assets = definitions_of(spec(source=url, target=url, verify="counts"))
     definitions = dg.Definitions(assets=[assets])
     shown = [
         repr(assets),
@@ -333,7 +335,7 @@ def test_a_password_is_in_no_repr() -> None:
     assert [text for text in shown if SECRET in text] == []
 
 
-def test_a_window_as_the_source_reads_it() -> None:
+def test_a_window_is_written_as_the_source_reads_it() -> None:
     york = ZoneInfo("America/New_York")
 
     def at(month: int, day: int, hour: int, minute: int = 0, fold: int = 0) -> str:
@@ -346,17 +348,17 @@ def test_a_window_as_the_source_reads_it() -> None:
     assert at(3, 10, 3) == "2024-03-10T03:00:00-04:00"
     assert at(11, 3, 0, 59) == "2024-11-03T00:59:00-04:00"
     assert at(11, 3, 1) == "2024-11-03T01:00:00-04:00"
-    # The same moment, at the time of day when the hour begins.
+    # The same moment, written as the start of its ambiguous hour.
     assert at(11, 3, 1, 30) == "2024-11-03T01:00:00-04:30"
     assert at(11, 3, 1, 30, fold=1) == "2024-11-03T01:30:00-05:00"
     assert at(11, 3, 2) == "2024-11-03T02:00:00-05:00"
     assert bound_text(datetime(2024, 1, 5, tzinfo=UTC)) == "2024-01-05T00:00:00+00:00"
 
 
-def test_a_function_that_throws_the_copy_away_fails() -> None:
+def test_a_function_that_drops_the_copy_fails() -> None:
     @penstock_assets(specs=[spec()])
     def forgotten() -> None:
-        """As one that calls `penstock.copy(context)` without `yield from`."""
+        """Call `penstock.copy(context)` without `yield from`."""
 
     with dg.DagsterInstance.ephemeral() as instance:
         run = dg.materialize([forgotten], instance=instance, raise_on_error=False)

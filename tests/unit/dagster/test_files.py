@@ -1,4 +1,4 @@
-"""Assets of copies between files, S3, DuckDB and databases: their names, and what cannot be."""
+"""Assets of copies between files, S3, DuckDB and databases: names, and rejected definitions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ KEY, SECRET = "AKIAEXAMPLE", "s3cr3t/+&=?#%"
 
 
 def asset(**options: Any) -> dg.AssetSpec:
-    given = {"source": "env:PG_SRC", "target": "env:PG_DST", "table": "public.orders", **options}
-    written = {name: value for name, value in given.items() if value is not None}
+    arguments = {
+        "source": "env:PG_SRC",
+        "target": "env:PG_DST",
+        "table": "public.orders",
+        **options,
+    }
+    written = {name: value for name, value in arguments.items() if value is not None}
     return PenstockTranslator().get_asset_spec(CopiedTable(CopySpec(**written)))
 
 
@@ -39,7 +44,7 @@ def asset(**options: Any) -> dg.AssetSpec:
         ("../lake", ["lake"]),
     ],
 )
-def test_files_are_an_asset_by_their_path(target: str, key: list[str]) -> None:
+def test_a_folder_is_an_asset_named_by_its_path(target: str, key: list[str]) -> None:
     found = asset(target=target)
     assert found.key == dg.AssetKey(key)
     assert found.kinds - {"s3"} == {"penstock", "parquet"}
@@ -53,7 +58,7 @@ def test_files_are_an_asset_by_their_path(target: str, key: list[str]) -> None:
     assert step.keys == {found.key}
 
 
-def test_where_it_is_copied_from_and_to_is_said_without_parameters() -> None:
+def test_metadata_has_both_ends_without_parameters() -> None:
     found = asset(target="s3://lake/orders/?region=eu-west-1")
     assert found.description == "public.orders, copied to s3://lake/orders in mode append."
     found = asset(
@@ -65,14 +70,14 @@ def test_where_it_is_copied_from_and_to_is_said_without_parameters() -> None:
     assert found.metadata["dagster/table_name"] == "dw.orders"
 
 
-def test_a_table_of_duckdb_is_one_by_its_name() -> None:
+def test_a_duckdb_table_is_an_asset_named_by_its_name() -> None:
     found = asset(target="duckdb:////data/w.duckdb")
     assert found.key == dg.AssetKey(["public", "orders"])
     assert found.kinds == {"penstock", "duckdb"}
     assert found.metadata["dagster/table_name"] == "public.orders"
 
 
-def test_of_a_variable_only_kinds_are_read_where_definitions_are_loaded(
+def test_definitions_read_only_the_kind_from_a_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("LAKE_ORDERS", raising=False)
@@ -87,7 +92,7 @@ def test_of_a_variable_only_kinds_are_read_where_definitions_are_loaded(
     assert asset(target=dg.EnvVar("LAKE_ORDERS")).key == dg.AssetKey(["public", "orders"])
 
 
-def test_templates_of_a_component_name_folders_as_tables() -> None:
+def test_component_templates_name_folders_as_tables() -> None:
     spec = CopySpec(source="s3://in/raw/o/*.parquet", target="s3://lake/tpch/sf1/orders/")
     assert (target_ref(spec).schema, target_ref(spec).name) == ("tpch/sf1", "orders")
     assert (source_ref(spec).schema, source_ref(spec).name) == ("raw", "o")
@@ -113,16 +118,21 @@ def test_templates_of_a_component_name_folders_as_tables() -> None:
         ({"target": "s3://lake/o/", "mode": "replace", "partitions_def": DAYS}, "key: expected"),
     ],
 )
-def test_what_cannot_be(options: dict[str, Any], expected: str) -> None:
+def test_invalid_ends_are_rejected(options: dict[str, Any], expected: str) -> None:
     partitions_def = options.pop("partitions_def", None)
-    given = {"source": "env:PG_SRC", "target": "env:PG_DST", "table": "public.orders", **options}
-    spec = CopySpec(**{name: value for name, value in given.items() if value is not None})
+    arguments = {
+        "source": "env:PG_SRC",
+        "target": "env:PG_DST",
+        "table": "public.orders",
+        **options,
+    }
+    spec = CopySpec(**{name: value for name, value in arguments.items() if value is not None})
     with pytest.raises(dg.DagsterInvalidDefinitionError) as raised:
         penstock_assets(specs=[spec], partitions_def=partitions_def)
     assert expected in str(raised.value)
 
 
-def test_two_copies_into_one_folder_are_refused() -> None:
+def test_two_copies_into_one_folder_are_rejected() -> None:
     specs = [
         CopySpec(source="env:PG_SRC", target="s3://lake/all/", table=table)
         for table in ("public.orders", "public.lineitem")
@@ -139,12 +149,12 @@ def test_two_copies_into_one_folder_are_refused() -> None:
 
 
 def resource(**fields: Any) -> Any:
-    """With all fields that are looked at."""
+    """Return a resource with all the fields that matter here."""
     empty = dict.fromkeys(S3_FIELDS.values())
     return SimpleNamespace(**{**empty, "use_unsigned_session": False, **fields})
 
 
-def test_fields_are_those_of_dagsters_own_resource(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fields_match_dagsters_own_resource(monkeypatch: pytest.MonkeyPatch) -> None:
     module = pytest.importorskip("dagster_aws.s3", reason="dagster-aws is not installed")
     fields = module.S3Resource.model_fields
     assert {*S3_FIELDS.values(), "use_unsigned_session"} <= set(fields)
@@ -157,7 +167,7 @@ def test_fields_are_those_of_dagsters_own_resource(monkeypatch: pytest.MonkeyPat
     assert parse(found.source, "source").secret_access_key == SECRET
 
 
-def test_a_resource_is_the_keys_of_ends_on_s3_alone(
+def test_a_resource_provides_the_keys_for_s3_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LAKE", "s3://lake/orders/?region=us-east-1")
@@ -172,13 +182,13 @@ def test_a_resource_is_the_keys_of_ends_on_s3_alone(
     assert found.source == str(tmp_path)
     where = parse(found.target, "target")
     assert (where.access_key_id, where.secret_access_key) == (KEY, SECRET)
-    # What the copy says goes before what the resource says.
+    # The URL of the copy takes precedence over the resource.
     assert (where.endpoint, where.region) == ("http://minio:9000", "us-east-1")
     assert SECRET not in repr(found)
     assert "s3cr3t" not in str(found.stored())
 
 
-def test_a_resource_that_signs_nothing_is_refused() -> None:
+def test_an_unsigned_resource_is_rejected() -> None:
     spec = CopySpec(source="s3://lake/o/", target="s3://lake/p/")
     with pytest.raises(UsageError, match="use_unsigned_session"):
         with_s3_keys(spec, resource(use_unsigned_session=True))

@@ -1,4 +1,4 @@
-"""A table as plain data: facts, and what the catalogs would answer. No database."""
+"""A table as plain data: facts, and the answers of its catalogs. No database."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def spec_of(**options: Any) -> CopySpec:
 
 
 def request_of(spec: CopySpec, given: Sequence[Partition] = ()) -> PlanRequest:
-    made = PlanRequest.of(spec, Streams(2, 2), "run", Capabilities(SOURCE, TARGET), given)
-    return replace(made, moment=datetime(2024, 1, 1, tzinfo=UTC))
+    request = PlanRequest.of(spec, Streams(2, 2), "run", Capabilities(SOURCE, TARGET), given)
+    return replace(request, moment=datetime(2024, 1, 1, tzinfo=UTC))
 
 
 def facts_of(**changes: Any) -> Facts:
@@ -114,7 +114,7 @@ class World:
     """Catalogs that know one table.
 
     Args:
-        changed: other answers, by the question's name; an error is raised where it is looked up.
+        changed: other answers, by the question's name; an error is raised when it is looked up.
         rounds: the names of the questions of each round.
     """
 
@@ -150,7 +150,7 @@ class World:
 
 
 def planned(request: PlanRequest, facts: Facts, world: World | None = None) -> PartitionPlan:
-    """Put questions round by round, until one fails in each."""
+    """Ask questions round by round, until planning needs no more answers."""
     world = world or World()
     answers: dict[Question, object] = {}
     while isinstance(found := step(request, facts, answers), Questions):

@@ -1,4 +1,4 @@
-"""Planning, from plain facts and answers: which plan, which questions, which error."""
+"""Planning from plain facts and answers: the plan, the questions, and the errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LAST = Watermark("s.t to s.t", 1, "run-1", "then", Horizon(900, 905), VERSIONS, 
 
 
 def specs() -> Iterator[CopySpec]:
-    """Of every mode and strategy that go together, with what makes planning ask more."""
+    """Return a spec of every valid mode and strategy, with options that lead to more questions."""
     more: tuple[dict[str, Any], ...] = (
         {},
         {"verify": "checksums", "where": "id > 1"},
@@ -73,7 +73,7 @@ def specs() -> Iterator[CopySpec]:
 
 
 def questions(of: type) -> dict[str, list[str]]:
-    """The parameters of each question."""
+    """Return the parameters of each question."""
     return {
         name: list(inspect.signature(method).parameters)
         for name, method in inspect.getmembers(of, inspect.isfunction)
@@ -82,7 +82,7 @@ def questions(of: type) -> dict[str, list[str]]:
 
 
 def situations(spec: CopySpec) -> Iterator[tuple[Facts, World]]:
-    """Facts and answers that make planning ask one thing or another."""
+    """Return facts and answers that lead planning to different questions."""
     nights: list[NightFacts | None] = [None]
     if spec.incremental:
         nights = [NIGHT, replace(NIGHT, last=LAST, changed="changed")]
@@ -94,7 +94,7 @@ def situations(spec: CopySpec) -> Iterator[tuple[Facts, World]]:
 
 
 def test_every_spec_is_planned_in_three_rounds() -> None:
-    seen, asked = set(), set()
+    seen, covered = set(), set()
     for spec in specs():
         for facts, world in situations(spec):
             with suppress(PlanningError):
@@ -103,14 +103,14 @@ def test_every_spec_is_planned_in_three_rounds() -> None:
                 seen.add((spec.mode, plan.strategy))
             assert len(world.rounds) <= MOST_ROUNDS, (spec, world.rounds)
             assert len(world.asked) == len(set(map(repr, world.asked))), world.rounds
-            asked |= {question.name for question in world.asked}
-    # All of them were really walked.
+            covered |= {question.name for question in world.asked}
+    # All combinations were covered.
     assert {mode for mode, _ in seen} == set(MODES)
     assert {strategy for _, strategy in seen} == {
         str(each) for each in STRATEGIES.values() if not each.chooses
     }
-    # Bounds are ranked for partitions that are given, and rows looked for where a key may be NULL.
-    assert asked == questions(KnownAnswers).keys() - {"ranked", "holds_rows"}
+    # Bounds are ranked if the caller gives partitions; a nullable key is checked for NULL.
+    assert covered == questions(KnownAnswers).keys() - {"ranked", "holds_rows"}
 
 
 def _disordered(question: Question) -> KeyBounds:
@@ -176,20 +176,20 @@ def test_a_plan_from_facts_and_answers() -> None:
     ]
 
 
-def test_it_keeps_and_changes_nothing() -> None:
+def test_planning_is_pure() -> None:
     request, facts = request_of(spec_of(strategy="values", key="label")), facts_of()
     answers: dict[Question, object] = {}
     assert step(request, facts, answers) == step(request, facts, answers)
     assert not answers
 
 
-def test_a_missing_answer_gives_its_question() -> None:
+def test_a_missing_answer_raises_its_question() -> None:
     request, facts = request_of(spec_of(strategy="ntile", key="id")), facts_of()
-    told = World()
+    world = World()
     answers: dict[Question, object] = {}
     while isinstance(found := step(request, facts, answers), Questions):
-        answers |= {question: told.answer(question) for question in found.questions}
-    for left_out in told.asked:
+        answers |= {question: world.answer(question) for question in found.questions}
+    for left_out in world.asked:
         others = {question: known for question, known in answers.items() if question != left_out}
         again = step(request, facts, others)
         assert isinstance(again, Questions)
@@ -217,15 +217,15 @@ REFUSED = PlanningError("refused")
         ("plan_children", {"strategy": "range", "key": "id", "mode": "attach"}),
     ],
 )
-def test_an_error_comes_out(question: str, options: dict[str, Any]) -> None:
+def test_an_error_in_an_answer_is_raised(question: str, options: dict[str, Any]) -> None:
     world = World({question: REFUSED})
     with pytest.raises(PlanningError, match="refused"):
         planned(request_of(spec_of(**options)), facts_of(), world)
     assert question in {each.name for each in world.asked}
 
 
-def test_the_earlier_error_counts() -> None:
-    """As if one were asked after the other."""
+def test_the_earlier_of_two_errors_is_raised() -> None:
+    """The result is the same as if the questions were asked one after the other."""
     spec = spec_of(mode="replace", strategy="range", key="id")
     late = World({"order": PlanningError("of the key"), "plan_load": REFUSED})
     with pytest.raises(PlanningError, match="refused"):
@@ -240,7 +240,7 @@ def test_the_earlier_error_counts() -> None:
     ["columns", "table", "heirs", "positions", "is_same", "pending_steps", "night", "statistics",
      "heirs_columns"],
 )  # fmt: skip
-def test_a_fact_that_was_not_read(fact: str) -> None:
+def test_a_fact_that_could_not_be_read_raises_its_error(fact: str) -> None:
     with pytest.raises(PlanningError, match="refused"):
         planned(request_of(spec_of()), facts_of(**{fact: REFUSED}))
 
@@ -250,27 +250,26 @@ def test_a_missing_target_keeps_its_class() -> None:
         planned(request_of(spec_of()), facts_of(table=MissingTarget("no such table")))
 
 
-def test_nothing_is_asked_where_facts_decide() -> None:
+def test_facts_that_decide_leave_no_questions() -> None:
     world = World()
     with pytest.raises(PlanningError, match="no column 'nosuch'"):
         planned(request_of(spec_of(columns=("nosuch",))), facts_of(), world)
     assert world.asked == []
 
 
-def test_the_very_same_table() -> None:
+def test_copying_a_table_onto_itself_is_rejected() -> None:
     with pytest.raises(PlanningError, match="source and target are the same"):
         planned(request_of(spec_of()), facts_of(is_same=True))
 
 
-def test_somebody_else_has_made_the_table() -> None:
+def test_a_table_created_since_makes_the_facts_outdated() -> None:
     world = World({"is_still_missing": False})
     with pytest.raises(Outdated):
         planned(request_of(spec_of()), facts_of(table=missing_table()), world)
 
 
-def test_bounds_in_disorder() -> None:
-    """A strategy that was chosen gives way to one that needs no order; one that was asked for does
-    not."""
+def test_bounds_in_disorder_change_or_reject_the_strategy() -> None:
+    """A chosen strategy gives way to one that needs no order; a requested one is rejected."""
     world = World({"bounds": _disordered})
     chosen = planned(request_of(spec_of(key="id", mode="replace")), facts_of(), world)
     assert chosen.strategy == "hash"
@@ -282,7 +281,7 @@ def test_bounds_in_disorder() -> None:
         planned(request_of(spec_of(key="id", strategy="values")), facts_of(), listed)
 
 
-def test_columns_of_heirs_that_are_lost() -> None:
+def test_a_warning_names_columns_that_only_child_tables_have() -> None:
     heir = TableRef("s", "heir")
     facts = facts_of(heirs=(heir,), heirs_columns={heir: (*COLUMNS, Column("own", "int"))})
     (warning,) = planned(request_of(spec_of()), facts).warnings
@@ -295,7 +294,7 @@ def test_columns_of_heirs_that_are_lost() -> None:
 MERGING: dict[str, Any] = {"mode": "upsert", "incremental": "xmin"}
 
 
-def test_a_night_reads_what_may_have_changed() -> None:
+def test_a_night_reads_only_possible_changes() -> None:
     facts = facts_of(night=replace(NIGHT, last=None))
     first = planned(request_of(spec_of(**MERGING)), facts)
     assert first.night is not None
@@ -308,17 +307,17 @@ def test_a_night_reads_what_may_have_changed() -> None:
     assert plan.rows is None
 
 
-def test_the_source_is_behind() -> None:
+def test_a_source_behind_the_watermark_is_rejected() -> None:
     facts = facts_of(night=replace(NIGHT, last=LAST, ahead=LAST))
     with pytest.raises(TransientError, match="earlier moment than the last night"):
         planned(request_of(spec_of(**MERGING)), facts)
-    # A load that was not asked to leaves the watermark where it is.
+    # A load without the option leaves the watermark unchanged.
     plan = planned(request_of(spec_of(mode="truncate")), facts)
     assert plan.night is None
     assert any("not moved, so the next night reads all rows: " in reason for reason in plan.reasons)
 
 
-def test_a_watermark_that_cannot_be_moved() -> None:
+def test_a_watermark_that_cannot_move_is_rejected() -> None:
     facts = facts_of(night=replace(NIGHT, last=LAST, refused="rows have no versions"))
     plan = planned(request_of(spec_of(mode="truncate")), facts)
     assert any(
@@ -355,7 +354,7 @@ def test_a_night_that_cannot_be_built_is_merged() -> None:
 # Without a target
 
 
-def test_how_a_source_would_be_cut() -> None:
+def test_a_source_is_partitioned_without_a_target() -> None:
     request = request_of(spec_of(strategy="ntile", key="id", partitions=4))
     facts = facts_of(table=None)
     answers: dict[Question, object] = {}
@@ -370,11 +369,11 @@ def test_how_a_source_would_be_cut() -> None:
 # Questions
 
 
-def test_each_question_can_be_looked_up_and_put() -> None:
+def test_each_question_can_be_looked_up_and_asked() -> None:
     assert questions(KnownAnswers) == questions(Catalogs)
 
 
-def test_together() -> None:
+def test_questions_are_asked_together() -> None:
     def want(*names: str) -> Callable[[], int]:
         def part() -> int:
             raise AnswersNeeded([Question(name, ()) for name in names])

@@ -1,4 +1,4 @@
-"""Steps that stopped runs have left undone, adopted by another load."""
+"""Steps that stopped runs have left unfinished, adopted by another load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TABLE = TableRef("public", "article")
 
 
 def restoring(key: str) -> Step:
-    """Steps of one table have one name, whichever key they restore."""
+    """Return a step that restores a key; its name depends only on the table."""
     instead = NotCopied(FOREIGN_KEYS, key, f"ALTER TABLE article ADD {key};", str(TABLE))
     return Step(f"restore 1 {key}", f"relink {TABLE}", "...", after=True, instead=instead)
 
@@ -25,8 +25,8 @@ def spec(*, data_only: bool = False) -> CopySpec:
 
 def test_a_key_is_restored_beside_another_of_the_same_table() -> None:
     load = LoadPlan(TABLE, (), links=(restoring("written"),))
-    left = [("night", restoring("written")), ("night", restoring("read"))]
-    found, reasons = with_pending_steps(spec(data_only=True).loading, load, left)
+    pending = [("night", restoring("written")), ("night", restoring("read"))]
+    found, reasons = with_pending_steps(spec(data_only=True).loading, load, pending)
     assert [step.id for step in found.links] == ["restore 1 written", "restore 1 read of run night"]
     assert not found.warnings
     assert f"left over from run night, which was stopped: restore foreign key read of {TABLE}" in (
@@ -34,9 +34,9 @@ def test_a_key_is_restored_beside_another_of_the_same_table() -> None:
     )
 
 
-def test_each_key_is_warned_of_where_it_is_not_restored() -> None:
-    left = [("night", restoring("written")), ("night", restoring("read"))]
-    found, reasons = with_pending_steps(spec().loading, LoadPlan(TABLE, ()), left)
+def test_a_warning_names_each_key_that_is_not_restored() -> None:
+    pending = [("night", restoring("written")), ("night", restoring("read"))]
+    found, reasons = with_pending_steps(spec().loading, LoadPlan(TABLE, ()), pending)
     assert not found.links
     assert not reasons
     first, second = found.warnings

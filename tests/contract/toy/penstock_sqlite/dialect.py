@@ -44,7 +44,7 @@ class SqliteDialect(CatalogDialect):
     )
 
     def ident(self, name: str) -> str:
-        # In double quotes, a name that is no column's would be a text.
+        # In double quotes, a name that no column has would be a text.
         return "`" + name.replace("`", "``") + "`"
 
     def cast(self, value: str, type_: str) -> str:
@@ -65,7 +65,7 @@ class SqliteDialect(CatalogDialect):
     def beginning(self, text: str, length: int) -> str:
         return f"substr({text}, 1, {length})"
 
-    # Python functions do what SQL alone cannot: see `FUNCTIONS`.
+    # Python functions extend what SQL can do: see `FUNCTIONS`.
 
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         return f"penstock_canonical({value}, {self.literal(kind)})"

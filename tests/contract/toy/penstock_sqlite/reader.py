@@ -36,7 +36,7 @@ class SqliteReader(FileReader[SqliteSession]):
         batches = RowBatches(schema, f"source: {subject}", DATES)
         with translated("source", subject):
             cursor = session.connection.execute(f"SELECT {listed} FROM {rows} WHERE {chosen}")
-            # While it reads, nothing can write; before, another process may have.
+            # While it reads, no process can write; before, one may have.
             if self.path is not None and self.spec.snapshot is not None:
                 VERSIONS.check(self.path, self.spec.snapshot)
             yield batches.batch([])

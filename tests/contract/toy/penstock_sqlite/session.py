@@ -110,7 +110,7 @@ class SqliteSession(DriverSession):
 
 
 class SqliteFile(OneFile):
-    """A file as a target, opened for a moment at a time."""
+    """A file as a target, opened briefly for each use."""
 
     dialect = SQLITE
 
@@ -122,7 +122,7 @@ class SqliteFile(OneFile):
         opening = connect(self.path, "target", mode, self.patience)
         with closing(opening) as session, self.interruptible(session.connection):
             session.run(begin)
-            yield session  # without a commit, closing it undoes everything
+            yield session  # without a commit, closing the connection rolls back
 
     def reading(self) -> AbstractContextManager[SqliteSession]:
         return self._opened("ro", "BEGIN")

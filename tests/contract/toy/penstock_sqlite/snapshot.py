@@ -1,4 +1,4 @@
-"""A snapshot of a source: while a process reads, none writes."""
+"""A snapshot of a source: while one process reads, none can write."""
 
 from __future__ import annotations
 
