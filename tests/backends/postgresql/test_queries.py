@@ -83,7 +83,7 @@ def test_auto_says_why(shop: Pair) -> None:
     assert "a query, which has no blocks of its own" in planned.reasons[0]
     planned = plan(ask(shop, key="id", partitions=5))
     assert planned.strategy == "ntile"
-    assert "no statistics" in planned.reasons[0]
+    assert "without statistics" in planned.reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ class TestTable:
             "shop.orders",
         )
         assert created.plan.reasons[1] == (
-            "target table orders: shop.orders, as in the source: the target's search path (public) "
-            "has no orders"
+            "target table orders: shop.orders, as in the source, since the target's search path "
+            "(public) has no orders"
         )
 
     def test_of_another_name_goes_into_the_first_schema(self, shops: Pair) -> None:
