@@ -113,7 +113,7 @@ class Run:
             while len(found := self.of(kind, **values)) < count:
                 left = deadline - time.monotonic()
                 if self._ended or left < 0:
-                    raise AssertionError(f"no event {kind.name} with {values}: {self._told()}")
+                    raise AssertionError(f"no event {kind.name} with {values}: {self._recorded()}")
                 self._changed.wait(left)
         return found[count - 1]
 
@@ -133,10 +133,10 @@ class Run:
         try:
             found = self.popen.wait(within)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"it has not ended in {within:g} s: {self._told()}") from None
+            raise AssertionError(f"it has not ended in {within:g} s: {self._recorded()}") from None
         self._reader.join(PATIENCE)
         if found != code:
-            raise AssertionError(f"expected exit code {code}, found {found}: {self._told()}")
+            raise AssertionError(f"expected exit code {code}, found {found}: {self._recorded()}")
 
     def _recorded(self) -> str:
         told = [event for event in self.events if not isinstance(event, Progress)]
