@@ -94,7 +94,7 @@ def test_a_failed_transaction_changes_nothing(loaded: Pair) -> None:
 
 @pytest.mark.parametrize(
     ("when", "why"),
-    [("DELETE", "rows are left"), ("INSERT", "of 174 rows were inserted")],
+    [("DELETE", "rows were not deleted"), ("INSERT", "of 174 rows were inserted")],
 )
 def test_a_trigger_that_keeps_or_drops_rows_fails_the_run(
     loaded: Pair, when: str, why: str

@@ -232,7 +232,7 @@ def test_a_partition_attached_during_a_full_load_leaves_the_watermark(
         message.append(event)
         if is_planned(event):
             parted.source.run(ATTACH)
-    assert any("stays as it is" in getattr(event, "message", "") for event in message)
+    assert any("stays unchanged" in getattr(event, "message", "") for event in message)
     assert len(history(parted)) == 1
     assert full(night(parted)) != ""
     check_same(parted)

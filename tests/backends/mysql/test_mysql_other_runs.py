@@ -66,7 +66,7 @@ def check_nothing_lost(pair: Pair, taking: Run, append: Run, append_id: str) -> 
     assert codes == [0, 65], details
     assert found == ROWS, details
     assert not pair.attempts(append_id), details
-    assert "taken rows out of" in append.errors
+    assert "has deleted rows of" in append.errors
 
 
 def test_swap_waits_for_an_attempt_of_an_invisible_run(pair: Pair) -> None:

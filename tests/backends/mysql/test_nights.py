@@ -58,7 +58,7 @@ def test_a_row_whose_key_is_equal_in_the_target_is_not_overwritten(
     words.execute(b"INSERT INTO items VALUES ('A', 5)")
     refused = copied(source_url, mysql_url, incremental="xmin")
     assert refused.code == 65
-    assert "(A), which is copied, equal to (a)" in refused.said
+    assert "(A), which is being copied, as equal to (a)" in refused.said
     assert "watermark reset" in refused.said
     assert rows(mysql_url, ALL) == [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
 

@@ -121,7 +121,7 @@ def test_an_attempt_wakes_up_after_the_partition_was_retried(dataset: Dataset) -
         stopped.write(numbered(0, 5))
         assert run.copy("p0001", numbered(0, 10), number=2)
         stopped.write(numbered(5, 5))
-        with pytest.raises(TransientError, match="written by somebody else"):
+        with pytest.raises(TransientError, match="was written by another process"):
             stopped.commit(stopped.end())
     assert dataset.ids() == list(range(10))
     assert dataset.pending_uploads() == []
@@ -153,7 +153,7 @@ def test_an_attempt_wakes_up_after_the_run_started_over(dataset: Dataset) -> Non
             assert target.control.start_over("r1", 1, run.plan.load, STATE, None) == 2
             assert target.control.committed("r1") == ()
         assert dataset.data() == []
-        with pytest.raises(TransientError, match="written by somebody else"):
+        with pytest.raises(TransientError, match="was written by another process"):
             stopped.commit(stopped.end())
         with pytest.raises(Superseded, match="expected generation 1, found 2"):
             late.begin()
@@ -432,7 +432,7 @@ def test_unknown_files_are_rejected(dataset: Dataset) -> None:
     assert dataset.ids() == list(range(20))
     assert dataset.stray() == []
     load = dataset.load("r3", "truncate").plan.load
-    assert load.before[0].name.startswith("remove 2 Parquet files in ")
+    assert load.before[0].name.startswith("remove 2 Parquet files from ")
     assert load.warnings == ()
 
 
@@ -516,7 +516,7 @@ def test_state_of_a_run(dataset: Dataset) -> None:
             ({"label": "p"},),
             None,
         )
-        with pytest.raises(TransientError, match="expected every partition committed"):
+        with pytest.raises(TransientError, match="expected every partition to be committed"):
             control.finish("r1", run.plan.load.after[0])
         assert control.running("r1") == ()
         assert not control.create_run("r1", run.spec.stored(), run.plan, STATE, None)

@@ -281,7 +281,7 @@ class TestNulls:
         (warning,) = pair.plan(mode="upsert").warnings
         assert "a, b may be NULL" in warning
         message = failure(pair)
-        assert "expected a value in a, b" in message
+        assert "expected every row to have a value in a, b" in message
         assert "found 2 rows with a NULL" in message
         assert "'transient': False" in message
         assert pair.target.count() == 0
@@ -307,7 +307,7 @@ class TestRefusedAtRunTime:
         pair.target.run("CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t VALUES (5, 0)")
         pair.source.run("INSERT INTO t VALUES (5, 3)")
         message = failure(pair)
-        assert "expected every key (id) once" in message
+        assert "expected each key (id) once" in message
         assert "Key (id)=(5) is duplicated." in message
         assert "'transient': False" in message
         assert pair.target.rows("SELECT * FROM t") == [(5, 0)]

@@ -118,7 +118,7 @@ def test_rows_without_tables_are_refused(shop: str, target_url: str) -> None:
     [
         (("--schema-only", "--data-only"), "expected one of them, found both"),
         (("--schema-only", "--mode", "upsert"), "copies no rows"),
-        (("--data-only", "--mode", "recreate"), "makes no tables"),
+        (("--data-only", "--mode", "recreate"), "creates no tables"),
     ],
 )
 def test_contradictory_options_are_refused(
