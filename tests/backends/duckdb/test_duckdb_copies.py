@@ -242,7 +242,7 @@ def test_upsert_rejects_a_duplicate_key(source: str, target: str) -> None:
         ({"table": "shop.order"}, "shop.orders"),
         ({"types": ("place=nope",)}, "expected a DuckDB type"),
         ({"types": ("place=int), (1",)}, "expected one type|expected a type"),
-        ({"types": ("none=int",)}, "expected copied columns"),
+        ({"types": ("none=int",)}, "expected names of copied columns"),
         ({"where": "true) OR (true"}, "--where"),
         ({"strategy": "range", "key": "parts"}, "to cut into ranges"),
     ],

@@ -241,7 +241,7 @@ def test_a_run_starts_over_while_another_process_ends_it(dataset: Dataset) -> No
 
     with closing(dataset.target()) as stopped:
         before_write(stopped._storage, "manifest.json", started_over)
-        with pytest.raises(TransientError, match="started over"):
+        with pytest.raises(TransientError, match="has restarted run"):
             stopped.control.finish("r1", run.plan.load.after[0])
     assert dataset.ids() == list(range(50, 70))
     assert dataset.stray() == []
@@ -262,7 +262,7 @@ def test_a_commit_while_another_process_removes_leftovers(dataset: Dataset) -> N
             return real(run_id)
 
         uploads.pending = pending
-        with pytest.raises(TransientError, match="copied again"):
+        with pytest.raises(TransientError, match="copying partitions of it again"):
             stopped.control.finish("r1", clean)
     assert run.committed() == {"p0001": 10, "p0002": 10}
     run.finish()

@@ -284,16 +284,22 @@ class RunRecords(WatermarkRecords):
         following = generation + nothing_committed
         view = view_columns(state, snapshots)
 
-        def change() -> None:
+        def check() -> RunRow:
             run = self._check_generation(run_id, generation)
             if run.snapshots != tuple(before):
                 raise superseded(run_id)
+            return run
+
+        def change() -> None:
+            run = check()
             committed = nothing_committed and self._records.count(Kind.COMMIT, {"run_id": run_id})
             # Earlier commits do not matter if a crash has removed their rows.
             if committed and (not run.plan.load.volatile or self.intact(run_id)):
                 raise superseded(run_id)
             self._change(run_id, {**view, "generation": following})
 
+        if nothing_committed:
+            check()  # before attempts of the execution that was faster are ended
         self._records.transact(run_id, change, Hold.ALONE if nothing_committed else Hold.CHANGE)
         return following
 
