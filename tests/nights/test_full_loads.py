@@ -116,7 +116,9 @@ def test_a_volatile_condition_leaves_the_watermark_and_is_reported(items: Pair) 
     found = load_without_incremental(items, "truncate", where="now() > '2020-01-01'")
     found.done()
     (planned,) = (event for event in found.events if is_planned(event))
-    assert any("not moved, so the next night reads all rows" in reason for reason in planned.reasons)
+    assert any(
+        "not moved, so the next night reads all rows" in reason for reason in planned.reasons
+    )
     assert len(history(items)) == 1
     assert full(night(items)) != ""
     assert load(items, "truncate", where="now() > '2020-01-01'").code == 65

@@ -209,7 +209,9 @@ def test_loaded_rows_meet_the_condition(database: Database) -> None:
     duplicate rows.
     """
     run = database.create("r", "replace", partitions=cut(10))
-    with pytest.raises(PermanentError, match=r"select the 11 loaded rows, found that it selects 10"):
+    with pytest.raises(
+        PermanentError, match=r"select the 11 loaded rows, found that it selects 10"
+    ):
         run.copy("p0000", range(11))
     assert database.rows() == []
 
