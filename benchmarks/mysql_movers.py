@@ -79,7 +79,7 @@ def pipes_in(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> float
 
 
 def connectorx_python() -> str:
-    """Return the Python with connectorx; empty if there is none."""
+    """Return the Python with connectorx; empty without one."""
     return os.environ.get(CONNECTORX) or (sys.executable if find_spec("connectorx") else "")
 
 

@@ -290,7 +290,7 @@ def stored_ranges(spec: CopySpec, partitions_def: Ranges, series: str) -> dict[s
 
 
 def _stored_plan(spec: CopySpec, partitions_def: Ranges, series: str) -> RunStatus:
-    """Return the run whose plan has the ranges, after creating it if there is none."""
+    """Return the run whose plan has the ranges, and create it first if necessary."""
     run_id = plan_id_of(series)
     # If this fails for another reason than a missing plan, the same error is raised below.
     with suppress(UsageError):

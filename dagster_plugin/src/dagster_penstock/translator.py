@@ -107,6 +107,6 @@ def without_waiting_for(
 
 
 def _table_name(connection: str, table: str) -> dict[str, str]:
-    """Return the metadata that names a table; empty if there is none, or the rows are in files."""
+    """Return the metadata that names a table; empty without one, or the rows are in files."""
     place = known_place(connection)
     return {} if not table or (place and place.located) else {"dagster/table_name": table}

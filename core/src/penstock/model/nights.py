@@ -319,7 +319,7 @@ def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:
     Args:
         run_id: the id of the run.
         night: the night, as its plan fixes it.
-        last: the current watermark; None if there is none.
+        last: the current watermark; None without one.
 
     Raises:
         Overtaken: the run was planned from another watermark.
@@ -334,7 +334,7 @@ def overtaken(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
     Args:
         run_id: the id of the run.
         night: the night, as its plan fixes it.
-        last: the current watermark; None if there is none.
+        last: the current watermark; None without one.
     """
     moved = (
         f"run {last.run_id} has moved it to epoch {last.epoch}, as of {last.moment}"

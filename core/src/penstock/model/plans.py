@@ -220,7 +220,7 @@ class PartitionPlan:
         """Return the condition that selects the run's rows in the source.
 
         Args:
-            asked: the requested condition; None if there is none.
+            asked: the requested condition; None without one.
         """
         if not self.selection:
             return asked

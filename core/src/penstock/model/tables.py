@@ -125,7 +125,7 @@ class Column:
     """Facts about the type beyond its name, for backends only. Under `arrow`: the
     `pyarrow.DataType` in which its values travel in record batches."""
     identity: str = field(default="", compare=False, metadata=NOT_STORED)
-    """An id within the table that survives renaming; empty if there is none."""
+    """An id within the table that survives renaming; empty without one."""
 
 
 EXPRESSION, DISTINCT, KEY = "expression", "distinct", "key"
@@ -169,7 +169,7 @@ class NotCopied:
     """The kind of object, in the plural: ``foreign keys``."""
     name: str
     remedy: str = ""
-    """The statement or option that would create it in the target; empty if there is none."""
+    """The statement or option that would create it in the target; empty without one."""
     table: str = ""
     """The target table to which it belongs; empty if it belongs to none."""
     dropped: bool = False

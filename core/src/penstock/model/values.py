@@ -52,7 +52,7 @@ def choose_for_process(choice: str | None) -> None:
 
 
 def chosen() -> str | None:
-    """Return the explicit choice; None if there is none."""
+    """Return the explicit choice; None without one."""
     return _in_context.get() or _of_process.get("choice") or os.environ.get(VARIABLE) or None
 
 

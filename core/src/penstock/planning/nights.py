@@ -260,7 +260,7 @@ def _why_full(
     """Return why all rows are read; empty if only changed rows are.
 
     Args:
-        last: the watermark of the last night; None if there is none.
+        last: the watermark of the last night; None without one.
         source: see `plan_night`.
         now: see `plan_night`.
         furthest: see `plan_night`.

@@ -28,7 +28,7 @@ class Check:
     """None for the whole run."""
     label: str
     committed: int | None
-    """Rows by the commit record; None if there is none."""
+    """Rows by the commit record; None without one."""
     source: int | None
     """Rows in the source; None if not counted."""
     target: int | None

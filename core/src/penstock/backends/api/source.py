@@ -131,7 +131,7 @@ class Schemas(Protocol):
         ...
 
     def find(self, name: str) -> TableRef | None:
-        """Return the table or view with a name without a schema; None if there is none."""
+        """Return the table or view with a name without a schema; None without one."""
         ...
 
 

@@ -22,7 +22,7 @@ class FileUrls:
     """The URLs of one kind of database file.
 
     Args:
-        memory: what replaces the path for a database in memory; empty if there is none.
+        memory: what replaces the path for a database in memory; empty without one.
     """
 
     def __init__(self, scheme: str, memory: str = "") -> None:

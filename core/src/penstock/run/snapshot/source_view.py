@@ -134,7 +134,7 @@ class SourceView:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The newest snapshot; None if there is none."""
+        """The newest snapshot; None without one."""
         return self.snapshots[-1] if self.snapshots else None
 
     @property

@@ -145,7 +145,7 @@ class ControlStore(Protocol):
             spec: the copy, as a JSON object without secrets.
             plan: the plan.
             state: the state of the source's tables, as its catalog returned it.
-            snapshot: the snapshot with which its rows are read; None if there is none.
+            snapshot: the snapshot with which its rows are read; None without one.
         """
         ...
 
@@ -297,7 +297,7 @@ class ControlStore(Protocol):
             generation: the generation to end.
             load: the plan of the load.
             state: the state of the source's tables, as its catalog returned it.
-            snapshot: the snapshot with which its rows are read; None if there is none.
+            snapshot: the snapshot with which its rows are read; None without one.
 
         Returns:
             the new generation.

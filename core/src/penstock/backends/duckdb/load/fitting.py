@@ -105,7 +105,7 @@ def _fit(source: Column, target: Column) -> Fit:
 
 
 def _untold(column: Column) -> str:
-    """Return the first ambiguous type in a column's type, at any depth; empty if there is none."""
+    """Return the first ambiguous type in a column's type, at any depth; empty without one."""
 
     def found(type_: Type) -> str:
         if type_.id in _UNTOLD:

@@ -110,7 +110,7 @@ https://learn.microsoft.com/en-us/sql/relational-databases/system-catalog-views/
 
 
 def last_numbers(session: MssqlSession, table: TableRef) -> tuple[str, int, int, int | None] | None:
-    """Return the identity column's name, first number, step and last number; None if there is none.
+    """Return the identity column's name, first number, step and last number; None without one.
 
     The last number is None if no row has one yet.
     """

@@ -107,7 +107,7 @@ def _counted(kind: pa.DataType) -> bool:
 
 
 def _shared_kind(source: pa.DataType, target: pa.DataType) -> str:
-    """Return the canonical form for values of both sides; empty if there is none."""
+    """Return the canonical form for values of both sides; empty without one."""
     leaves = [leaf for pair in _leaves(source, target) for leaf in pair]
     if any(pa.types.is_decimal(leaf) and leaf.precision > 38 for leaf in leaves):
         return ""  # no engine reads it

@@ -53,7 +53,7 @@ _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 
 
 def binary_form(type_: pa.DataType, target: DataType) -> pa.DataType | None:
-    """Return the Arrow type that encodes to the target's binary form; None if there is none.
+    """Return the Arrow type that encodes to the target's binary form; None without one.
 
     Args:
         type_: the Arrow type of the batches' column.

@@ -146,7 +146,7 @@ _COMPARABLE = frozenset(
 
 
 def canonical_kind(type_: pa.DataType, target: DataType) -> str:
-    """Return the canonical form in which values of a pair are compared; empty if there is none.
+    """Return the canonical form in which values of a pair are compared; empty without one.
 
     See `ColumnPair.canonical`.
     """

@@ -57,7 +57,7 @@ class PostgresStage:
         conflict_columns: the columns of the unique key that identifies rows in the target.
         pairs: the columns to merge.
         into: the stage; by default, a temporary table that lasts until the end of the transaction.
-        mark: the column that records when a row was found to be deleted; empty if there is none.
+        mark: the column that records when a row was found to be deleted; empty without one.
 
     Raises:
         PermanentError: the unique key that the run was planned with no longer exists.

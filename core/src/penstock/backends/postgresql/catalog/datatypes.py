@@ -42,7 +42,7 @@ class DataType:
     accepts: bool
     """Whether its input function accepts values."""
     extension: str
-    """The extension that it belongs to; empty if there is none."""
+    """The extension that it belongs to; empty without one."""
     written: str
     """The name without a modifier, in a form that this server resolves."""
     nullable: bool

@@ -146,7 +146,7 @@ def search_path(connection: Connection, side: str) -> tuple[str, ...]:
 
 
 def find_by_name(connection: Connection, table: str, side: str) -> TableRef | None:
-    """Return the table that an unqualified name resolves to; None if there is none.
+    """Return the table that an unqualified name resolves to; None without one.
 
     Args:
         connection: a session with the user's search path.

@@ -84,7 +84,7 @@ def comment(kind: str, of: str, text: str | None) -> list[str]:
     Args:
         kind: the kind of the object, as in COMMENT ON.
         of: the object's quoted name.
-        text: the comment; None if there is none.
+        text: the comment; None without one.
     """
     return [] if text is None else [f"COMMENT ON {kind} {of} IS {literal(text)}"]
 
@@ -95,6 +95,6 @@ def constraint_comment(ref: TableRef, constraint: str, text: str | None) -> list
     Args:
         ref: the table.
         constraint: the constraint's name.
-        text: the comment; None if there is none.
+        text: the comment; None without one.
     """
     return comment("CONSTRAINT", f"{ident(constraint)} ON {name(ref)}", text)

@@ -109,7 +109,7 @@ class LoadedTable:
         """Record what identifies the child that this transaction attached.
 
         Args:
-            child: the child; None if there is none.
+            child: the child; None without one.
             before: the object id of the child it replaces.
         """
         self._execute("note_attached", child=child and name(child), before=str(before or ""))

@@ -1,2 +1,2 @@
--- Finds duplicate keys, and tells the planner that there are none.
+-- Finds duplicate keys, or proves to the planner that keys are unique.
 CREATE UNIQUE INDEX ON {stage} ({definitions}) {nulls_equal}

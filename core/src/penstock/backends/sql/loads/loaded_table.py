@@ -182,7 +182,7 @@ class LoadedTable:
         return int(count)
 
     def _look(self) -> tuple[int | None, int | None]:
-        """Return the expected row count, None if there is none, and the actual one; see `rows`."""
+        """Return the expected row count, None without one, and the actual one; see `rows`."""
         seen, self._seen = self._seen, None
         if seen is None:
             expected = self._expected()

@@ -25,7 +25,7 @@ class Merging:
         table: the table as an item of FROM.
         names: the names of the loaded columns.
         key: the names of the key columns among them.
-        mark: the column that records when a row was found to be deleted; empty if there is none.
+        mark: the column that records when a row was found to be deleted; empty without one.
     """
 
     def __init__(

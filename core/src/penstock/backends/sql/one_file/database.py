@@ -27,7 +27,7 @@ class OneFile(ABC):
     def __init__(self, path: str, patience: float = 600.0) -> None:
         self.path = path
         self.folder = f"{path}.penstock"
-        """Beside it, for locks and what is staged. It is there while somebody needs it."""
+        """A folder beside it for locks and staged rows, which exists while a process uses it."""
         self.attempts = AttemptFiles(self.folder)
         self.patience = patience
         self._open: set[Any] = set()

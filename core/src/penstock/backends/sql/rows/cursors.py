@@ -64,7 +64,7 @@ class CursorSql:
             tag: the tag of their type.
             max_ahead: the most seconds that a value may be ahead of the clock; 0 for no limit.
             nullable: whether all of them may be NULL.
-            most: an expression for the upper limit of values; empty if there is none.
+            most: an expression for the upper limit of values; empty without one.
 
         Returns:
             up to where to read, the number of rows without a value, and a value that is too
