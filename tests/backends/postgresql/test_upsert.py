@@ -282,7 +282,7 @@ class TestNulls:
         assert "a, b may be NULL" in warning
         message = failure(pair)
         assert "expected every row to have a value in a, b" in message
-        assert "found 2 rows with a NULL" in message
+        assert "found 2 rows with NULL" in message
         assert "'transient': False" in message
         assert pair.target.count() == 0
         assert counts(pair.copy(mode="upsert", where="b IS NOT NULL")) == (1, 1, 0)
