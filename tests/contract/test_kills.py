@@ -60,6 +60,14 @@ class Killing:
         lines = (self._folder / "passed").read_text(encoding="ascii").splitlines()
         return list(dict.fromkeys(lines))
 
+    def count(self, moment: str) -> int:
+        """Return how often a moment has passed."""
+        return (self._folder / "passed").read_text(encoding="ascii").splitlines().count(moment)
+
+    def leave_unchanged(self) -> None:
+        """Leave attempts as they are, so that those at small partitions call fewer hooks."""
+        (self._folder / "unchanged").touch()
+
     def at(self, moment: str, partition_id: str = "") -> None:
         (self._folder / f"{partition_id} {moment}".strip()).touch()
 
@@ -121,6 +129,16 @@ def test_a_worker_killed_at_each_hook(dying: Pair, killing: Killing, mode: str) 
     finished = dying.resume("r", **LATER)
     assert finished.status == "done"
     dying.check()
+
+
+def test_a_lone_attempt_locks_its_partition_once(dying: Pair, killing: Killing) -> None:
+    """An attempt that finds its own lock would wait for itself."""
+    if dying.theirs.backend.target_capabilities.commits != STAGED:
+        pytest.skip("other ways of committing have no such hook")
+    dying.make()
+    killing.leave_unchanged()
+    finished = dying.copy(mode="append", partitions=3, **CUT)
+    assert killing.count("hooks.lock before") == finished.partitions
 
 
 def _partition(pair: Pair) -> None:

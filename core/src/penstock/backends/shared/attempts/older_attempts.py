@@ -44,7 +44,7 @@ class Stalled(Generic[K]):
         return found
 
 
-def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> None:
+def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> bool:
     """Lock an attempt's partition; wait for an older attempt as `await_older` does.
 
     Args:
@@ -52,10 +52,21 @@ def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> None:
         attempt: the attempt.
         wait: waits until a socket is ready, and raises `StallError`.
 
+    Returns:
+        whether the lock was free at once, so that no older attempt can have committed since.
+
     Raises:
         TransientError: another process has locked the partition.
     """
-    await_older(lambda this: Begun(older=hooks.lock(this)), hooks.end_older, attempt, wait)
+    tries = 0
+
+    def begin(this: Attempt) -> Begun:
+        nonlocal tries
+        tries += 1
+        return Begun(older=hooks.lock(this))
+
+    await_older(begin, hooks.end_older, attempt, wait)
+    return tries == 1
 
 
 def await_older(

@@ -51,8 +51,7 @@ class StagedWriter:
         looks = attempt > 1 or partition.bytes is None or partition.bytes > hooks.unseen_bytes
         # Another run of a series may have committed the partition, as may an older attempt during
         # the wait for it.
-        looks = looks or bool(self._spec.series) or bool(hooks.lock(this))
-        lock_partition(hooks, this, wait)
+        looks = not lock_partition(hooks, this, wait) or looks or bool(self._spec.series)
         hooks.sweep()
         if looks and hooks.compute(self._is_committed, wait):
             return False
