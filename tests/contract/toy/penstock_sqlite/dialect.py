@@ -33,7 +33,7 @@ class SqliteDialect(CatalogDialect):
     now = "strftime('%Y-%m-%d %H:%M:%f+00:00', 'now')"
     ranged = ("int8", "text", "date")
     relations = (
-        "SELECT 'main', name, upper(type) FROM main.sqlite_master WHERE ?1 = 'main'"
+        "SELECT 'main', name, upper(type) FROM main.sqlite_master WHERE ? = 'main'"
         " AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
     )
     column_facts = TableQuery(
