@@ -284,7 +284,7 @@ def test_two_runs_replace_the_same_rows_at_once(
         gate.open()
     for run in (running, beside):
         run.popen.wait(90)
-    # With a unique key, either may have met a row of the other's and failed: it continues.
+    # With a unique key, a run fails if it meets a row of the other run; it can be resumed.
     assert {running.popen.returncode, beside.popen.returncode} <= ({0, 65} if keyed else {0})
     first(pair, "replace", *mine).ended(0)
     other(pair, "replace", *theirs).ended(0)

@@ -200,5 +200,5 @@ def _selected_rows(statistics: TableStatistics) -> int | None:
 
 
 def _unknown_sizes(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-    """Remove sizes, for a night: how many rows have changed shows only when they are read."""
+    """Remove the sizes: a night learns how many rows have changed only by reading them."""
     return tuple(replace(partition, rows=None, bytes=None) for partition in partitions)

@@ -363,7 +363,7 @@ class Execution:
     def _find_gone(self) -> Generator[Event, None, bool]:
         """Have each run look for rows that its source no longer has.
 
-        Returns: whether some runs have another view of the source now, and must read or look again.
+        Returns: whether the view of some runs was replaced, so that their rows must be read again.
         """
         errors = yield from find_deleted(self.working(), self._link)
         lost: dict[RunState, SnapshotLost] = {}

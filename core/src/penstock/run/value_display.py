@@ -33,7 +33,7 @@ def scoped(call: Callable[P, R]) -> Callable[P, R]:
 def scoped_generator(
     call: Callable[P, Generator[R, None, None]],
 ) -> Callable[P, Generator[R, None, None]]:
-    """Wrap a generator as `scoped` does: also between its items, when others may choose."""
+    """Wrap a generator as `scoped` does; between items, the choice is the caller's again."""
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> Generator[R, None, None]:

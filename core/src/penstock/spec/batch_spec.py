@@ -284,7 +284,7 @@ class BatchSpec:
         Args:
             entry: the options of the entry.
             place: where it is written, for messages.
-            defaults: options that apply below the entry's; None for those of the batch.
+            defaults: values of options that the entry does not set; None for the batch's defaults.
         """
         below = self.defaults if defaults is None else defaults
         options = {**below, **{n.replace("-", "_"): v for n, v in entry.items()}}
