@@ -95,7 +95,7 @@ def _in_disorder(
     """Return a choice that needs no order, in place of a strategy whose bounds are out of order.
 
     Raises:
-        PlanningError: the user requested that strategy.
+        PlanningError: the user requested the strategy, or no other one works.
     """
     if cutting.cut_strategy.chooses and choice.how in (RANGE, NTILE) and HASH in source.strategies:
         why = f"hash: not {choice.how}, since {found}"

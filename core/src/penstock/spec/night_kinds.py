@@ -68,7 +68,7 @@ def number_back(text: str, column: str) -> Decimal:
     """Return the lookback for a column of numbers.
 
     Raises:
-        PlanningError: the lookback has a unit.
+        PlanningError: the lookback is not a plain number, as if it has a unit.
     """
     try:
         return Decimal(text.strip())

@@ -137,7 +137,7 @@ class ParquetTarget:
         return checksums
 
     def _others(self, records: Sequence[CommitRecord], visible: set[str]) -> set[str]:
-        """Return files not loaded by the run of these records, where it should be alone."""
+        """Return visible files of other runs, if this run's mode should have removed them."""
         paths = visible.difference(*(record.files for record in records))
         run_id = records[0].transaction if records else ""
         run = self.control.load_run(run_id) if run_id else None

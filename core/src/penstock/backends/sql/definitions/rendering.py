@@ -1,4 +1,4 @@
-"""A table's model in another dialect: what is created, and what is only listed with a statement.
+"""A table's model in another dialect: what a copy creates, and statements for the rest.
 
 Keys are not rendered here, because a mode may need one to find rows; see `TargetTables.extras`.
 """

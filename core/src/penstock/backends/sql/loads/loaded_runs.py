@@ -66,8 +66,8 @@ class LoadedRuns(RecordedRuns):
         """Check the rows of a run.
 
         Raises:
-            TargetChanged: rows that the run has loaded are gone, or there are others where it
-                should be alone.
+            TargetChanged: rows that the run has loaded are gone, or rows of others are in the
+                table although the mode removes them.
         """
         LoadedTable(self._tables, run.plan.load.table).check(run.run_id, mode_of(run.spec))
 

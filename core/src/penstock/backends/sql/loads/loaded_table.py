@@ -202,8 +202,8 @@ class LoadedTable:
             thoroughly: count the rows of each partition, if the mode works by their conditions.
 
         Raises:
-            TargetChanged: rows that the run has loaded are gone, or there are others where it
-                should be alone.
+            TargetChanged: rows that the run has loaded are gone, or rows of others are in the
+                table although the mode removes them.
         """
         runs = self._records.read(Kind.RUN, {"run_id": run_id}, ("disturbed_by",))
         by = runs[0]["disturbed_by"] if runs else None

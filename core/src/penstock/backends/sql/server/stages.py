@@ -115,8 +115,8 @@ class StageRecords(ServerRecords, Generic[S]):
             mine: as for `check_alone`.
 
         Raises:
-            TargetChanged: rows that the run has loaded are gone, or there are others where it
-                should be alone, as far as the server can tell.
+            TargetChanged: rows that the run has loaded are gone, or rows of others are in the
+                table although the mode removes them, as far as the server can tell.
         """
         LoadedTable(self, table).check(run_id, MODES[mode])
         for row in self.read(Kind.RUN, {"run_id": run_id}, ("made", "prepared_at")):
