@@ -190,19 +190,21 @@ def strategies() -> str:
 
 
 def overview() -> str:
-    """Return the overview of databases: each system in a few words."""
-    return table(
-        "",
-        [
-            row("URLs", lambda s: ", ".join(code(url(scheme) for scheme in s.schemes))),
-            row("as a source: strategies", lambda s: all_but(s.source.strategies, CUTS)),
-            row("as a target: modes", lambda s: all_but(s.target.modes, list(MODES.values()))),
-            row(
-                "creates a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)
-            ),
-            row("a partition is committed", lambda s: COMMITS[s.target.commits]),
-        ],
-    )
+    """Return the overview of databases: each system in a few words, in a row of its own."""
+    properties = ("URLs", "strategies", "modes", "creates a missing table", "commits a partition")
+
+    def cells(system: System) -> Row:
+        source, target = system.source, system.target
+        return (
+            system.name,
+            ", ".join(code(url(scheme) for scheme in system.schemes)),
+            all_but(source.strategies, CUTS),
+            all_but(target.modes, list(MODES.values())),
+            some_of(target.makes_missing, target.modes),
+            COMMITS[target.commits],
+        )
+
+    return markdown(("", *properties), map(cells, SYSTEMS))
 
 
 if __name__ == "__main__":

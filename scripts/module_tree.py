@@ -9,6 +9,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import wrap
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "core" / "src" / "penstock"
@@ -17,6 +18,8 @@ PAGE = ROOT / "docs" / "module-tree.md"
 PACKAGES = (PACKAGE, ROOT / "airflow_provider" / "src" / "penstock_airflow")
 BEGIN = "<!-- modules of {}: scripts/module_tree.py -->\n```\n"
 END = "```\n<!-- end of modules -->\n"
+# What fits on the site without being wrapped again.
+WIDTH = 110
 # List the modules of a database by folder, because every database has modules of those names.
 SHARED = ("api", "shared", "sql", "roll_forward")
 
@@ -28,14 +31,19 @@ def summary(path: Path) -> str:
     return text.splitlines()[0].rstrip(".")
 
 
+def entry(name: str, path: Path) -> list[str]:
+    """Return a module's name and summary; a long summary continues below its beginning."""
+    return wrap(summary(path), WIDTH, initial_indent=f"{name:<25} ", subsequent_indent=" " * 26)
+
+
 def lines(folder: Path, indent: str = "") -> Iterator[str]:
     """Return a line for each module and each package below a folder."""
     for path in sorted(folder.iterdir(), key=lambda path: (path.is_dir(), path.name)):
         if (path / "__init__.py").exists():
-            yield f"{indent + path.name + '/':<26}{summary(path / '__init__.py')}"
+            yield from entry(f"{indent}{path.name}/", path / "__init__.py")
             yield from lines(path, indent + "  ")
         elif path.suffix == ".py" and path.name != "__init__.py" and not of_a_database(folder):
-            yield f"{indent + path.name:<26}{summary(path)}"
+            yield from entry(f"{indent}{path.name}", path)
 
 
 def of_a_database(folder: Path) -> bool:

@@ -154,7 +154,9 @@ def cell(kind: str, model: TableModel, dialect: Dialect | None) -> str:
 def rows() -> Iterator[list[str]]:
     for name, kind, model in PARTS:
         sources = [NAMES[source] for source in SOURCES if kind in KNOWN[source]]
-        read = "all" if len(sources) == len(SOURCES) else "; ".join(sources)
+        others = [NAMES[source] for source in SOURCES if kind not in KNOWN[source]]
+        read = f"all but {'; '.join(others)}" if len(others) < len(sources) else "; ".join(sources)
+        read = read if others else "all"
         yield [name, read, *(cell(kind, model, dialect) for dialect in TARGETS.values())]
 
 

@@ -52,6 +52,11 @@ SECTIONS = {
 NAME = re.compile(r"<code>([^<>\s]{1,32}|--[^<>]{1,30})</code>")
 
 
+# So does an option in a block of code, whose words browsers would also break at its hyphens.
+OPTION = re.compile(r"(?<![\w\"'=-])--[a-z][a-z-]*")
+BLOCK = re.compile(r"(<pre>.*?</pre>)", re.DOTALL)
+
+
 # What the README says of the site, and the site of itself.
 ELSEWHERE = "the Python API is documented on the site that `make docs` builds"
 HERE = "[Python](reference/python.md)"
@@ -229,12 +234,19 @@ def build() -> None:
         raise Problem(f"zensical build ended with {done.returncode}:\n{done.stdout}")
 
 
+def in_one_piece(text: str) -> str:
+    """Mark short names and options in a page's code, which site.css keeps on one line."""
+    parts = BLOCK.split(NAME.sub(r'<code class="name">\1</code>', text))
+    parts[1::2] = [OPTION.sub(r'<span class="name">\g<0></span>', part) for part in parts[1::2]]
+    return "".join(parts)
+
+
 def finish_pages() -> None:
-    """Mark the short names in the pages' code, which site.css keeps on one line; name the start."""
+    """Finish the pages: mark what stays on one line, and name the start."""
     for path in SITE.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         text = text.replace("<title>Penstock - Penstock</title>", "<title>Penstock</title>")
-        path.write_text(NAME.sub(r'<code class="name">\1</code>', text), encoding="utf-8")
+        path.write_text(in_one_piece(text), encoding="utf-8")
 
 
 def summary(text: str) -> str:
