@@ -408,7 +408,7 @@ class RunState:
             record.read_at == snapshot.taken_at for record in self._records
         )
 
-    def note_deleted(self, count: int) -> None:
+    def record_deleted_keys(self, count: int) -> None:
         """Record how many rows this execution found missing from the source."""
         self._deleted = count
 

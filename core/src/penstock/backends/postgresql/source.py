@@ -14,7 +14,7 @@ from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
 from penstock.backends.api.optional.cursors import CursorNow, CursorRange
-from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
+from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
@@ -596,7 +596,7 @@ class PostgresSource:
         return None if counts is None else (bits, counts)
 
     def chosen_keys(
-        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: Chosen
+        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: KeySelection
     ) -> Iterator[KeyDigest]:
         rows, values = self._keys(relation, where, key, chosen.within)
         names = [pair.target for pair in key]

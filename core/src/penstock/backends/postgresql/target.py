@@ -12,7 +12,7 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
 from penstock.backends.api.optional.drift import Followed
-from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
+from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.attempt.stage import BY_INDEX, PostgresStage
@@ -340,7 +340,7 @@ class PostgresTarget:
             self._stages[run.run_id] = open_stage(self._connection, spec, run.plan), spec
         return self._stages[run.run_id]
 
-    def count_after(self, run: RunRow) -> int:
+    def count_after_merge(self, run: RunRow) -> int:
         with translated("target"):
             stage, spec = self._stage(run)
             night = run.plan.night
@@ -354,7 +354,7 @@ class PostgresTarget:
     def _count(self, rows: sql.Composable) -> int:
         return int(self._connection.value(sql.SQL("SELECT count(*) FROM {}").format(rows)))
 
-    def ranges_after(self, run: RunRow, bits: int) -> dict[int, int] | None:
+    def ranges_after_merge(self, run: RunRow, bits: int) -> dict[int, int] | None:
         stage, spec = self._stage(run)
         first = run.plan.load.conflict_columns[0]
         if not integers_of([ColumnPair(first, first)], self.columns(spec.target_ref)):
@@ -373,7 +373,7 @@ class PostgresTarget:
             self._connection.execute(BY_INDEX)
             yield
 
-    def buckets_after(
+    def buckets_after_merge(
         self, run: RunRow, bits: int, within: KeyRanges | None = None
     ) -> dict[int, Bucket]:
         stage, spec = self._stage(run)
@@ -382,7 +382,7 @@ class PostgresTarget:
         with self._by_index(stage):
             return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
 
-    def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
+    def target_keys(self, run: RunRow, chosen: KeySelection | None) -> Iterator[KeyDigest]:
         stage, spec = self._stage(run)
         values = self._key_values(run)
         return read_rows(
@@ -403,7 +403,7 @@ class PostgresTarget:
         integers = integers_of(key, run.plan.columns)
         return key_values(as_loaded(key), integers, lambda: self.columns(target))
 
-    def note_deleted(
+    def record_deleted_keys(
         self,
         run_id: str,
         digests: Sequence[int],
@@ -426,7 +426,7 @@ class PostgresTarget:
             )
 
         with translated("target"):
-            return self.control.note_deleted(run_id, keep)
+            return self.control.record_deleted_keys(run_id, keep)
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         with planning("target", f"table {table}"):

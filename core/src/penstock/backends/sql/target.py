@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from penstock.backends.api.capabilities import TargetCapabilities
 from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.facts import Checksum
-from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
+from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.sql.catalog.relations import (
     TYPE,
     check_is_table,
@@ -170,22 +170,22 @@ class SqlTarget(ABC):
 
     # Rows deleted from the source; see `FindsDeletedRows`
 
-    def count_after(self, run: RunRow) -> int:
+    def count_after_merge(self, run: RunRow) -> int:
         with self._reading() as session:
-            return TargetKeys(session, run).count_after()
+            return TargetKeys(session, run).count_after_merge()
 
-    def buckets_after(
+    def buckets_after_merge(
         self, run: RunRow, bits: int, within: KeyRanges | None = None
     ) -> dict[int, Bucket]:
         assert within is None, "it counts no ranges"
         with self._reading() as session:
-            return TargetKeys(session, run).buckets_after(bits)
+            return TargetKeys(session, run).buckets_after_merge(bits)
 
-    def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
+    def target_keys(self, run: RunRow, chosen: KeySelection | None) -> Iterator[KeyDigest]:
         with self._reading() as session:
             yield from TargetKeys(session, run).keys(chosen)
 
-    def note_deleted(
+    def record_deleted_keys(
         self,
         run_id: str,
         digests: Sequence[int],
@@ -194,7 +194,7 @@ class SqlTarget(ABC):
     ) -> bool:
         assert within is None, "it counts no ranges"
         assert isinstance(self.control, LoadedRuns), "a target that merges nights has them"
-        return self.control.keep_deleted(run_id, digests, check)
+        return self.control.record_deleted_digests(run_id, digests, check)
 
 
 def no_rows(session: Session, columns: Sequence[Column]) -> str:

@@ -47,7 +47,7 @@ class KeyRanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class KeySelection:
     """The keys of some buckets."""
 
     bits: int
@@ -60,11 +60,11 @@ class Chosen:
 class FindsDeletedRows(Protocol):
     """A `TargetCatalog` that can find rows deleted from the source."""
 
-    def count_after(self, run: RunRow) -> int:
+    def count_after_merge(self, run: RunRow) -> int:
         """Return how many rows the run's condition will select after the stage is merged."""
         ...
 
-    def buckets_after(
+    def buckets_after_merge(
         self, run: RunRow, bits: int, within: KeyRanges | None = None
     ) -> dict[int, Bucket]:
         """Return the keys of these rows in ``2 ** bits`` buckets; empty ones may be missing.
@@ -76,7 +76,7 @@ class FindsDeletedRows(Protocol):
         """
         ...
 
-    def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
+    def target_keys(self, run: RunRow, chosen: KeySelection | None) -> Iterator[KeyDigest]:
         """Yield the keys of the target's rows that the run's condition selects, in Python's order.
 
         Args:
@@ -85,7 +85,7 @@ class FindsDeletedRows(Protocol):
         """
         ...
 
-    def note_deleted(
+    def record_deleted_keys(
         self,
         run_id: str,
         digests: Sequence[int],
@@ -100,7 +100,7 @@ class FindsDeletedRows(Protocol):
             run_id: the id of the run.
             digests: the digests of the keys.
             check: called with the number of matching rows, before anything is recorded.
-            within: as for `buckets_after`.
+            within: as for `buckets_after_merge`.
         """
         ...
 
@@ -109,7 +109,7 @@ class FindsDeletedRows(Protocol):
 class CountsRanges(Protocol):
     """A `FindsDeletedRows` that counts keys by range: cheaper than computing their digests."""
 
-    def ranges_after(self, run: RunRow, bits: int) -> dict[int, int] | None:
+    def ranges_after_merge(self, run: RunRow, bits: int) -> dict[int, int] | None:
         """Return, by range, how many keys the run's condition will select after the merge.
 
         For the ranges see `KeyRanges`; None if the keys' first column is not a whole number.
@@ -191,7 +191,7 @@ class GroupsKeys(Protocol):
         ...
 
     def chosen_keys(
-        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: Chosen
+        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: KeySelection
     ) -> Iterator[KeyDigest]:
         """Yield some of these keys, in Python's order.
 

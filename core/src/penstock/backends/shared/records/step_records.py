@@ -540,7 +540,7 @@ class StepRecords(RunRecords, ABC):
         )
 
     def take_deleted(self, run: RunRow) -> int:
-        """Forget the keys from `note_deleted`; return their number.
+        """Forget the keys from `record_deleted_keys`; return their number.
 
         Their rows go with the replaced table.
         """
@@ -575,7 +575,7 @@ class StepRecords(RunRecords, ABC):
     def storage(self, table: TableRef) -> str:
         raise NotImplementedError  # as for `merge`
 
-    def note_deleted(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
+    def record_deleted_keys(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
         """See `FindsDeletedRows`.
 
         Args:

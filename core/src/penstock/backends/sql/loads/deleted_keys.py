@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from penstock.backends.api.execution.control import RunRow
-from penstock.backends.api.optional.nights import Bucket, Chosen
+from penstock.backends.api.optional.nights import Bucket, KeySelection
 from penstock.backends.sql.dialect import NEVER
 from penstock.backends.sql.loads.night import deleted_keys_table
 from penstock.backends.sql.rows.checksums import as_loaded, canonical_texts, read_digests, row_text
@@ -82,14 +82,14 @@ class TargetKeys:
             f" WHERE NOT EXISTS (SELECT 1 FROM {self._rows} WHERE {self._match})) AS n"
         )
 
-    def count_after(self) -> int:
+    def count_after_merge(self) -> int:
         total = 0
         for rows in (self._rows, self._new):
             ((count,),) = self._session.fetch(f"SELECT count(*) FROM {rows}", SUBJECT)
             total += int(count)
         return total
 
-    def buckets_after(self, bits: int) -> dict[int, Bucket]:
+    def buckets_after_merge(self, bits: int) -> dict[int, Bucket]:
         """See `FindsDeletedRows`."""
         counts: Counter[int] = Counter()
         totals: Counter[int] = Counter()
@@ -108,8 +108,8 @@ class TargetKeys:
     def _bucket(self, digest: str, bits: int) -> str:
         return f"{digest} % {2**bits}"
 
-    def keys(self, chosen: Chosen | None) -> Iterator[Row]:
-        """See `FindsDeletedRows.keys_there`."""
+    def keys(self, chosen: KeySelection | None) -> Iterator[Row]:
+        """See `FindsDeletedRows.target_keys`."""
         among = "1 = 1"
         if chosen is not None:
             numbers = ", ".join(map(str, chosen.buckets))

@@ -138,15 +138,15 @@ class LoadedRuns(RecordedRuns):
             LoadedTable(self._tables, run.plan.load.table).end()
         return replace(merged, target=self.storage(ref))
 
-    def keep_deleted(
+    def record_deleted_digests(
         self, run_id: str, digests: Sequence[int], check: Callable[[int], None]
     ) -> bool:
-        """See `FindsDeletedRows.note_deleted`."""
+        """See `FindsDeletedRows.record_deleted_keys`."""
 
         def keep(run: RunRow) -> None:
             check(TargetKeys(self._tables.session, run).keep(digests) if digests else 0)
 
-        return self.note_deleted(run_id, keep)
+        return self.record_deleted_keys(run_id, keep)
 
     def drop_stages(self, stages: Sequence[TableRef]) -> None:
         tables = [table for stage in stages for table in stage_tables(stage)]
