@@ -596,11 +596,15 @@ class PostgresSource:
         return None if counts is None else (bits, counts)
 
     def chosen_keys(
-        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: KeySelection
+        self,
+        relation: Relation,
+        where: str | None,
+        key: Sequence[ColumnPair],
+        selection: KeySelection,
     ) -> Iterator[KeyDigest]:
-        rows, values = self._keys(relation, where, key, chosen.within)
+        rows, values = self._keys(relation, where, key, selection.within)
         names = [pair.target for pair in key]
-        picked = in_buckets(values, chosen)
+        picked = in_buckets(values, selection)
         return read_rows(self._connection, "source", rows, picked, values, names, ())
 
     def _keys(

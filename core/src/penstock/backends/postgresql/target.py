@@ -382,14 +382,14 @@ class PostgresTarget:
         with self._by_index(stage):
             return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
 
-    def target_keys(self, run: RunRow, chosen: KeySelection | None) -> Iterator[KeyDigest]:
+    def target_keys(self, run: RunRow, selection: KeySelection | None) -> Iterator[KeyDigest]:
         stage, spec = self._stage(run)
         values = self._key_values(run)
         return read_rows(
             self._connection,
             "target",
-            stage.rows_there(spec.where, _among(run, chosen.within if chosen else None)),
-            in_buckets(values, chosen) if chosen else sql.SQL("true"),
+            stage.rows_there(spec.where, _among(run, selection.within if selection else None)),
+            in_buckets(values, selection) if selection else sql.SQL("true"),
             values,
             run.plan.load.conflict_columns,
             (),

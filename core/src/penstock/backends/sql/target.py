@@ -181,9 +181,9 @@ class SqlTarget(ABC):
         with self._reading() as session:
             return TargetKeys(session, run).buckets_after_merge(bits)
 
-    def target_keys(self, run: RunRow, chosen: KeySelection | None) -> Iterator[KeyDigest]:
+    def target_keys(self, run: RunRow, selection: KeySelection | None) -> Iterator[KeyDigest]:
         with self._reading() as session:
-            yield from TargetKeys(session, run).keys(chosen)
+            yield from TargetKeys(session, run).keys(selection)
 
     def record_deleted_keys(
         self,

@@ -76,12 +76,12 @@ class FindsDeletedRows(Protocol):
         """
         ...
 
-    def target_keys(self, run: RunRow, chosen: KeySelection | None) -> Iterator[KeyDigest]:
+    def target_keys(self, run: RunRow, selection: KeySelection | None) -> Iterator[KeyDigest]:
         """Yield the keys of the target's rows that the run's condition selects, in Python's order.
 
         Args:
             run: the record of the run.
-            chosen: the buckets to include; all if None.
+            selection: the buckets to include; all if None.
         """
         ...
 
@@ -191,7 +191,11 @@ class GroupsKeys(Protocol):
         ...
 
     def chosen_keys(
-        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: KeySelection
+        self,
+        relation: Relation,
+        where: str | None,
+        key: Sequence[ColumnPair],
+        selection: KeySelection,
     ) -> Iterator[KeyDigest]:
         """Yield some of these keys, in Python's order.
 
@@ -199,6 +203,6 @@ class GroupsKeys(Protocol):
             relation: the source's table or query.
             where: the condition of `--where`; None for all rows.
             key: the columns of the key.
-            chosen: the buckets of the keys.
+            selection: the buckets of the keys.
         """
         ...

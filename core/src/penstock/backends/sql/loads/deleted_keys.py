@@ -108,12 +108,12 @@ class TargetKeys:
     def _bucket(self, digest: str, bits: int) -> str:
         return f"{digest} % {2**bits}"
 
-    def keys(self, chosen: KeySelection | None) -> Iterator[Row]:
+    def keys(self, selection: KeySelection | None) -> Iterator[Row]:
         """See `FindsDeletedRows.target_keys`."""
         among = "1 = 1"
-        if chosen is not None:
-            numbers = ", ".join(map(str, chosen.buckets))
-            among = f"{self._bucket(self._digest, chosen.bits)} IN ({numbers})"
+        if selection is not None:
+            numbers = ", ".join(map(str, selection.buckets))
+            among = f"{self._bucket(self._digest, selection.bits)} IN ({numbers})"
         return read_digests(self._session, self._rows, among, self._texts, self._key, ())
 
     def keep(self, digests: Sequence[int]) -> int:
