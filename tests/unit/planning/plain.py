@@ -137,7 +137,7 @@ class World:
             "plan_children": _children,
             "merged_rows": lambda *_: MergedRows(1000, 10),
             "holds_rows": lambda *_: False,
-            "plan_built": lambda request, *_, **__: LoadPlan(request.target),
+            "plan_night_rebuild": lambda request, *_, **__: LoadPlan(request.target),
             "key_type": lambda *_: "int",
             "key_facts": lambda *_: (False, True),
             "order": lambda *_: "",

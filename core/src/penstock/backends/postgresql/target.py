@@ -257,10 +257,14 @@ class PostgresTarget:
             query = sql.SQL("SELECT FROM {} LIMIT 1").format(rows_of(table))
             return self._connection.execute(query).rowcount > 0
 
-    def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
-        from penstock.backends.postgresql.new_tables.night_rebuild import plan_built  # noqa: PLC0415 - seldom
+    def plan_night_rebuild(
+        self, request: LoadRequest, merge_plan: LoadPlan, *, replaces: bool
+    ) -> LoadPlan:
+        from penstock.backends.postgresql.new_tables.night_rebuild import plan_night_rebuild  # noqa: PLC0415 - seldom
 
-        return plan_built(self._facts(request.target), request, merged, replaces=replaces)
+        return plan_night_rebuild(
+            self._facts(request.target), request, merge_plan, replaces=replaces
+        )
 
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
         from penstock.backends.postgresql.new_tables.children import plan_children  # noqa: PLC0415 - seldom

@@ -119,13 +119,13 @@ class Catalogs:
     def holds_rows(self, table: TableRef) -> bool:
         return self._builder.holds_rows(table)
 
-    def plan_built(
+    def plan_night_rebuild(
         self, request: LoadRequest, merged: LoadPlan, *, if_empty: bool
     ) -> LoadPlan | None:
         replaces = self._builder.holds_rows(request.target)
         if if_empty and replaces:
             return None
-        return self._builder.plan_built(request, merged, replaces=replaces)
+        return self._builder.plan_night_rebuild(request, merged, replaces=replaces)
 
     @property
     def _builder(self) -> BuildsNights:

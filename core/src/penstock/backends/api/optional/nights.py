@@ -141,12 +141,14 @@ class BuildsNights(Protocol):
         """Whether a table exists and has rows."""
         ...
 
-    def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
+    def plan_night_rebuild(
+        self, request: LoadRequest, merge_plan: LoadPlan, *, replaces: bool
+    ) -> LoadPlan:
         """Plan the load of such a night.
 
         Args:
             request: the request and plan of the same night if it merged its rows.
-            merged: the request and plan of the same night if it merged its rows.
+            merge_plan: the request and plan of the same night if it merged its rows.
             replaces: whether the target has rows.
 
         Raises:
