@@ -565,9 +565,9 @@ def test_rows_are_compared_by_partition(dataset: Dataset) -> None:
     other.copy("p0001", rows(0, 10))
     with closing(dataset.target()) as target:
         records = target.control.committed("r1")
-        mine = target.checksums(TABLE, None, records, run.plan.pairs, others=True)
+        mine = target.checksums(TABLE, None, records, run.plan.pairs, digest_others=True)
         theirs = target.checksums(
-            TABLE, None, target.control.committed("r2"), run.plan.pairs, others=False
+            TABLE, None, target.control.committed("r2"), run.plan.pairs, digest_others=False
         )
         assert mine is not None
         assert theirs is not None
@@ -578,7 +578,7 @@ def test_rows_are_compared_by_partition(dataset: Dataset) -> None:
         }
         assert mine["p0001"] == theirs["p0001"] == mine[""]
         assert mine["p0001"].digest != mine["p0002"].digest
-        counted = target.checksums(TABLE, None, records, (), others=True)
+        counted = target.checksums(TABLE, None, records, (), digest_others=True)
         assert counted is not None
         assert counted["p0002"].rows == 10
         whole = target.checksum(TABLE, "id < 5", Whole(), run.plan.pairs)

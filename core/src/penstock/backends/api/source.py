@@ -202,7 +202,7 @@ class SourceCatalog(Schemas, Protocol):
         """
         ...
 
-    def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
+    def castable(self, relation: Relation, column_types: Sequence[tuple[str, str]]) -> list[bool]:
         """Whether the source can assign each column to the type wanted for it."""
         ...
 
@@ -443,14 +443,14 @@ class CutsFiner(Protocol):
     """A source whose statistics are coarse, but that can find more bounds on request."""
 
     def finer_statistics(
-        self, relation: Relation, where: str | None, known: KeyStatistics, count: int
+        self, relation: Relation, where: str | None, statistics: KeyStatistics, count: int
     ) -> KeyStatistics:
         """Return more bounds, if those known for a key are too few for the number of partitions.
 
         Args:
             relation: the source's table or query.
             where: the condition of `--where`; None for all rows.
-            known: the bounds that are known.
+            statistics: the bounds that are known.
             count: the number of partitions to aim for.
 
         Returns:

@@ -121,7 +121,7 @@ class TargetCatalog(Schemas, Protocol):
         records: Sequence[CommitRecord],
         pairs: Sequence[ColumnPair],
         *,
-        others: bool,
+        digest_others: bool,
     ) -> Mapping[str, Checksum] | None:
         """Return, by partition, checksums of the rows loaded by each record's transaction.
 
@@ -132,7 +132,7 @@ class TargetCatalog(Schemas, Protocol):
             where: the condition of `--where`; None for all rows.
             records: the commit records of the partitions.
             pairs: if empty, rows are only counted.
-            others: also digest the rows that none of them loaded, under the empty key; they are
+            digest_others: also digest the rows that none of them loaded, under the empty key; they are
                 counted in any case.
 
         Returns:

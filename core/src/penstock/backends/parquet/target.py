@@ -109,7 +109,7 @@ class ParquetTarget:
         records: Sequence[CommitRecord],
         pairs: Sequence[ColumnPair],
         *,
-        others: bool,
+        digest_others: bool,
     ) -> Mapping[str, Checksum] | None:
         """Return the checksums of partitions, whose rows are in separate files.
 
@@ -121,7 +121,7 @@ class ParquetTarget:
             where: the run's condition.
             records: the commit records of the partitions.
             pairs: the columns to compare; empty to count rows only.
-            others: whether to include the rows that no record covers, under the empty id.
+            digest_others: whether to include the rows that no record covers, under the empty id.
         """
         comparing = self._comparing()
         visible = set(self._storage.uploads.visible())
@@ -131,7 +131,7 @@ class ParquetTarget:
             )
             for record in records
         }
-        if others:
+        if digest_others:
             paths = self._others(records, visible)
             checksums[""] = comparing.checksum(sorted(paths), None, Whole(), pairs)
         return checksums

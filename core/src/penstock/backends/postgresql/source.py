@@ -217,10 +217,10 @@ class PostgresSource:
             for column in columns
         )
 
-    def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
+    def castable(self, relation: Relation, column_types: Sequence[tuple[str, str]]) -> list[bool]:
         types = self._about(relation).types
         columns = (*self.columns(relation), *self._computed.get(relation, ()))
-        return castable(self._connection, columns, wanted, types)
+        return castable(self._connection, columns, column_types, types)
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
@@ -473,9 +473,9 @@ class PostgresSource:
         return self._key(relation, key).statistics(where)
 
     def finer_statistics(
-        self, relation: Relation, where: str | None, known: KeyStatistics, count: int
+        self, relation: Relation, where: str | None, statistics: KeyStatistics, count: int
     ) -> KeyStatistics:
-        return self._key(relation, known.key).finer(where, known, count)
+        return self._key(relation, statistics.key).finer(where, statistics, count)
 
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         return self._key(relation, key).ntile(where, count)

@@ -321,7 +321,7 @@ class PostgresTarget:
         records: Sequence[CommitRecord],
         pairs: Sequence[ColumnPair],
         *,
-        others: bool,
+        digest_others: bool,
     ) -> Mapping[str, Checksum] | None:
         return read_loaded(
             self._connection,
@@ -329,7 +329,7 @@ class PostgresTarget:
             where,
             records,
             target_values(pairs, lambda: self.columns(table)),
-            others=others,
+            others=digest_others,
         )
 
     # Rows that the source has no more; see `FindsDeletedRows`

@@ -128,9 +128,9 @@ class SqlSource:
             return read_columns(self._session, relation)
         return tuple(Column(name, str(type_)) for name, type_ in self.described(relation).items())
 
-    def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
+    def castable(self, relation: Relation, column_types: Sequence[tuple[str, str]]) -> list[bool]:
         """Return False for every column: the target casts record batches."""
-        return [False for _ in wanted]
+        return [False for _ in column_types]
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         columns = self.columns(relation)

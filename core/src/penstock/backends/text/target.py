@@ -160,13 +160,13 @@ class TextTarget(ParquetTarget):
         records: Sequence[CommitRecord],
         pairs: Sequence[ColumnPair],
         *,
-        others: bool,
+        digest_others: bool,
     ) -> Mapping[str, Checksum] | None:
         if self._storage.whole and any(
             WHOLE in self.control.steps_done(record.transaction) for record in records[:1]
         ):
             return None  # the parts no longer exist
-        return super().checksums(table, where, records, pairs, others=others)
+        return super().checksums(table, where, records, pairs, digest_others=digest_others)
 
     def row_digests(
         self,
