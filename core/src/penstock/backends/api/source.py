@@ -203,7 +203,7 @@ class SourceCatalog(Schemas, Protocol):
         ...
 
     def castable(self, relation: Relation, column_types: Sequence[tuple[str, str]]) -> list[bool]:
-        """Whether the source can assign each column to the type wanted for it."""
+        """Whether the source can assign each of these columns to the type beside its name."""
         ...
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:

@@ -132,8 +132,8 @@ class TargetCatalog(Schemas, Protocol):
             where: the condition of `--where`; None for all rows.
             records: the commit records of the partitions.
             pairs: if empty, rows are only counted.
-            digest_others: also digest the rows that none of them loaded, under the empty key; they are
-                counted in any case.
+            digest_others: also digest the rows that none of them loaded, under the empty key; they
+                are counted in any case.
 
         Returns:
             None if the target cannot tell which rows these are.

@@ -329,7 +329,7 @@ class PostgresTarget:
             where,
             records,
             target_values(pairs, lambda: self.columns(table)),
-            others=digest_others,
+            digest_others=digest_others,
         )
 
     # Rows that the source has no more; see `FindsDeletedRows`
