@@ -116,7 +116,7 @@ class LoadRequest:
     new_columns: tuple[Column, ...] = ()
     """The columns of the new table; see `TargetCatalog.defined_columns`."""
     where: str | None = None
-    given: bool = False
+    has_given_partitions: bool = False
     """Whether the caller defines the partitions, which then need not cover the table."""
     extents: tuple[tuple[str, Extent], ...] = ()
     """The given partitions' ids and extents."""

@@ -117,7 +117,7 @@ class TextTarget(ParquetTarget):
             if request.writing.get(option):
                 flag = "--" + option.replace("_", "-")
                 raise PlanningError(f"{flag}: expected {folder}; found one file, {whole}")
-        if replaces_files(mode) and (request.where is not None or request.given):
+        if replaces_files(mode) and (request.where is not None or request.has_given_partitions):
             raise PlanningError(
                 f"--mode {mode}: one file, {whole}, cannot tell the rows of a condition or "
                 f"partition apart; use {folder}, or --mode truncate, which replaces the whole file"
