@@ -101,7 +101,7 @@ class Database:
             LoadRequest(
                 run_id=run_id, source=Located(), target=TABLE, mode=MODES[mode], pairs=pairs,
                 conflict_columns=None, indexes="keep", unlogged=False, definition=definition,
-                new_columns=created, where=where, given=given, writing={},
+                new_columns=created, where=where, has_given_partitions=given, writing={},
                 extents=tuple((p.id, p.extent) for p in parts) if given else (),
             )
         )  # fmt: skip

@@ -114,7 +114,7 @@ class Dataset:
                 definition=definition,
                 new_columns=created,
                 where=where,
-                given=given,
+                has_given_partitions=given,
                 extents=tuple((p.id, p.extent) for p in parts) if given else (),
                 writing=spec.writing,
             )

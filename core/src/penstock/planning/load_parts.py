@@ -63,7 +63,7 @@ class LoadParts(DriftParts):
             definition=self._table.definition,
             new_columns=self._table.new_columns,
             where=route.where,
-            given=bool(request.partitions),
+            has_given_partitions=bool(request.partitions),
             extents=tuple((partition.id, partition.extent) for partition in request.partitions),
             writing=loading.writing,
             heirs=fact(self._facts.heirs),
