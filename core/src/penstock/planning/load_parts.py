@@ -70,9 +70,9 @@ class LoadParts(DriftParts):
             siblings=request.siblings or Siblings(),
             deletes=loading.gone,
             merges_together=loading.atomic == "batch" and request.siblings is not None,
-            counted=self._counted,
+            sequence_positions=self._counted,
             changes=self._changes,
-            followed=tuple(self._table.columns) if self._changes else (),
+            columns_after_changes=tuple(self._table.columns) if self._changes else (),
         )
 
     @part

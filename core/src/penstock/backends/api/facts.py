@@ -129,7 +129,7 @@ class LoadRequest:
     """How rows deleted from the source are treated."""
     merges_together: bool = False
     """Whether the rows of all tables of the batch are merged in one transaction."""
-    counted: Mapping[str, SequencePosition] | None = None
+    sequence_positions: Mapping[str, SequencePosition] | None = None
     """The source's `SourceCatalog.positions`, by column. The sequences of the target columns
     continue from there, or from their own later positions. None to leave the target's sequences
     unchanged.
@@ -138,7 +138,7 @@ class LoadRequest:
     """The changes to the columns of an existing table. The pairs are those after the changes, and
     columns of its key keep their names.
     """
-    followed: tuple[Column, ...] = ()
+    columns_after_changes: tuple[Column, ...] = ()
     """The columns of that table after the changes."""
 
 

@@ -303,7 +303,7 @@ def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
             sequence_of=sources[name],
         )
         for name in names
-        if sources.get(name) in (request.counted or ())
+        if sources.get(name) in (request.sequence_positions or ())
     ]
 
 

@@ -157,7 +157,7 @@ def _next(request: LoadRequest) -> str:
     columns = request.definition.model.columns
     numbered = [each for each in columns if each.identity is not None and each.identity.step > 0]
     for column in numbered:
-        position = (request.counted or {}).get(column.name)
+        position = (request.sequence_positions or {}).get(column.name)
         if position is not None and column.identity is not None:
             return f"AUTO_INCREMENT={max(1, position.following(column.identity.step))}"
     return ""

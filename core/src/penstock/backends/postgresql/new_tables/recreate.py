@@ -116,7 +116,7 @@ def creation(request: LoadRequest, table: Json, names: Names, version: int) -> l
     persistence = "u" if request.unlogged else table["persistence"]
     return [
         *tables.create_table(table, names, persistence=persistence, version=version),
-        *tables.set_sequences(table, names, keep=request.counted is None),
+        *tables.set_sequences(table, names, keep=request.sequence_positions is None),
         *tables.comments(table, names, version),
     ]
 

@@ -172,7 +172,9 @@ class ServerTarget(SqlTarget, Generic[S]):
         return [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        columns = request.new_columns or request.followed or self.columns(request.target)
+        columns = (
+            request.new_columns or request.columns_after_changes or self.columns(request.target)
+        )
         by_name = {column.name: column for column in columns}
         written = schema_of(by_name[pair.target] for pair in request.pairs)
         return plan_load(self._session, self.tables, request, columns, schema_to_text(written))
