@@ -44,7 +44,7 @@ class HeldSnapshot(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingSession:
     """A session whose statement waits for a lock held by a snapshot."""
 
     id: str
@@ -63,21 +63,21 @@ class LockingSnapshot(HeldSnapshot, Protocol):
     includes Penstock's own.
     """
 
-    def waiting(self) -> Sequence[Waiting]:
+    def waiting_sessions(self) -> Sequence[WaitingSession]:
         """Return the known sessions that wait for it.
 
         May be called every second, and never waits for the source.
         """
         ...
 
-    def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
+    def catalog(self, check_waiting: Callable[[Sequence[WaitingSession]], None]) -> SourceCatalog:
         """Return a catalog in the session that holds the snapshot.
 
         It waits for no lock, and sees what the snapshot sees. Closing it does not release the
         snapshot.
 
         Args:
-            look: called from time to time, in another thread, with the waiting sessions; an
+            check_waiting: called from time to time, in another thread, with the waiting sessions; an
                 exception from it ends the running statement and the snapshot.
         """
         ...

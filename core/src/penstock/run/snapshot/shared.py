@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from penstock.backends.api.source import HeldSnapshot, LockingSnapshot, SourceCatalog, Waiting
+from penstock.backends.api.source import (
+    HeldSnapshot,
+    LockingSnapshot,
+    SourceCatalog,
+    WaitingSession,
+)
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation
 from penstock.run.opening import Holding
@@ -72,8 +77,8 @@ class _LockingShare(_Share):
 
     _snapshot: LockingSnapshot
 
-    def waiting(self) -> Sequence[Waiting]:
-        return self._snapshot.waiting()
+    def waiting_sessions(self) -> Sequence[WaitingSession]:
+        return self._snapshot.waiting_sessions()
 
-    def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
-        return self._snapshot.catalog(look)
+    def catalog(self, check_waiting: Callable[[Sequence[WaitingSession]], None]) -> SourceCatalog:
+        return self._snapshot.catalog(check_waiting)
