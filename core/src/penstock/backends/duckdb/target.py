@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import cast
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.api.optional.drift import Followed
+from penstock.backends.api.optional.drift import ColumnDifferences
 from penstock.backends.duckdb.capabilities import TARGET
 from penstock.backends.duckdb.catalog.definition import DIALECT, read_type
 from penstock.backends.duckdb.catalog.values import with_arrow
@@ -110,9 +110,11 @@ class DuckTarget(FileTarget):
             if os.path.exists(name) and not os.access(name, os.W_OK):
                 raise PlanningError(f"target: no permission to write to {name}")
 
-    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
+    def column_changes(
+        self, table: TableRef, differences: ColumnDifferences
+    ) -> tuple[ColumnChange, ...]:
         with self._reading() as session:
-            return column_changes(session, table, followed)
+            return column_changes(session, table, differences)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         self._check_file()

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.api.optional.drift import Followed
+from penstock.backends.api.optional.drift import ColumnDifferences
 from penstock.backends.mysql.capabilities import TARGET
 from penstock.backends.mysql.catalog.tables import (
     COLLATION,
@@ -220,8 +220,10 @@ class MySqlTarget(ServerTarget[MySqlSession]):
                 "a failed copy; run ALTER TABLE ... ENGINE = InnoDB"
             )
 
-    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
-        return column_changes(self._session, table, followed)
+    def column_changes(
+        self, table: TableRef, differences: ColumnDifferences
+    ) -> tuple[ColumnChange, ...]:
+        return column_changes(self._session, table, differences)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         self._session.kept("writes", lambda: self._check_takes_writes(request.target))

@@ -11,7 +11,7 @@ from psycopg import sql
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
-from penstock.backends.api.optional.drift import Followed
+from penstock.backends.api.optional.drift import ColumnDifferences
 from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
@@ -242,10 +242,12 @@ class PostgresTarget:
 
         return described(self._connection, columns)
 
-    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
+    def column_changes(
+        self, table: TableRef, differences: ColumnDifferences
+    ) -> tuple[ColumnChange, ...]:
         from penstock.backends.postgresql.load.drift import column_changes  # noqa: PLC0415 - seldom
 
-        return column_changes(self._facts(table), table, followed)
+        return column_changes(self._facts(table), table, differences)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         return plan_load(self._facts(request.target), request)

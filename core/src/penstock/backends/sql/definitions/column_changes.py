@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.backends.api.optional.drift import Followed
+from penstock.backends.api.optional.drift import ColumnDifferences
 from penstock.backends.shared.values.widths import Width
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.session import Session
@@ -16,7 +16,7 @@ from penstock.model.tables import Column, ColumnPair, TableRef
 
 
 def needed_changes(
-    followed: Followed,
+    differences: ColumnDifferences,
     width: Callable[[str], Width | None],
     text: Callable[..., str],
     rewrites: Callable[[Width, Width], bool],
@@ -26,17 +26,17 @@ def needed_changes(
     The cost of a change that rewrites the table is a single word.
 
     Args:
-        followed: the columns that the target's table should follow.
+        differences: the columns that the target's table should follow.
         width: returns the width of a type.
         text: returns a column's definition for a statement, given the current column, its new
             type and whether it will allow NULL.
         rewrites: whether widening one type to another rewrites the table.
     """
-    called = dict(followed.renamed)
-    for old, new in followed.renamed:
+    called = dict(differences.renamed)
+    for old, new in differences.renamed:
         yield ColumnChange(RENAME, new, old)
-    loose = {each.name: each for each in followed.loosened}
-    for there, wanted in followed.compared:
+    loose = {each.name: each for each in differences.newly_nullable}
+    for there, wanted in differences.type_pairs:
         if not _is_wider(width(wanted.type), width(there.type)):
             continue
         nullable = loose.pop(there.name, None) is not None
@@ -56,7 +56,7 @@ def needed_changes(
         defined = text(there, there.type, nullable=True)
         column = called.get(there.name, there.name)
         yield ColumnChange(WIDEN, column, text=defined, nullable=True)
-    for each in followed.added:
+    for each in differences.added:
         yield ColumnChange(ADD, each.name, type=each.type, text=each.type)
 
 
