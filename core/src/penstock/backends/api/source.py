@@ -77,8 +77,8 @@ class LockingSnapshot(HeldSnapshot, Protocol):
         snapshot.
 
         Args:
-            check_waiting: called from time to time, in another thread, with the waiting sessions; an
-                exception from it ends the running statement and the snapshot.
+            check_waiting: called from time to time, in another thread, with the waiting sessions;
+                an exception from it ends the running statement and the snapshot.
         """
         ...
 

@@ -13,14 +13,14 @@ from penstock.model.tables import Column, TableRef
 
 @dataclass(frozen=True, slots=True)
 class ColumnDifferences:
-    """What in a table's columns follows the source's."""
+    """How a target table's columns differ from the source's."""
 
     added: Sequence[Column] = ()
     """New columns, as they would be created."""
     renamed: Sequence[tuple[str, str]] = ()
     """Pairs of the old and new name of columns outside the key."""
     type_pairs: Sequence[tuple[Column, Column]] = ()
-    """Existing columns, by their current names, and what they would be created as."""
+    """Pairs of an existing column, by its current name, and the column that would be created."""
     newly_nullable: Sequence[Column] = ()
     """Columns that will allow NULL."""
 
@@ -54,7 +54,7 @@ class AltersColumns(Protocol):
     ) -> tuple[ColumnChange, ...]:
         """Return the necessary changes in order, with their statements and costs.
 
-        A column that holds all values of the wanted type stays unchanged.
+        A column that holds all values of the new type stays unchanged.
 
         Raises:
             PlanningError: the user may not alter the table.

@@ -17,7 +17,7 @@ import psycopg
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.connection import Connection, connect
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.session.waiting_sessions import (
+from penstock.backends.postgresql.session.waiting import (
     SNAPSHOT,
     waiting_for,
     watcher,

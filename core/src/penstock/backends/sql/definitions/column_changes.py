@@ -26,7 +26,7 @@ def needed_changes(
     The cost of a change that rewrites the table is a single word.
 
     Args:
-        differences: the columns that the target's table should follow.
+        differences: how the table's columns differ from the source's.
         width: returns the width of a type.
         text: returns a column's definition for a statement, given the current column, its new
             type and whether it will allow NULL.
