@@ -9,7 +9,7 @@ from typing import Any
 
 import pymysql
 
-from penstock.backends.api.execution.attempt import Attempt, Begun, LoadStream
+from penstock.backends.api.execution.attempt import Attempt, BeginResult, LoadStream
 from penstock.backends.api.execution.records import NOW
 from penstock.backends.api.worker import LINES, Block, Loaded, Wait
 from penstock.backends.mysql.catalog.tables import (
@@ -135,7 +135,7 @@ class MySqlTransaction:
             wait_for_locks(connection, seconds)
             self._settings = read_settings(connection)
 
-    def begin(self, attempt: Attempt) -> Begun:
+    def begin(self, attempt: Attempt) -> BeginResult:
         spec, table = attempt.spec, attempt.spec.target_table
         connection, records = self._open, self._records
         name = records.lock(attempt.lock)
@@ -162,17 +162,19 @@ class MySqlTransaction:
             with translated("target"):
                 connection.change("ROLLBACK")
                 number = holder(connection, name)
-                return Begun(older={} if number is None else {number: self._signs(attempt, number)})
+                return BeginResult(
+                    older_attempts={} if number is None else {number: self._signs(attempt, number)}
+                )
         self._lock = name
         if not standing:
             state = standing_of(records, attempt)
             self._end("ROLLBACK")
-            return Begun(standing=state)
+            return BeginResult(standing=state)
         _, _, _, run_rows, table_rows, columns = answers
         if not is_sound(run_rows.rows, table_rows.rows):
             self._check_target(attempt)
         self._columns = [tuple(each) for _, _, *each in columns.rows]
-        return Begun()
+        return BeginResult()
 
     def _look_by_condition(self, *, by_condition: bool) -> None:
         """Send each statement by itself if it contains a user's text."""

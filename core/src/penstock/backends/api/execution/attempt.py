@@ -61,15 +61,15 @@ class Standing:
     """Whether the partition has a commit record of the run, or of another one of its series."""
     loaded_by: tuple[str, str] | None = None
     """The other run of the series that committed the partition, and when."""
-    lost: PenstockError | None = None
+    loss: PenstockError | None = None
     """The error if the run's commit records do not count, because a crash has removed the rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BeginResult:
     """The state of an attempt after its beginning: unobstructed, or rolled back."""
 
-    older: Mapping[Any, object] | None = None
+    older_attempts: Mapping[Any, object] | None = None
     """Older attempts at the partition; see `AttemptLock.lock`."""
     standing: Standing | None = None
     """The reason why the commit record could not be inserted."""
@@ -145,7 +145,7 @@ class TransactionalHooks(Protocol):
         """Open the session under the attempt's name, if there is none."""
         ...
 
-    def begin(self, attempt: Attempt) -> Begun:
+    def begin(self, attempt: Attempt) -> BeginResult:
         """Begin the attempt's transaction, in as few round trips as possible.
 
         It locks the partition without waiting; inserts the commit record, and locks the run's row

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from penstock.backends.api.execution.attempt import Attempt, AttemptLock, Begun, Standing
+from penstock.backends.api.execution.attempt import Attempt, AttemptLock, BeginResult, Standing
 from penstock.backends.api.worker import Wait
 from penstock.backends.shared.attempts.refusals import locked_by_others
 
@@ -55,11 +55,13 @@ def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> None:
     Raises:
         TransientError: another process has locked the partition.
     """
-    await_older(lambda this: Begun(older=hooks.lock(this)), hooks.end_older, attempt, wait)
+    await_older(
+        lambda this: BeginResult(older_attempts=hooks.lock(this)), hooks.end_older, attempt, wait
+    )
 
 
 def await_older(
-    begin: Callable[[Attempt], Begun],
+    begin: Callable[[Attempt], BeginResult],
     end_older: Callable[[Attempt, Any], None],
     attempt: Attempt,
     wait: Wait,
@@ -86,12 +88,12 @@ def await_older(
     while True:
         with wait.answering("target"):
             begun = begin(attempt)
-        if begun.older is None:
+        if begun.older_attempts is None:
             return begun.standing
-        for each in stalled.find(begun.older):
+        for each in stalled.find(begun.older_attempts):
             end_older(attempt, each)
         now = time.monotonic()
-        if begun.older:
+        if begun.older_attempts:
             explained_at = now
         elif now - explained_at > 3 * attempt.spec.grace + 1:
             raise locked_by_others(attempt)

@@ -40,8 +40,8 @@ def check_standing(attempt: Attempt, standing: Standing) -> None:
     spec = attempt.spec
     if standing.generation != spec.generation:
         raise started_over(attempt, standing.generation)
-    if standing.lost is not None:
-        raise standing.lost
+    if standing.loss is not None:
+        raise standing.loss
     if standing.loaded_by is not None:
         raise loaded_already(spec.series, attempt.partition.id, *standing.loaded_by)
 
