@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow.dataset as ds
 
 from penstock.backends.api.facts import Checksum, SourceFile, TableStatistics
-from penstock.backends.api.optional.files import FilesNow
+from penstock.backends.api.optional.files import SourceFiles
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.dialect import condition
 from penstock.backends.parquet.files import engine
@@ -118,11 +118,11 @@ class ParquetSource(DuckCatalog):
     def identity(self, relation: Relation) -> Mapping[str, str]:
         return {"files": identity(self._location)}
 
-    def files_now(self, relation: Relation) -> FilesNow:
+    def source_files(self, relation: Relation) -> SourceFiles:
         if not isinstance(relation, Located):
             raise PlanningError("--incremental files: expected files, found a query over them")
         files = [footer.as_source_file() for footer in self._footers.values()]
-        return FilesNow(identity(self._location), files)
+        return SourceFiles(identity(self._location), files)
 
     # Sizes
 

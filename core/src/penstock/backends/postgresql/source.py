@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
-from penstock.backends.api.optional.cursors import CursorNow, CursorRange
+from penstock.backends.api.optional.cursors import CursorRange, CursorState
 from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
@@ -388,7 +388,7 @@ class PostgresSource:
 
     def cursor(
         self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
-    ) -> CursorNow:
+    ) -> CursorState:
         assert isinstance(relation, TableRef), "checked with the options"
         tags = self._cursor_tags(relation, columns)
         tag = tag_of_cursor(tags, columns, str(relation))
@@ -409,7 +409,7 @@ class PostgresSource:
             relation,
             partial(versions_of, self._connection, children=not relation.only),
         )
-        return CursorNow(
+        return CursorState(
             columns=tuple(columns),
             type=tag,
             text=text,
@@ -427,10 +427,10 @@ class PostgresSource:
         return tags | {each: self._key(relation, Key(each)).type for each in existing}
 
     def cursor_range(
-        self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
+        self, relation: Relation, since: Cursor, state: CursorState, lookback: str, *, nulls: bool
     ) -> CursorRange:
         assert isinstance(relation, TableRef), "checked with the options"
-        return cursor_sql(self._connection, relation).range(since, now, lookback, nulls=nulls)
+        return cursor_sql(self._connection, relation).range(since, state, lookback, nulls=nulls)
 
     def keys_at(
         self,

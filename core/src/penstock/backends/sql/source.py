@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, WeightedBound
-from penstock.backends.api.optional.cursors import CursorNow, CursorRange
+from penstock.backends.api.optional.cursors import CursorRange, CursorState
 from penstock.backends.sql.catalog import keys
 from penstock.backends.sql.catalog.relations import (
     TYPE,
@@ -270,7 +270,7 @@ class SqlSource:
 
     def cursor(
         self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
-    ) -> CursorNow:
+    ) -> CursorState:
         self.check_where(relation, where)
         types = self.described(relation)
         tags = {
@@ -283,7 +283,7 @@ class SqlSource:
         text, nulls, ahead = self._cursor_sql(relation).now(
             where, columns, tag, max_ahead, nullable=nullable
         )
-        return CursorNow(
+        return CursorState(
             columns=tuple(columns),
             type=tag,
             text=text,
@@ -295,9 +295,9 @@ class SqlSource:
         )
 
     def cursor_range(
-        self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
+        self, relation: Relation, since: Cursor, state: CursorState, lookback: str, *, nulls: bool
     ) -> CursorRange:
-        return self._cursor_sql(relation).range(since, now, lookback, nulls=nulls)
+        return self._cursor_sql(relation).range(since, state, lookback, nulls=nulls)
 
     def keys_at(
         self,

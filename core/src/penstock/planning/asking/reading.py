@@ -282,7 +282,7 @@ class TableReader:
         return NightFacts(
             last=last,
             target=self._nights.target_now(request) if merges else None,
-            files=source.files_now(self._route.relation),
+            files=source.source_files(self._route.relation),
             seen=seen_digests(history),
         )
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 from typing import Any
 
-from penstock.backends.api.optional.cursors import CursorNow, CursorRange
+from penstock.backends.api.optional.cursors import CursorRange, CursorState
 from penstock.backends.sql.dialect import Dialect, raw
 from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS
 from penstock.errors import PlanningError
@@ -68,7 +68,7 @@ class CursorSql:
 
         Returns:
             up to where to read, the number of rows without a value, and a value that is too
-        far ahead; see `CursorNow`.
+        far ahead; see `CursorState`.
         """
         subject = f"{FLAG} {', '.join(columns)}"
         clock, limit = self._clock(tag, max_ahead, subject)
@@ -134,13 +134,15 @@ class CursorSql:
     def _is_null(self, columns: Sequence[str]) -> str:
         return " AND ".join(f"{self._name(each)} IS NULL" for each in columns)
 
-    def range(self, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool) -> CursorRange:
+    def range(
+        self, since: Cursor, state: CursorState, lookback: str, *, nulls: bool
+    ) -> CursorRange:
         """See `ReadsByColumn.cursor_range`."""
         subject = f"{FLAG} {since.name}"
         last = Bound(since.type, since.text)
         ((text, is_less),) = self.fetch(
             f"SELECT {self.as_text(since.type, self._earlier(last, lookback, since.name))}, "
-            f"{self._is_less(now, last)}",
+            f"{self._is_less(state, last)}",
             subject,
         )
         lower = Bound(since.type, str(text))
@@ -148,10 +150,10 @@ class CursorSql:
             lower.text, self._condition(since.columns, lower, nulls=nulls), bool(is_less)
         )
 
-    def _is_less(self, now: CursorNow, last: Bound) -> str:
-        if not now.text:
+    def _is_less(self, state: CursorState, last: Bound) -> str:
+        if not state.text:
             return "1"
-        mine, theirs = (self.dialect.bound(each) for each in (Bound(now.type, now.text), last))
+        mine, theirs = (self.dialect.bound(each) for each in (Bound(state.type, state.text), last))
         return f"CASE WHEN {mine} < {theirs} THEN 1 ELSE 0 END"
 
     def _earlier(self, last: Bound, lookback: str, name: str) -> str:
