@@ -136,7 +136,7 @@ def modes() -> str:
     def option(name: str) -> Row:
         def cell(system: System) -> str:
             found = some_of(system.target.options.get(name, ()), system.target.modes)
-            unlike = name in system.target.from_unlike_only
+            unlike = name in system.target.cross_system_options
             return f"{found}, from other systems" if unlike else found
 
         return row(f"`{flag_of(name)}{VALUES.get(name, '')}`", cell)
@@ -150,7 +150,8 @@ def modes() -> str:
                 lambda s: yes_or_no(MERGE in s.target.modes),
             ),
             row(
-                "creates a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)
+                "creates a missing table",
+                lambda s: some_of(s.target.creating_modes, s.target.modes),
             ),
             *map(option, TARGET_OPTIONS),
             row(
@@ -198,7 +199,8 @@ def overview() -> str:
             row("as a source: strategies", lambda s: all_but(s.source.strategies, CUTS)),
             row("as a target: modes", lambda s: all_but(s.target.modes, list(MODES.values()))),
             row(
-                "creates a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)
+                "creates a missing table",
+                lambda s: some_of(s.target.creating_modes, s.target.modes),
             ),
             row("a partition is committed", lambda s: COMMITS[s.target.commits]),
         ],

@@ -193,7 +193,7 @@ class Trial(schedules.Trial[Load]):
         with closing(self.target()) as catalog:
             definition: TableDefinition | None = None
             created: tuple[Column, ...] = ()
-            if catalog.makes(self.table, MODES[mode]):
+            if catalog.creates_table(self.table, MODES[mode]):
                 definition = TableDefinition("clickhouse", {"partition": f"id % {PARTS}"})
                 created = catalog.defined_columns(self.table, definition, columns, {})
             request = LoadRequest(

@@ -92,7 +92,7 @@ class Database:
         columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in SCHEMA]
         definition: TableDefinition | None = None
         created: tuple[Column, ...] = ()
-        if target.makes(TABLE, MODES[mode]):
+        if target.creates_table(TABLE, MODES[mode]):
             definition = TableDefinition("parquet", {})
             created = target.defined_columns(TABLE, definition, columns, {})
         pairs = tuple(ColumnPair(column.name, column.name) for column in columns)

@@ -89,7 +89,7 @@ class Dataset:
         columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in schema]
         definition: TableDefinition | None = None
         created: tuple[Column, ...] = ()
-        if target.makes(TABLE, MODES[mode]):
+        if target.creates_table(TABLE, MODES[mode]):
             definition = TableDefinition("parquet", {})
             theirs = created = target.defined_columns(TABLE, definition, columns, types or {})
         else:

@@ -173,11 +173,11 @@ def check_same_shape(
             + "".join(f"\n  {line}" for line in lines)
         )
     made_by_run = (
-        target.makes(route.target_ref, loading.load_mode)
+        target.creates_table(route.target_ref, loading.load_mode)
         or run.plan.load.table != route.target_ref
         or bool(changes_of(run.plan.load))
     )
-    if route.map == "name" and (loading.drift.ignores or loading.drift.makes):
+    if route.map == "name" and (loading.drift.ignores or loading.drift.creates_table):
         route = replace(route, columns=tuple(before))  # the target may have others
     if run.prepared_at is not None or not made_by_run:
         theirs = target.columns(run.plan.load.table)

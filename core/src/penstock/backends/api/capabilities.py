@@ -81,11 +81,11 @@ class TargetCapabilities:
     formats: tuple[str, ...]
     """The stream formats that its writers support, best first."""
     modes: tuple[Mode, ...]
-    makes_missing: tuple[Mode, ...] = ()
+    creating_modes: tuple[Mode, ...] = ()
     """The modes that create a missing table; the others require one."""
     options: Mapping[str, tuple[Mode, ...]] = field(default_factory=dict)
     """Those of `TARGET_OPTIONS` that it supports, with the modes of each."""
-    from_unlike_only: frozenset[str] = frozenset()
+    cross_system_options: frozenset[str] = frozenset()
     """Options that only apply to a source of another system."""
     replaces_by_condition: bool
     """Whether mode replace deletes rows by the partitions' conditions, and so needs a key.

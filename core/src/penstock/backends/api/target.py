@@ -40,7 +40,7 @@ class TargetCatalog(Schemas, Protocol):
         """Return a text comparable with `SourceState.identity`: equal for the very same table."""
         ...
 
-    def makes(self, table: TableRef, mode: Mode) -> bool:
+    def creates_table(self, table: TableRef, mode: Mode) -> bool:
         """Whether the mode creates the table like the source's instead of using an existing one."""
         ...
 

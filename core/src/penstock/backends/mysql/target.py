@@ -64,8 +64,8 @@ class MySqlTarget(ServerTarget[MySqlSession]):
     def close(self) -> None:
         self._session.connection.abandon()
 
-    def makes(self, table: TableRef, mode: Mode) -> bool:
-        if mode.recreates or mode not in self.capabilities.makes_missing:
+    def creates_table(self, table: TableRef, mode: Mode) -> bool:
+        if mode.recreates or mode not in self.capabilities.creating_modes:
             return mode.recreates
         if table in read_relations(self._session):
             return False

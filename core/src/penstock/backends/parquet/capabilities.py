@@ -30,7 +30,7 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     modes=LOADED,
-    makes_missing=LOADED,
+    creating_modes=LOADED,
     options={
         "types": LOADED,
         "partition_by": LOADED,

@@ -66,7 +66,7 @@ class ParquetTarget:
     def identity(self, table: TableRef) -> str:
         return identity(self._storage.location)
 
-    def makes(self, table: TableRef, mode: Mode) -> bool:
+    def creates_table(self, table: TableRef, mode: Mode) -> bool:
         return mode.recreates or not manifest.read(self._storage.documents).files
 
     def defined_columns(

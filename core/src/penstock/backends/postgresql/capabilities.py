@@ -52,7 +52,7 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(*FORMATS, ARROW),
     modes=(*MODES.values(), MERGE, REPLACE_AT_END),
-    makes_missing=(*LOADING, MERGE, REPLACE_AT_END, RECREATE),
+    creating_modes=(*LOADING, MERGE, REPLACE_AT_END, RECREATE),
     options={
         "conflict_columns": (UPSERT, MERGE),
         # Replace finds the rows to delete by an index, and upsert the rows to update.
@@ -63,7 +63,7 @@ TARGET = TargetCapabilities(
         "enums": (*LOADING, MERGE, REPLACE_AT_END, RECREATE),
     },
     # Between two PostgreSQL servers, a table is created with the source's types.
-    from_unlike_only=frozenset({"types", "enums"}),
+    cross_system_options=frozenset({"types", "enums"}),
     replaces_by_condition=True,
     commits=TRANSACTIONAL,
     steps_with_records=True,

@@ -166,8 +166,8 @@ class PostgresTarget:
             tree = self._facts(table).tree(table)
         return tree[0].identity if tree else ""
 
-    def makes(self, table: TableRef, mode: Mode) -> bool:
-        if mode.recreates or mode not in TARGET.makes_missing:
+    def creates_table(self, table: TableRef, mode: Mode) -> bool:
+        if mode.recreates or mode not in TARGET.creating_modes:
             return mode.recreates
         with translated("target"):
             if self._facts(table).tree(table):

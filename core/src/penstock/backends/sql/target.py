@@ -92,10 +92,10 @@ class SqlTarget(ABC):
         with self._reading() as session:
             return find_relation(session, name)
 
-    def makes(self, table: TableRef, mode: Mode) -> bool:
+    def creates_table(self, table: TableRef, mode: Mode) -> bool:
         if mode.recreates:
             return True
-        if mode not in self.capabilities.makes_missing:
+        if mode not in self.capabilities.creating_modes:
             return False
         with self._reading() as session:
             if table in read_relations(session):

@@ -89,7 +89,7 @@ class Catalogs:
         return self._target.plan_load(request)
 
     def is_still_missing(self, table: TableRef, mode: Mode) -> bool:
-        return self._target.makes(table, mode)
+        return self._target.creates_table(table, mode)
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         self._target.check_condition(table, where, extent)

@@ -166,7 +166,7 @@ class TableReader:
 
     def _wanted_definition(self) -> TableDefinition | None:
         route, loading, target = self._route, self._loading, self._target
-        if loading.data_only or not target.makes(route.target_ref, loading.load_mode):
+        if loading.data_only or not target.creates_table(route.target_ref, loading.load_mode):
             return None
         if must_be_missing(loading) and self._is_there():
             raise is_there(route)
