@@ -352,7 +352,7 @@ def test_a_partition_is_copied_again(dataset: Dataset) -> None:
         for _ in range(2):  # a repeated request changes nothing
             forgotten = control.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
             assert forgotten <= {"p0001"}
-        assert control.recopied("r1", "again") == {"p0001"}
+        assert control.recopied_partitions("r1", "again") == {"p0001"}
         assert [r.partition_id for r in control.committed("r1")] == ["p0002"]
         assert control.steps_done("r1") == frozenset()
     # The old rows remain until the new ones are committed.
@@ -518,7 +518,7 @@ def test_state_of_a_run(dataset: Dataset) -> None:
         )
         with pytest.raises(TransientError, match="expected every partition to be committed"):
             control.finish("r1", run.plan.load.after[0])
-        assert control.running("r1") == ()
+        assert control.running_attempts("r1") == ()
         assert not control.create_run("r1", run.spec.stored(), run.plan, STATE, None)
     (document,) = [name for name in dataset.names() if name.startswith("_penstock/runs/r1/plan")]
     assert document

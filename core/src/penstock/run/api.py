@@ -103,7 +103,7 @@ class RunStatus:
             "night": None if self.night is None else to_json(self.night),
             "partitions": len(self.run.plan.partitions),
             "committed": to_json(self.committed),
-            "running": to_json(self.running),
+            "running": to_json(self.running_attempts),
             "steps": [
                 {"id": step.id, "name": step.name, "done": step.id in self.steps_done}
                 for step in self.run.plan.load.after
@@ -527,7 +527,7 @@ def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     return RunStatus(
         run,
         control.committed(run_id),
-        control.running(run_id),
+        control.running_attempts(run_id),
         control.steps_done(run_id),
         night=_night(control, run),
         at_work=is_at_work(control, head, spec),

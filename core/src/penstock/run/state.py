@@ -214,7 +214,7 @@ class RunState:
     def is_intact(self) -> bool:
         """Whether no crash of the target has emptied the table that is being loaded."""
         return not self.plan.load.volatile or self._link.call(
-            lambda control: control.intact(self.run_id)
+            lambda control: control.is_intact(self.run_id)
         )
 
     def load_again(self, error: LoadLost) -> Iterator[Event]:

@@ -139,7 +139,7 @@ class Schemas(Protocol):
 class VersionedSource(Protocol):
     """A source that records which transactions wrote its rows."""
 
-    furthest: int
+    max_transaction_distance: int
     """The number of transactions over which ids can be compared."""
 
     def versions(self, relation: TableRef) -> SourceVersions:
@@ -166,7 +166,7 @@ class VersionedSource(Protocol):
         """Whether the transactions that a snapshot has seen are already visible here."""
         ...
 
-    def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
+    def changed_rows_condition(self, since: Horizon, new: Sequence[int]) -> str:
         """Return a condition for the rows that a snapshot with this horizon may not have seen.
 
         Args:
@@ -175,7 +175,7 @@ class VersionedSource(Protocol):
         """
         ...
 
-    def or_in(self, condition: str, tables: Sequence[int]) -> str:
+    def or_in_tables(self, condition: str, tables: Sequence[int]) -> str:
         """Return a condition that is also true for all rows of some tables, given by their ids."""
         ...
 

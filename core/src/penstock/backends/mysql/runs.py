@@ -55,7 +55,7 @@ class MySqlRuns(ServerRuns):
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
         check_loaded(self._tables, run_id, table, mode)
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         with translated("target", f"run {run_id}"):
             attempts = self._tables.open_attempts(run_id)
         return tuple(

@@ -312,7 +312,7 @@ class MySqlTransaction:
             self._types.update(zip(type_texts, types, strict=True))
         return [self._types[each] for each in type_texts]
 
-    def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
+    def delete_other_rows(self, attempt: Attempt, rows: int, wait: Wait) -> int:
         table = LoadedTable(self._records, attempt.spec.target_table)
         return table.count(self._selected_by(attempt)) - rows
 

@@ -49,10 +49,10 @@ from penstock.backends.postgresql.catalog.source_state import (
 from penstock.backends.postgresql.catalog.versions import (
     FIRST_NORMAL,
     FURTHEST,
-    changed_since,
+    changed_rows_condition,
     check_fixed,
     check_versioned,
-    or_in,
+    or_in_tables,
     versions_of,
     who_holds_back,
 )
@@ -342,7 +342,7 @@ class PostgresSource:
                 state = self._about(relation).get("state", relation, read)
             return settled_state(self._connection, relation, state)
 
-    furthest = FURTHEST
+    max_transaction_distance = FURTHEST
 
     def versions(self, relation: TableRef) -> SourceVersions:
         facts, children = self._about(relation), not relation.only
@@ -373,11 +373,11 @@ class PostgresSource:
             latest = str(max(horizon.xmax % 2**32, FIRST_NORMAL))
             return int(self._connection.value("SELECT pg_catalog.age(%s::xid)", [latest])) >= 0
 
-    def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
-        return changed_since(since, new)
+    def changed_rows_condition(self, since: Horizon, new: Sequence[int]) -> str:
+        return changed_rows_condition(since, new)
 
-    def or_in(self, condition: str, tables: Sequence[int]) -> str:
-        return or_in(condition, tables)
+    def or_in_tables(self, condition: str, tables: Sequence[int]) -> str:
+        return or_in_tables(condition, tables)
 
     # See `ReadsByColumn`
 

@@ -183,8 +183,8 @@ class PostgresTransaction:
         self._stream.start(connection, into, wait)
         return self._stream
 
-    def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
-        return self._replaced.leave_only(self._open, rows, wait)
+    def delete_other_rows(self, attempt: Attempt, rows: int, wait: Wait) -> int:
+        return self._replaced.delete_other_rows(self._open, rows, wait)
 
     def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
         if attempt.spec.load_mode.attaches:

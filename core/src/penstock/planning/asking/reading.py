@@ -257,10 +257,10 @@ class TableReader:
             last=last,
             now=now,
             versions=versions,
-            furthest=source.furthest,
+            max_transaction_distance=source.max_transaction_distance,
             ahead=ahead,
             target=before.target_now(request) if merges else None,
-            changed=source.changed_since(since, new_leaves(versions, last))
+            changed=source.changed_rows_condition(since, new_leaves(versions, last))
             if merges and since is not None
             else "",
         )
@@ -321,7 +321,7 @@ class TableReader:
             new = () if versions is None else new_leaves(versions, last)
             condition = found.condition
             if new and isinstance(source, VersionedSource):
-                condition = source.or_in(condition, new)
+                condition = source.or_in_tables(condition, new)
             range_of = replace(found, condition=condition)
             if now.indexed:
                 both = condition if where is None else f"({where}\n) AND {condition}"

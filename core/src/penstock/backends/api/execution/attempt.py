@@ -177,7 +177,7 @@ class TransactionalHooks(Protocol):
         """
         ...
 
-    def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
+    def delete_other_rows(self, attempt: Attempt, rows: int, wait: Wait) -> int:
         """In mode `replace`, after the load, delete rows that others have committed since.
 
         Only rows within the predicate are deleted, by one attempt at a time.

@@ -115,7 +115,7 @@ class ControlStore(Protocol):
 
     patience: Patience
     """How long calls wait for others; may be set at any time."""
-    may_be_left: bool
+    closable_during_calls: bool
     """Whether another thread may close the catalog while a call waits for the server."""
     batch_id: str
     """The batch whose tables' runs this store keeps, so that changes to several of them can be made
@@ -274,7 +274,7 @@ class ControlStore(Protocol):
         """
         ...
 
-    def intact(self, run_id: str) -> bool:
+    def is_intact(self, run_id: str) -> bool:
         """Whether a crash of the target has left a volatile load intact."""
         ...
 
@@ -346,7 +346,7 @@ class ControlStore(Protocol):
 
     def outlook(self, run_id: str) -> Outlook | None: ...
 
-    def recopied(self, run_id: str, request: str) -> frozenset[str]:
+    def recopied_partitions(self, run_id: str, request: str) -> frozenset[str]:
         """Return the ids of the partitions for which a request to copy them again was recorded."""
         ...
 
@@ -409,7 +409,7 @@ class ControlStore(Protocol):
         """Return the commits of the runs of a series: by partition, the run and the record."""
         ...
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
     def merge_all(self, run_ids: Sequence[str]) -> None:
         """Merge the stages of runs in one transaction, which also records the step `MERGE_STEP`.

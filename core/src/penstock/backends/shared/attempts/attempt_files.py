@@ -105,7 +105,7 @@ class AttemptFiles:
                 with suppress(FileNotFoundError):
                     os.unlink(each.path)
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return tuple(
             RunningAttempt(each.partition_id, each.attempt, "active", each.since, each.bytes)
             for each in self.found()

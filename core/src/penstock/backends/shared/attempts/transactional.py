@@ -59,7 +59,7 @@ class TransactionalWriter:
             if self._spec.load_mode.loads_apart:
                 return self.hooks.merge(self._attempt, rows, wait)
             if self._spec.load_mode.deletes_by_partition:
-                remaining = self.hooks.leave_only(self._attempt, rows, wait)
+                remaining = self.hooks.delete_other_rows(self._attempt, rows, wait)
                 if remaining > 0:
                     raise not_replaced(self._attempt, remaining)
         return Loaded(rows)

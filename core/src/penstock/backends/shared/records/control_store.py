@@ -21,7 +21,7 @@ class RecordedRuns(StepRecords):
     def check_recopy(self, run_id: str) -> None: ...
 
     @abstractmethod
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
     @abstractmethod
     def take_back(
@@ -31,7 +31,7 @@ class RecordedRuns(StepRecords):
 
     # Requests to copy partitions again
 
-    def recopied(self, run_id: str, request: str) -> frozenset[str]:
+    def recopied_partitions(self, run_id: str, request: str) -> frozenset[str]:
         where = {"run_id": run_id, "request": request}
         found = self._records.read(Kind.RECOPY, where, ("partition_id",))
         return frozenset(row["partition_id"] for row in found)
@@ -48,7 +48,7 @@ class RecordedRuns(StepRecords):
         names = sorted(set(partition_ids))
 
         def take_back() -> frozenset[str]:
-            seen = self.recopied(run_id, request)
+            seen = self.recopied_partitions(run_id, request)
             new = tuple(name for name in names if name not in seen)
             row = {"run_id": run_id, "request": request}
             self._records.add(Kind.RECOPY, [{**row, "partition_id": name} for name in new])

@@ -43,13 +43,13 @@ class RunRecords(WatermarkRecords):
         commit_columns: columns of commit records that only this backend has.
     """
 
-    may_be_left = False
+    closable_during_calls = False
 
     def __init__(self, records: RecordStore, commit_columns: Sequence[str] = ()) -> None:
         self._records = records
         self._commit_columns = (*_COMMIT, *commit_columns)
 
-    def intact(self, run_id: str) -> bool:
+    def is_intact(self, run_id: str) -> bool:
         """Whether a load is intact; see `ControlStore`.
 
         Overridden where loads can be volatile.
@@ -294,7 +294,7 @@ class RunRecords(WatermarkRecords):
             run = check()
             committed = nothing_committed and self._records.count(Kind.COMMIT, {"run_id": run_id})
             # Earlier commits do not matter if a crash has removed their rows.
-            if committed and (not run.plan.load.volatile or self.intact(run_id)):
+            if committed and (not run.plan.load.volatile or self.is_intact(run_id)):
                 raise superseded(run_id)
             self._change(run_id, {**view, "generation": following})
 

@@ -627,7 +627,7 @@ class StepRecords(RunRecords, ABC):
             self.check_not_shut_out(run)
         if run is None or not self._all_committed(run):
             raise not_committed(run_id)
-        if run.plan.load.volatile and not self.intact(run_id):
+        if run.plan.load.volatile and not self.is_intact(run_id):
             raise load_lost(run_id)
         return run
 

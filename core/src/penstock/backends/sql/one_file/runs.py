@@ -51,8 +51,8 @@ class FileRuns(LoadedRuns):
     def is_at_work(self, run_id: str, table: TableRef) -> bool:
         return self._presence.executes(run_id, str(table))
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
-        return self._database.attempts.running(run_id)
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
+        return self._database.attempts.running_attempts(run_id)
 
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         super().set_status(run_id, status, failures)

@@ -244,7 +244,7 @@ class StagedRuns(ServerRuns):
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
         self._tables.check_loaded(run_id, table, mode)
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         with self._tables.session.translated(f"run {run_id}"):
             return tuple(
                 RunningAttempt(stage.partition_id, stage.attempt, "loading", "", None)
