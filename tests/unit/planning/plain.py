@@ -79,7 +79,7 @@ NIGHT = NightFacts(
     last=None,
     now=Horizon(1000, 1010),
     versions=VERSIONS,
-    furthest=2**31,
+    max_transaction_distance=2**31,
     target=TargetNow("storage", 7),
 )
 

@@ -64,7 +64,7 @@ class NightFacts:
     """Why a load without `--incremental` cannot move the watermark; then nothing else is known."""
     now: Horizon | None = None
     versions: SourceVersions | None = None
-    furthest: int = 0
+    max_transaction_distance: int = 0
     """See `VersionedSource`."""
     ahead: Watermark | None = None
     """The watermark of a later moment than the one at which the source is read now."""

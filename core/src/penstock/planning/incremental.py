@@ -100,7 +100,7 @@ def continued(
         last,
         versions,
         found.now,
-        found.furthest,
+        found.max_transaction_distance,
         found.target,
         moment,
     )

@@ -103,7 +103,7 @@ class RunStatus:
             "night": None if self.night is None else to_json(self.night),
             "partitions": len(self.run.plan.partitions),
             "committed": to_json(self.committed),
-            "running": to_json(self.running_attempts),
+            "running": to_json(self.running),
             "steps": [
                 {"id": step.id, "name": step.name, "done": step.id in self.steps_done}
                 for step in self.run.plan.load.after

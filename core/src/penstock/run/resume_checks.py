@@ -177,7 +177,7 @@ def check_same_shape(
         or run.plan.load.table != route.target_ref
         or bool(changes_of(run.plan.load))
     )
-    if route.map == "name" and (loading.drift.ignores or loading.drift.creates_table):
+    if route.map == "name" and (loading.drift.ignores or loading.drift.makes):
         route = replace(route, columns=tuple(before))  # the target may have others
     if run.prepared_at is not None or not made_by_run:
         theirs = target.columns(run.plan.load.table)
