@@ -30,7 +30,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.api.worker import ARROW, Loaded
+from penstock.backends.api.worker import ARROW, LoadResult
 from penstock.backends.clickhouse import target, writer
 from penstock.backends.clickhouse.connection import SETTINGS, Connection
 from penstock.backends.clickhouse.load import stages
@@ -116,7 +116,7 @@ class Load:
             if writing.begin(partition, 1, wait):
                 writing.write(batch, wait)
                 loaded = writing.end(wait)
-                assert loaded == Loaded(ROWS)
+                assert loaded == LoadResult(ROWS)
                 writing.commit(loaded, 0, wait)
         except BaseException:
             writing.abandon()

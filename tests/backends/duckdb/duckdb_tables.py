@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.api.worker import ARROW, Loaded, Writer
+from penstock.backends.api.worker import ARROW, LoadResult, Writer
 from penstock.backends.duckdb.target import DuckTarget
 from penstock.backends.duckdb.writer import open_writer
 from penstock.backends.shared.values.arrow import TRAIT
@@ -225,8 +225,8 @@ class Attempt:
     def write(self, batch: pa.RecordBatch) -> None:
         self.writer.write(batch, waiter())
 
-    def end(self) -> Loaded:
+    def end(self) -> LoadResult:
         return self.writer.end(waiter())
 
-    def commit(self, loaded: Loaded) -> None:
+    def commit(self, loaded: LoadResult) -> None:
         self.writer.commit(loaded, 1000, waiter())

@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.api.worker import ARROW, Loaded
+from penstock.backends.api.worker import ARROW, LoadResult
 from penstock.backends.parquet.target import ParquetTarget
 from penstock.backends.parquet.writer import parquet_writer
 from penstock.backends.roll_forward.writer import RollForwardWriter
@@ -305,8 +305,8 @@ class Attempt:
         for batch in batches:
             self.writer.write(batch, waiter())
 
-    def end(self) -> Loaded:
+    def end(self) -> LoadResult:
         return self.writer.end(waiter())
 
-    def commit(self, loaded: Loaded) -> None:
+    def commit(self, loaded: LoadResult) -> None:
         self.writer.commit(loaded, 1000, waiter())

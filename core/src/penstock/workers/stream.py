@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.backends.api.mover import Mover, Pump
-from penstock.backends.api.worker import Loaded, Pumped, Pumping, Reader, Writer
+from penstock.backends.api.worker import LoadResult, Pumped, Pumping, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
 from penstock.model.plans import Partition
 from penstock.model.records import Spent
@@ -208,7 +208,7 @@ def relay(
     waiter: Waiter,
     meter: Meter,
     pace: Pace,
-) -> Loaded:
+) -> LoadResult:
     """Move a partition's rows, between `writer.begin` and `writer.commit`, no faster than `pace`.
 
     Args:

@@ -11,7 +11,7 @@ import pyarrow.types as pt
 
 from penstock.backends.api.execution.attempt import Attempt, Standing
 from penstock.backends.api.execution.roll_forward import Piece
-from penstock.backends.api.worker import Block, Loaded, Wait
+from penstock.backends.api.worker import Block, LoadResult, Wait
 from penstock.backends.clickhouse.connection import Connection, connect
 from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.load.appending_runs import check_not_shut_out
@@ -37,9 +37,9 @@ LEAST, MOST = b"least", b"most"
 class ClickHouseWriter(RollForwardWriter):
     """A writer of partitions to a ClickHouse server."""
 
-    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+    def commit(self, result: LoadResult, bytes: int, wait: Wait) -> None:
         stream = cast("StageStream", self._stream)
-        super().commit(loaded, bytes, wait)
+        super().commit(result, bytes, wait)
         stream.remove()
 
 

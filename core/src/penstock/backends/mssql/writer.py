@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from penstock.backends.api.execution.attempt import Attempt
-from penstock.backends.api.worker import Loaded
+from penstock.backends.api.worker import LoadResult
 from penstock.backends.mssql.catalog.tables import COLLATION, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MssqlDialect
@@ -49,7 +49,7 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
             )
         return count
 
-    def merge(self, attempt: Attempt, stage: BulkStage) -> Loaded:
+    def merge(self, attempt: Attempt, stage: BulkStage) -> LoadResult:
         utf8 = self._own.connection.utf8
         self._dialect = MssqlDialect(utf8=utf8, texts=stage.texts)
         with self._identity_kept():

@@ -11,7 +11,7 @@ import pymysql
 
 from penstock.backends.api.execution.attempt import Attempt, BeginResult, LoadStream
 from penstock.backends.api.execution.records import NOW
-from penstock.backends.api.worker import LINES, Block, Loaded, Wait
+from penstock.backends.api.worker import LINES, Block, LoadResult, Wait
 from penstock.backends.mysql.catalog.tables import (
     COLUMNS,
     columns_of,
@@ -73,7 +73,7 @@ class Staged(SqlLoading[int]):
     def staged_table(self, stage: int) -> Iterator[tuple[str, int]]:
         yield STAGE, stage
 
-    def merge(self, attempt: Attempt, stage: int) -> Loaded:
+    def merge(self, attempt: Attempt, stage: int) -> LoadResult:
         assert isinstance(self._session, MySqlSession)
         self._target = attempt.spec.target_table
         self._dialect = finding(self._session, self._target, attempt.spec.conflict_columns)
@@ -316,10 +316,10 @@ class MySqlTransaction:
         table = LoadedTable(self._records, attempt.spec.target_table)
         return table.count(self._selected_by(attempt)) - rows
 
-    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
+    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> LoadResult:
         return Staged(self._records, attempt).merge(attempt, rows)
 
-    def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
+    def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:
         # From here on the run cannot be changed until the transaction ends. Not earlier: a process
         # that resumes a run must not wait for an attempt that was stopped.
         spec, records = attempt.spec, self._records
@@ -329,7 +329,7 @@ class MySqlTransaction:
             self._open.together(
                 [
                     *look(records, spec.run_id, spec.target_table, "LOCK IN SHARE MODE"),
-                    records.complete_record(record, completed_record(loaded, bytes)),
+                    records.complete_record(record, completed_record(result, bytes)),
                 ],
                 answers,
             )

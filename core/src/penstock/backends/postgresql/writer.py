@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from penstock.backends.api.execution.attempt import Attempt, BeginResult, LoadStream, Standing
-from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.api.worker import LoadResult, Wait
 from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
 from penstock.backends.postgresql.attempt.replacement import Replaced
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, abandon, connect
@@ -186,7 +186,7 @@ class PostgresTransaction:
     def delete_other_rows(self, attempt: Attempt, rows: int, wait: Wait) -> int:
         return self._replaced.delete_other_rows(self._open, rows, wait)
 
-    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
+    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> LoadResult:
         if attempt.spec.load_mode.attaches:
             return self._child.attach(rows, wait)
         assert self._stage is not None
@@ -195,8 +195,8 @@ class PostgresTransaction:
             rows, lambda queries: compute_all(connection, queries, "target", wait)
         )
 
-    def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
-        connection, spent = self._open, loaded.spent
+    def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:
+        connection, spent = self._open, result.spent
         table = self._loaded_table(attempt)
         with connection.together():
             change = table.look()
@@ -206,10 +206,10 @@ class PostgresTransaction:
                     "spent": Jsonb(to_json(spent)),
                     "run_id": attempt.spec.run_id,
                     "partition_id": attempt.partition.id,
-                    "rows": loaded.rows,
+                    "rows": result.rows,
                     "bytes": bytes,
-                    "inserted": loaded.inserted,
-                    "updated": loaded.updated,
+                    "inserted": result.inserted,
+                    "updated": result.updated,
                 },
             )
         table.check_found(change)

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from penstock.backends.api.execution.attempt import Attempt, Write
 from penstock.backends.api.execution.roll_forward import PieceStream, RollForwardHooks
-from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.api.worker import LoadResult, Wait
 from penstock.backends.roll_forward.records import Records
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.series import Claim, claim_partition
@@ -75,22 +75,22 @@ class RollForwardWriter:
         self.write, self.fileno, self.check = stream.write, stream.fileno, stream.check
         return True
 
-    def end(self, wait: Wait) -> Loaded:
+    def end(self, wait: Wait) -> LoadResult:
         assert self._stream is not None
-        return Loaded(self._stream.end(wait))
+        return LoadResult(self._stream.end(wait))
 
-    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+    def commit(self, result: LoadResult, bytes: int, wait: Wait) -> None:
         assert self._stream is not None
         generation, partition_id = self._spec.generation, self._attempt.partition.id
         record = committed(
             self._before,
             attempt=self._attempt.number,
             started_at=self._attempt.started_at,
-            rows=loaded.rows,
+            rows=result.rows,
             bytes=bytes,
             pieces=self._stream.pieces(),
             read_at=self._spec.read_at,
-            spent=loaded.spent,
+            spent=result.spent,
         )
         # From here on the record may exist, even without an answer, so nothing is discarded.
         self._may_discard = False

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
-from penstock.backends.api.worker import Block, Loaded, Wait
+from penstock.backends.api.worker import Block, LoadResult, Wait
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
@@ -192,7 +192,7 @@ class TransactionalHooks(Protocol):
         """
         ...
 
-    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
+    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> LoadResult:
         """In a mode that `loads_apart`, merge after the load.
 
         Upsert: update the rows that differ, and insert the others. Attach: make the loaded table a
@@ -209,7 +209,7 @@ class TransactionalHooks(Protocol):
         """
         ...
 
-    def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
+    def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:
         """Check the table again under the locks of the load, then commit with a complete record.
 
         After a kill before the commit, nothing is there; after a later one, the record says that
@@ -217,7 +217,7 @@ class TransactionalHooks(Protocol):
 
         Args:
             attempt: the attempt.
-            loaded: the rows that the target took.
+            result: the rows that the target took.
             bytes: the bytes that were sent.
 
         Returns:
@@ -297,7 +297,7 @@ class StagedTransaction(Protocol):
         """In mode `replace`, after the load, count the rows that the predicate selects."""
         ...
 
-    def merge(self, attempt: Attempt, stage: Any) -> Loaded:
+    def merge(self, attempt: Attempt, stage: Any) -> LoadResult:
         """In mode `upsert`, update the rows that differ from the staged ones, and insert the rest.
 
         Raises:
@@ -305,14 +305,14 @@ class StagedTransaction(Protocol):
         """
         ...
 
-    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+    def insert_record(self, attempt: Attempt, result: LoadResult, bytes: int) -> None:
         """Insert the commit record, unless there is one.
 
         Called last before `commit`.
 
         Args:
             attempt: the attempt.
-            loaded: the rows that the target took.
+            result: the rows that the target took.
             bytes: the bytes that were sent.
         """
         ...

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from penstock.backends.api.execution.attempt import Attempt, Standing
 from penstock.backends.api.execution.records import NOW, Kind, Row
-from penstock.backends.api.worker import Loaded
+from penstock.backends.api.worker import LoadResult
 from penstock.backends.shared.attempts.refusals import already_committed
 from penstock.backends.shared.records.sql_records import SqlRecords
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
@@ -52,14 +52,14 @@ def begun_record(attempt: Attempt) -> Row:
     }
 
 
-def completed_record(loaded: Loaded, bytes: int) -> Row:
+def completed_record(result: LoadResult, bytes: int) -> Row:
     """Return the rest of a commit record."""
     return {
-        **({"spent": to_json(loaded.spent)} if loaded.spent else {}),
-        "rows": loaded.rows,
+        **({"spent": to_json(result.spent)} if result.spent else {}),
+        "rows": result.rows,
         "bytes": bytes,
-        "inserted": loaded.inserted,
-        "updated": loaded.updated,
+        "inserted": result.inserted,
+        "updated": result.updated,
         "committed_at": NOW,
     }
 
@@ -138,7 +138,7 @@ class SqlLoading(ABC, Generic[S_contra]):
     def insert(self, attempt: Attempt, stage: S_contra) -> int:
         return self.insert_staged(stage, self._table)
 
-    def merge(self, attempt: Attempt, stage: S_contra) -> Loaded:
+    def merge(self, attempt: Attempt, stage: S_contra) -> LoadResult:
         key = attempt.spec.conflict_columns
         merging = Merging(self._session, self._dialect, self._table, self._names, key)
         with self.staged_table(stage) as (staged, rows):
@@ -162,9 +162,9 @@ class SqlLoading(ABC, Generic[S_contra]):
         """After the table's last change, record what other runs that load it need."""
         self._loaded.end()
 
-    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+    def insert_record(self, attempt: Attempt, result: LoadResult, bytes: int) -> None:
         self.end_changes()
-        row = {**begun_record(attempt), **completed_record(loaded, bytes)}
+        row = {**begun_record(attempt), **completed_record(result, bytes)}
         if not self._records.add(Kind.COMMIT, [row]):
             raise already_committed(attempt)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from penstock.backends.api.worker import Loaded
+from penstock.backends.api.worker import LoadResult
 from penstock.backends.shared.attempts.refusals import (
     OF_ANOTHER_PARTITION,
     key_respelled,
@@ -53,7 +53,7 @@ class Merging:
         rows: int,
         holds_equal_keys: Callable[[], bool],
         others_are: str = OF_ANOTHER_PARTITION,
-    ) -> Loaded:
+    ) -> LoadResult:
         """Update the rows that differ, and insert the missing ones.
 
         Args:
@@ -89,7 +89,7 @@ class Merging:
             )
         # Rows that do not differ are not touched.
         self._session.run(self._dialect.merge(self._table, staged, self._key, self._rest))
-        return Loaded(rows, rows - there, updated)
+        return LoadResult(rows, rows - there, updated)
 
     def _check_key(self, staged: str) -> None:
         names = ", ".join(map(self._dialect.ident, self._key))
