@@ -111,7 +111,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
             for row in rows
         )
         listed = ", ".join(map(self.ident, rows[0]))
-        table = self.named(kind.value)
+        table = self.table_name(kind.value)
         test = " AND ".join(f"o.{self.ident(name)} = v.{self.ident(name)}" for name in KEYS[kind])
         with translated("target", CONTROL):
             return self.connection.change(
@@ -137,9 +137,9 @@ class MssqlRecords(LockRecords[MssqlSession]):
             for names in keys
         ]
         statement = (
-            f"INSERT INTO {self.named(kind.value)} ({', '.join(map(self.ident, row))})"
+            f"INSERT INTO {self.table_name(kind.value)} ({', '.join(map(self.ident, row))})"
             f" SELECT {', '.join(listed)} WHERE NOT EXISTS (SELECT 1 FROM"
-            f" {self.named(kind.value)} WITH (UPDLOCK, HOLDLOCK) WHERE {' OR '.join(tests)})"
+            f" {self.table_name(kind.value)} WITH (UPDLOCK, HOLDLOCK) WHERE {' OR '.join(tests)})"
         )
         with translated("target", CONTROL):
             try:
@@ -168,7 +168,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
     def holds(self, token: str) -> bool:
         return (
             self.connection.change(
-                f"UPDATE {self.named('stage')} SET {self.sign} WHERE token = ? AND owner = 1",
+                f"UPDATE {self.table_name('stage')} SET {self.sign} WHERE token = ? AND owner = 1",
                 [token],
             )
             == 1
@@ -185,7 +185,9 @@ class MssqlRecords(LockRecords[MssqlSession]):
         self.connection.change("SET LOCK_TIMEOUT 500")
         try:
             self.connection.change(f"DROP TABLE IF EXISTS {self.stage_table(token)}")
-            self.connection.change(f"DELETE FROM {self.named('stage')} WHERE token = ?", [token])
+            self.connection.change(
+                f"DELETE FROM {self.table_name('stage')} WHERE token = ?", [token]
+            )
         finally:
             self.connection.change(LOCK_TIMEOUT)
 

@@ -84,7 +84,7 @@ class MySqlRecords(ServerRecords):
     def is_half_created(self, missing: Collection[str]) -> bool:
         if not missing or FIRST in missing:
             return False
-        return not self.connection.rows(f"SELECT 1 FROM {self.named(FIRST)} LIMIT 1")
+        return not self.connection.rows(f"SELECT 1 FROM {self.table_name(FIRST)} LIMIT 1")
 
     @translated("target", CONTROL)
     def ddl(self) -> str:
@@ -126,7 +126,7 @@ class MySqlRecords(ServerRecords):
                 for row in batch
             )
             self.update(
-                f"INSERT INTO {self.named(Kind.JOURNAL.value)} ({', '.join(_JOURNAL)})"
+                f"INSERT INTO {self.table_name(Kind.JOURNAL.value)} ({', '.join(_JOURNAL)})"
                 f" VALUES {listed} ON DUPLICATE KEY UPDATE content = VALUES(content)",
                 values,
             )
@@ -146,8 +146,8 @@ class MySqlRecords(ServerRecords):
         values: list[Any] = []
         listed = ", ".join(self._value(name, value, values) for name, value in row.items())
         return (
-            f"INSERT INTO {self.named(Kind.COMMIT.value)} ({', '.join(map(self.ident, row))})"
-            f" SELECT {listed} FROM {self.named(Kind.RUN.value)}"
+            f"INSERT INTO {self.table_name(Kind.COMMIT.value)} ({', '.join(map(self.ident, row))})"
+            f" SELECT {listed} FROM {self.table_name(Kind.RUN.value)}"
             " WHERE run_id = %s AND generation = %s AND is_used_lock(%s) = connection_id()",
             [*values, row["run_id"], generation, lock],
         )
@@ -160,7 +160,7 @@ class MySqlRecords(ServerRecords):
         )
         ((condition, all_values),) = self._conditions(where, values)
         return (
-            f"UPDATE {self.named(Kind.COMMIT.value)} SET {assignments} WHERE {condition}",
+            f"UPDATE {self.table_name(Kind.COMMIT.value)} SET {assignments} WHERE {condition}",
             all_values,
         )
 
@@ -192,7 +192,7 @@ class MySqlRecords(ServerRecords):
         for name in names:
             # Lock in a fixed order, so that two batches cannot deadlock.
             self.connection.rows(
-                f"SELECT 1 FROM {self.named(name)} WHERE run_id IN ({places})"
+                f"SELECT 1 FROM {self.table_name(name)} WHERE run_id IN ({places})"
                 f" ORDER BY run_id {mode}",
                 run_ids,
             )
@@ -228,11 +228,11 @@ class MySqlRecords(ServerRecords):
         exclusive = hold in (Hold.CHANGE, Hold.ALONE)
         # As an attempt does when it commits: the run cannot be restarted while the lock is held.
         mode = "FOR UPDATE" if exclusive else "LOCK IN SHARE MODE"
-        run = f"SELECT 1 FROM {self.named('run')} WHERE run_id = %s {mode}"
+        run = f"SELECT 1 FROM {self.table_name('run')} WHERE run_id = %s {mode}"
         self.connection.rows(run, [run_id])
         if exclusive:
             return
-        query = f"SELECT 1 FROM {self.named('commit_record')} WHERE run_id = %s"
+        query = f"SELECT 1 FROM {self.table_name('commit_record')} WHERE run_id = %s"
         if hold is Hold.STEP:
             self.connection.rows(f"{query} LOCK IN SHARE MODE", [run_id])
         elif partition_ids:

@@ -241,7 +241,7 @@ class MySqlTransaction:
         run_id = attempt.spec.run_id
         if self._turn(attempt, "") != run_id:
             self._open.change(
-                f"INSERT INTO {self._records.named('replaced_table')} VALUES (%s, %s)"
+                f"INSERT INTO {self._records.table_name('replaced_table')} VALUES (%s, %s)"
                 " ON DUPLICATE KEY UPDATE run_id = %s",
                 [LoadedTable(self._records, attempt.spec.target_table).id, run_id, run_id],
             )
@@ -249,7 +249,7 @@ class MySqlTransaction:
     def _turn(self, attempt: Attempt, mode: str) -> str:
         table = LoadedTable(self._records, attempt.spec.target_table)
         rows = self._open.rows(
-            f"SELECT run_id FROM {self._records.named('replaced_table')} WHERE id = %s {mode}",
+            f"SELECT run_id FROM {self._records.table_name('replaced_table')} WHERE id = %s {mode}",
             [table.id],
         )
         return str(rows[0][0]) if rows else ""

@@ -73,7 +73,7 @@ class PostgresRecords(SqlRecords):
         self._complete = False
         self._tables = [sql.Identifier(schema, name).as_string(connection) for name in names]
 
-    def named(self, table: str) -> str:
+    def table_name(self, table: str) -> str:
         return sql.Identifier(self._name, table).as_string(self._connection)
 
     def placeholder(self, number: int) -> str:
@@ -166,7 +166,10 @@ class PostgresRecords(SqlRecords):
                 "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attname = 'spent'"
                 " AND attrelid = to_regclass(%s) AND NOT attisdropped)"
                 " AND to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL",
-                [self.named(kind.value) for kind in (Kind.COMMIT, Kind.JOURNAL, Kind.WATERMARK)],
+                [
+                    self.table_name(kind.value)
+                    for kind in (Kind.COMMIT, Kind.JOURNAL, Kind.WATERMARK)
+                ],
             ).fetchall()
         return bool(row[0])
 
@@ -236,9 +239,7 @@ class PostgresRecords(SqlRecords):
     def _lock_all(
         self, table: str, order: str, run_ids: Sequence[str], mode: str
     ) -> tuple[bytes, Sequence[Any]]:
-        query = (
-            f"SELECT FROM {self.named(table)} WHERE run_id = ANY (%s) ORDER BY {order} FOR {mode}"
-        )
+        query = f"SELECT FROM {self.table_name(table)} WHERE run_id = ANY (%s) ORDER BY {order} FOR {mode}"
         return query.encode(), [list(run_ids)]
 
     def transact(
@@ -267,12 +268,12 @@ class PostgresRecords(SqlRecords):
                 return body()
 
     def _lock_run(self, run_id: str, mode: str) -> None:
-        query = f"SELECT FROM {self.named('run')} WHERE run_id = %s FOR {mode}"
+        query = f"SELECT FROM {self.table_name('run')} WHERE run_id = %s FOR {mode}"
         self._connection.execute(query.encode(), [run_id])
 
     def _lock_committed(self, run_id: str, partition_ids: Sequence[str]) -> None:
         query = (
-            f"SELECT FROM {self.named('commit_record')} WHERE run_id = %s"
+            f"SELECT FROM {self.table_name('commit_record')} WHERE run_id = %s"
             " AND partition_id = ANY (%s) ORDER BY partition_id FOR UPDATE"
         )
         self._connection.execute(query.encode(), [run_id, list(partition_ids)])
@@ -291,7 +292,7 @@ class PostgresRecords(SqlRecords):
         def end_attempts(session: Connection) -> None:
             for (pid,) in session.execute(
                 statement("open_attempts"),
-                {"records": self.named("commit_record"), "prefix": f"penstock:{run_id}:"},
+                {"records": self.table_name("commit_record"), "prefix": f"penstock:{run_id}:"},
             ).fetchall():
                 session.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
 

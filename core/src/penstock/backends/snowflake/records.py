@@ -80,7 +80,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         self._asked = 0.0
         """When the server was last kept from ending it."""
         self._alone = ""
-        self.leases = Leases(self.connection, self.named("lease"), url, secrets.token_hex(16))
+        self.leases = Leases(self.connection, self.table_name("lease"), url, secrets.token_hex(16))
         self.now = "CAST(SYSDATE() AS VARCHAR) || '+00:00'"
 
     @property
@@ -90,7 +90,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     @property
     def files(self) -> str:
         """The stage with the attempts' folders."""
-        return f"@{self.named('files')}"
+        return f"@{self.table_name('files')}"
 
     # Transactions
 
@@ -122,7 +122,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
 
     def guard(self) -> None:
         """Get exclusive access to the control tables until the transaction ends."""
-        self.connection.change(f"UPDATE {self.named('guard')} SET turn = turn + 1")
+        self.connection.change(f"UPDATE {self.table_name('guard')} SET turn = turn + 1")
         self._asked = time.monotonic()
 
     @contextmanager
@@ -264,13 +264,13 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         return bool(beaten)
 
     def holds(self, token: str) -> bool:
-        owner = f"SELECT owner FROM {self.named('stage')} WHERE token = ?"
+        owner = f"SELECT owner FROM {self.table_name('stage')} WHERE token = ?"
         return self.connection.rows(owner, [token]) == [(1,)]
 
     def drop_stage(self, token: str) -> None:
         self.connection.rows(f"REMOVE {self.files}/{token}/")
         self.connection.change(f"DROP TABLE IF EXISTS {self.stage_table(token)}")
-        self.connection.change(f"DELETE FROM {self.named('stage')} WHERE token = ?", [token])
+        self.connection.change(f"DELETE FROM {self.table_name('stage')} WHERE token = ?", [token])
 
     # The table that is loaded
 
@@ -285,7 +285,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         # does not scan rows for it.
         ((present, loaded),) = self.execute(
             f"SELECT (SELECT COUNT(*) FROM {self.session.table(table)}),"
-            f' (SELECT COALESCE(SUM("ROWS"), 0) FROM {self.named("commit_record")}'
+            f' (SELECT COALESCE(SUM("ROWS"), 0) FROM {self.table_name("commit_record")}'
             " WHERE run_id = ?)",
             [run_id],
             reading=True,

@@ -212,7 +212,7 @@ def note_altering(records: MySqlRecords, created_at: Mapping[TableRef, str | Non
     if values:
         pairs = ", ".join(["(%s, %s)"] * (len(values) // 2))
         records.update(
-            f"UPDATE {records.named('run')} SET `made` = concat(`made`, %s)"
+            f"UPDATE {records.table_name('run')} SET `made` = concat(`made`, %s)"
             f" WHERE (`loads`, `made`) IN ({pairs})",
             [ALTERING, *values],
         )

@@ -55,7 +55,7 @@ class SqlRecords(RecordStore):
         """Whether commit records have a column `spent`; if so, there are journals too."""
 
     @abstractmethod
-    def named(self, table: str) -> str:
+    def table_name(self, table: str) -> str:
         """Return a control table's name for statements."""
 
     def ident(self, column: str) -> str:
@@ -88,7 +88,7 @@ class SqlRecords(RecordStore):
         return self._select(kind, where, columns)
 
     def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
-        table = self.named(Kind.WATERMARK.value)
+        table = self.table_name(Kind.WATERMARK.value)
         newest = f"(SELECT max(w.epoch) FROM {table} AS w WHERE w.name = {table}.name)"
         where = {"name": tuple(names)}
         return self._select(Kind.WATERMARK, where, columns, f" AND epoch = {newest}")
@@ -109,7 +109,7 @@ class SqlRecords(RecordStore):
         found: list[Row] = []
         for condition, values in self._conditions(where):
             for row in self.execute(
-                f"SELECT {listed} FROM {self.named(kind.value)} WHERE {condition}{more}",
+                f"SELECT {listed} FROM {self.table_name(kind.value)} WHERE {condition}{more}",
                 values,
                 reading=True,
             ):
@@ -133,7 +133,7 @@ class SqlRecords(RecordStore):
             count
             for condition, values in self._conditions(where)
             for (count,) in self.execute(
-                f"SELECT count(*) FROM {self.named(kind.value)} WHERE {condition}",
+                f"SELECT count(*) FROM {self.table_name(kind.value)} WHERE {condition}",
                 values,
                 reading=True,
             )
@@ -145,7 +145,7 @@ class SqlRecords(RecordStore):
             run_id: (int(partitions), int(total))
             for condition, values in self._conditions({"run_id": tuple(run_ids)})
             for run_id, partitions, total in self.execute(
-                f"SELECT run_id, count(*), sum({rows}) FROM {self.named(Kind.COMMIT.value)}"
+                f"SELECT run_id, count(*), sum({rows}) FROM {self.table_name(Kind.COMMIT.value)}"
                 f" WHERE {condition} GROUP BY run_id",
                 values,
                 reading=True,
@@ -162,7 +162,7 @@ class SqlRecords(RecordStore):
             )
             listed = ", ".join(map(self.ident, some[0]))
             added += self.insert(
-                f"INTO {self.named(kind.value)} ({listed}) VALUES {tuples}", values
+                f"INTO {self.table_name(kind.value)} ({listed}) VALUES {tuples}", values
             )
         return added
 
@@ -179,7 +179,7 @@ class SqlRecords(RecordStore):
                 for row in rows[first : first + JOURNALS]
             )
             self.execute(
-                f"INSERT INTO {self.named(Kind.JOURNAL.value)} ({key}, {content}) VALUES {listed}"
+                f"INSERT INTO {self.table_name(Kind.JOURNAL.value)} ({key}, {content}) VALUES {listed}"
                 f" ON CONFLICT ({key}) DO UPDATE SET {content} = excluded.{content}",
                 values,
                 reading=False,
@@ -221,7 +221,7 @@ class SqlRecords(RecordStore):
             f"{self.ident(name)} = {self._value(name, value, values)}"
             for name, value in changes.items()
         )
-        statement = f"UPDATE {self.named(kind.value)} SET {assignments} WHERE"
+        statement = f"UPDATE {self.table_name(kind.value)} SET {assignments} WHERE"
         return sum(
             self.update(f"{statement} {condition}", all_values)
             for condition, all_values in self._conditions(where, values)
@@ -250,7 +250,7 @@ class SqlRecords(RecordStore):
                     )
                     value = f"CASE {self.ident('run_id')} {cases} END"
                 assignments.append(f"{self.ident(name)} = {value}")
-            statement = f"UPDATE {self.named(kind.value)} SET {', '.join(assignments)} WHERE"
+            statement = f"UPDATE {self.table_name(kind.value)} SET {', '.join(assignments)} WHERE"
             for condition, all_values in self._conditions(
                 {"run_id": tuple(run_ids), **(further or {})}, values
             ):
@@ -259,7 +259,9 @@ class SqlRecords(RecordStore):
     def delete(self, kind: Kind, where: Row) -> None:
         for condition, values in self._conditions(where):
             self.execute(
-                f"DELETE FROM {self.named(kind.value)} WHERE {condition}", values, reading=False
+                f"DELETE FROM {self.table_name(kind.value)} WHERE {condition}",
+                values,
+                reading=False,
             )
 
     def _conditions(

@@ -68,7 +68,7 @@ class LoadRecords(SqlRecords):
 
     def noted_rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the row counts in `loaded_table`, by table id."""
-        query = f"SELECT id, {self.ident('rows')} FROM {self.named('loaded_table')} AS l WHERE"
+        query = f"SELECT id, {self.ident('rows')} FROM {self.table_name('loaded_table')} AS l WHERE"
         return {
             id_: int(count)
             for tested, values in self._conditions({"id": tuple(ids)})
@@ -77,7 +77,7 @@ class LoadRecords(SqlRecords):
 
     def note_rows(self, rows: Mapping[str, int | None]) -> None:
         """Store row counts; None for a table that does not exist."""
-        named, counted = self.named("loaded_table"), self.ident("rows")
+        named, counted = self.table_name("loaded_table"), self.ident("rows")
         before = self.noted_rows(list(rows))
         emptied = tuple(id_ for id_, count in rows.items() if count is None and id_ in before)
         for tested, values in self._conditions({"id": emptied}) if emptied else ():
@@ -110,7 +110,7 @@ class LoadRecords(SqlRecords):
             return not self.keeps_nights or self.has_table(Kind.WATERMARK.value)
 
     def _has_spent(self) -> bool:
-        query = f"SELECT * FROM {self.named(Kind.COMMIT.value)}"
+        query = f"SELECT * FROM {self.table_name(Kind.COMMIT.value)}"
         return any(name == "spent" for name, _ in self.session.describe(query, "control tables"))
 
     @abstractmethod
@@ -281,7 +281,7 @@ class LoadedTable:
             TargetChanged: another run has loaded rows since this one was prepared, which would be
                 lost.
         """
-        named, place = self._records.named, self._records.placeholder
+        named, place = self._records.table_name, self._records.placeholder
         latest = self._dialect.limited(
             f"SELECT o.run_id FROM {named('commit_record')} AS c JOIN {named('run')} AS o"
             f" ON o.run_id = c.run_id JOIN {named('run')} AS mine ON mine.run_id = {place(1)}"
@@ -420,7 +420,7 @@ class LoadedTable:
                 self._records.change(Kind.RUN, {"run_id": other.id}, {"disturbed_by": by})
 
     def _others(self, run_id: str) -> list[_Run]:
-        named, place = self._records.named, self._records.placeholder
+        named, place = self._records.table_name, self._records.placeholder
         found = self._records.execute(
             f"SELECT run_id, spec, (SELECT count(*) FROM {named('commit_record')} AS c"
             f" WHERE c.run_id = r.run_id AND c.{self._counted} > 0), disturbed_by"

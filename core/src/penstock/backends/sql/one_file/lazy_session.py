@@ -24,7 +24,7 @@ class LazySession(NamedRelations):
     def __init__(self, database: OneFile, known: CatalogFacts, stack: ExitStack) -> None:
         self.dialect = database.dialect
         self.known = known
-        self.table = database.named  # type: ignore[method-assign]
+        self.table = database.table_name  # type: ignore[method-assign]
         self._database = database
         self._stack = stack
         self._session: Session | None = None

@@ -39,8 +39,8 @@ class FileRecords(LoadRecords):
         self._schema = schema
         self._open = open
 
-    def named(self, table: str) -> str:
-        return self._database.named(self._database.control_table(self._schema, table))
+    def table_name(self, table: str) -> str:
+        return self._database.table_name(self._database.control_table(self._schema, table))
 
     @property
     def session(self) -> Session:
@@ -54,7 +54,7 @@ class FileRecords(LoadRecords):
         types = self._dialect.types
         names = {
             **{
-                table: self.named(table)
+                table: self.table_name(table)
                 for table in (*_TABLES, Kind.JOURNAL.value, Kind.WATERMARK.value)
             },
             "text": types["text"],

@@ -103,7 +103,7 @@ class ServerRecords(LoadRecords):
         """The control schema."""
         return self._schema
 
-    def named(self, table: str) -> str:
+    def table_name(self, table: str) -> str:
         return f"{self.ident(self._schema)}.{self.ident(table)}"
 
     def lock(self, name: str) -> str:

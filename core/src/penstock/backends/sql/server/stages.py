@@ -173,7 +173,7 @@ class StageRecords(ServerRecords, Generic[S]):
         tests, values = self._tested(where)
         listed = ", ".join(("token, partition_id, attempt, beats, owner", *self.attributes))
         rows = self.session.connection.rows(
-            f"SELECT {listed} FROM {self.named('stage')}{f' WHERE {tests}' if tests else ''}"
+            f"SELECT {listed} FROM {self.table_name('stage')}{f' WHERE {tests}' if tests else ''}"
             " ORDER BY partition_id",
             values,
         )
@@ -194,7 +194,7 @@ class StageRecords(ServerRecords, Generic[S]):
         places = ", ".join(self.placeholder(number) for number in range(1, 5))
         form = self.row_form.format(f"{places}, 1, 0{more}")
         self.session.connection.change(
-            f"INSERT INTO {self.named('stage')} {form}",
+            f"INSERT INTO {self.table_name('stage')} {form}",
             [token, *mine.values(), attempt.number, *values],
         )
 
@@ -202,7 +202,7 @@ class StageRecords(ServerRecords, Generic[S]):
         """Withdraw ownership from attempts, which notice before they commit."""
         tests, values = self._tested({**where, "owner": 1})
         self.session.connection.change(
-            f"UPDATE {self.named('stage')} SET owner = 0 WHERE {tests}", values
+            f"UPDATE {self.table_name('stage')} SET owner = 0 WHERE {tests}", values
         )
 
     def end_attempt(self, token: str) -> None:
@@ -212,7 +212,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def beat(self, token: str) -> None:
         """Give a sign of life, for sessions that wait for an attempt."""
         self.session.connection.change(
-            f"UPDATE {self.named('stage')} SET {self.sign} WHERE token = {self.placeholder(1)}",
+            f"UPDATE {self.table_name('stage')} SET {self.sign} WHERE token = {self.placeholder(1)}",
             [token],
         )
 
