@@ -130,7 +130,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
             names = "SELECT collation_name FROM information_schema.collations"
             return {str(name) for (name,) in self._session.fetch(names, "collations")}
 
-        return self._session.kept("collations", ask)
+        return self._session.cached("collations", ask)
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
         own_definitions = [
@@ -150,7 +150,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
 
     def _learn_types(self, texts: Sequence[str]) -> None:
         """Learn the types of columns with these texts, as far as the server accepts them."""
-        types: dict[str, MyType] = self._session.kept("types made", dict)
+        types: dict[str, MyType] = self._session.cached("types made", dict)
         for start in range(0, len(texts), MOST_TYPES):
             batch = texts[start : start + MOST_TYPES]
             columns = [Column(f"c{place}", text) for place, text in enumerate(batch)]
@@ -161,7 +161,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         self, table: TableRef, columns: Sequence[Column], plain: Sequence[str]
     ) -> Sequence[MyType]:
         # The types of other tables' columns with the same text are known.
-        types: dict[str, MyType] = self._session.kept("types made", dict)
+        types: dict[str, MyType] = self._session.cached("types made", dict)
         if any(column.type not in types for column in columns):
             described = self._described(columns, f"{table}")
             types.update(zip((column.type for column in columns), described, strict=True))
@@ -188,7 +188,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
         with planning("target", "settings"):
-            settings = self._session.kept(
+            settings = self._session.cached(
                 "settings", lambda: read_settings(self._session.connection)
             )
         if not settings.files:
@@ -226,7 +226,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         return column_changes(self._session, table, differences)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        self._session.kept("writes", lambda: self._check_takes_writes(request.target))
+        self._session.cached("writes", lambda: self._check_takes_writes(request.target))
         return super().plan_load(request)
 
     def _check_takes_writes(self, table: TableRef) -> None:

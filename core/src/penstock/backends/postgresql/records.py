@@ -79,7 +79,7 @@ class PostgresRecords(SqlRecords):
     def placeholder(self, number: int) -> str:
         return "%s"
 
-    def written(self, column: str, value: Any) -> Any:
+    def driver_value(self, column: str, value: Any) -> Any:
         return Jsonb(value) if column in JSON and value is not None else value
 
     def read_json(self, value: Any) -> Any:

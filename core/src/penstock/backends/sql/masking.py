@@ -64,8 +64,8 @@ class Masking(ABC):
                 f"--mask {column}={mask}: this source cannot keep a key out of its statements; "
                 "expected hash, null, last4 or year"
             )
-        first = self.digested(self.joined(self.held(inner(key)), data))
-        return self.digest(self.joined(self.held(outer(key)), first))
+        first = self.digested(self.joined(self.stored_bytes(inner(key)), data))
+        return self.digest(self.joined(self.stored_bytes(outer(key)), first))
 
     @abstractmethod
     def text(self, value: str) -> str:
@@ -88,7 +88,7 @@ class Masking(ABC):
         """Concatenate bytes."""
 
     @abstractmethod
-    def held(self, name: str) -> str:
+    def stored_bytes(self, name: str) -> str:
         """Return the bytes whose hexadecimal digits the session stores under a name."""
 
     @abstractmethod

@@ -118,7 +118,7 @@ class Session(Protocol):
         ...
 
     def hold(self, values: Mapping[str, str]) -> None:
-        """Store secret texts by name, for the expressions of masks; see `Masking.held`."""
+        """Store secret texts by name, for the expressions of masks; see `Masking.stored_bytes`."""
         ...
 
 

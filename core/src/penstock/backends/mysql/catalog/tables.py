@@ -92,7 +92,7 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
     Raises:
         PlanningError: the table or view does not exist.
     """
-    return session.kept(("columns", table), lambda: _read_columns(session, table))
+    return session.cached(("columns", table), lambda: _read_columns(session, table))
 
 
 def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:

@@ -398,5 +398,5 @@ def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
             [table.schema],
         )
 
-    constraints = session.kept(("constraints", table.schema), ask)
+    constraints = session.cached(("constraints", table.schema), ask)
     return {name for of, name in constraints if of != table.name}

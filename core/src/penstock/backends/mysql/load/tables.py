@@ -168,7 +168,7 @@ def _any_text(session: MySqlSession, table: TableRef) -> str:
 
     Empty if it can, which keeps the database's own collation.
     """
-    ((charset,),) = session.kept(
+    ((charset,),) = session.cached(
         ("character set", table.schema),
         lambda: session.fetch(
             "SELECT coalesce((SELECT default_character_set_name FROM information_schema.schemata"

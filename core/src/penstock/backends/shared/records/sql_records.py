@@ -80,7 +80,7 @@ class SqlRecords(RecordStore):
         """Convert a JSON column to Python."""
         return json.loads(value)
 
-    def written(self, column: str, value: Any) -> Any:
+    def driver_value(self, column: str, value: Any) -> Any:
         """Convert a value for the driver."""
         return json.dumps(value, sort_keys=True) if column in JSON and value is not None else value
 
@@ -295,7 +295,7 @@ class SqlRecords(RecordStore):
         """Add a value to the statement's values, and return its placeholder."""
         if isinstance(value, Now):
             return self.now
-        values.append(self.written(column, value))
+        values.append(self.driver_value(column, value))
         return self.placeholder(len(values))
 
 

@@ -109,11 +109,11 @@ class ServerRecords(LoadRecords):
     def lock(self, name: str) -> str:
         return lock_name(self._schema, name)
 
-    def written(self, column: str, value: Any) -> Any:
+    def driver_value(self, column: str, value: Any) -> Any:
         # Times are texts: the same everywhere, and sortable.
         if isinstance(value, datetime):
             return value.isoformat(" ")
-        return super().written(column, value)
+        return super().driver_value(column, value)
 
     # Locks by name
 
