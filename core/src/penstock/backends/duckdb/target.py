@@ -75,7 +75,7 @@ class DuckTarget(FileTarget):
             for column in columns
         )
         # Created in memory, and described.
-        with self._made(table) as (session, table_made):
+        with self._created_table(table) as (session, table_made):
             types_made = session.described(table_made)
             typed = [
                 replace(column_, type=str(type_), traits={TYPE: type_})
@@ -84,7 +84,7 @@ class DuckTarget(FileTarget):
             return self.in_arrow(session, session.table(table_made), typed)
 
     @contextmanager
-    def _made(self, table: TableRef) -> Iterator[tuple[DuckSession, TableRef]]:
+    def _created_table(self, table: TableRef) -> Iterator[tuple[DuckSession, TableRef]]:
         listed = ", ".join(f"{ident(column.name)} {column.type}" for column in self._defined[table])
         with instance() as connection:
             with planning("target", "the new table"):

@@ -72,8 +72,8 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         if made_at(self._session, table) is None:
             return True
         # The table has been created in the meantime, so earlier facts no longer apply.
-        if self._session.known is not None:
-            self._session.known.forget()
+        if self._session.catalog_facts is not None:
+            self._session.catalog_facts.forget()
         return False
 
     def table_columns(self, table: TableRef) -> tuple[Column, ...]:
@@ -181,7 +181,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         return temporary_table(self._session, body)
 
     @contextmanager
-    def _rows_made(self, table: TableRef) -> Iterator[tuple[MySqlSession, str]]:
+    def _created_rows(self, table: TableRef) -> Iterator[tuple[MySqlSession, str]]:
         with self._made_of(self._defined[table]) as rows:
             yield self._session, rows
 

@@ -22,7 +22,7 @@ class Session(Protocol):
     retry may help; `subject` names in messages what was requested.
     """
 
-    known: CatalogFacts | None
+    catalog_facts: CatalogFacts | None
     """The catalog's answers that are kept while many tables are described."""
 
     @property
@@ -66,19 +66,19 @@ class Session(Protocol):
     def about(self, query: TableQuery, table: TableRef) -> list[Row]:
         """Return a catalog's rows about a table.
 
-        This also reads the rows of all `known` tables.
+        This also reads the rows of all `catalog_facts` tables.
         """
         ...
 
     def described(self, table: TableRef) -> list[tuple[str, Type]]:
         """Return the names and types of a table's columns.
 
-        This also reads the columns of all `known` tables.
+        This also reads the columns of all `catalog_facts` tables.
         """
         ...
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, kept as long as something is `known`.
+        """Return the rows of a query, kept as long as something is `catalog_facts`.
 
         Args:
             query: the query.
@@ -127,7 +127,7 @@ class NamedRelations:
 
     dialect: CatalogDialect
     catalog: Any
-    known: CatalogFacts | None = None
+    catalog_facts: CatalogFacts | None = None
 
     def parenthesized(self, query: str) -> str:
         """Return a user's query as an item of FROM.
@@ -154,9 +154,9 @@ class NamedRelations:
         return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
 
     def about(self, query: TableQuery, table: TableRef) -> list[Row]:
-        if self.known is None:
+        if self.catalog_facts is None:
             return self.about_all(query, [table])[table]
-        return self.known.about(query, table, partial(self.about_all, query))
+        return self.catalog_facts.about(query, table, partial(self.about_all, query))
 
     def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
         named = {self.in_catalog(table): table for table in tables}
@@ -168,25 +168,25 @@ class NamedRelations:
         return found
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, kept as long as something is `known`.
+        """Return the rows of a query, kept as long as something is `catalog_facts`.
 
         Args:
             query: the query.
             subject: the subject of error messages.
             values: the values of the placeholders.
         """
-        if self.known is None:
+        if self.catalog_facts is None:
             return self.fetch(query, subject, values)
-        return self.known.once((query, *values), lambda: self.fetch(query, subject, values))
+        return self.catalog_facts.once((query, *values), lambda: self.fetch(query, subject, values))
 
     def in_catalog(self, table: TableRef) -> TableRef:
         """Return a table's name as the catalog writes it."""
         return table
 
     def described(self, table: TableRef) -> list[tuple[str, Type]]:
-        if self.known is None:
+        if self.catalog_facts is None:
             return list(self.describe_all([table])[table])
-        return list(self.known.about("described", table, self.describe_all))
+        return list(self.catalog_facts.about("described", table, self.describe_all))
 
     def describe_all(
         self, tables: Sequence[TableRef]
@@ -210,11 +210,11 @@ class NamedRelations:
 @contextmanager
 def keeping(session: Session, relations: Sequence[Relation]) -> Iterator[None]:
     """Keep the catalog's facts about some tables during the block; see `DescribesMany`."""
-    before, session.known = session.known, CatalogFacts(relations)
+    before, session.catalog_facts = session.catalog_facts, CatalogFacts(relations)
     try:
         yield
     finally:
-        session.known = before
+        session.catalog_facts = before
 
 
 def closed(text: str, rows: str, *, tests: bool = False) -> str:

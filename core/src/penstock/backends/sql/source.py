@@ -64,8 +64,8 @@ class SqlSource:
 
     def forget(self) -> None:
         """Forget what was read, which may differ from the moment to come."""
-        if self._session.known is not None:
-            self._session.known.forget()
+        if self._session.catalog_facts is not None:
+            self._session.catalog_facts.forget()
 
     # For subclasses
 

@@ -47,7 +47,7 @@ class SqlTarget(ABC):
     def _reading(self) -> AbstractContextManager[Session]:
         """Open a session that changes nothing."""
 
-    def _made(self, table: TableRef) -> AbstractContextManager[tuple[Session, TableRef]]:
+    def _created_table(self, table: TableRef) -> AbstractContextManager[tuple[Session, TableRef]]:
         """Return a table of the columns defined for a new table, and a session that sees it."""
         raise NotImplementedError  # no mode creates a table
 
@@ -61,9 +61,9 @@ class SqlTarget(ABC):
         return self.defined_columns(table, define(), columns, {})
 
     @contextmanager
-    def _rows_made(self, table: TableRef) -> Iterator[tuple[Session, str]]:
+    def _created_rows(self, table: TableRef) -> Iterator[tuple[Session, str]]:
         """Provide that table as an item of FROM."""
-        with self._made(table) as (session, created):
+        with self._created_table(table) as (session, created):
             yield session, session.table(created)
 
     # Tables
@@ -100,9 +100,9 @@ class SqlTarget(ABC):
         with self._reading() as session:
             if table in read_relations(session):
                 return False
-            if session.known is None or table not in relations_now(session):
+            if session.catalog_facts is None or table not in relations_now(session):
                 return True
-            session.known.forget()  # the table was created in the meantime
+            session.catalog_facts.forget()  # the table was created in the meantime
             return False
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class SqlTarget(ABC):
             if table in read_relations(session):
                 _check(session, session.table(table), table, where, extent)
                 return
-        with self._rows_made(table) as (made_in, rows):
+        with self._created_rows(table) as (made_in, rows):
             _check(made_in, rows, table, where, extent)
 
     # Rows

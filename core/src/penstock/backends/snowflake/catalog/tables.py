@@ -31,7 +31,7 @@ def listed(
 ) -> tuple[T, ...]:
     """Return SHOW's answer about a table.
 
-    This also reads the answers for all `known` tables, by schema.
+    This also reads the answers for all `catalog_facts` tables, by schema.
 
     Args:
         session: a session with the server.
@@ -40,7 +40,7 @@ def listed(
         read: asks about a place, and takes its name for messages; returns the answers by table.
     """
     dialect = session.dialect
-    if session.known is None:
+    if session.catalog_facts is None:
         return read(session, f"TABLE {dialect.table(table)}", f"table {table}").get(table, ())
 
     def ask(tables: Sequence[TableRef]) -> dict[TableRef, tuple[T, ...]]:
@@ -49,7 +49,7 @@ def listed(
             answers |= read(session, f"SCHEMA {dialect.ident(schema)}", f"schema {schema}")
         return {each: answers.get(each, ()) for each in tables}
 
-    return session.known.about(what, table, ask)
+    return session.catalog_facts.about(what, table, ask)
 
 
 def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[DeclaredKey, ...]:

@@ -17,9 +17,9 @@ TYPE = "sql type"
 
 def read_relations(session: Session) -> dict[TableRef, bool]:
     """Return the database's tables and views, and for each whether it is a view."""
-    if session.known is None:
+    if session.catalog_facts is None:
         return relations_now(session)
-    return session.known.once("relations", lambda: relations_now(session))
+    return session.catalog_facts.once("relations", lambda: relations_now(session))
 
 
 def relations_now(session: Session) -> dict[TableRef, bool]:

@@ -221,7 +221,7 @@ class LoadedTable:
             if suspect or found != expected:
                 raise table_changed(run_id, self._table, _rows(expected), _rows(found))
         elif (suspect or (thoroughly and mode.deletes_by_partition)) and not (
-            self._are_there(run_id, known=found is not None)
+            self._are_there(run_id, catalog_facts=found is not None)
         ):
             raise table_changed(
                 run_id,

@@ -59,8 +59,8 @@ class ServerSession(NamedRelations, ABC):
         return self.cached(("type", type_text), ask)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, called once as long as something is `known`."""
-        return make() if self.known is None else self.known.once(key, make)
+        """Return the result of `make`, called once as long as something is `catalog_facts`."""
+        return make() if self.catalog_facts is None else self.catalog_facts.once(key, make)
 
     def check(self, query: str, subject: str) -> None:
         self.describe(query, subject)

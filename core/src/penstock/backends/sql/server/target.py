@@ -52,7 +52,7 @@ class ServerTarget(SqlTarget, Generic[S]):
         yield self._session
 
     @contextmanager
-    def _rows_made(self, table: TableRef) -> Iterator[tuple[S, str]]:
+    def _created_rows(self, table: TableRef) -> Iterator[tuple[S, str]]:
         yield self._session, no_rows(self._session, self._defined[table])
 
     # For subclasses
