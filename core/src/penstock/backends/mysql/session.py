@@ -93,11 +93,12 @@ class MySqlSession(IdentifiedServer):
         Args:
             what: names the fact among those that `catalog_facts` keeps.
             table: the table whose fact is needed.
-            others: which of the `catalog_facts` tables may be asked about with it.
+            others: which of the tables of `catalog_facts` may be asked about with it.
             ask: leaves out tables about which the server reports an error.
 
         Returns:
-            None if the table is left out, or nothing is `catalog_facts`; then it must be asked about alone.
+            None if the table is left out, or there are no `catalog_facts`; then it must be asked
+            about alone.
         """
         if self.catalog_facts is None:
             return None

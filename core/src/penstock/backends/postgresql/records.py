@@ -239,7 +239,10 @@ class PostgresRecords(SqlRecords):
     def _lock_all(
         self, table: str, order: str, run_ids: Sequence[str], mode: str
     ) -> tuple[bytes, Sequence[Any]]:
-        query = f"SELECT FROM {self.table_name(table)} WHERE run_id = ANY (%s) ORDER BY {order} FOR {mode}"
+        query = (
+            f"SELECT FROM {self.table_name(table)} WHERE run_id = ANY (%s)"
+            f" ORDER BY {order} FOR {mode}"
+        )
         return query.encode(), [list(run_ids)]
 
     def transact(

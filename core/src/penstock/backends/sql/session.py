@@ -66,19 +66,19 @@ class Session(Protocol):
     def about(self, query: TableQuery, table: TableRef) -> list[Row]:
         """Return a catalog's rows about a table.
 
-        This also reads the rows of all `catalog_facts` tables.
+        This also reads the rows of all tables of `catalog_facts`.
         """
         ...
 
     def described(self, table: TableRef) -> list[tuple[str, Type]]:
         """Return the names and types of a table's columns.
 
-        This also reads the columns of all `catalog_facts` tables.
+        This also reads the columns of all tables of `catalog_facts`.
         """
         ...
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, kept as long as something is `catalog_facts`.
+        """Return the rows of a query, kept while there are `catalog_facts`.
 
         Args:
             query: the query.
@@ -168,7 +168,7 @@ class NamedRelations:
         return found
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, kept as long as something is `catalog_facts`.
+        """Return the rows of a query, kept while there are `catalog_facts`.
 
         Args:
             query: the query.

@@ -179,7 +179,8 @@ class SqlRecords(RecordStore):
                 for row in rows[first : first + JOURNALS]
             )
             self.execute(
-                f"INSERT INTO {self.table_name(Kind.JOURNAL.value)} ({key}, {content}) VALUES {listed}"
+                f"INSERT INTO {self.table_name(Kind.JOURNAL.value)} ({key}, {content})"
+                f" VALUES {listed}"
                 f" ON CONFLICT ({key}) DO UPDATE SET {content} = excluded.{content}",
                 values,
                 reading=False,

@@ -31,7 +31,7 @@ def listed(
 ) -> tuple[T, ...]:
     """Return SHOW's answer about a table.
 
-    This also reads the answers for all `catalog_facts` tables, by schema.
+    This also reads the answers for all tables of `catalog_facts`, by schema.
 
     Args:
         session: a session with the server.

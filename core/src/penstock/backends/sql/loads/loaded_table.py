@@ -221,7 +221,7 @@ class LoadedTable:
             if suspect or found != expected:
                 raise table_changed(run_id, self._table, _rows(expected), _rows(found))
         elif (suspect or (thoroughly and mode.deletes_by_partition)) and not (
-            self._are_there(run_id, catalog_facts=found is not None)
+            self._are_there(run_id, table_exists=found is not None)
         ):
             raise table_changed(
                 run_id,
@@ -235,13 +235,13 @@ class LoadedTable:
         found = self._records.read(Kind.COMMIT, {"run_id": run_id}, ("partition_id", "rows"))
         return {row["partition_id"]: row["rows"] for row in found if row["rows"]}
 
-    def _are_there(self, run_id: str, *, known: bool) -> bool:
+    def _are_there(self, run_id: str, *, table_exists: bool) -> bool:
         """Whether the rows that a run has committed exist, as far as can be determined."""
         committed = self._committed(run_id)
         if not committed:
             return True
         where, extents = self._selection(run_id, committed)
-        if extents is None or not known:
+        if extents is None or not table_exists:
             return False
         wanted = [(extents[partition_id], rows) for partition_id, rows in committed.items()]
         for start in range(0, len(wanted), MOST_COUNTED):

@@ -59,7 +59,7 @@ class ServerSession(NamedRelations, ABC):
         return self.cached(("type", type_text), ask)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, called once as long as something is `catalog_facts`."""
+        """Return the result of `make`, called once while there are `catalog_facts`."""
         return make() if self.catalog_facts is None else self.catalog_facts.once(key, make)
 
     def check(self, query: str, subject: str) -> None:

@@ -212,7 +212,8 @@ class StageRecords(ServerRecords, Generic[S]):
     def beat(self, token: str) -> None:
         """Give a sign of life, for sessions that wait for an attempt."""
         self.session.connection.change(
-            f"UPDATE {self.table_name('stage')} SET {self.sign} WHERE token = {self.placeholder(1)}",
+            f"UPDATE {self.table_name('stage')} SET {self.sign}"
+            f" WHERE token = {self.placeholder(1)}",
             [token],
         )
 
