@@ -91,7 +91,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         defined = super().defined_columns(table, definition, columns, types)
         if self.tables.is_native(self._session, definition):
             return defined
-        return tuple(self.tables.computing(definition, defined, types))
+        return tuple(self.tables.planned_columns(definition, defined, types))
 
     def cloned_columns(
         self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]

@@ -82,7 +82,7 @@ class SqlTarget(ABC):
         with self._reading() as session:
             if table not in read_relations(session):
                 return False
-            return bool(self.tables.deferrable(session, table)[0])
+            return bool(self.tables.deferrable_indexes(session, table)[0])
 
     def schemas(self) -> tuple[str, ...]:
         with self._reading() as session:

@@ -71,7 +71,7 @@ class DuckScratch(ScratchFolder):
             raise PlanningError(
                 f"{NEEDED_BY}: {like} has foreign keys, which a table in another file cannot have"
             )
-        create, indexes = DuckTables(DIALECT).like(session, like, like)
+        create, indexes = DuckTables(DIALECT).clone_statements(session, like, like)
         self._made = [f"DROP TABLE IF EXISTS {DUCKDB.table(like)}", create, *indexes]
 
     def _create(self) -> None:

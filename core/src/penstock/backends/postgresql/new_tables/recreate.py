@@ -52,7 +52,7 @@ def plan_recreate(
     """
     ref = request.target
     definitions: Sequence[Json] = content["tables"]
-    old, linked = _check_droppable(facts, ref, request.siblings.remade)
+    old, linked = _check_droppable(facts, ref, request.siblings.recreated)
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.kept(Rehearsals).missing(ref, content)
         warnings = [*content["warnings"], *_owner_warnings(facts.connection, old)]

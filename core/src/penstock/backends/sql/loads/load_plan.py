@@ -62,15 +62,15 @@ class TargetTables:
         return ()
 
     def check_replaceable(
-        self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
+        self, session: Session, table: TableRef, option: str, recreated: Collection[TableRef] = ()
     ) -> None:
         """Raise `PlanningError` if an option needs to replace a table that cannot be replaced.
 
         Args:
             session: the session with the database.
             table: the table.
-            needs: the option that needs it, for messages.
-            remade: tables whose links to it are removed.
+            option: the option that needs it, for messages.
+            recreated: tables whose links to it are removed.
         """
         return
 
@@ -87,15 +87,15 @@ class TargetTables:
         definition = request.definition
         assert definition is not None
         dialect = session.dialect
-        alike = definition.dialect == self.definitions
+        same_system = definition.dialect == self.definitions
         whole = request.mode.recreates or self.makes_whole
         names = {column.name for column in columns}
         keys = {
             key_clause(dialect, key): key
             for key in definition.model.keys
-            if names.issuperset(key.columns) and (alike or whole or _finds_rows(request, key))
+            if names.issuperset(key.columns) and (same_system or whole or _finds_rows(request, key))
         }
-        refused = self.refused(session, columns, list(keys), alike=alike)
+        refused = self.refused_keys(session, columns, list(keys), same_system=same_system)
         created = {clause: key for clause, key in keys.items() if clause not in refused}
         warnings = [f"{clause} is not created: {why}" for clause, why in refused.items()]
         found = TableExtras(tuple(created), keys=tuple(created.values()), warnings=tuple(warnings))
@@ -124,17 +124,17 @@ class TargetTables:
             at_once=not request.mode.loads_new_table,
             bare=not whole,
         )
-        return self.rendered(session, request, found, rendering.of(model))
+        return self.rendered_extras(session, request, found, rendering.of(model))
 
-    def computing(
-        self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
+    def planned_columns(
+        self, definition: TableDefinition, columns: Sequence[Column], specified: Collection[str]
     ) -> Sequence[Column]:
         """Return the columns of a table like another system's, some of them computed.
 
         Args:
             definition: the definition of the source's table.
             columns: the columns to create.
-            asked: the columns that keep a type that the user specified.
+            specified: the columns that keep a type that the user specified.
         """
         return columns
 
@@ -142,15 +142,15 @@ class TargetTables:
         """Whether a definition is in the form that the target itself would produce."""
         return definition.dialect == self.definitions
 
-    def rendered(
-        self, session: Session, request: LoadRequest, found: TableExtras, rendered: Rendered
+    def rendered_extras(
+        self, session: Session, request: LoadRequest, extras: TableExtras, rendered: Rendered
     ) -> TableExtras:
         """Return the parts of another system's table that are created, with its keys.
 
         Args:
             session: the session with the database.
             request: the request for the load.
-            found: the keys alone.
+            extras: the keys alone.
             rendered: the source's table in the target's dialect.
         """
         dialect, table = session.dialect, request.target
@@ -168,15 +168,15 @@ class TargetTables:
             now += [step.statement for step in steps]
             steps = ()
         return replace(
-            found,
-            constraints=(*found.constraints, *with_table),
+            extras,
+            constraints=(*extras.constraints, *with_table),
             complete=tuple(now),
             after=(*steps, *own),
             links=tuple(links),
             columns=rendered.columns,
             options=" ".join(rendered.options),
-            omitted=(*found.omitted, *rendered.omitted),
-            warnings=(*found.warnings, *rendered.warnings),
+            omitted=(*extras.omitted, *rendered.omitted),
+            warnings=(*extras.warnings, *rendered.warnings),
         )
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
@@ -194,8 +194,13 @@ class TargetTables:
         """Return the columns that no index may contain."""
         return ()
 
-    def refused(
-        self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
+    def refused_keys(
+        self,
+        session: Session,
+        columns: Sequence[Column],
+        clauses: Sequence[str],
+        *,
+        same_system: bool,
     ) -> Mapping[str, str]:
         """Return the keys that a table with such columns cannot have, each with the reason.
 
@@ -203,37 +208,37 @@ class TargetTables:
             session: the session with the database.
             columns: the columns of the table.
             clauses: the keys, as clauses of CREATE TABLE.
-            alike: whether the source is of the same system, which compares texts in the same
+            same_system: whether the source is of the same system, which compares texts in the same
                 way.
         """
         return {}
 
-    def unlinked(
+    def unlink_steps(
         self,
         session: Session,
         table: TableRef,
-        remade: Collection[TableRef],
+        recreated: Collection[TableRef],
         *,
-        own: bool = False,
+        include_own: bool = False,
     ) -> UnLinks:
         """Return steps that drop foreign keys to a table, and steps that restore those not remade.
 
         Args:
             session: the session with the database.
             table: the table.
-            remade: the tables whose foreign keys they are.
-            own: include the table's foreign keys to itself.
+            recreated: the tables whose foreign keys they are.
+            include_own: include the table's foreign keys to itself.
         """
         return (), ()
 
-    def advanced(self, session: Session, request: LoadRequest) -> Sequence[Step]:
+    def number_steps(self, session: Session, request: LoadRequest) -> Sequence[Step]:
         """Return steps after which an existing table's columns continue the source's numbers.
 
         None if the server takes care of that.
         """
         return ()
 
-    def deferrable(
+    def deferrable_indexes(
         self, session: Session, table: TableRef
     ) -> tuple[Mapping[str, str], Sequence[str]]:
         """Return the indexes that a table can do without during the load, and the others.
@@ -243,7 +248,9 @@ class TargetTables:
         """
         return {}, ()
 
-    def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+    def clone_statements(
+        self, session: Session, table: TableRef, new_table: TableRef
+    ) -> tuple[str, list[str]]:
         """Return a statement that creates an empty table like another one.
 
         Also returns the statements for parts whose names cannot exist twice, to run after the
@@ -252,7 +259,7 @@ class TargetTables:
         Args:
             session: the session with the database.
             table: the table.
-            beside: the table whose place the new one will take.
+            new_table: the table whose place the new one will take.
         """
         raise NotImplementedError  # there is no mode swap
 
@@ -308,15 +315,15 @@ def plan_load(
     if request.definition is not None:
         if not request.mode.loads_new_table:
             check_no_changes(request)
-        remade = request.siblings.remade
+        recreated = request.siblings.recreated
         if request.mode.recreates and there:
-            tables.check_replaceable(session, request.target, "--mode recreate", remade)
+            tables.check_replaceable(session, request.target, "--mode recreate", recreated)
         extras = tables.extras(session, request, columns)
         if request.deletes.column:
             mark = f"{dialect.ident(request.deletes.column)} {dialect.types['timestamptz']}"
             extras = replace(extras, constraints=(mark, *extras.constraints))
         warnings += extras.warnings
-        unlinked, links = tables.unlinked(session, request.target, remade)
+        unlinked, links = tables.unlink_steps(session, request.target, recreated)
         steps += unlinked
         steps += create_steps(
             dialect,
@@ -329,10 +336,10 @@ def plan_load(
     else:
         if request.changes:
             steps += changed_columns(request)
-        steps += tables.advanced(session, request)
+        steps += tables.number_steps(session, request)
     if request.siblings.filled:
-        unlinked, links = tables.unlinked(
-            session, request.target, request.siblings.filled, own=True
+        unlinked, links = tables.unlink_steps(
+            session, request.target, request.siblings.filled, include_own=True
         )
         steps += unlinked
     if request.mode.truncates:
@@ -380,7 +387,7 @@ def _defer(
     session: Session, tables: TargetTables, table: TableRef, warnings: list[str]
 ) -> list[Step]:
     check_is_table(session, table, "--indexes defer")
-    deferred, kept = tables.deferrable(session, table)
+    deferred, kept = tables.deferrable_indexes(session, table)
     if kept:
         warnings.append(f"indexes that are needed are kept: {'; '.join(kept)}")
     if not deferred:
@@ -398,9 +405,9 @@ def _swap(
     steps = []
     if there:
         tables.check_replaceable(session, ref, "--mode swap")
-        create, after = tables.like(session, ref, new)
+        create, after = tables.clone_statements(session, ref, new)
         create = f"DROP TABLE IF EXISTS {dialect.table(new)};\n{create}"
-        deferred, _ = tables.deferrable(session, ref)
+        deferred, _ = tables.deferrable_indexes(session, ref)
         change = IndexChange(new, deferred, makes=True)
         if deferred:
             create += f";\n{replace(change, makes=False).statement(dialect)}"
