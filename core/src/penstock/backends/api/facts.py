@@ -93,7 +93,7 @@ class Siblings:
 
     targets: Mapping[TableRef, TableRef] = field(default_factory=dict)
     """The target of each of the source's tables."""
-    remade: frozenset[TableRef] = frozenset()
+    recreated: frozenset[TableRef] = frozenset()
     """Target tables that are dropped and recreated."""
     filled: frozenset[TableRef] = frozenset()
     """Existing target tables whose foreign keys to each other are removed during the load."""

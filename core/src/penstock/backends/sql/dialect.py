@@ -445,7 +445,7 @@ class CatalogDialect(Dialect):
         return (f"DROP TABLE {self.table(table)}", self.renamed(new, table.name))
 
     def indexes_dropped(self, table: TableRef, names: Sequence[str]) -> str:
-        """Return one statement that drops indexes named by `TargetTables.deferrable`."""
+        """Return one statement that drops indexes named by `TargetTables.deferrable_indexes`."""
         raise NotImplementedError
 
     def index_statements(self, table: TableRef, definitions: Sequence[str]) -> str:

@@ -90,7 +90,7 @@ class DuckTables(TargetTables):
         numbering = numbering_steps(session.dialect, request, rendered.sequences)
         return replace(extras, after=(*numbering, *extras.after))
 
-    def number_steps(self, session: Session, request: LoadRequest) -> Sequence[Step]:
+    def advance_steps(self, session: Session, request: LoadRequest) -> Sequence[Step]:
         return tuple(advance_steps(session, request))
 
     def check_replaceable(

@@ -24,7 +24,7 @@ from penstock.model.tables import TableRef
 def like(
     session: MssqlSession, table: TableRef, beside: TableRef, needs: str = "--mode swap"
 ) -> tuple[str, list[str]]:
-    """Return statements for a table like another; see `TargetTables.like`.
+    """Return statements for a table like another; see `TargetTables.clone_statements`.
 
     Names of constraints are unique in a schema, so until the exchange the new ones have temporary
     names.

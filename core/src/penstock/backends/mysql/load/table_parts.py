@@ -231,7 +231,7 @@ def foreign_parts(
     rendered: Rendered,
     render: Renders,
 ) -> TableExtras:
-    """Return the parts of another system's table; see `TargetTables.rendered`.
+    """Return the parts of another system's table; see `TargetTables.rendered_extras`.
 
     Args:
         session: a session on the target.

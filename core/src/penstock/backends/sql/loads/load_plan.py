@@ -221,7 +221,7 @@ class TargetTables:
         *,
         include_own: bool = False,
     ) -> UnLinks:
-        """Return steps that drop foreign keys to a table, and steps that restore those not remade.
+        """Return steps that drop foreign keys to a table, and steps that restore those not recreated.
 
         Args:
             session: the session with the database.
@@ -231,7 +231,7 @@ class TargetTables:
         """
         return (), ()
 
-    def number_steps(self, session: Session, request: LoadRequest) -> Sequence[Step]:
+    def advance_steps(self, session: Session, request: LoadRequest) -> Sequence[Step]:
         """Return steps after which an existing table's columns continue the source's numbers.
 
         None if the server takes care of that.
@@ -259,7 +259,7 @@ class TargetTables:
         Args:
             session: the session with the database.
             table: the table.
-            new_table: the table whose place the new one will take.
+            new_table: the name of the new table.
         """
         raise NotImplementedError  # there is no mode swap
 
@@ -336,7 +336,7 @@ def plan_load(
     else:
         if request.changes:
             steps += changed_columns(request)
-        steps += tables.number_steps(session, request)
+        steps += tables.advance_steps(session, request)
     if request.siblings.filled:
         unlinked, links = tables.unlink_steps(
             session, request.target, request.siblings.filled, include_own=True
