@@ -53,7 +53,7 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
         """
         arrays = []
         for array, type_, arrow_type, pair in zip(
-            batch.columns, self._found, promised.wanted, self._spec.pairs, strict=True
+            batch.columns, self._source_types, promised.arrow_types, self._spec.pairs, strict=True
         ):
             try:
                 arrays.append(_exactly(array, arrow_type))

@@ -46,7 +46,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         for name, text in types.items():
-            self._session.resolve_type(TYPES.asked(name, text), f"--types: column {name}")
+            self._session.resolve_type(TYPES.requested_type(name, text), f"--types: column {name}")
         if definition.dialect == DIALECT:
             columns = list(map(made.bare, columns))
         return super().defined_columns(table, definition, columns, types)

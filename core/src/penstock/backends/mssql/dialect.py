@@ -184,8 +184,10 @@ class MssqlDialect(CatalogDialect):
     def respelled(self, key: Sequence[str]) -> str:
         return self.differ([name for name in key if name in self._texts])
 
-    def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
-        keys, rest_names = list(map(self.ident, key)), list(map(self.ident, rest))
+    def merge(
+        self, table: str, staged: str, key: Sequence[str], other_columns: Sequence[str]
+    ) -> str:
+        keys, rest_names = list(map(self.ident, key)), list(map(self.ident, other_columns))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         listed = ", ".join([*keys, *rest_names])
         values = ", ".join(f"s.{name}" for name in [*keys, *rest_names])
@@ -194,7 +196,7 @@ class MssqlDialect(CatalogDialect):
             f" WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
         )
         # Including texts of the key, so that a row gets the source's spelling.
-        changed = [*rest, *(name for name in key if name in self._texts)]
+        changed = [*other_columns, *(name for name in key if name in self._texts)]
         if not changed:
             return insert
         changes = ", ".join(f"{name} = s.{name}" for name in map(self.ident, changed))

@@ -50,7 +50,7 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
         return count
 
     def merge(self, attempt: Attempt, stage: BulkStage) -> LoadResult:
-        utf8 = self._own.connection.utf8
+        utf8 = self._stage_records.connection.utf8
         self._dialect = MssqlDialect(utf8=utf8, texts=stage.texts)
         with self._identity_kept():
             return super().merge(attempt, stage)
@@ -91,7 +91,7 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
             )
 
     def hold_run(self) -> None:
-        self._own.hold_run(self._attempt.spec.run_id)
+        self._stage_records.hold_run(self._attempt.spec.run_id)
 
 
 class MssqlHooks(ServerHooks[MssqlRecords, BulkStage]):

@@ -237,8 +237,10 @@ class MySqlDialect(CatalogDialect):
     def respelled(self, key: Sequence[str]) -> str:
         return self.differ(key)
 
-    def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
-        keys, updated = list(map(self.ident, key)), list(map(self.ident, rest))
+    def merge(
+        self, table: str, staged: str, key: Sequence[str], other_columns: Sequence[str]
+    ) -> str:
+        keys, updated = list(map(self.ident, key)), list(map(self.ident, other_columns))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         values = ", ".join(f"s.{name}" for name in [*keys, *updated])
         target = f"{self._indexed(table)} ON {same}"
@@ -249,7 +251,7 @@ class MySqlDialect(CatalogDialect):
         # Including the key, so that a row gets the source's spelling.
         changes = ", ".join(f"t.{name} = s.{name}" for name in [*updated, *keys])
         update = f"UPDATE {staged} AS s STRAIGHT_JOIN {target} SET {changes}"
-        return f"{update} WHERE {self.differ([*rest, *key])};\n{insert}"
+        return f"{update} WHERE {self.differ([*other_columns, *key])};\n{insert}"
 
     def _indexed(self, table: str) -> str:
         # The server takes a table filled a moment ago to be small, and would read all of it for

@@ -168,11 +168,11 @@ class MySqlSource(ServerSource[MySqlSession]):
         rows = explained_rows(self._session, self._rows(relation), "1 = 1")
         return rows, (rows or 0) * ROW_BYTES
 
-    def selected(self, relation: Relation, where: str, found: TableStatistics) -> float:
-        if not found.rows:
+    def selected_share(self, relation: Relation, where: str, statistics: TableStatistics) -> float:
+        if not statistics.rows:
             return 1.0
         rows = explained_rows(self._session, self._rows(relation), f"(\n{where}\n)")
-        return min(1.0, rows / found.rows) if rows is not None else 1.0
+        return min(1.0, rows / statistics.rows) if rows is not None else 1.0
 
     def leading(self, table: TableRef) -> Sequence[str]:
         name = first_key(self._session, table)

@@ -99,7 +99,7 @@ class ScratchSchema(ABC, Generic[C]):
         """
 
     @abstractmethod
-    def _found(self) -> list[str]:
+    def _schema_names(self) -> list[str]:
         """Return schemas that may be scratch schemas, by their names."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class ScratchSchema(ABC, Generic[C]):
     def sweep(self) -> tuple[str, ...]:
         swept = []
         with self._translated():
-            for name in filter(NAMED.fullmatch, self._found()):
+            for name in filter(NAMED.fullmatch, self._schema_names()):
                 if self._lock(name):
                     try:
                         self._drop(self._connection, name)

@@ -473,7 +473,9 @@ class CatalogDialect(Dialect):
         """Return a query for the spellings of a key that occurs twice; empty if it has only one."""
         return ""
 
-    def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
+    def merge(
+        self, table: str, staged: str, key: Sequence[str], other_columns: Sequence[str]
+    ) -> str:
         """Return the statement that merges staged rows.
 
         It updates the rows of a table that differ from those staged for the same key, and inserts
@@ -483,14 +485,14 @@ class CatalogDialect(Dialect):
             table: the table to merge into, quoted.
             staged: the table with the staged rows, quoted.
             key: the quoted names of the key's columns.
-            rest: the quoted names of the other columns.
+            other_columns: the quoted names of the other columns.
         """
-        keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
+        keys, others = list(map(self.ident, key)), list(map(self.ident, other_columns))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         update = ""
         if others:
             changes = ", ".join(f"{name} = s.{name}" for name in others)
-            update = f" WHEN MATCHED AND ({self.differ(rest)}) THEN UPDATE SET {changes}"
+            update = f" WHEN MATCHED AND ({self.differ(other_columns)}) THEN UPDATE SET {changes}"
         values = ", ".join(f"s.{name}" for name in [*keys, *others])
         return (
             f"MERGE INTO {table} AS t USING {staged} AS s ON {same}{update}"
@@ -500,13 +502,13 @@ class CatalogDialect(Dialect):
     # Rows found by their keys, with NULL equal to NULL: rows `t` of a table with the key of a row
     # `s` of another.
 
-    def _found(self, keys: str, key: Sequence[str]) -> str:
+    def _exists_match(self, keys: str, key: Sequence[str]) -> str:
         names = map(self.ident, key)
         match = " AND ".join(f"t.{name} IS NOT DISTINCT FROM s.{name}" for name in names)
         return f"EXISTS (SELECT 1 FROM {keys} AS s WHERE {match})"
 
     def delete_matching(self, table: str, keys: str, key: Sequence[str]) -> str:
-        return f"DELETE FROM {table} AS t WHERE {self._found(keys, key)}"
+        return f"DELETE FROM {table} AS t WHERE {self._exists_match(keys, key)}"
 
     def update_matching(
         self, table: str, keys: str, key: Sequence[str], change: str, tested: str
@@ -520,7 +522,9 @@ class CatalogDialect(Dialect):
             change: the text after SET.
             tested: a condition on the row `t`.
         """
-        return f"UPDATE {table} AS t SET {change} WHERE {tested} AND {self._found(keys, key)}"
+        return (
+            f"UPDATE {table} AS t SET {change} WHERE {tested} AND {self._exists_match(keys, key)}"
+        )
 
     # Bounds
 

@@ -11,7 +11,7 @@ from penstock.backends.sql.catalog import keys
 from penstock.backends.sql.catalog.relations import (
     TYPE,
     find_relation,
-    matching,
+    matching_tables,
     read_columns,
     read_relations,
 )
@@ -104,7 +104,7 @@ class SqlSource:
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
         known = read_relations(self._session)
-        return matching([table for table in known if not known[table]], include, exclude)
+        return matching_tables([table for table in known if not known[table]], include, exclude)
 
     def is_table(self, relation: Relation) -> bool:
         """Whether a relation is a base table. Asked once: a database may have many tables."""
@@ -140,7 +140,7 @@ class SqlSource:
         self, include: Sequence[str], exclude: Sequence[str]
     ) -> tuple[NotCopied, ...]:
         known = read_relations(self._session)
-        views = matching([table for table in known if known[table]], include, exclude)
+        views = matching_tables([table for table in known if known[table]], include, exclude)
         return tuple(NotCopied("views", str(view)) for view in views)
 
     def heirs(self, relation: Relation) -> tuple[TableRef, ...]:

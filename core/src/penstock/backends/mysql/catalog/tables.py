@@ -13,7 +13,7 @@ from penstock.backends.mysql.dialect import MYSQL, MySqlDialect, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
 from penstock.backends.sql.catalog.catalog_facts import TableQuery
-from penstock.backends.sql.catalog.relations import TYPE, no_such, read_relations
+from penstock.backends.sql.catalog.relations import TYPE, missing_table_error, read_relations
 from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.session import Row
 from penstock.errors import PlanningError, TransientError
@@ -98,7 +98,7 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
 def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
     rows = session.about(COLUMNS, table)
     if not rows:
-        raise no_such(table, read_relations(session), session.side)
+        raise missing_table_error(table, read_relations(session), session.side)
     return columns_of(rows, _types(session, table))
 
 

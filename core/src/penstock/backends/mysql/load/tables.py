@@ -318,6 +318,6 @@ class MySqlTables(TargetTables):
             lost += [f"foreign key {each.name}" for each in model_of(session, table).foreign_keys]
         if lost:
             raise PlanningError(
-                f"{option}: {table} would lose {', '.join(lost)}; drop what you do not need, or use "
-                "--mode truncate or replace, which keep the table"
+                f"{option}: {table} would lose {', '.join(lost)}; drop what you do not need, or "
+                "use --mode truncate or replace, which keep the table"
             )

@@ -36,7 +36,7 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
     """
     known = read_relations(session)
     if table not in known:
-        raise no_such(table, known, session.side)
+        raise missing_table_error(table, known, session.side)
     rows = session.about(session.dialect.column_facts, table)
     facts = {column: traits for column, *traits in rows}
     columns = []
@@ -78,13 +78,13 @@ def find_relation(session: Session, name: str) -> TableRef | None:
     return next((ref for ref in refs if ref in known), None)
 
 
-def matching(
-    known: Sequence[TableRef], include: Sequence[str], exclude: Sequence[str]
+def matching_tables(
+    tables: Sequence[TableRef], include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[TableRef, ...]:
     """Return tables whose ``schema.name`` matches an included pattern and no excluded one.
 
     Args:
-        known: the tables to choose from.
+        tables: the tables to choose from.
         include: patterns of tables to include; empty for all.
         exclude: patterns of tables to leave out.
     """
@@ -92,25 +92,27 @@ def matching(
     def is_one(table: TableRef, patterns: Sequence[str]) -> bool:
         return any(fnmatchcase(f"{table.schema}.{table.name}", pattern) for pattern in patterns)
 
-    return tuple(t for t in known if is_one(t, include) and not is_one(t, exclude))
+    return tuple(t for t in tables if is_one(t, include) and not is_one(t, exclude))
 
 
-def no_such(table: TableRef, known: Collection[TableRef], side: str) -> PlanningError:
+def missing_table_error(
+    table: TableRef, existing: Collection[TableRef], side: str
+) -> PlanningError:
     """Return an error that names existing tables, those with similar names first.
 
     Args:
         table: the table that does not exist.
-        known: the existing tables.
+        existing: the existing tables.
         side: `source` or `target`, for messages.
     """
-    names = [str(ref) for ref in known]
+    names = [str(ref) for ref in existing]
     near = get_close_matches(str(table), names, 3, 0.6) or [
-        str(ref) for ref in known if ref.name == table.name
+        str(ref) for ref in existing if ref.name == table.name
     ]
-    found = f"; similar names: {', '.join(near)}" if near else ""
+    hint = f"; similar names: {', '.join(near)}" if near else ""
     if not near and names:
-        found = f"; there are {', '.join(names[:5])}" + (" and more" if len(names) > 5 else "")
-    return PlanningError(f"{side}: expected table {table}, found no such table{found}")
+        hint = f"; there are {', '.join(names[:5])}" + (" and more" if len(names) > 5 else "")
+    return PlanningError(f"{side}: expected table {table}, found no such table{hint}")
 
 
 def beside(run_id: str, table: TableRef) -> TableRef:

@@ -50,13 +50,13 @@ def find_key(keys: Sequence[K], columns: Sequence[str]) -> K | None:
     return next((key for key in usable if set(key.names) == set(columns)), None)
 
 
-def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
+def choose_key(request: LoadRequest, keys: Sequence[K], requirement: str) -> K:
     """Return the key that the user named, the primary key, or the only key.
 
     Args:
         request: the request for the load.
         keys: all keys of the table, the primary key first.
-        wanted: the requirement for the key, for messages; ``{}`` stands for the table.
+        requirement: the requirement for the key, for messages; ``{}`` stands for the table.
 
     Raises:
         PlanningError: there is no key, or several without a primary key, or not all of its columns
@@ -70,7 +70,7 @@ def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
         key = find_key(keys, names)
         if key is None:
             raise PlanningError(
-                f"{flag}: expected exactly the columns of a {wanted.format(request.target)}; "
+                f"{flag}: expected exactly the columns of a {requirement.format(request.target)}; "
                 f"found {there}"
             )
         missing = [name for name in key.names if name not in copied]
@@ -89,6 +89,6 @@ def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
             f"choose one of its unique keys; found {'; '.join(map(str, usable))}"
         )
     raise PlanningError(
-        f"--mode upsert: expected a {wanted.format(request.target)}, and its columns all "
+        f"--mode upsert: expected a {requirement.format(request.target)}, and its columns all "
         f"copied; found {there}"
     )

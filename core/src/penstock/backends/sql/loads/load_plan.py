@@ -221,7 +221,7 @@ class TargetTables:
         *,
         include_own: bool = False,
     ) -> UnLinks:
-        """Return steps that drop foreign keys to a table, and steps that restore those not recreated.
+        """Return steps that drop foreign keys to a table, and steps that restore the others.
 
         Args:
             session: the session with the database.

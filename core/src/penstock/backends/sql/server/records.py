@@ -164,7 +164,7 @@ class ServerRecords(LoadRecords):
         """Keep the session from waiting long for table locks in the block."""
 
     def create(self) -> None:
-        if self._found():
+        if self._has_tables():
             if not self.keeps_figures:
                 self._add_figures()
             return
@@ -232,7 +232,7 @@ class ServerRecords(LoadRecords):
                 Diagnosis(side="target"),
             ) from error
 
-    def _found(self) -> bool:
+    def _has_tables(self) -> bool:
         """Whether the control tables exist.
 
         Raises:
@@ -267,10 +267,10 @@ class ServerRecords(LoadRecords):
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
-        yield self._found()
+        yield self._has_tables()
 
     def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
-        if reading and not self._found():
+        if reading and not self._has_tables():
             return []
         with self.session.translated(CONTROL), self.permitted():
             return self.session.connection.rows(statement, values)

@@ -82,13 +82,13 @@ class ServerSource(SqlSource, Generic[S]):
             sampled=False,
         )
 
-    def selected(self, relation: Relation, where: str, found: TableStatistics) -> float:
+    def selected_share(self, relation: Relation, where: str, statistics: TableStatistics) -> float:
         """Return the share of rows, 0 to 1, that a condition selects by the server's estimate.
 
         Args:
             relation: the source's table or query.
             where: the condition.
-            found: statistics of all rows.
+            statistics: statistics of all rows.
         """
         return 1.0
 
@@ -164,7 +164,7 @@ class ServerSource(SqlSource, Generic[S]):
         else:
             found = self.unstored(relation)
         if where is not None:
-            found = replace(found, selected=self.selected(relation, where, found))
+            found = replace(found, selected=self.selected_share(relation, where, found))
         return replace(found, notes=self.notes)
 
     def _default_key(self, table: TableRef) -> str | None:

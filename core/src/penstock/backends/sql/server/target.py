@@ -150,7 +150,7 @@ class ServerTarget(SqlTarget, Generic[S]):
         for column in columns:
             name, requested = column.name, types.get(column.name, "")
             type_ = (
-                self.types.asked(name, requested)
+                self.types.requested_type(name, requested)
                 if requested
                 else translated.get(name, column.type)
             )

@@ -52,7 +52,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
 
     def __init__(self, records: R, attempt: Attempt) -> None:
         super().__init__(records, attempt)
-        self._own = records
+        self._stage_records = records
         self._attempt = attempt
         self._stage: G | None = None
 
@@ -74,7 +74,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
     def check_loaded(self, mine: int) -> None:
         """See `StageRecords.check_loaded`."""
         spec = self._attempt.spec
-        self._own.check_loaded(spec.run_id, spec.target_table, spec.mode, mine)
+        self._stage_records.check_loaded(spec.run_id, spec.target_table, spec.mode, mine)
 
     def begin_changes(self, attempt: Attempt) -> None:
         """Do nothing: there is nothing to record."""
@@ -92,7 +92,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
         super().insert_record(attempt, result, bytes)
 
     def commit(self) -> None:
-        self._own.commit()
+        self._stage_records.commit()
 
 
 class ServerHooks(ABC, Generic[R, G]):
