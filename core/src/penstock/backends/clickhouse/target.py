@@ -14,7 +14,7 @@ from penstock.backends.clickhouse.load.steps import CREATE, SWAP
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT
 from penstock.backends.clickhouse.types import TYPES
-from penstock.backends.sql.catalog.relations import beside
+from penstock.backends.sql.catalog.relations import replacement_table
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.loads.load_plan import TargetTables
 from penstock.backends.sql.server.target import ServerTarget
@@ -61,7 +61,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         session, target, mode = self._session, request.target, request.mode
         made.check_database(session, target.schema, may_lack=request.definition is not None)
-        table = target if mode.only_adds else beside(request.run_id, target)
+        table = target if mode.only_adds else replacement_table(request.run_id, target)
         warnings: list[str] = []
         omitted: tuple[NotCopied, ...] = ()
         steps: list[Step] = []
@@ -80,7 +80,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
             if not mode.only_adds:
                 name, like = session.dialect.table(table), session.dialect.table(target)
                 create = f"CREATE TABLE IF NOT EXISTS {name} AS {like}"
-                steps.append(Step(CREATE, f"create {table} beside {target}", create))
+                steps.append(Step(CREATE, f"create {table} replacement_table {target}", create))
         if not mode.only_adds:
             what = f"replace {target} by {table}"
             steps.append(Step(SWAP, what, SWAP, after=True, rank=1))

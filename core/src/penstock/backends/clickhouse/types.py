@@ -207,11 +207,11 @@ TYPES = _ChTypes(
         "DateTime64": TypeLine(_moment, "timestamptz", model.MOMENT),
         "UUID": TypeLine(pa.uuid(), "uuid", model.UUID, _TEXT),
     },
-    other=TypeLine(pa.string(), _lowered, travels=_TEXT),
+    default=TypeLine(pa.string(), _lowered, travels=_TEXT),
     # They travel with all of their digits.
     finer=lambda value, of: "",
     too_fine="",
     created=MADE,
     # It becomes part of our statement.
-    written=re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*"),
+    type_pattern=re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*"),
 )

@@ -196,5 +196,5 @@ class MssqlRecords(LockRecords[MssqlSession]):
     def made_at(self, table: TableRef) -> str:
         return made_at(self.session, table)
 
-    def creation_time(self, made: str) -> str:
-        return made.partition(":")[2]
+    def creation_time(self, mark: str) -> str:
+        return mark.partition(":")[2]

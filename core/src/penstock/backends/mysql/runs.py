@@ -49,7 +49,7 @@ class MySqlRuns(ServerRuns):
         """The control tables, and the tables they are about."""
         return self._tables
 
-    def made_at(self, table: TableRef) -> str | None:
+    def creation_mark(self, table: TableRef) -> str | None:
         return made_at(self._tables.session, table)
 
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:

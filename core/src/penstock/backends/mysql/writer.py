@@ -37,8 +37,8 @@ from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.loads.loading import (
     STAGE,
     SqlLoading,
-    begun_record,
-    completed_record,
+    final_fields,
+    initial_record,
 )
 from penstock.backends.sql.loads.loading import (
     standing as standing_of,
@@ -139,7 +139,7 @@ class MySqlTransaction:
         spec, table = attempt.spec, attempt.spec.target_table
         connection, records = self._open, self._records
         name = records.lock(attempt.lock)
-        row = {**begun_record(attempt), "rows": 0, "bytes": 0, "committed_at": NOW}
+        row = {**initial_record(attempt), "rows": 0, "bytes": 0, "committed_at": NOW}
         statements: Statements = [
             ("SELECT get_lock(%s, 0)", [name]),
             ("START TRANSACTION", ()),
@@ -329,7 +329,7 @@ class MySqlTransaction:
             self._open.together(
                 [
                     *look(records, spec.run_id, spec.target_table, "LOCK IN SHARE MODE"),
-                    records.complete_record(record, completed_record(result, bytes)),
+                    records.complete_record(record, final_fields(result, bytes)),
                 ],
                 answers,
             )

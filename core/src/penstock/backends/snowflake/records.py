@@ -274,7 +274,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
 
     # The table that is loaded
 
-    def made_at(self, table: TableRef) -> str | None:
+    def creation_mark(self, table: TableRef) -> str | None:
         found = facts_of(self.session, table)
         return found[0] if found else None
 

@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 def omitted_sequences(
     session: MySqlSession, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
-    """Return matching_tables sequences with statements that continue at their positions.
+    """Return matching sequences with statements that continue at their positions.
 
     Args:
         session: a session on a MariaDB source.

@@ -367,7 +367,7 @@ def _completed(
     extras = render(session, request, replace(found, constraints=keys), rendered)
     if not later:
         return extras
-    step = IndexChange(table, later, makes=True, exact=False).step(session.dialect)
+    step = IndexChange(table, later, creates=True, exact=False).step(session.dialect)
     return replace(extras, after=(step, *extras.after))
 
 

@@ -115,6 +115,6 @@ def missing_table_error(
     return PlanningError(f"{side}: expected table {table}, found no such table{hint}")
 
 
-def beside(run_id: str, table: TableRef) -> TableRef:
+def replacement_table(run_id: str, table: TableRef) -> TableRef:
     """Return the name of a table that a run builds in the same schema to replace another."""
     return TableRef(table.schema, f"{table.name}~{hashlib.sha256(run_id.encode()).hexdigest()[:8]}")

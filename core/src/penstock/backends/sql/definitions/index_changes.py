@@ -27,20 +27,20 @@ class IndexChange:
     table: TableRef
     indexes: Mapping[str, str]
     """By name, in the form of the database's catalog."""
-    makes: bool
+    creates: bool
     """Whether indexes are created; otherwise they are dropped."""
     exact: bool = True
     """Whether the catalog will return the same text; otherwise it comes from another server."""
 
     def step(self, dialect: CatalogDialect) -> Step:
-        name, what = (MAKE, "make") if self.makes else (DROP, "drop")
+        name, what = (MAKE, "make") if self.creates else (DROP, "drop")
         content = {"indexes": self.indexes, "exact": self.exact}
         return Step(
             name,
             f"{what} {'index' if len(self.indexes) == 1 else 'indexes'} "
             f"{', '.join(self.indexes)} of {self.table}",
             self.statement(dialect),
-            after=self.makes,
+            after=self.creates,
             done=json.dumps(content),
         )
 
@@ -55,7 +55,7 @@ class IndexChange:
         return cls(table, content["indexes"], id_ == MAKE, content["exact"])
 
     def statement(self, dialect: CatalogDialect) -> str:
-        if self.makes:
+        if self.creates:
             return dialect.index_statements(self.table, list(self.indexes.values()))
         return dialect.indexes_dropped(self.table, list(self.indexes))
 
@@ -65,7 +65,7 @@ class IndexChange:
         Args:
             there: all indexes of the table, by name.
         """
-        if not self.makes:
+        if not self.creates:
             return not self.indexes.keys() & there.keys()
         return all(
             name in there and (there[name] == text or not self.exact)
@@ -89,7 +89,7 @@ class IndexChange:
         for name, other in others.items():
             advice = (
                 "drop or rename that one, and resume"
-                if self.makes
+                if self.creates
                 else "it has changed since the run was planned; start a new run"
             )
             raise PermanentError(
@@ -98,6 +98,6 @@ class IndexChange:
                 Diagnosis(side="target"),
             )
         indexes = {
-            name: text for name, text in self.indexes.items() if (name in there) != self.makes
+            name: text for name, text in self.indexes.items() if (name in there) != self.creates
         }
         return replace(self, indexes=indexes)

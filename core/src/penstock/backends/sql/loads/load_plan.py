@@ -7,7 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.sql.catalog.relations import beside, check_is_table, read_relations
+from penstock.backends.sql.catalog.relations import (
+    check_is_table,
+    read_relations,
+    replacement_table,
+)
 from penstock.backends.sql.catalog.unique_keys import DeclaredKey, UniqueKey, choose_key
 from penstock.backends.sql.definitions.definition import (
     TableExtras,
@@ -311,7 +315,7 @@ def plan_load(
     steps: list[Step] = []
     table = request.target
     if request.mode.builds_beside:
-        table = beside(request.run_id, request.target)
+        table = replacement_table(request.run_id, request.target)
     if request.definition is not None:
         if not request.mode.loads_new_table:
             check_no_changes(request)
@@ -408,10 +412,10 @@ def _swap(
         create, after = tables.clone_statements(session, ref, new)
         create = f"DROP TABLE IF EXISTS {dialect.table(new)};\n{create}"
         deferred, _ = tables.deferrable_indexes(session, ref)
-        change = IndexChange(new, deferred, makes=True)
+        change = IndexChange(new, deferred, creates=True)
         if deferred:
             create += f";\n{replace(change, makes=False).statement(dialect)}"
-        steps.append(Step("create", f"create {new} beside {ref}", create))
+        steps.append(Step("create", f"create {new} replacement_table {ref}", create))
         if deferred:
             steps.append(change.step(dialect))
         statements = [*dialect.exchanged(ref, new), *after]

@@ -39,7 +39,7 @@ def standing(records: SqlRecords, attempt: Attempt) -> Standing:
     )
 
 
-def begun_record(attempt: Attempt) -> Row:
+def initial_record(attempt: Attempt) -> Row:
     """Return the part of a commit record that is known before the load."""
     spec = attempt.spec
     return {
@@ -52,7 +52,7 @@ def begun_record(attempt: Attempt) -> Row:
     }
 
 
-def completed_record(result: LoadResult, bytes: int) -> Row:
+def final_fields(result: LoadResult, bytes: int) -> Row:
     """Return the rest of a commit record."""
     return {
         **({"spent": to_json(result.spent)} if result.spent else {}),
@@ -164,7 +164,7 @@ class SqlLoading(ABC, Generic[S_contra]):
 
     def insert_record(self, attempt: Attempt, result: LoadResult, bytes: int) -> None:
         self.end_changes()
-        row = {**begun_record(attempt), **completed_record(result, bytes)}
+        row = {**initial_record(attempt), **final_fields(result, bytes)}
         if not self._records.add(Kind.COMMIT, [row]):
             raise already_committed(attempt)
 

@@ -9,7 +9,7 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.records.step_records import MergeCounts
-from penstock.backends.sql.catalog.relations import beside, read_columns
+from penstock.backends.sql.catalog.relations import read_columns, replacement_table
 from penstock.backends.sql.definitions.column_changes import (
     change_step,
     check_followed,
@@ -48,7 +48,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
             "own; use --atomic table"
         )
     ref = plan.table
-    stage = beside(request.run_id, ref)
+    stage = replacement_table(request.run_id, ref)
     now = map(original_names(request.changes), [pair.target for pair in request.pairs])
     script = _made(dialect, stage, ref, [each for each in now if each is not None])
     altered = stage_script(dialect, stage, request.changes)

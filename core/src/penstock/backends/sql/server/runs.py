@@ -41,7 +41,7 @@ class ServerRuns(LoadedRuns):
         self._tables: ServerRecords = records
 
     @abstractmethod
-    def made_at(self, table: TableRef) -> str | None:
+    def creation_mark(self, table: TableRef) -> str | None:
         """Return when a table was created; None if it does not exist."""
 
     @abstractmethod
@@ -163,12 +163,12 @@ class ServerRuns(LoadedRuns):
         table = LoadedTable(self._tables, load.table)
         if mode_of(run.spec).starts_empty:
             table.emptied(run.run_id)
-        return {"loads": table.id, "disturbed_by": None, "made": self.made_at(load.table)}
+        return {"loads": table.id, "disturbed_by": None, "made": self.creation_mark(load.table)}
 
     counts_rows = False
 
     def storage(self, table: TableRef) -> str:
-        return self.made_at(table) or ""
+        return self.creation_mark(table) or ""
 
     def check_rows(self, run: RunRow) -> None:
         self.check_loaded(run.run_id, run.plan.load.table, run.spec["mode"])
@@ -238,8 +238,8 @@ class StagedRuns(ServerRuns):
         super().__init__(records)
         self._tables: StageRecords[Any] = records
 
-    def made_at(self, table: TableRef) -> str | None:
-        return self._tables.made_at(table)
+    def creation_mark(self, table: TableRef) -> str | None:
+        return self._tables.creation_mark(table)
 
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
         self._tables.check_loaded(run_id, table, mode)

@@ -84,12 +84,12 @@ class StageRecords(ServerRecords, Generic[S]):
     # The table that is loaded
 
     @abstractmethod
-    def made_at(self, table: TableRef) -> str | None:
+    def creation_mark(self, table: TableRef) -> str | None:
         """Return a text that changes when a table is recreated; None or empty without a table."""
 
-    def creation_time(self, made: str) -> str:
+    def creation_time(self, mark: str) -> str:
         """Return when that was, for people."""
-        return made
+        return mark
 
     def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
         """Check for rows of others.
@@ -122,7 +122,7 @@ class StageRecords(ServerRecords, Generic[S]):
         for row in self.read(Kind.RUN, {"run_id": run_id}, ("made", "prepared_at")):
             if row["prepared_at"] is None or not row["made"]:
                 continue
-            found = self.made_at(table)
+            found = self.creation_mark(table)
             if found != row["made"]:
                 replacement = f"one created at {self.creation_time(found)}" if found else ""
                 there = replacement or "no table of that name"
