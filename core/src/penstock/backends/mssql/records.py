@@ -193,7 +193,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
 
     # The table that is loaded
 
-    def made_at(self, table: TableRef) -> str:
+    def creation_mark(self, table: TableRef) -> str:
         return made_at(self.session, table)
 
     def creation_time(self, mark: str) -> str:
