@@ -80,7 +80,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
             if not mode.only_adds:
                 name, like = session.dialect.table(table), session.dialect.table(target)
                 create = f"CREATE TABLE IF NOT EXISTS {name} AS {like}"
-                steps.append(Step(CREATE, f"create {table} replacement_table {target}", create))
+                steps.append(Step(CREATE, f"create {table} beside {target}", create))
         if not mode.only_adds:
             what = f"replace {target} by {table}"
             steps.append(Step(SWAP, what, SWAP, after=True, rank=1))

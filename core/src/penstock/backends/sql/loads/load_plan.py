@@ -415,7 +415,7 @@ def _swap(
         change = IndexChange(new, deferred, creates=True)
         if deferred:
             create += f";\n{replace(change, makes=False).statement(dialect)}"
-        steps.append(Step("create", f"create {new} replacement_table {ref}", create))
+        steps.append(Step("create", f"create {new} beside {ref}", create))
         if deferred:
             steps.append(change.step(dialect))
         statements = [*dialect.exchanged(ref, new), *after]
