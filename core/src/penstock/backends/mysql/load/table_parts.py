@@ -131,8 +131,8 @@ def _in_own_words(
         siblings or Siblings(),
         types={name: column.type for name, column in by_name.items()},
         at_once=at_once,
-        own=True,
-        lacks=[each.name for each in model.columns if each.name not in by_name],
+        same_dialect=True,
+        missing_columns=[each.name for each in model.columns if each.name not in by_name],
     )
     texts = {name: column.type for name, column in by_name.items()}
     unchanged = {name for name, text in texts.items() if text == own[name]}
