@@ -79,7 +79,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         _, sorting, partition, _, _ = self._facts(table)
         model = model_of(self._session, table, columns, self.described(table), partition)
         omitted = list(other_objects(self._session, table, columns))
-        definition = definition_of(DIALECT, columns, model, others=omitted)
+        definition = definition_of(DIALECT, columns, model, system_objects=omitted)
         return replace(
             definition, content={**definition.content, ORDER: sorting, PARTITION: partition}
         )

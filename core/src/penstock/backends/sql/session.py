@@ -159,13 +159,13 @@ class NamedRelations:
         return self.catalog_facts.about(query, table, partial(self.about_all, query))
 
     def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
-        named = {self.in_catalog(table): table for table in tables}
-        text, values = query.statement(self.dialect.placeholder, self.catalog, list(named))
+        by_name = {self.in_catalog(table): table for table in tables}
+        text, values = query.statement(self.dialect.placeholder, self.catalog, list(by_name))
         subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
-        found: dict[TableRef, list[Row]] = {table: [] for table in tables}
+        rows: dict[TableRef, list[Row]] = {table: [] for table in tables}
         for schema, name, *row in self.fetch(text, subject, values):
-            found[named[TableRef(schema, name)]].append(tuple(row))
-        return found
+            rows[by_name[TableRef(schema, name)]].append(tuple(row))
+        return rows
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query, kept while there are `catalog_facts`.

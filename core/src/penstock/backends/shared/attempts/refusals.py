@@ -170,17 +170,17 @@ def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> Perman
     )
 
 
-def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
+def key_twice(key: Sequence[str], duplicate: str, code: str = "") -> PermanentError:
     """Return the error for a duplicate key.
 
     Args:
         key: the columns of the key.
-        found: the key, and how often it occurs.
+        duplicate: the key, and how often it occurs.
         code: the server's error code.
     """
     return PermanentError(
         f"--mode upsert: expected each key ({', '.join(key)}) once among the copied rows; found "
-        f"{found}",
+        f"{duplicate}",
         Diagnosis(side="target", code=code),
     )
 

@@ -165,7 +165,7 @@ class RunRecords(WatermarkRecords):
 
         def change() -> None:
             released = self._records.read_all(Kind.RUN, run_ids, ("snapshot_released_at",))
-            alike: dict[tuple[str, bool], list[str]] = {}
+            run_ids_by_change: dict[tuple[str, bool], list[str]] = {}
             for run_id in run_ids:
                 status, failures = statuses[run_id]
                 if failures:
@@ -174,10 +174,10 @@ class RunRecords(WatermarkRecords):
                     holds_snapshot = any(
                         row["snapshot_released_at"] is None for row in released[run_id]
                     )
-                    alike.setdefault((status, status == "done" and holds_snapshot), []).append(
-                        run_id
-                    )
-            for (status, releases), some in alike.items():
+                    run_ids_by_change.setdefault(
+                        (status, status == "done" and holds_snapshot), []
+                    ).append(run_id)
+            for (status, releases), some in run_ids_by_change.items():
                 changes = {
                     **_ended(status, ()),
                     **({"snapshot_released_at": NOW} if releases else {}),

@@ -106,27 +106,27 @@ class SqlRecords(RecordStore):
             f"CAST({self.ident(name)} AS {self.text})" if name in TIMES else self.ident(name)
             for name in columns
         )
-        found: list[Row] = []
+        records: list[Row] = []
         for condition, values in self._conditions(where):
             for row in self.execute(
                 f"SELECT {listed} FROM {self.table_name(kind.value)} WHERE {condition}{more}",
                 values,
                 reading=True,
             ):
-                named = dict(zip(columns, row, strict=True))
-                for name in JSON & named.keys():
-                    named[name] = None if named[name] is None else self.read_json(named[name])
-                found.append(named)
-        return found
+                record = dict(zip(columns, row, strict=True))
+                for name in JSON & record.keys():
+                    record[name] = None if record[name] is None else self.read_json(record[name])
+                records.append(record)
+        return records
 
     def read_all(
         self, kind: Kind, run_ids: Sequence[str], columns: Sequence[str]
     ) -> dict[str, list[Row]]:
-        found: dict[str, list[Row]] = {run_id: [] for run_id in run_ids}
+        records: dict[str, list[Row]] = {run_id: [] for run_id in run_ids}
         fields = columns if "run_id" in columns else ("run_id", *columns)
         for row in self.read(kind, {"run_id": tuple(run_ids)}, fields) if run_ids else ():
-            found[row["run_id"]].append(row)
-        return found
+            records[row["run_id"]].append(row)
+        return records
 
     def count(self, kind: Kind, where: Row) -> int:
         return sum(

@@ -60,10 +60,10 @@ def needed_changes(
         yield ColumnChange(ADD, each.name, type=each.type, text=each.type)
 
 
-def _is_wider(wanted: Width | None, there: Width | None) -> bool:
-    if wanted is None or there is None:
+def _is_wider(new: Width | None, current: Width | None) -> bool:
+    if new is None or current is None:
         return False
-    return wanted.holds(there) and not there.holds(wanted)
+    return new.holds(current) and not current.holds(new)
 
 
 def with_statements(

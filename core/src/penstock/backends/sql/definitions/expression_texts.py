@@ -151,7 +151,7 @@ class _Writer:
             return f"{value} <> 0"
         raise Untranslatable
 
-    def _comparison(self, sign: str, left: Node, others: Sequence[Node]) -> str:
+    def _comparison(self, sign: str, left: Node, right: Sequence[Node]) -> str:
         value, kind = self.value(left)
         # Every collation has an order of its own, and databases order UUIDs differently.
         if kind not in _ORDERED and sign not in ("=", "<>", "in"):
@@ -161,12 +161,12 @@ class _Writer:
                 raise Untranslatable
             value = self.dialect.exactly(value)
         if sign == "in":
-            listed = ", ".join(_literal(other, kind, self.dialect) for other in others)
+            listed = ", ".join(_literal(other, kind, self.dialect) for other in right)
             return f"{value} IN ({listed})"
-        if others[0][0] == "value":
-            return f"{value} {sign} {_literal(others[0], kind, self.dialect)}"
-        other, its = self.value(others[0])
-        if kind != its and not {kind, its} <= set(_NUMBERS):
+        if right[0][0] == "value":
+            return f"{value} {sign} {_literal(right[0], kind, self.dialect)}"
+        other, other_kind = self.value(right[0])
+        if kind != other_kind and not {kind, other_kind} <= set(_NUMBERS):
             raise Untranslatable
         return f"{value} {sign} {other}"
 

@@ -313,15 +313,15 @@ class _Reader:
             return self._word(text)
         raise Untranslatable
 
-    def _text(self, written: str) -> str:
-        if written[0] == "E":
+    def _text(self, literal: str) -> str:
+        if literal[0] == "E":
             raise Untranslatable
-        inner = written[written.index("'") + 1 : -1]
+        inner = literal[literal.index("'") + 1 : -1]
         if not self._style.escapes:
             return inner.replace("''", "'")
         return re.sub(
             r"''|\\(.)",
-            lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'",
+            lambda match: _ESCAPES.get(match[1], match[1]) if match[1] else "'",
             inner,
             flags=re.DOTALL,
         )

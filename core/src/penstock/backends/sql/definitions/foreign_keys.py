@@ -66,11 +66,11 @@ class ForeignKeyChange:
 
     def is_there(self, session: Session) -> bool:
         place = session.dialect.placeholder
-        found = session.fetch(
+        rows = session.fetch(
             "SELECT 1 FROM information_schema.table_constraints"
             f" WHERE table_schema = {place(1)} AND table_name = {place(2)}"
             f" AND constraint_name = {place(3)} AND constraint_type = 'FOREIGN KEY'",
             f"table {self.table}",
             [self.table.schema, self.table.name, self.name],
         )
-        return bool(found)
+        return bool(rows)

@@ -140,8 +140,8 @@ class Rendering:
         at_once: everything is created before the load, so nothing that may reject rows of the
             source.
         bare: create nothing that slows down a load: no checks, no indexes.
-        own: whether the source's text is in the target's own dialect.
-        lacks: columns that such text may refer to and the table lacks.
+        same_dialect: whether the source's text is in the target's own dialect.
+        missing_columns: columns that such text may refer to and the table lacks.
     """
 
     dialect: Dialect

@@ -37,7 +37,7 @@ class TargetKeys:
         self._match = " AND ".join(f"t.{name} = s.{name}" for name in map(dialect.ident, key))
         self._table = session.table(spec.target_ref)
         self._stage = session.table(run.plan.load.table)
-        self._gone = session.table(deleted_keys_table(run.plan.load.table))
+        self._keys_table = session.table(deleted_keys_table(run.plan.load.table))
         tests = [condition(dialect, spec.where, Whole())]
         if spec.gone.column:
             tests.append(f"{dialect.ident(spec.gone.column)} IS NULL")
@@ -130,6 +130,6 @@ class TargetKeys:
         keys = f"(SELECT {self._listed}, {self._digest} AS digest FROM {self._rows}) AS k"
         listed = ", ".join(f"k.{self._dialect.ident(name)}" for name in self._key)
         return run(
-            f"INSERT INTO {self._gone} ({self._listed}) SELECT {listed} FROM {keys}"
+            f"INSERT INTO {self._keys_table} ({self._listed}) SELECT {listed} FROM {keys}"
             f" JOIN {DIGESTS} AS d ON d.digest = k.digest"
         )

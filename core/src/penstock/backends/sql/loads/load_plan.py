@@ -102,17 +102,17 @@ class TargetTables:
         refused = self.refused_keys(session, columns, list(keys), same_system=same_system)
         created = {clause: key for clause, key in keys.items() if clause not in refused}
         warnings = [f"{clause} is not created: {why}" for clause, why in refused.items()]
-        found = TableExtras(tuple(created), keys=tuple(created.values()), warnings=tuple(warnings))
+        extras = TableExtras(tuple(created), keys=tuple(created.values()), warnings=tuple(warnings))
         if self.is_native(session, definition):
             omitted = omitted_of_clone(definition, request.source, request.target, created.values())
-            return replace(found, omitted=omitted)
+            return replace(extras, omitted=omitted)
         listed = omitted_parts(dialect, definition, request.target, created.values())
-        found = replace(found, omitted=tuple(listed))
+        extras = replace(extras, omitted=tuple(listed))
         model = definition.model.only(list(names))
         kinds = self.kinds(columns)
         if not kinds:
             return replace(
-                found, omitted=(*found.omitted, *Rendered.nothing(model, request.target))
+                extras, omitted=(*extras.omitted, *Rendered.nothing(model, request.target))
             )
         texts = computed_columns(model, kinds, dialect)
         rendering = Rendering(
@@ -128,7 +128,7 @@ class TargetTables:
             at_once=not request.mode.loads_new_table,
             bare=not whole,
         )
-        return self.rendered_extras(session, request, found, rendering.of(model))
+        return self.rendered_extras(session, request, extras, rendering.of(model))
 
     def planned_columns(
         self, definition: TableDefinition, columns: Sequence[Column], specified: Collection[str]
@@ -160,13 +160,13 @@ class TargetTables:
         dialect, table = session.dialect, request.target
         steps = tuple(steps_of(rendered, table, with_table=dialect.checks_with_table))
         with_table = [each.inline for each in rendered.checks if dialect.checks_with_table]
-        own: list[Step] = []
+        own_links: list[Step] = []
         links: list[Step] = []
         for each in rendered.foreign_keys:
             change = ForeignKeyChange(table, each.name, each.definition, each.target)
             # After the checks and indexes, which it would conflict with.
             link = replace(change.step(dialect), rank=len(steps) + 1)
-            (own if each.itself else links).append(link)
+            (own_links if each.itself else links).append(link)
         now = list(rendered.comments)
         if not request.mode.loads_new_table:
             now += [step.statement for step in steps]
@@ -175,7 +175,7 @@ class TargetTables:
             extras,
             constraints=(*extras.constraints, *with_table),
             complete=tuple(now),
-            after=(*steps, *own),
+            after=(*steps, *own_links),
             links=tuple(links),
             columns=rendered.columns,
             options=" ".join(rendered.options),
@@ -355,10 +355,10 @@ def plan_load(
         steps += _swap(session, tables, request.target, table, there=there)
     key: tuple[str, ...] = ()
     if request.mode.merges_by_key:
-        known: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in extras.keys]
+        keys: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in extras.keys]
         if request.definition is None:
-            known = tables.unique_keys(session, request.target)
-        key = choose_key(request, known, "primary key or unique constraint of {}").names
+            keys = tables.unique_keys(session, request.target)
+        key = choose_key(request, keys, "primary key or unique constraint of {}").names
     return LoadPlan(
         table,
         tuple(steps),

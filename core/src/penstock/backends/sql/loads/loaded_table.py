@@ -164,7 +164,7 @@ class LoadedTable:
         self._table = table
         self._name = self._session.table(table)
         self._counted = self._dialect.ident("rows")
-        self._seen: tuple[int | None, int | None] | None = None
+        self._counts: tuple[int | None, int | None] | None = None
         self.id = json.dumps([table.schema, table.name], ensure_ascii=False)
         """As the control tables have it."""
 
@@ -183,12 +183,12 @@ class LoadedTable:
 
     def _look(self) -> tuple[int | None, int | None]:
         """Return the expected row count, None without one, and the actual one; see `rows`."""
-        seen, self._seen = self._seen, None
-        if seen is None:
+        counts, self._counts = self._counts, None
+        if counts is None:
             expected = self._expected()
-            seen = expected, None if expected is None else self.rows()
-            self._seen = seen if self._records.undisturbed else None
-        return seen
+            counts = expected, None if expected is None else self.rows()
+            self._counts = counts if self._records.undisturbed else None
+        return counts
 
     def _expected(self) -> int | None:
         return self._records.noted_rows([self.id]).get(self.id)
@@ -232,8 +232,8 @@ class LoadedTable:
 
     def _committed(self, run_id: str) -> dict[str, int]:
         """Return the committed row count of each partition of a run that has rows."""
-        found = self._records.read(Kind.COMMIT, {"run_id": run_id}, ("partition_id", "rows"))
-        return {row["partition_id"]: row["rows"] for row in found if row["rows"]}
+        records = self._records.read(Kind.COMMIT, {"run_id": run_id}, ("partition_id", "rows"))
+        return {row["partition_id"]: row["rows"] for row in records if row["rows"]}
 
     def _are_there(self, run_id: str, *, table_exists: bool) -> bool:
         """Whether the rows that a run has committed exist, as far as can be determined."""
@@ -243,20 +243,20 @@ class LoadedTable:
         where, extents = self._selection(run_id, committed)
         if extents is None or not table_exists:
             return False
-        wanted = [(extents[partition_id], rows) for partition_id, rows in committed.items()]
-        for start in range(0, len(wanted), MOST_COUNTED):
-            some = wanted[start : start + MOST_COUNTED]
+        expected = [(extents[partition_id], rows) for partition_id, rows in committed.items()]
+        for start in range(0, len(expected), MOST_COUNTED):
+            some = expected[start : start + MOST_COUNTED]
             try:
                 counts = ", ".join(
                     f"count(CASE WHEN {condition(self._dialect, where, extent)} THEN 1 END)"
                     for extent, _ in some
                 )
-                (found,) = self._session.fetch(
+                (counted,) = self._session.fetch(
                     f"SELECT {counts} FROM {self._name}", f"table {self._table}"
                 )
             except PlanningError:
                 return False
-            if any(count < rows for count, (_, rows) in zip(found, some, strict=True)):
+            if any(count < rows for count, (_, rows) in zip(counted, some, strict=True)):
                 return False
         return True
 
@@ -302,7 +302,7 @@ class LoadedTable:
         An attempt reads this when it commits, in a transaction that locks its run's row. So the
         code that follows sees everything they have committed, and they commit no more.
         """
-        self._tell(run_id, self._others(run_id))
+        self._mark_disturbed(run_id, self._other_runs(run_id))
 
     def let_in(self, run_id: str) -> None:
         """Withdraw the notice, because the rows were not removed."""
@@ -317,8 +317,8 @@ class LoadedTable:
         if expected is None or found == expected:
             return
         fewer = found is None or found < expected
-        others = self._others(run_id)
-        self._tell(
+        others = self._other_runs(run_id)
+        self._mark_disturbed(
             SOMEBODY,
             [each for each in others if each.mode.starts_empty or (fewer and each.has_committed)],
         )
@@ -330,8 +330,8 @@ class LoadedTable:
 
     def emptied(self, run_id: str) -> None:
         """Tell other runs that all of their rows were removed."""
-        others = self._others(run_id)
-        self._tell(
+        others = self._other_runs(run_id)
+        self._mark_disturbed(
             run_id, [each for each in others if each.mode.starts_empty or each.has_committed]
         )
 
@@ -342,12 +342,12 @@ class LoadedTable:
         """
         others = [
             other
-            for other in self._others(run_id)
+            for other in self._other_runs(run_id)
             if other.mode.starts_empty
             or (other.mode.only_adds and other.has_committed and self._overlaps(other.id, tested))
         ]
         self._session.run(f"DELETE FROM {self._name} WHERE {tested}")
-        self._tell(run_id, others)
+        self._mark_disturbed(run_id, others)
 
     def _overlaps(self, run_id: str, tested: str) -> bool:
         """Whether a run may have loaded some of the rows that a condition selects."""
@@ -372,11 +372,11 @@ class LoadedTable:
 
         As in `replace`, runs of the modes `replace` and `upsert` accept this.
         """
-        self._tell(
+        self._mark_disturbed(
             run_id,
             [
                 each
-                for each in self._others(run_id)
+                for each in self._other_runs(run_id)
                 if each.mode.starts_empty or (each.mode.only_adds and each.has_committed)
             ],
         )
@@ -414,14 +414,14 @@ class LoadedTable:
                     Diagnosis(side="target"),
                 )
 
-    def _tell(self, by: str, others: Collection[_Run]) -> None:
-        for other in others:
-            if not other.disturbed_by:
-                self._records.change(Kind.RUN, {"run_id": other.id}, {"disturbed_by": by})
+    def _mark_disturbed(self, run_id: str, runs: Collection[_Run]) -> None:
+        for run in runs:
+            if not run.disturbed_by:
+                self._records.change(Kind.RUN, {"run_id": run.id}, {"disturbed_by": run_id})
 
-    def _others(self, run_id: str) -> list[_Run]:
+    def _other_runs(self, run_id: str) -> list[_Run]:
         named, place = self._records.table_name, self._records.placeholder
-        found = self._records.execute(
+        rows = self._records.execute(
             f"SELECT run_id, spec, (SELECT count(*) FROM {named('commit_record')} AS c"
             f" WHERE c.run_id = r.run_id AND c.{self._counted} > 0), disturbed_by"
             f" FROM {named('run')} AS r WHERE loads = {place(1)} AND status <> 'done'"
@@ -431,7 +431,7 @@ class LoadedTable:
         )
         return [
             _Run(other, mode_of(self._records.read_json(spec)), count > 0, disturbed_by)
-            for other, spec, count, disturbed_by in found
+            for other, spec, count, disturbed_by in rows
         ]
 
 
@@ -441,17 +441,17 @@ def _rows(count: int | None) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def table_changed(run_id: str, table: TableRef, expected: str, found: str) -> TargetChanged:
+def table_changed(run_id: str, table: TableRef, expected: str, actual: str) -> TargetChanged:
     """Return the error for a table that others have changed while a run loads it.
 
     Args:
         run_id: the id of the run.
         table: the table.
         expected: the expected state, for people.
-        found: the state that was found, for people.
+        actual: the state that was found, for people.
     """
     return TargetChanged(
         f"target: {table} was changed by another session since run {run_id} began to load it: "
-        f"expected {expected}, found {found}; start a new run",
+        f"expected {expected}, found {actual}; start a new run",
         Diagnosis(side="target"),
     )

@@ -24,22 +24,22 @@ class LoadedTables:
     def __init__(self, records: LoadRecords, tables: Mapping[str, TableRef]) -> None:
         self._records = records
         self._tables = {run_id: LoadedTable(records, table) for run_id, table in tables.items()}
-        self._named = dict(tables)
+        self._table_refs = dict(tables)
 
     def _rows(self) -> dict[str, int | None]:
         """Return the row counts by run; None for a table that does not exist."""
         session = self._records.session
         there = read_relations(session)
-        some = [run_id for run_id, table in self._named.items() if not there.get(table, True)]
-        found: dict[str, int | None] = dict.fromkeys(self._named)
+        some = [run_id for run_id, table in self._table_refs.items() if not there.get(table, True)]
+        counts: dict[str, int | None] = dict.fromkeys(self._table_refs)
         for first in range(0, len(some), AT_ONCE):
             piece = some[first : first + AT_ONCE]
             query = " UNION ALL ".join(
-                f"SELECT {place}, count(*) FROM {session.table(self._named[run_id])}"
+                f"SELECT {place}, count(*) FROM {session.table(self._table_refs[run_id])}"
                 for place, run_id in enumerate(piece)
             )
-            found |= {piece[place]: int(count) for place, count in session.fetch(query, "tables")}
-        return found
+            counts |= {piece[place]: int(count) for place, count in session.fetch(query, "tables")}
+        return counts
 
     def _expected(self) -> dict[str, int | None]:
         noted = self._records.noted_rows([table.id for table in self._tables.values()])

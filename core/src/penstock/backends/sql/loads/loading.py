@@ -27,15 +27,17 @@ def standing(records: SqlRecords, attempt: Attempt) -> Standing:
     spec, mine = attempt.spec, {"partition_id": attempt.partition.id}
     runs = records.read(Kind.RUN, {"run_id": spec.run_id}, ("generation",))
     committed = records.count(Kind.COMMIT, {"run_id": spec.run_id, **mine})
-    others: list[tuple[str, str]] = []
+    other_commits: list[tuple[str, str]] = []
     if spec.series:
         columns = ("run_id", "committed_at")
-        found = records.read(Kind.COMMIT, {"series": spec.series, **mine}, columns)
-        others = [(r["run_id"], r["committed_at"]) for r in found if r["run_id"] != spec.run_id]
+        commits = records.read(Kind.COMMIT, {"series": spec.series, **mine}, columns)
+        other_commits = [
+            (r["run_id"], r["committed_at"]) for r in commits if r["run_id"] != spec.run_id
+        ]
     return Standing(
         generation=runs[0]["generation"] if runs else None,
-        committed=bool(committed or others),
-        loaded_by=others[0] if others else None,
+        committed=bool(committed or other_commits),
+        loaded_by=other_commits[0] if other_commits else None,
     )
 
 

@@ -41,7 +41,7 @@ class Merging:
         self._dialect = dialect
         self._table = table
         self._key = tuple(key)
-        self._rest = [name for name in names if name not in key]
+        self._value_columns = [name for name in names if name not in key]
         self._mark = mark
         ident = dialect.ident
         self.match = " AND ".join(f"t.{ident(name)} = s.{ident(name)}" for name in key)
@@ -68,7 +68,7 @@ class Merging:
         """
         self._check_key(staged)
         ident, respelled = self._dialect.ident, self._dialect.respelled(self._key)
-        differ = f"{self._dialect.differ(self._rest)} OR {respelled}"
+        differ = f"{self._dialect.differ(self._value_columns)} OR {respelled}"
         marked = f"t.{ident(self._mark)} IS NOT NULL" if self._mark else ""
         joined = f"FROM {staged} AS s JOIN {self._table} AS t ON {self.match}"
         ((there, updated, others),) = self._session.fetch(
@@ -88,7 +88,7 @@ class Merging:
                 self._dialect.update_matching(self._table, staged, self._key, cleared, marked)
             )
         # Rows that do not differ are not touched.
-        self._session.run(self._dialect.merge(self._table, staged, self._key, self._rest))
+        self._session.run(self._dialect.merge(self._table, staged, self._key, self._value_columns))
         return LoadResult(rows, rows - there, updated)
 
     def _check_key(self, staged: str) -> None:

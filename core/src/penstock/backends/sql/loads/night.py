@@ -50,7 +50,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     ref = plan.table
     stage = replacement_table(request.run_id, ref)
     now = map(original_names(request.changes), [pair.target for pair in request.pairs])
-    script = _made(dialect, stage, ref, [each for each in now if each is not None])
+    script = _copy_script(dialect, stage, ref, [each for each in now if each is not None])
     altered = stage_script(dialect, stage, request.changes)
     what = f"create {stage}, the stage"
     before = [Step("stage", what, ";\n".join([script, *altered]))]
@@ -62,7 +62,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     after = [*changing, merging, *with_merge]
     if request.deletes.found:
         deleted = deleted_keys_table(stage)
-        script = _made(dialect, deleted, ref, plan.conflict_columns)
+        script = _copy_script(dialect, deleted, ref, plan.conflict_columns)
         before.append(Step("gone keys", f"create {deleted}, for the keys of deleted rows", script))
         found = f"find rows of {ref} that the source no longer has"
         rank = FIRST - 1 - len(changing)
@@ -108,7 +108,9 @@ def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
     check_followed(session, ref, load.table, run.plan.pairs)
 
 
-def _made(dialect: CatalogDialect, new: TableRef, like: TableRef, columns: Sequence[str]) -> str:
+def _copy_script(
+    dialect: CatalogDialect, new: TableRef, like: TableRef, columns: Sequence[str]
+) -> str:
     return f"{dialect.dropped(new)};\n{dialect.empty_copy(new, like, columns)}"
 
 
