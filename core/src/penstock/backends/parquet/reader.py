@@ -138,7 +138,7 @@ class ParquetReader(BatchReader):
         )
 
         def batches() -> Iterator[pa.RecordBatch]:
-            with reading.translated(files, str(spec.relation), begun=True):
+            with reading.translated(files, str(spec.relation), is_reading=True):
                 for batch in reader:
                     arrays = [
                         converted(array, type_)

@@ -176,13 +176,13 @@ class ParquetSource(DuckCatalog):
 
     def _pushed(self, where: str) -> ds.Expression | None:
         """Return the part of a condition that DuckDB has the files test; None if unknown."""
-        conditions = self._files.asked = []
+        conditions = self._files.recorded_conditions = []
         try:
             self._session.fetch(
                 f"SELECT 1 FROM {engine.SOURCE} WHERE {condition(where, Whole())}", "--where"
             )
         finally:
-            self._files.asked = None
+            self._files.recorded_conditions = None
         # A condition with a subquery may read the files more than once.
         return conditions[0] if len(conditions) == 1 else None
 

@@ -132,11 +132,11 @@ class ParquetTarget:
             for record in records
         }
         if digest_others:
-            paths = self._others(records, visible)
+            paths = self._other_files(records, visible)
             checksums[""] = comparing.checksum(sorted(paths), None, Whole(), pairs)
         return checksums
 
-    def _others(self, records: Sequence[CommitRecord], visible: set[str]) -> set[str]:
+    def _other_files(self, records: Sequence[CommitRecord], visible: set[str]) -> set[str]:
         """Return files not loaded by the run of these records, where it should be alone."""
         paths = visible.difference(*(record.files for record in records))
         run_id = records[0].transaction if records else ""
@@ -173,5 +173,5 @@ class ParquetTarget:
         if loaded_by:
             paths &= {path for record in loaded_by for path in record.files}
         if other_than:
-            paths = self._others(other_than, paths)
+            paths = self._other_files(other_than, paths)
         return self._comparing().row_digests(sorted(paths), where, extent, pairs, key, only)

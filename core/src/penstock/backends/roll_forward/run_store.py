@@ -41,7 +41,7 @@ class DocumentStore(RecordStore):
         self._open: dict[str, RunDocument] = {}
         """The run's document as the transaction has it that is under way, by its id."""
         self._alone = False
-        self._asked: tuple[object, object] | None = None
+        self._recopied_partitions: tuple[object, object] | None = None
         """Since the first transaction of `alone`."""
 
     def create(self) -> None:
@@ -67,15 +67,18 @@ class DocumentStore(RecordStore):
             patience: seconds to wait for a lock; 0 for no limit.
         """
         while True:
-            found = self._runs.read(run_id)
-            if found is None:
+            stored = self._runs.read(run_id)
+            if stored is None:
                 return body()
-            before, version = found
+            before, version = stored
             if hold is Hold.STEP:  # others can continue whatever has happened to the commit records
                 self._runs.carry_out(run_id, before)
             if self._alone:
-                asked, self._asked = self._asked, _partitions_asked(before)
-                if asked not in (None, self._asked):
+                before_step, self._recopied_partitions = (
+                    self._recopied_partitions,
+                    _recopy_state(before),
+                )
+                if before_step not in (None, self._recopied_partitions):
                     raise not_committed(run_id)
             self._open[run_id] = before
             try:
@@ -96,7 +99,7 @@ class DocumentStore(RecordStore):
         Its record is rejected if the run was restarted, or partitions are copied again, since the
         step began.
         """
-        self._alone, self._asked = bool(step_id), None
+        self._alone, self._recopied_partitions = bool(step_id), None
         try:
             yield
         finally:
@@ -110,11 +113,11 @@ class DocumentStore(RecordStore):
         if "series" in where:
             claimed = committed_in_series(self._documents, self._runs, where["series"])
             rows = [_columns(record, run_id, name) for name, (run_id, record) in claimed.items()]
-            rest = {name: value for name, value in where.items() if name != "series"}
-            return [row for row in rows if _meets(row, rest)]
+            other_conditions = {name: value for name, value in where.items() if name != "series"}
+            return [row for row in rows if _meets(row, other_conditions)]
         if kind is Kind.JOURNAL:
-            kept = self._documents.read_all(_journals(where))
-            return [{"content": json.loads(content)} for content, _ in kept.values()]
+            journals = self._documents.read_all(_journals(where))
+            return [{"content": json.loads(content)} for content, _ in journals.values()]
         if kind is Kind.RUN and not isinstance(where.get("run_id"), str):
             listed = self._listed(where.get("run_id"))
             rows = [self._run_columns(run_id, run, columns) for run_id, run in listed.items()]
@@ -128,21 +131,21 @@ class DocumentStore(RecordStore):
     def _listed(self, run_ids: Sequence[str] | None) -> dict[str, RunDocument]:
         """Return some runs, or all."""
         if run_ids is not None:
-            found = {run_id: self.find(run_id) for run_id in run_ids}
-            return {run_id: run for run_id, run in found.items() if run is not None}
-        kept = self._documents.find_all("runs", "run.json")
+            runs = {run_id: self.find(run_id) for run_id in run_ids}
+            return {run_id: run for run_id, run in runs.items() if run is not None}
+        documents = self._documents.find_all("runs", "run.json")
         return {
             name.split("/")[1]: decode(RunDocument, content, name)
-            for name, (content, _) in kept.items()
+            for name, (content, _) in documents.items()
         }
 
     def tally(self, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-        found = {}
+        counts = {}
         for run_id, run in self._listed(run_ids).items():
-            kept = self._runs.records(run_id).read_all(run.generation).values()
-            rows = [record.rows for record, _ in kept if record.is_committed]
-            found[run_id] = len(rows), sum(rows)
-        return found
+            records = self._runs.records(run_id).read_all(run.generation).values()
+            rows = [record.rows for record, _ in records if record.is_committed]
+            counts[run_id] = len(rows), sum(rows)
+        return counts
 
     def _rows(
         self, kind: Kind, run_id: str, run: RunDocument, columns: Sequence[str]
@@ -285,6 +288,6 @@ def _with(before: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*before, *more]))
 
 
-def _partitions_asked(run: RunDocument) -> tuple[object, object]:
+def _recopy_state(run: RunDocument) -> tuple[object, object]:
     """Return a value that changes when a partition is given up, whatever has happened since."""
     return run.generation, run.recopies

@@ -61,9 +61,9 @@ class ServerUrls:
                 belong to a password.
         """
 
-        def malformed(found: str) -> UsageError:
+        def malformed(problem: str) -> UsageError:
             form = f"{self.scheme}://user:password@{self.place_form}"
-            return UsageError(f"{flag}: malformed URL: expected {form}, found {found}")
+            return UsageError(f"{flag}: malformed URL: expected {form}, found {problem}")
 
         if re.search(r"^[^/]*//[^/?]*/[^?]*@", url) or url.count("@") > 1:
             raise malformed(f"an unescaped '/' or '@' before the host; {_ESCAPES}")

@@ -75,11 +75,11 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         self, session: SnowflakeSession, schema: str, url: str = "", *, loading: bool = False
     ) -> None:
         super().__init__(session, schema, loading=loading)
-        self._begun = False
+        self._in_transaction = False
         """A transaction is open."""
-        self._asked = 0.0
+        self._guarded_at = 0.0
         """When the server was last kept from ending it."""
-        self._alone = ""
+        self._exclusive_name = ""
         self.leases = Leases(self.connection, self.table_name("lease"), url, secrets.token_hex(16))
         self.now = "CAST(SYSDATE() AS VARCHAR) || '+00:00'"
 
@@ -96,7 +96,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
 
     def begin(self) -> None:
         self.connection.change("BEGIN TRANSACTION")
-        self._begun = True
+        self._in_transaction = True
 
     def commit(self) -> None:
         """Commit the transaction.
@@ -104,7 +104,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         Raises:
             TransientError: the server may have ended the transaction.
         """
-        if time.monotonic() - self._asked > MOST_SECONDS:
+        if time.monotonic() - self._guarded_at > MOST_SECONDS:
             self.roll_back()
             raise TransientError(
                 f"target: expected to commit within {MOST_SECONDS} s of the last change, but this "
@@ -112,18 +112,18 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
                 Diagnosis(side="target"),
             )
         self.connection.change("COMMIT")
-        self._begun = False
+        self._in_transaction = False
 
     def roll_back(self) -> None:
-        if self._begun:
-            self._begun = False
+        if self._in_transaction:
+            self._in_transaction = False
             with suppress(Error):  # the session may have ended
                 self.connection.change("ROLLBACK")
 
     def guard(self) -> None:
         """Get exclusive access to the control tables until the transaction ends."""
         self.connection.change(f"UPDATE {self.table_name('guard')} SET turn = turn + 1")
-        self._asked = time.monotonic()
+        self._guarded_at = time.monotonic()
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -140,7 +140,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         patience: float = 0,
     ) -> T:
         with translated("target", f"run {run_id}"), self.guarded():
-            if self._alone and not self.leases.is_mine(self._alone):
+            if self._exclusive_name and not self.leases.is_mine(self._exclusive_name):
                 raise TransientError(
                     f"target: run {run_id}: another execution has taken over, because this one "
                     f"gave no sign of life for {LAPSE_SECONDS} s; resume the run",
@@ -178,21 +178,21 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         name, what = self.lock(f"penstock:steps:{run_id}"), f"run {run_id}"
         with translated("target", what):
             self._take(name, what)
-            self._alone = name
+            self._exclusive_name = name
             try:
                 yield
             finally:
-                self._alone = ""
+                self._exclusive_name = ""
                 with suppress(Error):
                     self.leases.release(name)
 
     def _take(self, name: str, what: str) -> None:
-        begun = time.monotonic()
+        started = time.monotonic()
         while True:
             with self.guarded():
                 if self.leases.take(name):
                     return
-            waited = time.monotonic() - begun
+            waited = time.monotonic() - started
             if self.patience.stall_timeout and waited > self.patience.stall_timeout:
                 raise StallError(
                     f"target: {what}: another execution has been running its steps for "
@@ -216,12 +216,12 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
         # A journal is written by one execution alone, which waits for no other.
-        if not self._begun and kind is not Kind.JOURNAL:
+        if not self._in_transaction and kind is not Kind.JOURNAL:
             with translated("target", CONTROL), self.guarded():
                 return self.add(kind, rows)
         names = KEYS[kind]
         new: dict[tuple[Any, ...], Row] = {tuple(row[name] for name in names): row for row in rows}
-        for key in self._known(kind, names, rows):
+        for key in self._existing_keys(kind, names, rows):
             new.pop(key, None)
         series = [row for row in new.values() if row.get("series")]
         for row in series:
@@ -230,7 +230,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
                 new.pop(tuple(row[name] for name in names))
         return super().add(kind, list(new.values()))
 
-    def _known(
+    def _existing_keys(
         self, kind: Kind, names: Sequence[str], rows: Sequence[Row]
     ) -> Iterator[tuple[Any, ...]]:
         where: Row = {"run_id": tuple({row["run_id"] for row in rows})}
@@ -275,8 +275,8 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     # The table that is loaded
 
     def creation_mark(self, table: TableRef) -> str | None:
-        found = facts_of(self.session, table)
-        return found[0] if found else None
+        facts = facts_of(self.session, table)
+        return facts[0] if facts else None
 
     def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
         if not mode.starts_empty:

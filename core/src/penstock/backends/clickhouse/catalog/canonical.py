@@ -7,13 +7,13 @@ from penstock.backends.clickhouse.types import UTC, ChType
 
 def canonical(value: str, type_: ChType, kind: str) -> str:
     """See `Dialect.canonical`."""
-    text = _written(value, type_, kind)
+    text = _canonical_text(value, type_, kind)
     if text == f"toString({value})":
         return text  # NULL for NULL
     return f"if(isNull({value}), NULL, {text})"
 
 
-def _written(value: str, type_: ChType, kind: str) -> str:
+def _canonical_text(value: str, type_: ChType, kind: str) -> str:
     text = f"toString({value})"
     match kind:
         case "integer":

@@ -115,9 +115,9 @@ class Stages:
             return False
 
         with translated("target", f"{piece.name} into {'.'.join(into)}"):
-            while (moved := self._alone(move)) is False:
+            while (outcome := self._alone(move)) is False:
                 pass
-        return moved is True
+        return outcome is True
 
     def discard(self, pieces: Iterable[Piece]) -> None:
         """Discard stages.

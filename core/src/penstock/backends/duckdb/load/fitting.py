@@ -94,9 +94,9 @@ def _fit(source: Column, target: Column) -> Fit:
     if target.generated:
         return Fit(reason=losses.COMPUTED)
     type_id = target.traits[TYPE].id if TYPE in target.traits else ""
-    if untold := _untold(target):
+    if ambiguous := _ambiguous_type(target):
         return Fit(
-            reason=f"values arrive as texts, which do not tell what a {untold} holds; expected "
+            reason=f"values arrive as texts, which do not tell what a {ambiguous} holds; expected "
             "another type, such as VARCHAR (with --mode recreate: --types)"
         )
     if source.type == target.type and mine.equals(theirs):
@@ -104,18 +104,18 @@ def _fit(source: Column, target: Column) -> Fit:
     return carried((_fit_written if type_id in _WRITTEN else fit_types)(mine, theirs))
 
 
-def _untold(column: Column) -> str:
+def _ambiguous_type(column: Column) -> str:
     """Return the first ambiguous type in a column's type, at any depth; empty without one."""
 
-    def found(type_: Type) -> str:
+    def ambiguous_type(type_: Type) -> str:
         if type_.id in _UNTOLD:
             return str(type_.id).upper()
         if type_.id not in ("list", "array", "struct", "map"):
             return ""
         parts = [part for _, part in type_.children if not isinstance(part, int)]
-        return next(filter(None, map(found, parts)), "")
+        return next(filter(None, map(ambiguous_type, parts)), "")
 
-    return found(column.traits[TYPE]) if TYPE in column.traits else ""
+    return ambiguous_type(column.traits[TYPE]) if TYPE in column.traits else ""
 
 
 def _fit_written(mine: pa.DataType, theirs: pa.DataType) -> Fit:

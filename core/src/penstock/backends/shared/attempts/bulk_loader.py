@@ -39,11 +39,11 @@ class BulkLoader:
         self._refused = refused
         self._batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
         # Contains a byte for each batch that may be handed over, and one for the end.
-        self._told, self._tell = os.pipe()
-        os.write(self._tell, b"." * ROOM)
+        self._room_pipe, self._room_sender = os.pipe()
+        os.write(self._room_sender, b"." * ROOM)
         self._error: BaseException | None = None
         self._abandoned = self._ended = False
-        self.taken = 0
+        self.row_count = 0
         """Rows, after the end."""
         self._thread = threading.Thread(target=self._run, name="bulk", daemon=True)
         self._thread.start()
@@ -52,18 +52,18 @@ class BulkLoader:
 
     def _run(self) -> None:
         try:
-            self.taken = self._load(self._handed())
+            self.row_count = self._load(self._handed_batches())
         except BaseException as error:
             self._error = error
         finally:
             self._ended = True
             with suppress(OSError):
-                os.write(self._tell, b"." * (ROOM + 1))
+                os.write(self._room_sender, b"." * (ROOM + 1))
 
-    def _handed(self) -> Iterator[pa.RecordBatch]:
+    def _handed_batches(self) -> Iterator[pa.RecordBatch]:
         while (batch := self._batches.get()) is not None:
             yield batch
-            os.write(self._tell, b".")
+            os.write(self._room_sender, b".")
         if self._abandoned:
             raise Abandoned
 
@@ -71,8 +71,8 @@ class BulkLoader:
 
     def await_room(self, wait: Wait) -> None:
         """Wait before a batch is handed over. Raises the load's error."""
-        wait("target", self._told, False)
-        os.read(self._told, 1)
+        wait("target", self._room_pipe, False)
+        os.read(self._room_pipe, 1)
         self._check()
 
     def put(self, batch: pa.RecordBatch) -> None:
@@ -82,8 +82,8 @@ class BulkLoader:
         """Wait until everything is loaded. Raises the load's error."""
         self._batches.put(None)
         while not self._ended:
-            computing(wait)("target", self._told, False)
-            os.read(self._told, 1)
+            computing(wait)("target", self._room_pipe, False)
+            os.read(self._room_pipe, 1)
         self._thread.join(ABANDON_SECONDS)
         self._check()
 
@@ -98,6 +98,6 @@ class BulkLoader:
         self._thread.join(ABANDON_SECONDS)
 
     def close(self) -> None:
-        for end in (self._told, self._tell):
+        for end in (self._room_pipe, self._room_sender):
             with suppress(OSError):
                 os.close(end)

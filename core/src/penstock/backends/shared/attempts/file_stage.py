@@ -23,7 +23,7 @@ class FileStage:
     def __init__(self, files: AttemptFiles, attempt: Attempt) -> None:
         self._attempt = attempt
         self.subject = f"target: partition {attempt.partition.id}"
-        self._wanted = schema_from_text(attempt.spec.schema)
+        self._schema = schema_from_text(attempt.spec.schema)
         self._path, self._descriptor = files.create(attempt)
         self._sink: Any = None
         self._writer: Any = None
@@ -64,7 +64,7 @@ class FileStage:
         if self._caster is None:
             schema = pa.schema(
                 pa.field(field.name, self.staged_type(mine.type, field.type), field.nullable)
-                for mine, field in zip(block.schema, self._wanted, strict=True)
+                for mine, field in zip(block.schema, self._schema, strict=True)
             )
             self._caster = Caster(schema, self.subject)
             self._sink = os.fdopen(os.dup(self._descriptor), "wb")

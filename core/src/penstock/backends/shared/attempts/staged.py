@@ -87,12 +87,12 @@ class StagedWriter:
             stage.check_held()
             transaction.check_target(attempt)
             transaction.begin_changes(attempt)
-            loaded = self._moved(transaction, stage)
+            loaded = self._load_staged(transaction, stage)
             self._transaction = transaction
             self._open = stack.pop_all()
         return loaded
 
-    def _moved(self, transaction: StagedTransaction, stage: Stage) -> LoadResult:
+    def _load_staged(self, transaction: StagedTransaction, stage: Stage) -> LoadResult:
         """Move the rows from the stage into the table, according to the mode."""
         attempt = self._attempt
         if self._spec.load_mode.merges_by_key:

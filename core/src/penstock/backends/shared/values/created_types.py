@@ -102,9 +102,9 @@ class CreatedTypes:
             (is_bytes, self.bytes),
             (pt.is_date, "date"),
         )
-        for test, written in plain:
+        for test, type_text in plain:
             if test(kind):
-                return written
+                return type_text
         raise PlanningError(
             f"target: column {name}: {self.database} has no type for {kind}; leave the column out "
             "with --columns, or have the source write it as text"

@@ -98,7 +98,7 @@ class TableStage(ServerStage[R]):
     @property
     def rows(self) -> int:
         """The number of rows, known after the end."""
-        return self._loader.taken
+        return self._loader.row_count
 
     def remove(self) -> None:
         self._loader.abandon()
