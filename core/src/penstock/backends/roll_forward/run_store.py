@@ -41,7 +41,7 @@ class DocumentStore(RecordStore):
         self._open: dict[str, RunDocument] = {}
         """The run's document as the transaction has it that is under way, by its id."""
         self._alone = False
-        self._recopied_partitions: tuple[object, object] | None = None
+        self._recopy_state: tuple[object, object] | None = None
         """Since the first transaction of `alone`."""
 
     def create(self) -> None:
@@ -74,11 +74,11 @@ class DocumentStore(RecordStore):
             if hold is Hold.STEP:  # others can continue whatever has happened to the commit records
                 self._runs.carry_out(run_id, before)
             if self._alone:
-                before_step, self._recopied_partitions = (
-                    self._recopied_partitions,
-                    _recopy_state(before),
+                before_step, self._recopy_state = (
+                    self._recopy_state,
+                    _recopy_state_of(before),
                 )
-                if before_step not in (None, self._recopied_partitions):
+                if before_step not in (None, self._recopy_state):
                     raise not_committed(run_id)
             self._open[run_id] = before
             try:
@@ -99,7 +99,7 @@ class DocumentStore(RecordStore):
         Its record is rejected if the run was restarted, or partitions are copied again, since the
         step began.
         """
-        self._alone, self._recopied_partitions = bool(step_id), None
+        self._alone, self._recopy_state = bool(step_id), None
         try:
             yield
         finally:
@@ -288,6 +288,6 @@ def _with(before: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*before, *more]))
 
 
-def _recopy_state(run: RunDocument) -> tuple[object, object]:
+def _recopy_state_of(run: RunDocument) -> tuple[object, object]:
     """Return a value that changes when a partition is given up, whatever has happened since."""
     return run.generation, run.recopies

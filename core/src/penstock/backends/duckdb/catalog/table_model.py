@@ -86,19 +86,19 @@ def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -
     }
     sequences = numbering_of(session, table)
     keys, checks, foreign_keys = [], [], []
-    for kind, test, columns_of_key, referenced_table, referenced in session.about(
+    for kind, test, column_names, referenced_table, referenced in session.about(
         _CONSTRAINTS, table
     ):
         if kind in ("PRIMARY KEY", "UNIQUE"):
-            keys.append(KeyModel("", tuple(columns_of_key), kind == "PRIMARY KEY"))
+            keys.append(KeyModel("", tuple(column_names), kind == "PRIMARY KEY"))
         elif kind == "CHECK":
             checks.append(CheckModel("", Expression(test, read(test, names))))
         elif kind == "FOREIGN KEY":
             # DuckDB has no foreign keys across schemas.
             target = TableRef(table.schema, referenced_table)
-            name = "_".join([table.name, *columns_of_key, "fkey"])
+            name = "_".join([table.name, *column_names, "fkey"])
             foreign_keys.append(
-                ForeignKeyModel(name, tuple(columns_of_key), target, tuple(referenced))
+                ForeignKeyModel(name, tuple(column_names), target, tuple(referenced))
             )
     ((comment,),) = session.about(_COMMENT, table)
     return TableModel(

@@ -39,8 +39,8 @@ class BulkLoader:
         self._refused = refused
         self._batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
         # Contains a byte for each batch that may be handed over, and one for the end.
-        self._room_pipe, self._room_sender = os.pipe()
-        os.write(self._room_sender, b"." * ROOM)
+        self._room_reader, self._room_writer = os.pipe()
+        os.write(self._room_writer, b"." * ROOM)
         self._error: BaseException | None = None
         self._abandoned = self._ended = False
         self.row_count = 0
@@ -58,12 +58,12 @@ class BulkLoader:
         finally:
             self._ended = True
             with suppress(OSError):
-                os.write(self._room_sender, b"." * (ROOM + 1))
+                os.write(self._room_writer, b"." * (ROOM + 1))
 
     def _handed_batches(self) -> Iterator[pa.RecordBatch]:
         while (batch := self._batches.get()) is not None:
             yield batch
-            os.write(self._room_sender, b".")
+            os.write(self._room_writer, b".")
         if self._abandoned:
             raise Abandoned
 
@@ -71,8 +71,8 @@ class BulkLoader:
 
     def await_room(self, wait: Wait) -> None:
         """Wait before a batch is handed over. Raises the load's error."""
-        wait("target", self._room_pipe, False)
-        os.read(self._room_pipe, 1)
+        wait("target", self._room_reader, False)
+        os.read(self._room_reader, 1)
         self._check()
 
     def put(self, batch: pa.RecordBatch) -> None:
@@ -82,8 +82,8 @@ class BulkLoader:
         """Wait until everything is loaded. Raises the load's error."""
         self._batches.put(None)
         while not self._ended:
-            computing(wait)("target", self._room_pipe, False)
-            os.read(self._room_pipe, 1)
+            computing(wait)("target", self._room_reader, False)
+            os.read(self._room_reader, 1)
         self._thread.join(ABANDON_SECONDS)
         self._check()
 
@@ -98,6 +98,6 @@ class BulkLoader:
         self._thread.join(ABANDON_SECONDS)
 
     def close(self) -> None:
-        for end in (self._room_pipe, self._room_sender):
+        for end in (self._room_reader, self._room_writer):
             with suppress(OSError):
                 os.close(end)

@@ -1,4 +1,4 @@
-"""JSON lines as columns of texts: one object per line, with numbers as json_text.
+"""JSON lines as columns of texts: one object per line, with numbers as written.
 
 This uses Python's own parser: others round numbers to 64 bits, or derive the columns from a sample.
 """
@@ -101,7 +101,7 @@ def text(value: Any) -> str | None:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON, with numbers as they were json_text."""
+    """Return a value as JSON, with numbers as they were written."""
     of = type(value)
     if of is Number:
         return str(value)
