@@ -135,8 +135,8 @@ class StageStream:
                 outside = pc.or_(pc.less(numbers, least), pc.greater(numbers, most))
                 row = pc.index(outside, True).as_py()
                 raise PermanentError(
-                    f"{self._subject}: column {field.name!r}, row {self._rows_received + row + 1:,}: "
-                    "expected a time within the range of the column's type, found "
+                    f"{self._subject}: column {field.name!r}, row "
+                    f"{self._rows_received + row + 1:,}: expected a time within the range of the column's type, found "
                     f"{shown(array, row)}",
                     Diagnosis(side="target"),
                 )
@@ -168,8 +168,8 @@ class StageStream:
             count = self._stages.count(self._name)
         if count != self._rows_received:
             raise PermanentError(
-                f"target: {self._subject}: expected its stage to hold the {self._rows_received:,} rows "
-                f"sent, found {'no stage' if count is None else f'{count:,}'}; check whether the "
+                f"target: {self._subject}: expected its stage to hold the "
+                f"{self._rows_received:,} rows sent, found {'no stage' if count is None else f'{count:,}'}; check whether the "
                 "table's TTL deletes them",
                 Diagnosis(side="target"),
             )

@@ -209,8 +209,8 @@ class Fence:
     def _changed(self, run_id: str, change: str, cause_run: str) -> TargetChanged:
         whom = f"run {cause_run}" if cause_run else "another program"
         return TargetChanged(
-            f"target: {self._storage}: {change}, by {whom}, since run {run_id} began to load; start "
-            "a new run",
+            f"target: {self._storage}: {change}, by {whom}, since run {run_id} began to load; "
+            "start a new run",
             Diagnosis(side="target"),
         )
 
