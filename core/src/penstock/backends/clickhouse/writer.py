@@ -136,7 +136,8 @@ class StageStream:
                 row = pc.index(outside, True).as_py()
                 raise PermanentError(
                     f"{self._subject}: column {field.name!r}, row "
-                    f"{self._rows_received + row + 1:,}: expected a time within the range of the column's type, found "
+                    f"{self._rows_received + row + 1:,}: expected a time within the range of "
+                    "the column's type, found "
                     f"{shown(array, row)}",
                     Diagnosis(side="target"),
                 )
@@ -169,7 +170,8 @@ class StageStream:
         if count != self._rows_received:
             raise PermanentError(
                 f"target: {self._subject}: expected its stage to hold the "
-                f"{self._rows_received:,} rows sent, found {'no stage' if count is None else f'{count:,}'}; check whether the "
+                f"{self._rows_received:,} rows sent, found "
+                f"{'no stage' if count is None else f'{count:,}'}; check whether the "
                 "table's TTL deletes them",
                 Diagnosis(side="target"),
             )
