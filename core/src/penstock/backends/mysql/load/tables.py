@@ -184,7 +184,7 @@ class MySqlTables(TargetTables):
     """See `TargetTables`."""
 
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
-    deferrable = staticmethod(deferrable)  # type: ignore[assignment]
+    deferrable_indexes = staticmethod(deferrable)  # type: ignore[assignment]
 
     def extras(
         self, session: Session, request: LoadRequest, columns: Sequence[Column]

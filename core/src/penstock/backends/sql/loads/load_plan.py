@@ -414,7 +414,7 @@ def _swap(
         deferred, _ = tables.deferrable_indexes(session, ref)
         change = IndexChange(new, deferred, creates=True)
         if deferred:
-            create += f";\n{replace(change, makes=False).statement(dialect)}"
+            create += f";\n{replace(change, creates=False).statement(dialect)}"
         steps.append(Step("create", f"create {new} beside {ref}", create))
         if deferred:
             steps.append(change.step(dialect))
