@@ -588,6 +588,6 @@ def test_rows_are_compared_by_partition(dataset: Dataset) -> None:
         )
         assert [key for key, _ in digests] == [str(n) for n in range(10)]
         remaining = list(
-            target.row_digests(TABLE, None, Whole(), run.plan.pairs, ["id"], other_than=records)
+            target.row_digests(TABLE, None, Whole(), run.plan.pairs, ["id"], not_loaded_by=records)
         )
         assert remaining == digests

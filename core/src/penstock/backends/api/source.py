@@ -419,7 +419,7 @@ class SourceCatalog(Schemas, Protocol):
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
         """Yield the key, as text, and the digest of every row, sorted by both in Python's order.
 
@@ -429,7 +429,7 @@ class SourceCatalog(Schemas, Protocol):
             extent: the rows of one partition, or all.
             pairs: the copied columns.
             key: the names of the key's columns in the target.
-            only: read these keys instead of all.
+            only_keys: read these keys instead of all.
         """
         ...
 

@@ -151,10 +151,10 @@ class TargetCatalog(Schemas, Protocol):
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
         *,
         loaded_by: Sequence[CommitRecord] = (),
-        other_than: Sequence[CommitRecord] = (),
+        not_loaded_by: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
         """Yield keys and digests, as for a source.
 
@@ -164,9 +164,9 @@ class TargetCatalog(Schemas, Protocol):
             extent: the rows of one partition, or all.
             pairs: the copied columns.
             key: the names of the key's columns.
-            only: keys to read alone; empty for all.
+            only_keys: keys to read alone; empty for all.
             loaded_by: only rows loaded by the transactions of these records.
-            other_than: only rows not loaded by any of these.
+            not_loaded_by: only rows not loaded by any of these.
         """
         ...
 

@@ -32,7 +32,7 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
     def fetched(
         self, session: ClickHouseSession, query: str, promised: PromisedTypes[ChType]
     ) -> Iterator[pa.RecordBatch]:
-        yield promised.nothing()
+        yield promised.empty_batch()
         passed = 0
         for batch in session.connection.batches(f"{query} SETTINGS {_SETTINGS}"):
             yield self._exactly(batch, promised, passed)

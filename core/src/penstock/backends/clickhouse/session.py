@@ -66,7 +66,7 @@ class ClickHouseSession(InterruptibleSession):
         uuids = self.about_all(_UUID, [table])[table]
         return str(uuids[0][0]) if uuids else ""
 
-    def known_uuid(self, table: TableRef) -> str:
+    def cached_uuid(self, table: TableRef) -> str:
         """Return a table's UUID, from known facts if possible."""
         uuids = self.about(_UUID, table)
         return str(uuids[0][0]) if uuids else ""

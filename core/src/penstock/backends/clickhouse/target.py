@@ -36,7 +36,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
         self.control = ClickHouseControl(self._session, control_schema)
 
     def identity(self, table: TableRef) -> str:
-        return self._session.known_uuid(table)
+        return self._session.cached_uuid(table)
 
     def defined_columns(
         self,
@@ -85,7 +85,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
             what = f"replace {target} by {table}"
             steps.append(Step(SWAP, what, SWAP, after=True, rank=1))
         steps.append(Step(CLEAN, "drop leftovers", CLEAN, after=True, rank=2))
-        schema_text = made.written_schema(session, request, columns)
+        schema_text = made.insert_schema(session, request, columns)
         return LoadPlan(
             table,
             tuple(steps),

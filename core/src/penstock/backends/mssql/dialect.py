@@ -89,7 +89,7 @@ class MssqlDialect(CatalogDialect):
     def exactly(self, value: str) -> str:
         return f"{value} COLLATE {BY_BYTES}"
 
-    indexes_some = includes = refuses_numbers = True
+    has_partial_indexes = includes = refuses_numbers = True
 
     def comment_statement(self, table: TableRef, column: str, text: str) -> str:
         if ";\n" in text:
@@ -143,7 +143,7 @@ class MssqlDialect(CatalogDialect):
 
     # Loading
 
-    unless_there = ""
+    if_not_exists = ""
 
     def schema_statements(self, name: str) -> Sequence[str]:
         make = self.literal(f"CREATE SCHEMA {self.ident(name)}")

@@ -47,7 +47,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
     """Records in the control tables of SQL Server."""
 
     scheme = "mssql"
-    kept_in = "schema"
+    schema_word = "schema"
     listing = "SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID(?)"
     scripts = SCRIPTS
 
@@ -71,8 +71,8 @@ class MssqlRecords(LockRecords[MssqlSession]):
     def release(self, name: str) -> None:
         release(self.connection, name)
 
-    def wait_for(self, name: str, seconds: float, what: str, *, shared: bool = False) -> None:
-        wait_for(self.connection, name, seconds, what, mode=SHARED if shared else EXCLUSIVE)
+    def wait_for(self, name: str, seconds: float, subject: str, *, shared: bool = False) -> None:
+        wait_for(self.connection, name, seconds, subject, mode=SHARED if shared else EXCLUSIVE)
 
     # The tables
 

@@ -39,7 +39,7 @@ class MySqlRecords(ServerRecords):
     steps_with_records = False
     scheme = "mysql"
     scripts = SCRIPTS
-    kept_in = "database"
+    schema_word = "database"
     listing = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"
     extra_columns = ("replaced_table",)
     keeps_nights = True
@@ -60,8 +60,8 @@ class MySqlRecords(ServerRecords):
 
     # Locks
 
-    def holding(self, name: str, what: str) -> AbstractContextManager[None]:
-        return locked(self.connection, name, self.patience, what)
+    def holding(self, name: str, subject: str) -> AbstractContextManager[None]:
+        return locked(self.connection, name, self.patience, subject)
 
     @translated("target", CONTROL)
     def keep(self, name: str) -> bool:
@@ -290,7 +290,7 @@ class MySqlRecords(ServerRecords):
 
     @contextmanager
     def alone_all(self, run_ids: Sequence[str]) -> Iterator[list[str]]:
-        """Take `alone` for those runs of which no other process is doing a step."""
+        """Take `exclusive` for those runs of which no other process is doing a step."""
         names = {run_id: self._steps(run_id) for run_id in run_ids}
         with translated("target", f"batch {self.batch_id}"):
             locks = try_all(self.connection, list(names.values()))
@@ -304,7 +304,7 @@ class MySqlRecords(ServerRecords):
         return self.lock(f"penstock:steps:{run_id}")
 
     @contextmanager
-    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> Iterator[None]:
         # Steps of one run wait for each other: named locks are exclusive.
         name = self._steps(run_id)
         what = f"run {run_id}"

@@ -118,7 +118,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
     ) -> Mapping[str, str]:
         return translated_types(self._session, columns, definition, types)
 
-    def written_type(self, column: Column) -> str:
+    def type_clause(self, column: Column) -> str:
         # Without NULL, some servers make the first timestamp NOT NULL with a default.
         null = column.nullable and column.type.lower().startswith("timestamp")
         return f"{column.type} NULL" if null else column.type

@@ -233,7 +233,7 @@ class ParquetSource(DuckCatalog):
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
         # DuckDB's own cursors do not see registered objects, and the caller may ask other questions
         # while it reads.
@@ -246,7 +246,7 @@ class ParquetSource(DuckCatalog):
         session = engine.FileSession(files, "source")
         session.hold(session_values(pairs))
         rows, chosen = computed_rows(session.dialect, rows, chosen, pairs)
-        return read_digests(session, rows, chosen, texts, key, only)
+        return read_digests(session, rows, chosen, texts, key, only_keys)
 
     def _counted(self, extent: Whole | Files) -> int:
         """Return the number of rows, from the footers."""

@@ -164,14 +164,14 @@ class ParquetTarget:
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
         *,
         loaded_by: Sequence[CommitRecord] = (),
-        other_than: Sequence[CommitRecord] = (),
+        not_loaded_by: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
         paths = set(self._storage.uploads.visible())
         if loaded_by:
             paths &= {path for record in loaded_by for path in record.files}
-        if other_than:
-            paths = self._other_files(other_than, paths)
-        return self._comparing().row_digests(sorted(paths), where, extent, pairs, key, only)
+        if not_loaded_by:
+            paths = self._other_files(not_loaded_by, paths)
+        return self._comparing().row_digests(sorted(paths), where, extent, pairs, key, only_keys)

@@ -304,7 +304,7 @@ class PostgresRecords(SqlRecords):
         self.attend(run_id)
 
     @contextlib.contextmanager
-    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> Iterator[None]:
         if self.steps_with_records:
             yield
             return

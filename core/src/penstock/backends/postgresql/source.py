@@ -632,7 +632,7 @@ class PostgresSource:
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
         with self._holding(pairs):
             yield from read_rows(
@@ -642,7 +642,7 @@ class PostgresSource:
                 sql.SQL("true"),
                 source_values(pairs, lambda: self._columns_of(relation, pairs)),
                 key,
-                only,
+                only_keys,
             )
 
 

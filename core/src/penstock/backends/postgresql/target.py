@@ -446,17 +446,19 @@ class PostgresTarget:
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
         *,
         loaded_by: Sequence[CommitRecord] = (),
-        other_than: Sequence[CommitRecord] = (),
+        not_loaded_by: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
         return read_rows(
             self._connection,
             "target",
             rows_of(table),
-            sql.SQL(" AND ").join((condition(where, extent), *written_by(loaded_by, other_than))),
+            sql.SQL(" AND ").join(
+                (condition(where, extent), *written_by(loaded_by, not_loaded_by))
+            ),
             target_values(pairs, lambda: self.columns(table)),
             key,
-            only,
+            only_keys,
         )

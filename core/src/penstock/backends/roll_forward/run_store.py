@@ -42,7 +42,7 @@ class DocumentStore(RecordStore):
         """The run's document as the transaction has it that is under way, by its id."""
         self._alone = False
         self._recopy_state: tuple[object, object] | None = None
-        """Since the first transaction of `alone`."""
+        """Since the first transaction of `exclusive`."""
 
     def create(self) -> None:
         """Do nothing: documents need no tables."""
@@ -93,7 +93,7 @@ class DocumentStore(RecordStore):
                 return result
 
     @contextmanager
-    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> Iterator[None]:
         """Do a step, possibly at the same time as another process.
 
         Its record is rejected if the run was restarted, or partitions are copied again, since the

@@ -30,7 +30,7 @@ class SnowflakeReader(BatchQueryReader[SnowflakeSession]):
     def fetched(
         self, session: SnowflakeSession, query: str, promised: PromisedTypes[SnowType]
     ) -> Iterator[pa.RecordBatch]:
-        yield promised.nothing()
+        yield promised.empty_batch()
         for table in session.connection.tables(query):
             yield from table.combine_chunks().to_batches(BATCH_ROWS)
 

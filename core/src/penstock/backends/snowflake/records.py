@@ -56,7 +56,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
 
     steps_with_records = False
     scheme = "snowflake"
-    kept_in = "schema"
+    schema_word = "schema"
     listing = (
         f"SELECT {shown('table_name')} FROM information_schema.tables"
         f" WHERE {shown('table_schema')} = ?"
@@ -163,7 +163,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
 
     # Locks
 
-    def holding(self, name: str, what: str) -> AbstractContextManager[None]:
+    def holding(self, name: str, subject: str) -> AbstractContextManager[None]:
         return self.guarded()
 
     def keep(self, name: str) -> bool:
@@ -173,11 +173,11 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         return self.leases.is_held(names)
 
     @contextmanager
-    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> Iterator[None]:
         # Steps of one run wait for each other.
-        name, what = self.lock(f"penstock:steps:{run_id}"), f"run {run_id}"
-        with translated("target", what):
-            self._take(name, what)
+        name, subject = self.lock(f"penstock:steps:{run_id}"), f"run {run_id}"
+        with translated("target", subject):
+            self._take(name, subject)
             self._exclusive_name = name
             try:
                 yield
@@ -186,7 +186,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
                 with suppress(Error):
                     self.leases.release(name)
 
-    def _take(self, name: str, what: str) -> None:
+    def _take(self, name: str, subject: str) -> None:
         started = time.monotonic()
         while True:
             with self.guarded():
@@ -195,7 +195,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
             waited = time.monotonic() - started
             if self.patience.stall_timeout and waited > self.patience.stall_timeout:
                 raise StallError(
-                    f"target: {what}: another execution has been running its steps for "
+                    f"target: {subject}: another execution has been running its steps for "
                     f"{waited:.0f} s; wait for it, or end it, and resume",
                     Diagnosis(side="target"),
                 )
@@ -278,7 +278,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         facts = facts_of(self.session, table)
         return facts[0] if facts else None
 
-    def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
+    def check_no_other_rows(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
         if not mode.starts_empty:
             return
         # In one statement, because attempts of this run may commit at the same time. The server

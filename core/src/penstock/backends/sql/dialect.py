@@ -113,7 +113,7 @@ class Dialect(ABC):
     """Whether indexes are created by CREATE INDEX."""
     index_kinds: Mapping[str, str] = {}
     """The word before INDEX, by the method of an index, see `IndexModel`."""
-    indexes_some = False
+    has_partial_indexes = False
     """Whether an index may be limited to rows that meet a condition."""
     includes = False
     """Whether an index may include columns outside its key."""
@@ -342,7 +342,7 @@ class CatalogDialect(Dialect):
     """The row count, as a number that can be multiplied."""
     ddl_commits = False
     """Whether creating or dropping a table ends the transaction."""
-    unless_there = "IF NOT EXISTS "
+    if_not_exists = "IF NOT EXISTS "
     """What follows CREATE TABLE to keep an existing table; empty if there is no such clause."""
     computed = "CASE WHEN is_generated = 'ALWAYS' THEN 1 ELSE 0 END"
     """In the information schema's columns: 1 for a computed column."""

@@ -381,9 +381,9 @@ class SqlSource:
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
         self._session.hold(session_values(pairs))
         texts = canonical_texts(self._session, self._rows(relation), pairs)
         rows, chosen = self._selected_rows(relation, where, extent, pairs)
-        return read_digests(self._session, rows, chosen, texts, key, only)
+        return read_digests(self._session, rows, chosen, texts, key, only_keys)

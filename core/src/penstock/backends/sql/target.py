@@ -16,7 +16,7 @@ from penstock.backends.sql.catalog.relations import (
     find_relation,
     read_columns,
     read_relations,
-    relations_now,
+    read_relations_anew,
 )
 from penstock.backends.sql.loads.deleted_keys import TargetKeys
 from penstock.backends.sql.loads.load_plan import TargetTables
@@ -100,7 +100,7 @@ class SqlTarget(ABC):
         with self._reading() as session:
             if table in read_relations(session):
                 return False
-            if session.catalog_facts is None or table not in relations_now(session):
+            if session.catalog_facts is None or table not in read_relations_anew(session):
                 return True
             session.catalog_facts.forget()  # the table was created in the meantime
             return False
@@ -156,17 +156,17 @@ class SqlTarget(ABC):
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
         *,
         loaded_by: Sequence[CommitRecord] = (),
-        other_than: Sequence[CommitRecord] = (),
+        not_loaded_by: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
         assert not loaded_by
-        assert not other_than
+        assert not not_loaded_by
         with self._reading() as session:
             rows, chosen = session.table(table), condition(session.dialect, where, extent)
             texts = canonical_texts(session, rows, as_loaded(pairs))
-            yield from read_digests(session, rows, chosen, texts, key, only)
+            yield from read_digests(session, rows, chosen, texts, key, only_keys)
 
     # Rows deleted from the source; see `FindsDeletedRows`
 

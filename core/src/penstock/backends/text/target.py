@@ -175,14 +175,23 @@ class TextTarget(ParquetTarget):
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
         *,
         loaded_by: Sequence[CommitRecord] = (),
-        other_than: Sequence[CommitRecord] = (),
+        not_loaded_by: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
         if self._is_whole():
             comparing = self._comparing(is_whole=True)
-            return comparing.row_digests([self._storage.whole], where, extent, pairs, key, only)
+            return comparing.row_digests(
+                [self._storage.whole], where, extent, pairs, key, only_keys
+            )
         return super().row_digests(
-            table, where, extent, pairs, key, only, loaded_by=loaded_by, other_than=other_than
+            table,
+            where,
+            extent,
+            pairs,
+            key,
+            only_keys,
+            loaded_by=loaded_by,
+            not_loaded_by=not_loaded_by,
         )

@@ -127,7 +127,7 @@ class RecordStore(ABC):
         """
         raise NotImplementedError  # it joins none
 
-    def alone(self, run_id: str, step_id: str = "") -> AbstractContextManager[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> AbstractContextManager[None]:
         """Keep others from doing a step at the same time, over several transactions.
 
         Without a step id, exclude everything that must not run during a step.

@@ -200,7 +200,7 @@ def fit(mine: Column, theirs: Column) -> Fit:
     return fit_column(mine, theirs)
 
 
-def written_schema(
+def insert_schema(
     session: ClickHouseSession, request: LoadRequest, columns: Sequence[Column]
 ) -> str:
     """Return the schema of what is sent, with the times that the columns' types can hold.

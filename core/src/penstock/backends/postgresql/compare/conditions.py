@@ -63,7 +63,7 @@ class PostgresDialect(Dialect):
 
     longest_name = 63
     constraints_by_table = numbers_nullable = True
-    indexes_some = includes = defers = True
+    has_partial_indexes = includes = defers = True
 
     def binary(self, digits: str) -> str:
         return f"'\\x{digits}'::bytea"

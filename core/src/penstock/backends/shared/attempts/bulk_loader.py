@@ -33,10 +33,10 @@ class BulkLoader:
     def __init__(
         self,
         load: Callable[[Iterator[pa.RecordBatch]], int],
-        refused: Callable[[BaseException], BaseException],
+        translate: Callable[[BaseException], BaseException],
     ) -> None:
         self._load = load
-        self._refused = refused
+        self._translate = translate
         self._batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
         # Contains a byte for each batch that may be handed over, and one for the end.
         self._room_reader, self._room_writer = os.pipe()
@@ -89,7 +89,7 @@ class BulkLoader:
 
     def _check(self) -> None:
         if self._error is not None:
-            raise self._refused(self._error)
+            raise self._translate(self._error)
 
     def abandon(self) -> None:
         """End the load if it is running, before anything it uses is removed."""

@@ -62,5 +62,5 @@ class RecordedRuns(StepRecords):
             self._change(run_id, {"status": "running", "finished_at": None})
             return frozenset(record.partition_id for record in found)
 
-        with self._records.alone(run_id):
+        with self._records.exclusive(run_id):
             return self._records.transact(run_id, take_back, Hold.RECOPY, names, patience)

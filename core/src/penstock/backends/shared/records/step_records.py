@@ -149,11 +149,11 @@ class StepRecords(RunRecords, ABC):
         for run_id in begun:
             run = runs.get(run_id)
             if run is not None and (table := run.plan.load.table) in pending:
-                undone = self._steps_left_by(run, done[run_id])
+                undone = self._unfinished_steps(run, done[run_id])
                 pending[table] += tuple((run_id, step) for step in undone)
         return pending
 
-    def _steps_left_by(self, run: RunRow, done: Collection[str]) -> Sequence[Step]:
+    def _unfinished_steps(self, run: RunRow, done: Collection[str]) -> Sequence[Step]:
         load = run.plan.load
         dropped: tuple[Step, ...] = ()
         if run.spec.get("data_only"):
@@ -235,30 +235,30 @@ class StepRecords(RunRecords, ABC):
     def check_target(self, run_id: str) -> None: ...
 
     def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
-        def alone(run_id: str) -> bool:
+        def run_alone(run_id: str) -> bool:
             return self.prepare(run_id, loads[run_id])
 
-        def together(run_ids: Sequence[str]) -> Mapping[str, bool]:
+        def run_together(run_ids: Sequence[str]) -> Mapping[str, bool]:
             return self._records.transact_all(
                 run_ids,
                 lambda: self._prepare_all({run_id: loads[run_id] for run_id in run_ids}),
                 Hold.CHANGE,
             )
 
-        return self._joined(sorted(loads), together, alone)
+        return self._joined(sorted(loads), run_together, run_alone)
 
     def _joined(
         self,
         run_ids: Sequence[str],
-        together: Callable[[Sequence[str]], Mapping[str, T]],
-        alone: Callable[[str], T],
+        run_together: Callable[[Sequence[str]], Mapping[str, T]],
+        run_alone: Callable[[str], T],
     ) -> dict[str, T | PenstockError]:
         if len(run_ids) > 1 and self._joins_steps(run_ids):
-            return bisected(run_ids, together, alone)
+            return bisected(run_ids, run_together, run_alone)
         return {
             name: outcome
             for run_id in run_ids
-            for name, outcome in bisected([run_id], together, alone).items()
+            for name, outcome in bisected([run_id], run_together, run_alone).items()
         }
 
     def _joins_steps(self, run_ids: Sequence[str]) -> bool:
@@ -290,7 +290,7 @@ class StepRecords(RunRecords, ABC):
         if row is None:
             return False
         if row["prepared_at"] is not None:
-            for step in self._left_unrecorded(run_id):
+            for step in self._unrecorded_steps(run_id):
                 self.finish(run_id, step)
             return False
         with self._records.alone(run_id):
@@ -319,7 +319,7 @@ class StepRecords(RunRecords, ABC):
             return record()
         self._records.transact(run_id, lambda: self.before_load(run, load))
         for step in load.before:
-            self._do_apart(run, step, Hold.CHANGE)
+            self._do_in_transaction(run, step, Hold.CHANGE)
         return self._records.transact(run_id, record)
 
     def start_over(
@@ -398,7 +398,7 @@ class StepRecords(RunRecords, ABC):
     def finish(self, run_id: str, step: Step) -> bool:
         row = {"run_id": run_id, "step_id": step.id}
 
-        def together() -> bool:
+        def run_together() -> bool:
             run = self._check_finishing(run_id)
             # Inserted first: a second call waits for this record, and then finds it.
             if not self._records.add(Kind.STEP, [row]):
@@ -421,7 +421,7 @@ class StepRecords(RunRecords, ABC):
 
         with_record = step.id in (GONE_STEP, MERGE_STEP, WATERMARK_STEP)
         if self._records.steps_with_records or with_record:
-            return self._records.transact(run_id, together, Hold.STEP)
+            return self._records.transact(run_id, run_together, Hold.STEP)
 
         def look() -> tuple[RunRow, frozenset[str]]:
             return self._check_finishing(run_id), self.steps_done(run_id)
@@ -430,7 +430,7 @@ class StepRecords(RunRecords, ABC):
             run, done = self._records.transact(run_id, look, Hold.STEP)
             if step.id in done:
                 return False
-            self._do_apart(run, step, Hold.STEP)
+            self._do_in_transaction(run, step, Hold.STEP)
 
             def record() -> bool:
                 if self._check_finishing(run_id).generation != run.generation:
@@ -443,7 +443,7 @@ class StepRecords(RunRecords, ABC):
     def merge_all(self, run_ids: Sequence[str]) -> None:
         row = [{"run_id": run_id, "step_id": MERGE_STEP} for run_id in run_ids]
 
-        def together() -> None:
+        def run_together() -> None:
             runs = [self._check_finishing(run_id) for run_id in run_ids]
             if self._records.add(Kind.STEP, row) != len(row):
                 raise not_committed(run_ids[0])  # another execution has done some
@@ -455,9 +455,9 @@ class StepRecords(RunRecords, ABC):
                 "--atomic table"
             )
         if len(run_ids) > 1:
-            self._records.transact_all(run_ids, together, Hold.STEP)
+            self._records.transact_all(run_ids, run_together, Hold.STEP)
         else:
-            self._records.transact(run_ids[0], together, Hold.STEP)
+            self._records.transact(run_ids[0], run_together, Hold.STEP)
 
     def _merge(self, runs: Sequence[RunRow]) -> None:
         """Merge runs, in the transaction that records it."""
@@ -600,7 +600,7 @@ class StepRecords(RunRecords, ABC):
         """
         raise NotImplementedError  # its capabilities list no mode that gathers rows
 
-    def _do_apart(self, run: RunRow, step: Step, hold: Hold) -> None:
+    def _do_in_transaction(self, run: RunRow, step: Step, hold: Hold) -> None:
         def do() -> None:
             if self.is_done(run, step):
                 return
@@ -644,10 +644,10 @@ class StepRecords(RunRecords, ABC):
         return {run_id: frozenset(row["step_id"] for row in rows) for run_id, rows in found.items()}
 
     def steps_in_effect(self, run_id: str) -> frozenset[str]:
-        unrecorded = self._left_unrecorded(run_id)
+        unrecorded = self._unrecorded_steps(run_id)
         return self.steps_done(run_id).union(step.id for step in unrecorded)
 
-    def _left_unrecorded(self, run_id: str) -> list[Step]:
+    def _unrecorded_steps(self, run_id: str) -> list[Step]:
         """Return the steps after the last partition that are done but not recorded."""
         if self._records.steps_with_records:
             return []

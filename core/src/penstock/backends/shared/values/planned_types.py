@@ -41,7 +41,7 @@ class PromisedTypes(Generic[T]):
         self._rows = 0
         self.arrow_types = [table.arrow_type(type_) or pa.null() for type_ in types]
 
-    def nothing(self) -> pa.RecordBatch:
+    def empty_batch(self) -> pa.RecordBatch:
         empty = [pa.array([], kind) for kind in self.arrow_types]
         return pa.RecordBatch.from_arrays(empty, self._names)
 

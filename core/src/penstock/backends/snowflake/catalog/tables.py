@@ -25,7 +25,7 @@ _FACTS = TableQuery(
 
 def listed(
     session: SnowflakeSession,
-    what: str,
+    kind: str,
     table: TableRef,
     read: Callable[[SnowflakeSession, str, str], Mapping[TableRef, tuple[T, ...]]],
 ) -> tuple[T, ...]:
@@ -35,7 +35,7 @@ def listed(
 
     Args:
         session: a session with the server.
-        what: the kind of fact, under which the answers are kept.
+        kind: the kind of fact, under which the answers are kept.
         table: the table.
         read: asks about a place, and takes its name for messages; returns the answers by table.
     """
@@ -49,7 +49,7 @@ def listed(
             answers |= read(session, f"SCHEMA {dialect.ident(schema)}", f"schema {schema}")
         return {each: answers.get(each, ()) for each in tables}
 
-    return session.catalog_facts.about(what, table, ask)
+    return session.catalog_facts.about(kind, table, ask)
 
 
 def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[DeclaredKey, ...]:

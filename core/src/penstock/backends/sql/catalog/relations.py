@@ -18,11 +18,11 @@ TYPE = "sql type"
 def read_relations(session: Session) -> dict[TableRef, bool]:
     """Return the database's tables and views, and for each whether it is a view."""
     if session.catalog_facts is None:
-        return relations_now(session)
-    return session.catalog_facts.once("relations", lambda: relations_now(session))
+        return read_relations_anew(session)
+    return session.catalog_facts.once("relations", lambda: read_relations_anew(session))
 
 
-def relations_now(session: Session) -> dict[TableRef, bool]:
+def read_relations_anew(session: Session) -> dict[TableRef, bool]:
     """Return tables and views without using known facts."""
     rows = session.fetch(session.dialect.relations, "tables", [session.catalog])
     return {TableRef(schema, name): kind == "VIEW" for schema, name, kind in rows}

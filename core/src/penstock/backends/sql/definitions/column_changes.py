@@ -100,18 +100,18 @@ def stage_script(
     ]
 
 
-def is_made(change: ColumnChange, there: Mapping[str, Column]) -> bool:
+def is_applied(change: ColumnChange, columns: Mapping[str, Column]) -> bool:
     """Whether a change has been made.
 
     Args:
         change: the change.
-        there: the table's columns, by name.
+        columns: the table's columns, by name.
     """
-    column = there.get(change.column)
+    column = columns.get(change.column)
     if column is None:
         return False
     if change.kind == RENAME:
-        return change.was not in there
+        return change.was not in columns
     if change.kind == ADD:
         return True
     return (not change.type or column.type != change.was) and (
@@ -119,7 +119,7 @@ def is_made(change: ColumnChange, there: Mapping[str, Column]) -> bool:
     )
 
 
-def check_followed(
+def check_columns_unchanged(
     session: Session, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
 ) -> None:
     """Check the table's columns before the merge.

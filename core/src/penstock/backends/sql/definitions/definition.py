@@ -186,7 +186,7 @@ def create_steps(
     """
     name = dialect.table(table)
     body = ", ".join([*listed_columns(dialect, columns, extras.columns), *extras.constraints])
-    keeps = "" if fresh else dialect.unless_there
+    keeps = "" if fresh else dialect.if_not_exists
     create = f"CREATE TABLE {keeps}{name} ({body}) {extras.options}".rstrip()
     schemas = [
         Step(SCHEMA, f"create schema {table.schema}", statement)

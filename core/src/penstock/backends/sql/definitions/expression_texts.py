@@ -42,7 +42,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DIGITS = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
 
 
-def written_default(node: Node, kind: str, dialect: Dialect) -> str | None:
+def default_text(node: Node, kind: str, dialect: Dialect) -> str | None:
     """Return a column's default, in parentheses if required; None if the column cannot have it.
 
     Args:
@@ -76,7 +76,7 @@ def _moment(function: str, kind: str, dialect: Dialect) -> str | None:
     return dialect.functions.get(function)
 
 
-def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
+def check_text(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
     """Return a check of a row; None if its meaning would differ.
 
     Args:
@@ -90,7 +90,7 @@ def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str
         return None
 
 
-def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
+def value_text(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
     """Return the expression that computes a column; None if its values could differ.
 
     Args:

@@ -64,7 +64,7 @@ class ForeignKeyChange:
         remedy = f"{self._create_statement(dialect)};"
         return NotCopied(KINDS["FOREIGN KEY"], self.name, remedy, str(self.table))
 
-    def is_there(self, session: Session) -> bool:
+    def exists(self, session: Session) -> bool:
         place = session.dialect.placeholder
         rows = session.fetch(
             "SELECT 1 FROM information_schema.table_constraints"

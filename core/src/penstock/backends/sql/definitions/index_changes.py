@@ -59,34 +59,34 @@ class IndexChange:
             return dialect.index_statements(self.table, list(self.indexes.values()))
         return dialect.indexes_dropped(self.table, list(self.indexes))
 
-    def is_done(self, there: Mapping[str, str]) -> bool:
+    def is_done(self, existing: Mapping[str, str]) -> bool:
         """Whether the change has been made.
 
         Args:
-            there: all indexes of the table, by name.
+            existing: all indexes of the table, by name.
         """
         if not self.creates:
-            return not self.indexes.keys() & there.keys()
+            return not self.indexes.keys() & existing.keys()
         return all(
-            name in there and (there[name] == text or not self.exact)
+            name in existing and (existing[name] == text or not self.exact)
             for name, text in self.indexes.items()
         )
 
-    def remaining(self, there: Mapping[str, str]) -> IndexChange:
+    def remaining(self, existing: Mapping[str, str]) -> IndexChange:
         """Return the part of the change that remains to be made.
 
         Args:
-            there: as for `is_done`.
+            existing: as for `is_done`.
 
         Raises:
             PermanentError: another index has one of these names; nothing should be changed.
         """
-        others = {
-            name: there[name]
+        replaced = {
+            name: existing[name]
             for name, text in self.indexes.items()
-            if name in there and self.exact and there[name] != text
+            if name in existing and self.exact and existing[name] != text
         }
-        for name, other in others.items():
+        for name, definition in replaced.items():
             advice = (
                 "drop or rename that one, and resume"
                 if self.creates
@@ -94,10 +94,10 @@ class IndexChange:
             )
             raise PermanentError(
                 f"target: index {name} of {self.table}: expected {self.indexes[name]}, found "
-                f"{other}; {advice}",
+                f"{definition}; {advice}",
                 Diagnosis(side="target"),
             )
         indexes = {
-            name: text for name, text in self.indexes.items() if (name in there) != self.creates
+            name: text for name, text in self.indexes.items() if (name in existing) != self.creates
         }
         return replace(self, indexes=indexes)

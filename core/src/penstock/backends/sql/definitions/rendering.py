@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from penstock.backends.api.facts import Siblings
 from penstock.backends.sql.definitions.expression_texts import (
-    written_check,
-    written_default,
-    written_value,
+    check_text,
+    default_text,
+    value_text,
 )
 from penstock.backends.sql.dialect import Dialect
 from penstock.model.plans import Step
@@ -117,7 +117,7 @@ class Rendered:
     warnings: list[str] = field(default_factory=list)
 
     @staticmethod
-    def nothing(model: TableModel, table: TableRef) -> Iterator[NotCopied]:
+    def omit_all(model: TableModel, table: TableRef) -> Iterator[NotCopied]:
         """Yield entries for every part of a model except its keys."""
         for item in replace(model, keys=()).unmade():
             yield replace(item, table=str(table))
@@ -271,7 +271,7 @@ class Rendering:
         """Return the default; empty if the target has no equivalent."""
         if expression.meaning is None:
             return ""
-        text = written_default(expression.meaning, kind, self.dialect)
+        text = default_text(expression.meaning, kind, self.dialect)
         return self.dialect.fitting(text, type_) if text is not None else ""
 
     def _comment(self, column: str, text: str, omitted: NotCopied, rendered: Rendered) -> None:
@@ -292,7 +292,7 @@ class Rendering:
         if self.same_dialect and self._holds(check.test.text):
             text = check.test.text
         elif check.enforced and check.test.meaning is not None:
-            text = written_check(check.test.meaning, self.kinds, self.dialect)
+            text = check_text(check.test.meaning, self.kinds, self.dialect)
         omitted = omitted_check(check)
         if text is None:
             remedy = self._check_remedy(check.name, check.test.text)
@@ -341,8 +341,8 @@ class Rendering:
         whole = bool(index.columns) and self.kinds.keys() >= set(index.columns)
         plain, test = whole and not index.method, None
         if plain and index.predicate is not None:
-            if index.predicate.meaning is not None and dialect.indexes_some:
-                test = written_check(index.predicate.meaning, self.kinds, dialect)
+            if index.predicate.meaning is not None and dialect.has_partial_indexes:
+                test = check_text(index.predicate.meaning, self.kinds, dialect)
             plain = test is not None
         if not plain or not dialect.has_indexes:
             text = index.text
@@ -489,7 +489,7 @@ def computed_columns(
         meaning = column.generated.expression.meaning if column.generated is not None else None
         if meaning is None or column.name not in kinds:
             continue
-        text = written_value(meaning, kinds[column.name], plain, dialect)
+        text = value_text(meaning, kinds[column.name], plain, dialect)
         if text is not None:
             expressions[column.name] = text
     return expressions

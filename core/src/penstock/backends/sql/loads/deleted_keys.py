@@ -47,7 +47,7 @@ class TargetKeys:
         self._texts = canonical_texts(session, self._table, pairs)
         self._digest = dialect.digest(row_text(dialect, list(self._texts.values())))
 
-    def _there(self, selected: str) -> str:
+    def _key_rows(self, selected: str) -> str:
         return f"(SELECT {self._listed} FROM {self._table} WHERE {selected}) AS t"
 
     @cached_property
@@ -59,7 +59,7 @@ class TargetKeys:
         """
         respelled = self._dialect.respelled(self._key)
         if respelled == NEVER:
-            return self._there(self._selected)
+            return self._key_rows(self._selected)
         there = (
             f"(SELECT {self._listed}, {self._digest} AS digest FROM {self._table}"
             f" WHERE {self._selected}) AS t"
@@ -70,9 +70,9 @@ class TargetKeys:
             SUBJECT,
         )
         if not found:
-            return self._there(self._selected)
+            return self._key_rows(self._selected)
         listed = ", ".join(str(int(digest)) for (digest,) in found)
-        return self._there(f"{self._selected} AND {self._digest} NOT IN ({listed})")
+        return self._key_rows(f"{self._selected} AND {self._digest} NOT IN ({listed})")
 
     @property
     def _new(self) -> str:

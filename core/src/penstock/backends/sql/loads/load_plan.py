@@ -112,7 +112,7 @@ class TargetTables:
         kinds = self.kinds(columns)
         if not kinds:
             return replace(
-                extras, omitted=(*extras.omitted, *Rendered.nothing(model, request.target))
+                extras, omitted=(*extras.omitted, *Rendered.omit_all(model, request.target))
             )
         texts = computed_columns(model, kinds, dialect)
         rendering = Rendering(

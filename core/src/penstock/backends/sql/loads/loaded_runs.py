@@ -11,7 +11,7 @@ from penstock.backends.api.execution.records import Row
 from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.backends.sql.catalog.relations import read_columns, read_relations
-from penstock.backends.sql.definitions.column_changes import is_made
+from penstock.backends.sql.definitions.column_changes import is_applied
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.missing_table import MAKE, make
 from penstock.backends.sql.dialect import CatalogDialect
@@ -86,7 +86,7 @@ class LoadedRuns(RecordedRuns):
     def is_changed(self, change: ColumnChange, table: TableRef) -> bool:
         """Whether a change of a table's columns has been made."""
         columns = read_columns(self._tables.session, table)
-        return is_made(change, {column.name: column for column in columns})
+        return is_applied(change, {column.name: column for column in columns})
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
         executed: set[str] = set()

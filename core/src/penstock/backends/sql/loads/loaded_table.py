@@ -221,7 +221,7 @@ class LoadedTable:
             if suspect or found != expected:
                 raise table_changed(run_id, self._table, _rows(expected), _rows(found))
         elif (suspect or (thoroughly and mode.deletes_by_partition)) and not (
-            self._are_there(run_id, table_exists=found is not None)
+            self._rows_exist(run_id, table_exists=found is not None)
         ):
             raise table_changed(
                 run_id,
@@ -235,7 +235,7 @@ class LoadedTable:
         records = self._records.read(Kind.COMMIT, {"run_id": run_id}, ("partition_id", "rows"))
         return {row["partition_id"]: row["rows"] for row in records if row["rows"]}
 
-    def _are_there(self, run_id: str, *, table_exists: bool) -> bool:
+    def _rows_exist(self, run_id: str, *, table_exists: bool) -> bool:
         """Whether the rows that a run has committed exist, as far as can be determined."""
         committed = self._committed(run_id)
         if not committed:

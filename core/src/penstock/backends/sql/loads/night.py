@@ -12,8 +12,8 @@ from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.backends.sql.catalog.relations import read_columns, replacement_table
 from penstock.backends.sql.definitions.column_changes import (
     change_step,
-    check_followed,
-    is_made,
+    check_columns_unchanged,
+    is_applied,
     stage_script,
 )
 from penstock.backends.sql.dialect import CatalogDialect
@@ -103,9 +103,9 @@ def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
     ref = CopySpec.from_stored(run.spec, "", "").target_ref
     if not dialect.ddl_commits:
         for each in changes:
-            if not is_made(each, {column.name: column for column in read_columns(session, ref)}):
+            if not is_applied(each, {column.name: column for column in read_columns(session, ref)}):
                 session.run(each.statement)
-    check_followed(session, ref, load.table, run.plan.pairs)
+    check_columns_unchanged(session, ref, load.table, run.plan.pairs)
 
 
 def _copy_script(

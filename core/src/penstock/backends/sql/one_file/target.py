@@ -85,6 +85,6 @@ class FileTarget(SqlTarget):
             request.new_columns or request.columns_after_changes or self.columns(request.target)
         )
         by_name = {column.name: column for column in columns}
-        written = schema_of(by_name[pair.target] for pair in request.pairs)
+        stream_schema = schema_of(by_name[pair.target] for pair in request.pairs)
         with self._reading() as session:
-            return plan_load(session, self.tables, request, columns, schema_to_text(written))
+            return plan_load(session, self.tables, request, columns, schema_to_text(stream_schema))

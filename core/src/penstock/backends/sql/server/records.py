@@ -81,7 +81,7 @@ class ServerRecords(LoadRecords):
 
     scheme: ClassVar[str]
     """The scheme of the server's URLs."""
-    kept_in: ClassVar[str]
+    schema_word: ClassVar[str]
     """The server's word for the place of its tables: a schema, or a database."""
     listing: ClassVar[str]
     """A query for the names of all tables there."""
@@ -92,7 +92,7 @@ class ServerRecords(LoadRecords):
     def __init__(self, session: ServerSession, schema: str, *, loading: bool = False) -> None:
         super().__init__(session.dialect)
         self._schema = schema
-        self._there = loading
+        self._tables_exist = loading
 
     @property
     @abstractmethod
@@ -118,12 +118,12 @@ class ServerRecords(LoadRecords):
     # Locks by name
 
     @abstractmethod
-    def holding(self, name: str, what: str) -> AbstractContextManager[None]:
+    def holding(self, name: str, subject: str) -> AbstractContextManager[None]:
         """Hold a lock that is only held briefly.
 
         Args:
             name: the name of the lock.
-            what: the locked thing, for messages.
+            subject: the locked thing, for messages.
 
         Raises:
             StallError: another session holds it for longer than the stall timeout.
@@ -171,7 +171,7 @@ class ServerRecords(LoadRecords):
         with self.session.translated(CONTROL), self.making():
             if self._missing():
                 self._make()
-        self._there = True
+        self._tables_exist = True
 
     grants: ClassVar[str] = ""
     """The privileges that an administrator grants to users of the control tables; `{}` stands for
@@ -225,7 +225,7 @@ class ServerRecords(LoadRecords):
             if not words:
                 raise
             raise PlanningError(
-                f"target: the user may not create the control tables in {self.kept_in} "
+                f"target: the user may not create the control tables in {self.schema_word} "
                 f"{self._schema!r}: {words}; expected that privilege, or tables that an "
                 "administrator created with the output of `penstock control-ddl --target "
                 f"{self.scheme}:// --control-schema {self._schema}`, or another --control-schema",
@@ -238,7 +238,7 @@ class ServerRecords(LoadRecords):
         Raises:
             PermanentError: some of the control tables are missing.
         """
-        if self._there:
+        if self._tables_exist:
             return True
         missing, all_names = self._missing(), self._names()
         if missing and len(missing) < len(all_names):
@@ -254,8 +254,8 @@ class ServerRecords(LoadRecords):
                 "--control-schema for new runs",
                 Diagnosis(side="target"),
             )
-        self._there = not missing
-        return self._there
+        self._tables_exist = not missing
+        return self._tables_exist
 
     def _names(self) -> tuple[str, ...]:
         return ("loaded_table", *self.extra_columns, *(kind.value for kind in ESSENTIAL))

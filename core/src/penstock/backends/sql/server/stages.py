@@ -91,7 +91,7 @@ class StageRecords(ServerRecords, Generic[S]):
         """Return when that was, for people."""
         return mark
 
-    def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
+    def check_no_other_rows(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
         """Check for rows of others.
 
         Args:
@@ -112,7 +112,7 @@ class StageRecords(ServerRecords, Generic[S]):
             run_id: the id of the run.
             table: the table.
             mode: the name of the mode.
-            mine: as for `check_alone`.
+            mine: as for `check_no_other_rows`.
 
         Raises:
             TargetChanged: rows that the run has loaded are gone, or there are others where it
@@ -128,7 +128,7 @@ class StageRecords(ServerRecords, Generic[S]):
                 there = replacement or "no table of that name"
                 expected = f"the table created at {self.creation_time(row['made'])}"
                 raise table_changed(run_id, table, expected, there)
-            self.check_alone(run_id, table, MODES[mode], mine)
+            self.check_no_other_rows(run_id, table, MODES[mode], mine)
 
     # Attempts
 

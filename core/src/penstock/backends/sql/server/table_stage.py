@@ -47,7 +47,7 @@ class TableStage(ServerStage[R]):
         with records.session.translated("stage"):
             records.session.connection.change(f"CREATE TABLE {self.table} ({listed})")
         self._passed = 0
-        self._loader = BulkLoader(self.load, self.refused)
+        self._loader = BulkLoader(self.load, self.translated_error)
 
     # For subclasses
 
@@ -60,7 +60,7 @@ class TableStage(ServerStage[R]):
         """Load all batches into the stage, in a thread; return the number of rows."""
 
     @abstractmethod
-    def refused(self, error: BaseException) -> BaseException:
+    def translated_error(self, error: BaseException) -> BaseException:
         """Translate an error from `load`."""
 
     def as_loaded(self, batch: Any) -> Any:
