@@ -40,7 +40,7 @@ class DocumentStore(RecordStore):
         self._runs = runs
         self._open: dict[str, RunDocument] = {}
         """The run's document as the transaction has it that is under way, by its id."""
-        self._alone = False
+        self._is_exclusive = False
         self._recopy_state: tuple[object, object] | None = None
         """Since the first transaction of `exclusive`."""
 
@@ -73,7 +73,7 @@ class DocumentStore(RecordStore):
             before, version = stored
             if hold is Hold.STEP:  # others can continue whatever has happened to the commit records
                 self._runs.carry_out(run_id, before)
-            if self._alone:
+            if self._is_exclusive:
                 before_step, self._recopy_state = (
                     self._recopy_state,
                     _recopy_state_of(before),
@@ -99,11 +99,11 @@ class DocumentStore(RecordStore):
         Its record is rejected if the run was restarted, or partitions are copied again, since the
         step began.
         """
-        self._alone, self._recopy_state = bool(step_id), None
+        self._is_exclusive, self._recopy_state = bool(step_id), None
         try:
             yield
         finally:
-            self._alone = False
+            self._is_exclusive = False
 
     def find(self, run_id: str) -> RunDocument | None:
         """Return a run's document, as changed by the open transaction."""

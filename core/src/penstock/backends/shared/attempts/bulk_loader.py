@@ -27,7 +27,7 @@ class BulkLoader:
 
     Args:
         load: takes the batches, in the thread; returns how many rows the server accepted.
-        refused: translates its errors to Penstock's.
+        translate: translates its errors to Penstock's.
     """
 
     def __init__(

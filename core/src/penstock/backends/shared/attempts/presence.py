@@ -55,7 +55,7 @@ class Presence:
         if not tables:
             # a process that enters nothing leaves nothing, and would not remove the folder
             return failed
-        with self._alone(ENTER_SECONDS):
+        with self._hold_lock(ENTER_SECONDS):
             runs_by_mark: dict[str, set[str]] = {}
             for mark, run in self._alive():
                 runs_by_mark.setdefault(mark, set()).add(run)
@@ -82,7 +82,7 @@ class Presence:
         """Return the runs that other processes execute now, on any table."""
         if not os.path.isdir(self._folder):
             return set()
-        with self._alone(ENTER_SECONDS):
+        with self._hold_lock(ENTER_SECONDS):
             return {run_id for _, run_id in self._alive()}
 
     def executes(self, run_id: str, table: str) -> bool:
@@ -105,7 +105,7 @@ class Presence:
         entries = [entry for entry in self._locked_files if run_ids is None or entry[0] in run_ids]
         if not entries:
             return
-        with suppress(TransientError, PermanentError), self._alone(LEAVE_SECONDS):
+        with suppress(TransientError, PermanentError), self._hold_lock(LEAVE_SECONDS):
             self._release(entries)
             if not list(self._alive()):
                 os.unlink(os.path.join(self._folder, LOCK))
@@ -134,7 +134,7 @@ class Presence:
                     os.unlink(path)
 
     @contextmanager
-    def _alone(self, patience: float) -> Iterator[None]:
+    def _hold_lock(self, patience: float) -> Iterator[None]:
         """Keep others from entering and leaving."""
         path = os.path.join(self._folder, LOCK)
         descriptor = locked(

@@ -138,15 +138,15 @@ class StepRecords(RunRecords, ABC):
             # Its first steps may be done without a record that the run is prepared.
             stopped.append("created")
         rows = self._runs_in_place(pending, *stopped)
-        begun = [
+        prepared_ids = [
             row["run_id"]
             for row in rows
             if row["prepared_at"] is not None or not self._records.steps_with_records
         ]
-        if not begun:
+        if not prepared_ids:
             return pending
-        runs, done = self.load_runs(begun), self.steps_done_of(begun)
-        for run_id in begun:
+        runs, done = self.load_runs(prepared_ids), self.steps_done_of(prepared_ids)
+        for run_id in prepared_ids:
             run = runs.get(run_id)
             if run is not None and (table := run.plan.load.table) in pending:
                 undone = self._unfinished_steps(run, done[run_id])
@@ -235,30 +235,30 @@ class StepRecords(RunRecords, ABC):
     def check_target(self, run_id: str) -> None: ...
 
     def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
-        def run_alone(run_id: str) -> bool:
+        def do_one(run_id: str) -> bool:
             return self.prepare(run_id, loads[run_id])
 
-        def run_together(run_ids: Sequence[str]) -> Mapping[str, bool]:
+        def do_several(run_ids: Sequence[str]) -> Mapping[str, bool]:
             return self._records.transact_all(
                 run_ids,
                 lambda: self._prepare_all({run_id: loads[run_id] for run_id in run_ids}),
                 Hold.CHANGE,
             )
 
-        return self._joined(sorted(loads), run_together, run_alone)
+        return self._joined(sorted(loads), do_several, do_one)
 
     def _joined(
         self,
         run_ids: Sequence[str],
-        run_together: Callable[[Sequence[str]], Mapping[str, T]],
-        run_alone: Callable[[str], T],
+        do_several: Callable[[Sequence[str]], Mapping[str, T]],
+        do_one: Callable[[str], T],
     ) -> dict[str, T | PenstockError]:
         if len(run_ids) > 1 and self._joins_steps(run_ids):
-            return bisected(run_ids, run_together, run_alone)
+            return bisected(run_ids, do_several, do_one)
         return {
             name: outcome
             for run_id in run_ids
-            for name, outcome in bisected([run_id], run_together, run_alone).items()
+            for name, outcome in bisected([run_id], do_several, do_one).items()
         }
 
     def _joins_steps(self, run_ids: Sequence[str]) -> bool:
@@ -398,7 +398,7 @@ class StepRecords(RunRecords, ABC):
     def finish(self, run_id: str, step: Step) -> bool:
         row = {"run_id": run_id, "step_id": step.id}
 
-        def run_together() -> bool:
+        def do_several() -> bool:
             run = self._check_finishing(run_id)
             # Inserted first: a second call waits for this record, and then finds it.
             if not self._records.add(Kind.STEP, [row]):
@@ -421,7 +421,7 @@ class StepRecords(RunRecords, ABC):
 
         with_record = step.id in (GONE_STEP, MERGE_STEP, WATERMARK_STEP)
         if self._records.steps_with_records or with_record:
-            return self._records.transact(run_id, run_together, Hold.STEP)
+            return self._records.transact(run_id, do_several, Hold.STEP)
 
         def look() -> tuple[RunRow, frozenset[str]]:
             return self._check_finishing(run_id), self.steps_done(run_id)
@@ -443,7 +443,7 @@ class StepRecords(RunRecords, ABC):
     def merge_all(self, run_ids: Sequence[str]) -> None:
         row = [{"run_id": run_id, "step_id": MERGE_STEP} for run_id in run_ids]
 
-        def run_together() -> None:
+        def do_several() -> None:
             runs = [self._check_finishing(run_id) for run_id in run_ids]
             if self._records.add(Kind.STEP, row) != len(row):
                 raise not_committed(run_ids[0])  # another execution has done some
@@ -455,9 +455,9 @@ class StepRecords(RunRecords, ABC):
                 "--atomic table"
             )
         if len(run_ids) > 1:
-            self._records.transact_all(run_ids, run_together, Hold.STEP)
+            self._records.transact_all(run_ids, do_several, Hold.STEP)
         else:
-            self._records.transact(run_ids[0], run_together, Hold.STEP)
+            self._records.transact(run_ids[0], do_several, Hold.STEP)
 
     def _merge(self, runs: Sequence[RunRow]) -> None:
         """Merge runs, in the transaction that records it."""

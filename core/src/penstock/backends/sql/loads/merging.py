@@ -52,7 +52,7 @@ class Merging:
         staged: str,
         rows: int,
         holds_equal_keys: Callable[[], bool],
-        others_are: str = OF_ANOTHER_PARTITION,
+        advice: str = OF_ANOTHER_PARTITION,
     ) -> LoadResult:
         """Update the rows that differ, and insert the missing ones.
 
@@ -61,7 +61,7 @@ class Merging:
             rows: the number of staged rows.
             holds_equal_keys: whether the stage has all rows whose keys the target treats as
                 equal. Asked if equal keys are spelled differently.
-            others_are: where other such rows may be, and what to do; see `key_respelled`.
+            advice: where other such rows may be, and what to do; see `key_respelled`.
 
         Raises:
             PermanentError: a key is NULL or a duplicate.
@@ -71,17 +71,17 @@ class Merging:
         differ = f"{self._dialect.differ(self._value_columns)} OR {respelled}"
         marked = f"t.{ident(self._mark)} IS NOT NULL" if self._mark else ""
         joined = f"FROM {staged} AS s JOIN {self._table} AS t ON {self.match}"
-        ((there, updated, others),) = self._session.fetch(
+        ((there, updated, respelled_rows),) = self._session.fetch(
             f"SELECT count(*), count(CASE WHEN {differ}{f' OR {marked}' if marked else ''}"
             f" THEN 1 END), count(CASE WHEN {respelled} THEN 1 END) {joined}",
             SUBJECT,
         )
-        if others and not holds_equal_keys():
+        if respelled_rows and not holds_equal_keys():
             key = self._key
             pair = ", ".join(f"{row}.{ident(name)}" for row in "st" for name in key)
             one = self._dialect.limited(f"SELECT {pair} {joined} WHERE {respelled}", 1)
-            for found in self._session.fetch(one, SUBJECT):
-                raise key_respelled(key, found[: len(key)], found[len(key) :], others_are)
+            for pair_values in self._session.fetch(one, SUBJECT):
+                raise key_respelled(key, pair_values[: len(key)], pair_values[len(key) :], advice)
         if self._mark:
             cleared = f"{ident(self._mark)} = NULL"
             self._session.run(
