@@ -201,7 +201,7 @@ def key_respelled(
     key: Sequence[str],
     mine: Sequence[object],
     theirs: Sequence[object],
-    which: str = OF_ANOTHER_PARTITION,
+    advice: str = OF_ANOTHER_PARTITION,
 ) -> PermanentError:
     """Return the error for rows that are the same to the target, so that chance decides which wins.
 
@@ -209,12 +209,12 @@ def key_respelled(
         key: the columns of the key.
         mine: a key among the copied rows.
         theirs: the key of an existing row that the target compares as equal.
-        which: where the other row may come from, and what to do.
+        advice: where the other row may come from, and what to do.
     """
     found, there = (f"({', '.join(map(str, each))})" for each in (mine, theirs))
     return PermanentError(
         f"--mode upsert: the target's key ({', '.join(key)}) treats {found}, which is being "
-        f"copied, as equal to {there}, an existing row that {which}",
+        f"copied, as equal to {there}, an existing row that {advice}",
         Diagnosis(side="target"),
     )
 
