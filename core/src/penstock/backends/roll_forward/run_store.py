@@ -125,8 +125,8 @@ class DocumentStore(RecordStore):
         run = self.find(where["run_id"])
         if run is None:
             return []
-        found = self._rows(kind, where["run_id"], run, columns)
-        return [row for row in found if _meets(row, where)]
+        rows = self._rows(kind, where["run_id"], run, columns)
+        return [row for row in rows if _meets(row, where)]
 
     def _listed(self, run_ids: Sequence[str] | None) -> dict[str, RunDocument]:
         """Return some runs, or all."""
@@ -169,8 +169,8 @@ class DocumentStore(RecordStore):
             case Kind.COMMIT:
                 if run_id not in self._open:
                     self._runs.carry_out(run_id, run)
-                found = self._runs.records(run_id).publish_all(run.generation)
-                return [_columns(record, run_id, name) for name, record in found.items()]
+                records = self._runs.records(run_id).publish_all(run.generation)
+                return [_columns(record, run_id, name) for name, record in records.items()]
 
     def _run_columns(self, run_id: str, run: RunDocument, columns: Sequence[str]) -> Row:
         row = {**to_json(run), "run_id": run_id}
@@ -188,10 +188,10 @@ class DocumentStore(RecordStore):
         if run is None:
             return 0
         # Called often, so nothing is published.
-        found = self._runs.records(run_id).read_all(run.generation)
+        records = self._runs.records(run_id).read_all(run.generation)
         return sum(
             record.is_committed and _meets(_columns(record, run_id, name), where)
-            for name, (record, _) in found.items()
+            for name, (record, _) in records.items()
         )
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
@@ -224,11 +224,11 @@ class DocumentStore(RecordStore):
 
     def put_journal(self, row: Row) -> None:
         name, content = f"{_journals(row)}/{row['execution_id']}.json", encode(row["content"])
-        found = self._documents.get(name)
-        if found is None:
+        document = self._documents.get(name)
+        if document is None:
             self._documents.create(name, content)
         else:
-            self._documents.replace(name, content, found[1])
+            self._documents.replace(name, content, document[1])
 
     def change(self, kind: Kind, where: Row, changes: Row) -> int:
         run = self._open.get(where["run_id"])

@@ -50,10 +50,10 @@ class RollForwardWriter:
         with wait.answering("target"):
             hooks.connect(spec)
             self._records = records = Records(hooks.documents(), hooks.store(), spec.run_id)
-            found, version = records.read(spec.generation, partition.id)
-            if found.is_committed:
-                found = records.publish(spec.generation, partition.id, found, version)
-                if found.is_committed:
+            current, version = records.read(spec.generation, partition.id)
+            if current.is_committed:
+                current = records.publish(spec.generation, partition.id, current, version)
+                if current.is_committed:
                     return False
             try:
                 standing = hooks.standing(this)
@@ -63,13 +63,13 @@ class RollForwardWriter:
                     return False
                 raise
             check_standing(this, standing)
-            if found.state is State.CLOSED:
+            if current.state is State.CLOSED:
                 raise started_over(this, standing.generation)
             if spec.series:
                 documents = hooks.documents()
                 mine = Claim(spec.series, spec.run_id, spec.generation)
                 claim_partition(documents, Runs(documents, hooks.store()), mine, partition.id)
-        self._before, self._version = found, version
+        self._before, self._version = current, version
         self._may_discard = True
         self._stream = stream = hooks.open_stream(this, wait)
         self.write, self.fileno, self.check = stream.write, stream.fileno, stream.check
@@ -95,18 +95,18 @@ class RollForwardWriter:
         # From here on the record may exist, even without an answer, so nothing is discarded.
         self._may_discard = False
         with wait.answering("target"):
-            written = self._records.write(generation, partition_id, record, self._version)
-            found, version = self._records.read(generation, partition_id)
+            is_written = self._records.write(generation, partition_id, record, self._version)
+            current, version = self._records.read(generation, partition_id)
             # A request repeated because its answer was lost may find the record that it wrote
             # itself, and that has been published since.
-            if not written and found.nonce != record.nonce:
+            if not is_written and current.nonce != record.nonce:
                 self._may_discard = True
                 raise TransientError(
                     f"target: the commit record of partition {partition_id} was written by "
                     "another process since this attempt began",
                     Diagnosis(side="target"),
                 )
-            self._records.publish(generation, partition_id, found, version)
+            self._records.publish(generation, partition_id, current, version)
         self._close()
 
     def abandon(self) -> None:

@@ -61,15 +61,15 @@ class ScratchFolder(ABC):
     def sweep(self) -> tuple[str, ...]:
         parent, name = os.path.split(self._target_path)
         swept = []
-        for found in sorted(os.listdir(parent)):
-            folder = os.path.join(parent, found)
+        for entry in sorted(os.listdir(parent)):
+            folder = os.path.join(parent, entry)
             if (
-                found.startswith(f"{name}.")
-                and NAMED.fullmatch(found.removeprefix(f"{name}."))
+                entry.startswith(f"{name}.")
+                and NAMED.fullmatch(entry.removeprefix(f"{name}."))
                 and not is_locked(os.path.join(folder, _LOCK))
             ):
                 _remove(folder)
-                swept.append(found)
+                swept.append(entry)
         return tuple(swept)
 
     def begin(self) -> None:

@@ -224,10 +224,10 @@ class Dialect(ABC):
             name: the check's name; if empty, the database chooses one.
             text: the condition.
         """
-        named = f"CONSTRAINT {self.ident(name)} " if name else ""
+        constraint = f"CONSTRAINT {self.ident(name)} " if name else ""
         if not (self.alters and self.has_checks):
             return ""
-        return f"ALTER TABLE {self.table(table)} ADD {named}CHECK ({self.test(text)})"
+        return f"ALTER TABLE {self.table(table)} ADD {constraint}CHECK ({self.test(text)})"
 
     def test(self, text: str) -> str:
         """Return a condition that also holds if it is NULL."""
@@ -487,16 +487,17 @@ class CatalogDialect(Dialect):
             key: the quoted names of the key's columns.
             other_columns: the quoted names of the other columns.
         """
-        keys, others = list(map(self.ident, key)), list(map(self.ident, other_columns))
-        same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+        keys, value_columns = list(map(self.ident, key)), list(map(self.ident, other_columns))
+        match = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         update = ""
-        if others:
-            changes = ", ".join(f"{name} = s.{name}" for name in others)
+        if value_columns:
+            changes = ", ".join(f"{name} = s.{name}" for name in value_columns)
             update = f" WHEN MATCHED AND ({self.differ(other_columns)}) THEN UPDATE SET {changes}"
-        values = ", ".join(f"s.{name}" for name in [*keys, *others])
+        values = ", ".join(f"s.{name}" for name in [*keys, *value_columns])
         return (
-            f"MERGE INTO {table} AS t USING {staged} AS s ON {same}{update}"
-            f" WHEN NOT MATCHED THEN INSERT ({', '.join([*keys, *others])}) VALUES ({values})"
+            f"MERGE INTO {table} AS t USING {staged} AS s ON {match}{update}"
+            f" WHEN NOT MATCHED THEN INSERT ({', '.join([*keys, *value_columns])})"
+            f" VALUES ({values})"
         )
 
     # Rows found by their keys, with NULL equal to NULL: rows `t` of a table with the key of a row

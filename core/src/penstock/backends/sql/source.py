@@ -103,8 +103,10 @@ class SqlSource:
         return find_relation(self._session, name)
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
-        known = read_relations(self._session)
-        return matching_tables([table for table in known if not known[table]], include, exclude)
+        relations = read_relations(self._session)
+        return matching_tables(
+            [table for table in relations if not relations[table]], include, exclude
+        )
 
     def is_table(self, relation: Relation) -> bool:
         """Whether a relation is a base table. Asked once: a database may have many tables."""
@@ -139,8 +141,10 @@ class SqlSource:
     def other_objects(
         self, include: Sequence[str], exclude: Sequence[str]
     ) -> tuple[NotCopied, ...]:
-        known = read_relations(self._session)
-        views = matching_tables([table for table in known if known[table]], include, exclude)
+        relations = read_relations(self._session)
+        views = matching_tables(
+            [table for table in relations if relations[table]], include, exclude
+        )
         return tuple(NotCopied("views", str(view)) for view in views)
 
     def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
@@ -350,8 +354,8 @@ class SqlSource:
     ) -> tuple[Column, ...]:
         self._session.hold(session_values(pairs))
         rows, _ = computed_rows(self._session.dialect, self._rows(relation), ALL, pairs)
-        found = self._session.describe(f"SELECT * FROM {rows}", "computed columns")
-        columns = tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+        described = self._session.describe(f"SELECT * FROM {rows}", "computed columns")
+        columns = tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in described)
         return self.computed_in_arrow(rows, columns) if in_arrow else columns
 
     def computed_in_arrow(self, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:

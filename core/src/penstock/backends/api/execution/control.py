@@ -79,9 +79,11 @@ def reading_run(run_id: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, Unreadable) as error:
-        found = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
+        problem = (
+            str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
+        )
         raise PermanentError(
-            f"target: the record of run {run_id} cannot be read: {found}; was it edited? "
+            f"target: the record of run {run_id} cannot be read: {problem}; was it edited? "
             "Start a new run",
             Diagnosis(side="target"),
         ) from error

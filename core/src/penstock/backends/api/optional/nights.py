@@ -37,13 +37,13 @@ class KeyRanges:
 
     def spans(self) -> list[tuple[int, int]]:
         """Return the first and last number of each range, with adjacent ranges joined."""
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for each in sorted(self.ranges):
             first, last = each << self.bits, ((each + 1) << self.bits) - 1
-            if found and found[-1][1] + 1 == first:
-                first = found.pop()[0]
-            found.append((first, last))
-        return found
+            if spans and spans[-1][1] + 1 == first:
+                first = spans.pop()[0]
+            spans.append((first, last))
+        return spans
 
 
 @dataclass(frozen=True, slots=True)

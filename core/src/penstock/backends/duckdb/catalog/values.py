@@ -62,8 +62,8 @@ def _carried_inner(type_: Type) -> str:
             return f"MAP({of(parts[0][1])}, {of(parts[1][1])})"
         case _:
             inner = ", ".join(f"{ident(name)} {of(part)}" for name, part in parts)
-            same = all(not carried(part, nested=True) for _, part in parts)
-            return str(type_) if same else f"STRUCT({inner})"
+            parts_are_carried = all(not carried(part, nested=True) for _, part in parts)
+            return str(type_) if parts_are_carried else f"STRUCT({inner})"
 
 
 def travelling(value: str, type_: Type) -> str:

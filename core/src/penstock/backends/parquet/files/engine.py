@@ -44,11 +44,12 @@ def check_names(schema: pa.Schema, side: str) -> None:
     """
     by_lower_case: dict[bytes, str] = {}
     for name in schema.names:
-        other = by_lower_case.setdefault(name.encode().lower(), name)
-        if other != name:
+        first_spelling = by_lower_case.setdefault(name.encode().lower(), name)
+        if first_spelling != name:
             raise PlanningError(
-                f"{side}: columns {other!r} and {name!r} differ only in upper and lower case, "
-                "which conditions, keys, queries and checksums of files ignore; rename one",
+                f"{side}: columns {first_spelling!r} and {name!r} differ only in upper and "
+                "lower case, which conditions, keys, queries and checksums of files ignore; "
+                "rename one",
                 Diagnosis(side=side),
             )
 

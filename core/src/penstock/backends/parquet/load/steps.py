@@ -224,8 +224,8 @@ class Steps:
         if run is not None:
             self._fence.check_open(self._run_id, run)
         records = self._records.publish_all(self._run.generation)
-        same = run is not None and run.generation == self._run.generation
-        if not same or len(records) < len(self._run.plan.partitions):
+        is_same_generation = run is not None and run.generation == self._run.generation
+        if not is_same_generation or len(records) < len(self._run.plan.partitions):
             raise not_committed(self._run_id)
         return records
 

@@ -211,10 +211,10 @@ def key_respelled(
         theirs: the key of an existing row that the target compares as equal.
         advice: where the other row may come from, and what to do.
     """
-    found, there = (f"({', '.join(map(str, each))})" for each in (mine, theirs))
+    copied_key, existing_key = (f"({', '.join(map(str, each))})" for each in (mine, theirs))
     return PermanentError(
-        f"--mode upsert: the target's key ({', '.join(key)}) treats {found}, which is being "
-        f"copied, as equal to {there}, an existing row that {advice}",
+        f"--mode upsert: the target's key ({', '.join(key)}) treats {copied_key}, which is being "
+        f"copied, as equal to {existing_key}, an existing row that {advice}",
         Diagnosis(side="target"),
     )
 

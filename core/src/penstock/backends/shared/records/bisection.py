@@ -36,9 +36,9 @@ def halved(
         if len(keys) == 1:
             return {}, {keys[0]: error}
     middle = len(keys) // 2
-    found, errors = halved(keys[:middle], do_several, refusal, lasting)
+    answers, errors = halved(keys[:middle], do_several, refusal, lasting)
     more, further = halved(keys[middle:], do_several, refusal, lasting)
-    return found | more, errors | further
+    return answers | more, errors | further
 
 
 def bisected(

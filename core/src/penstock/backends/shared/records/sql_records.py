@@ -194,9 +194,11 @@ class SqlRecords(RecordStore):
         for execution_id, mine in by_execution.items():
             for run_ids in _pieces(list(mine), JOURNALS):
                 where = {"run_id": tuple(run_ids), "execution_id": execution_id}
-                there = {row["run_id"] for row in self.read(Kind.JOURNAL, where, ("run_id",))}
-                self.add(Kind.JOURNAL, [mine[run] for run in run_ids if run not in there])
-                changes = {run: {"content": mine[run]["content"]} for run in there}
+                existing_ids = {
+                    row["run_id"] for row in self.read(Kind.JOURNAL, where, ("run_id",))
+                }
+                self.add(Kind.JOURNAL, [mine[run] for run in run_ids if run not in existing_ids])
+                changes = {run: {"content": mine[run]["content"]} for run in existing_ids}
                 self.set_each(Kind.JOURNAL, changes, {"execution_id": execution_id})
 
     def insert(self, rows: str, values: Sequence[Any]) -> int:

@@ -173,8 +173,8 @@ class StepRecords(RunRecords, ABC):
         for row in self._runs_in_place([run.plan.load.table], "done"):
             alters = row["spec"]["allow_ddl"] or row["spec"].get("data_only")
             if row["created_at"] > run.created_at and alters:
-                other = self.load_run(row["run_id"])
-                load = other.plan.load if other else LoadPlan(run.plan.load.table)
+                other_run = self.load_run(row["run_id"])
+                load = other_run.plan.load if other_run else LoadPlan(run.plan.load.table)
                 steps = (*load.after, *load.links)
                 if any(step.id.endswith(f"{OF_STOPPED}{run.run_id}") for step in steps):
                     return True
@@ -183,8 +183,8 @@ class StepRecords(RunRecords, ABC):
     def _runs_in_place(self, tables: Collection[TableRef], *status: str) -> list[Row]:
         """Return runs, by status, that load one of these tables directly."""
         fields = ("run_id", "spec", "created_at", "prepared_at")
-        found = self._records.read(Kind.RUN, {"status": status}, fields)
-        return [row for row in found if _loads_in_place(row["spec"], tables)]
+        rows = self._records.read(Kind.RUN, {"status": status}, fields)
+        return [row for row in rows if _loads_in_place(row["spec"], tables)]
 
     # Before the first partition
 
@@ -267,8 +267,8 @@ class StepRecords(RunRecords, ABC):
 
     def _prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool]:
         """Prepare runs in one transaction, which undoes both steps and records."""
-        known = self.load_runs(list(loads))
-        due = {run_id: run for run_id, run in known.items() if run.prepared_at is None}
+        runs = self.load_runs(list(loads))
+        due = {run_id: run for run_id, run in runs.items() if run.prepared_at is None}
         self.before_loads([(run, loads[run_id]) for run_id, run in due.items()])
         self.do_all([(run, step) for run_id, run in due.items() for step in loads[run_id].before])
         self.note_prepared([(run, loads[run_id]) for run_id, run in due.items()])
@@ -305,8 +305,8 @@ class StepRecords(RunRecords, ABC):
             return False
 
         def record() -> bool:
-            found = self._read(run_id, ("generation", "prepared_at"))
-            if found is None or found["prepared_at"] or found["generation"] != run.generation:
+            row = self._read(run_id, ("generation", "prepared_at"))
+            if row is None or row["prepared_at"] or row["generation"] != run.generation:
                 return False
             changes = self.after_preparing(run, load)
             self._change(run_id, {"prepared_at": NOW, "status": "running", **changes})
@@ -398,7 +398,7 @@ class StepRecords(RunRecords, ABC):
     def finish(self, run_id: str, step: Step) -> bool:
         row = {"run_id": run_id, "step_id": step.id}
 
-        def do_several() -> bool:
+        def do_steps() -> bool:
             run = self._check_finishing(run_id)
             # Inserted first: a second call waits for this record, and then finds it.
             if not self._records.add(Kind.STEP, [row]):
@@ -421,7 +421,7 @@ class StepRecords(RunRecords, ABC):
 
         with_record = step.id in (GONE_STEP, MERGE_STEP, WATERMARK_STEP)
         if self._records.steps_with_records or with_record:
-            return self._records.transact(run_id, do_several, Hold.STEP)
+            return self._records.transact(run_id, do_steps, Hold.STEP)
 
         def look() -> tuple[RunRow, frozenset[str]]:
             return self._check_finishing(run_id), self.steps_done(run_id)
@@ -443,7 +443,7 @@ class StepRecords(RunRecords, ABC):
     def merge_all(self, run_ids: Sequence[str]) -> None:
         row = [{"run_id": run_id, "step_id": MERGE_STEP} for run_id in run_ids]
 
-        def do_several() -> None:
+        def do_steps() -> None:
             runs = [self._check_finishing(run_id) for run_id in run_ids]
             if self._records.add(Kind.STEP, row) != len(row):
                 raise not_committed(run_ids[0])  # another execution has done some
@@ -455,9 +455,9 @@ class StepRecords(RunRecords, ABC):
                 "--atomic table"
             )
         if len(run_ids) > 1:
-            self._records.transact_all(run_ids, do_several, Hold.STEP)
+            self._records.transact_all(run_ids, do_steps, Hold.STEP)
         else:
-            self._records.transact(run_ids[0], do_several, Hold.STEP)
+            self._records.transact(run_ids[0], do_steps, Hold.STEP)
 
     def _merge(self, runs: Sequence[RunRow]) -> None:
         """Merge runs, in the transaction that records it."""
@@ -473,22 +473,22 @@ class StepRecords(RunRecords, ABC):
         merged = self.merge(nights)
         self._note_merged(runs)
         self._records.change(Kind.COMMIT, {"run_id": tuple(run_ids)}, {"inserted": 0, "updated": 0})
-        for (run, records), found in zip(nights, merged, strict=True):
+        for (run, records), merge_counts in zip(nights, merged, strict=True):
             # A merge shared by all partitions is counted for the first one, so that sums are right.
-            if records and (found.inserted or found.updated):
+            if records and (merge_counts.inserted or merge_counts.updated):
                 first = {"run_id": run.run_id, "partition_id": records[0].partition_id}
-                counts = {"inserted": found.inserted, "updated": found.updated}
+                counts = {"inserted": merge_counts.inserted, "updated": merge_counts.updated}
                 self._records.change(Kind.COMMIT, first, counts)
             if mark := marks.get(run.run_id):
                 self.note_night(
                     replace(
                         mark,
-                        target=found.target,
+                        target=merge_counts.target,
                         # For a part of the table, other watermarks may cover the rest.
-                        rows=None if run.spec["where"] else found.rows,
-                        inserted=found.inserted,
-                        updated=found.updated,
-                        deleted=found.deleted,
+                        rows=None if run.spec["where"] else merge_counts.rows,
+                        inserted=merge_counts.inserted,
+                        updated=merge_counts.updated,
+                        deleted=merge_counts.deleted,
                     )
                 )
 
@@ -552,14 +552,14 @@ class StepRecords(RunRecords, ABC):
         if not mine:
             return
         stopped = ("created", "running", "failed", "interrupted", "partial")
-        found = self._records.read(Kind.RUN, {"status": stopped}, ("run_id",))
-        others = self.load_runs([row["run_id"] for row in found if row["run_id"] not in run_ids])
+        rows = self._records.read(Kind.RUN, {"status": stopped}, ("run_id",))
+        other_runs = self.load_runs([row["run_id"] for row in rows if row["run_id"] not in run_ids])
         stages = [
-            other.plan.load.table
-            for other in others.values()
-            for night in (other.plan.night,)
+            other_run.plan.load.table
+            for other_run in other_runs.values()
+            for night in (other_run.plan.night,)
             # Other runs have loaded the target itself.
-            if mode_of(other.spec).builds_beside
+            if mode_of(other_run.spec).builds_beside
             if night and night.epoch <= mine.get(night.name, -1)
         ]
         if stages:
@@ -636,12 +636,15 @@ class StepRecords(RunRecords, ABC):
         return count == len(run.plan.partitions)
 
     def steps_done(self, run_id: str) -> frozenset[str]:
-        found = self._records.read(Kind.STEP, {"run_id": run_id}, ("step_id",))
-        return frozenset(row["step_id"] for row in found)
+        rows = self._records.read(Kind.STEP, {"run_id": run_id}, ("step_id",))
+        return frozenset(row["step_id"] for row in rows)
 
     def steps_done_of(self, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
-        found = self._records.read_all(Kind.STEP, run_ids, ("step_id",))
-        return {run_id: frozenset(row["step_id"] for row in rows) for run_id, rows in found.items()}
+        rows_by_run = self._records.read_all(Kind.STEP, run_ids, ("step_id",))
+        return {
+            run_id: frozenset(row["step_id"] for row in rows)
+            for run_id, rows in rows_by_run.items()
+        }
 
     def steps_in_effect(self, run_id: str) -> frozenset[str]:
         unrecorded = self._unrecorded_steps(run_id)

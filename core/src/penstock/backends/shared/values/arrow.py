@@ -25,14 +25,14 @@ def arrow_type(column: Column) -> pa.DataType:
     Raises:
         PlanningError: the type contains a struct without fields.
     """
-    found = column.traits[TRAIT]
-    assert isinstance(found, pa.DataType)
-    if has_empty_struct(found):
+    type_ = column.traits[TRAIT]
+    assert isinstance(type_, pa.DataType)
+    if has_empty_struct(type_):
         raise PlanningError(
-            f"column {column.name!r} is of type {found}: expected a struct with fields; leave "
+            f"column {column.name!r} is of type {type_}: expected a struct with fields; leave "
             "the column out with --columns"
         )
-    return found
+    return type_
 
 
 def in_arrow(
@@ -236,16 +236,16 @@ def exactly(array: pa.Array, target_type: pa.DataType) -> pa.Array:
     if pt.is_timestamp(mine) and pt.is_date32(target_type) and mine.unit in ("s", "ms"):
         # Days beyond 32 bits would be truncated; microseconds never reach so many days.
         array = array.cast(pa.timestamp("us", mine.tz))
-    found = array.cast(target_type)
+    result = array.cast(target_type)
     if (
         pt.is_floating(mine)
         and pt.is_floating(target_type)
         and target_type.bit_width < mine.bit_width
     ):
-        over = pc.and_(pc.is_inf(found.cast(pa.float64())), pc.is_finite(array))
+        over = pc.and_(pc.is_inf(result.cast(pa.float64())), pc.is_finite(array))
         if pc.any(over).as_py():
             raise pa.ArrowInvalid(f"beyond the range of {target_type}")
-    return found
+    return result
 
 
 def compacted(array: pa.Array) -> pa.Array:
@@ -344,8 +344,8 @@ def _shown_value(value: pa.Scalar) -> str:
             return repr(content.decode())
         except UnicodeDecodeError:
             return f"{content!r}, which is not UTF-8"
-    found = value.as_py()
-    return repr(found) if isinstance(found, bytes) else str(found)
+    python_value = value.as_py()
+    return repr(python_value) if isinstance(python_value, bytes) else str(python_value)
 
 
 def _moment(value: pa.Scalar) -> str:

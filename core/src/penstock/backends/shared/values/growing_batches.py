@@ -28,9 +28,9 @@ def growing(
     """
     rows = min(FIRST_ROWS, most)
     while True:
-        begun = time.monotonic()
+        started = time.monotonic()
         batch = fetch(rows)
-        growth = min(GROWTH, BATCH_SECONDS / max(1e-6, time.monotonic() - begun))
+        growth = min(GROWTH, BATCH_SECONDS / max(1e-6, time.monotonic() - started))
         count, each = batch.num_rows, batch.nbytes / max(1, batch.num_rows)
         yield batch
         del batch  # before the next one exists

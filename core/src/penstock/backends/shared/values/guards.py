@@ -80,8 +80,8 @@ def days(first: date, last: date, type_: object) -> ValueGuard:
     """
 
     def outside(array: pa.Array) -> pa.Array:
-        found = array.cast(pa.date32(), safe=False)  # without the time of day
-        return pc.or_(pc.less(found, first), pc.greater(found, last))
+        days = array.cast(pa.date32(), safe=False)  # without the time of day
+        return pc.or_(pc.less(days, first), pc.greater(days, last))
 
     return ValueGuard(f"a day from {first} to {last}, the range of {type_}", outside)
 

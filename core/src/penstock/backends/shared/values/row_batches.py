@@ -57,19 +57,19 @@ class RowBatches:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _array(self, column: list[Any], field: pa.Field) -> pa.Array:
-        convert, known = self._converted.get(field.type), _PYTHON.get(field.type)
-        for place, found in enumerate(column):
-            if found is None:
+        convert, expected_type = self._converted.get(field.type), _PYTHON.get(field.type)
+        for place, value in enumerate(column):
+            if value is None:
                 continue
             try:
-                if known is not None and not isinstance(found, known):
+                if expected_type is not None and not isinstance(value, expected_type):
                     raise TypeError
                 if convert is not None:
-                    column[place] = convert(found)
+                    column[place] = convert(value)
             except (TypeError, ValueError):
                 raise PermanentError(
                     f"{self._subject}: column {field.name!r}, row {self._passed + place + 1:,}: "
-                    f"expected a value of {field.type}, found {values.value(repr(found))}",
+                    f"expected a value of {field.type}, found {values.value(repr(value))}",
                     Diagnosis(side="source"),
                 ) from None
         return pa.array(column, field.type)

@@ -39,7 +39,7 @@ def tiles(
         count: the number of parts to aim for.
     """
     dialect = session.dialect
-    found = session.fetch(
+    bound_rows = session.fetch(
         f"""
         WITH counted AS (
             SELECT value, {dialect.counted} AS n FROM (
@@ -59,15 +59,15 @@ def tiles(
         FROM bounds WHERE previous IS NULL OR tile > previous ORDER BY value""",
         f"--key {key.text}",
     )
-    if not found:
+    if not bound_rows:
         return (), 0.0
-    _, _, known, nulls = found[0]
-    ends = [*(place for _, place, _, _ in found[1:]), known]
+    _, _, non_null, nulls = bound_rows[0]
+    ends = [*(place for _, place, _, _ in bound_rows[1:]), non_null]
     bounds = tuple(
-        WeightedBound(Bound(tag, text), float(end - place) / float(known))
-        for (text, place, _, _), end in zip(found, ends, strict=True)
+        WeightedBound(Bound(tag, text), float(end - place) / float(non_null))
+        for (text, place, _, _), end in zip(bound_rows, ends, strict=True)
     )
-    return bounds, float(nulls) / float(known + nulls)
+    return bounds, float(nulls) / float(non_null + nulls)
 
 
 def windows(
@@ -225,8 +225,8 @@ def misplaced(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None
     tests = [f"CASE WHEN {low} < {high} THEN 0 ELSE 1 END" for low, high in pairwise(texts)]
     for first in range(0, len(tests), MOST_TESTS):
         listed = ", ".join(tests[first : first + MOST_TESTS])
-        (found,) = session.fetch(f"SELECT {listed}", f"--key {key.text}: bounds")
-        for place, fails in enumerate(found, first + 1):
+        (row,) = session.fetch(f"SELECT {listed}", f"--key {key.text}: bounds")
+        for place, fails in enumerate(row, first + 1):
             if fails:
                 return place
     return None
@@ -241,14 +241,14 @@ def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[
         f"SELECT {place}, {_value(session, key, tag, text)}, {_is_exact(session, tag, text)}"
         for place, text in enumerate(texts)
     )
-    found = session.fetch(
+    rows = session.fetch(
         f"WITH penstock_written (place, value, exact) AS ({listed}) "
         f"SELECT {dialect.bound_text(tag, 'value')}, dense_rank() OVER (ORDER BY value), exact "
         "FROM penstock_written ORDER BY place",
         f"--key {key.text}: bounds",
     )
     return tuple(
-        RankedBound(Bound(tag, _plain(tag, text)), rank, bool(exact)) for text, rank, exact in found
+        RankedBound(Bound(tag, _plain(tag, text)), rank, bool(exact)) for text, rank, exact in rows
     )
 
 

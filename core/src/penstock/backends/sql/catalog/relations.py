@@ -34,9 +34,9 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
     Raises:
         PlanningError: the table or view does not exist.
     """
-    known = read_relations(session)
-    if table not in known:
-        raise missing_table_error(table, known, session.side)
+    relations = read_relations(session)
+    if table not in relations:
+        raise missing_table_error(table, relations, session.side)
     rows = session.about(session.dialect.column_facts, table)
     facts = {column: traits for column, *traits in rows}
     columns = []
@@ -47,7 +47,7 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
             Column(
                 column,
                 str(type_),
-                nullable=known[table] or nullable == "YES",
+                nullable=relations[table] or nullable == "YES",
                 generated=computed == 1,
                 has_default=default is not None,
                 traits={TYPE: type_},
@@ -73,9 +73,9 @@ def check_is_table(session: Session, table: TableRef, needs: str) -> None:
 
 def find_relation(session: Session, name: str) -> TableRef | None:
     """Return the first table or view of that name in the search path."""
-    known = read_relations(session)
+    relations = read_relations(session)
     refs = (TableRef(schema, name) for schema in session.search_path())
-    return next((ref for ref in refs if ref in known), None)
+    return next((ref for ref in refs if ref in relations), None)
 
 
 def matching_tables(

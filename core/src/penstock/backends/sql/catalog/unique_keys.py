@@ -64,14 +64,14 @@ def choose_key(request: LoadRequest, keys: Sequence[K], requirement: str) -> K:
     """
     copied = {pair.target for pair in request.pairs}
     names = request.conflict_columns
-    there = "; ".join(map(str, keys)) or "none"
+    existing_keys = "; ".join(map(str, keys)) or "none"
     if names is not None:
         flag = f"--conflict-columns {','.join(names)}"
         key = find_key(keys, names)
         if key is None:
             raise PlanningError(
                 f"{flag}: expected exactly the columns of a {requirement.format(request.target)}; "
-                f"found {there}"
+                f"found {existing_keys}"
             )
         missing = [name for name in key.names if name not in copied]
         if missing:
@@ -90,5 +90,5 @@ def choose_key(request: LoadRequest, keys: Sequence[K], requirement: str) -> K:
         )
     raise PlanningError(
         f"--mode upsert: expected a {requirement.format(request.target)}, and its columns all "
-        f"copied; found {there}"
+        f"copied; found {existing_keys}"
     )

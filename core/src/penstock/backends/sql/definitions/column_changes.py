@@ -36,25 +36,25 @@ def needed_changes(
     for old, new in differences.renamed:
         yield ColumnChange(RENAME, new, old)
     loose = {each.name: each for each in differences.newly_nullable}
-    for there, wanted in differences.type_pairs:
-        if not _is_wider(width(wanted.type), width(there.type)):
+    for current, created in differences.type_pairs:
+        if not _is_wider(width(created.type), width(current.type)):
             continue
-        nullable = loose.pop(there.name, None) is not None
-        mine, theirs = width(there.type), width(wanted.type)
+        nullable = loose.pop(current.name, None) is not None
+        mine, theirs = width(current.type), width(created.type)
         assert mine is not None
         assert theirs is not None
         yield ColumnChange(
             WIDEN,
-            called.get(there.name, there.name),
-            there.type,
-            wanted.type,
-            text(there, wanted.type, nullable=nullable),
+            called.get(current.name, current.name),
+            current.type,
+            created.type,
+            text(current, created.type, nullable=nullable),
             nullable,
             cost="rewrites" if rewrites(mine, theirs) else "",
         )
-    for there in loose.values():
-        defined = text(there, there.type, nullable=True)
-        column = called.get(there.name, there.name)
+    for current in loose.values():
+        defined = text(current, current.type, nullable=True)
+        column = called.get(current.name, current.name)
         yield ColumnChange(WIDEN, column, text=defined, nullable=True)
     for each in differences.added:
         yield ColumnChange(ADD, each.name, type=each.type, text=each.type)

@@ -160,11 +160,11 @@ def listed_columns(
         columns: the columns.
         more: as in `TableExtras.columns`.
     """
-    found = []
+    clauses = []
     for column in columns:
         words = [dialect.ident(column.name), column.type, (more or {}).get(column.name, "")]
-        found.append(" ".join(filter(None, [*words, "" if column.nullable else "NOT NULL"])))
-    return found
+        clauses.append(" ".join(filter(None, [*words, "" if column.nullable else "NOT NULL"])))
+    return clauses
 
 
 def create_steps(

@@ -55,8 +55,8 @@ def default_text(node: Node, kind: str, dialect: Dialect) -> str | None:
             return _moment(node[1], kind, dialect)
         if node[0] == "value":
             return dialect.default(_literal(node, kind, dialect), kind)
-        text, found = _Writer({}, dialect).value(node)
-        if found != kind and not {found, kind} <= {INTEGER, DECIMAL}:
+        text, text_kind = _Writer({}, dialect).value(node)
+        if text_kind != kind and not {text_kind, kind} <= {INTEGER, DECIMAL}:
             return None
         return text if text.startswith("(") else f"({text})"
     except Untranslatable:
@@ -100,11 +100,11 @@ def value_text(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dialect
         dialect: the dialect of the statement.
     """
     try:
-        text, found = _Writer(kinds, dialect, exact=True).value(node)
+        text, text_kind = _Writer(kinds, dialect, exact=True).value(node)
     except Untranslatable:
         return None
-    alike = found == kind or {found, kind} <= {INTEGER, DECIMAL}
-    return text if alike else None
+    is_compatible = text_kind == kind or {text_kind, kind} <= {INTEGER, DECIMAL}
+    return text if is_compatible else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +188,11 @@ class _Writer:
         if name in ("+", "-", "*"):
             return self._computed(name, parts)
         if name in ("integer", "number", "as text"):
-            wanted = {"integer": (INTEGER,), "number": (INTEGER, DECIMAL), "as text": (TEXT,)}[name]
+            allowed = {"integer": (INTEGER,), "number": (INTEGER, DECIMAL), "as text": (TEXT,)}[
+                name
+            ]
             value, kind = self.value(parts[0])
-            if kind not in wanted:
+            if kind not in allowed:
                 raise Untranslatable
             return value, DECIMAL if name == "number" else kind
         if name == "concat":
@@ -235,11 +237,11 @@ class _Writer:
         return f"coalesce({', '.join(values)})", kinds[0]
 
     def _of_text(self, function: str, node: Node) -> tuple[str, str]:
-        written = self.dialect.calls.get(function)
+        function_name = self.dialect.calls.get(function)
         value, kind = self.value(node)
-        if written is None or kind != TEXT or (self.exact and function in (LOWER, UPPER)):
+        if function_name is None or kind != TEXT or (self.exact and function in (LOWER, UPPER)):
             raise Untranslatable
-        return f"{written}({value})", TEXT if function in (LOWER, UPPER) else INTEGER
+        return f"{function_name}({value})", TEXT if function in (LOWER, UPPER) else INTEGER
 
 
 def _literal(node: Node, kind: str, dialect: Dialect) -> str:

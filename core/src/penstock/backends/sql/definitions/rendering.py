@@ -306,9 +306,9 @@ class Rendering:
         called = self._accepted_name(name, text, rendered, alone=True) if name else ""
         omitted = self._with(omitted, self._check_remedy(called, text))
         tested = text if self.same_dialect else self.dialect.test(text)
-        written = f"CHECK ({tested})" + " NOT ENFORCED" * (not check.enforced)
-        inline = f"CONSTRAINT {self.dialect.ident(called)} {written}"
-        clause = Clause(called or text, written, omitted, inline=inline)
+        clause_text = f"CHECK ({tested})" + " NOT ENFORCED" * (not check.enforced)
+        inline = f"CONSTRAINT {self.dialect.ident(called)} {clause_text}"
+        clause = Clause(called or text, clause_text, omitted, inline=inline)
         risky = self.at_once and not self.same_dialect
         if risky or self.bare or not self.dialect.has_checks:
             rendered.omitted.append(clause.omitted)
@@ -441,14 +441,14 @@ def referring(
         target: the table to reference.
     """
     listed = ", ".join(map(dialect.ident, foreign_key.columns))
-    others = ", ".join(map(dialect.ident, foreign_key.referenced))
-    words = [f"FOREIGN KEY ({listed}) REFERENCES {dialect.table(target)} ({others})"]
+    referenced = ", ".join(map(dialect.ident, foreign_key.referenced))
+    words = [f"FOREIGN KEY ({listed}) REFERENCES {dialect.table(target)} ({referenced})"]
     lacks = []
     for event in ("DELETE", "UPDATE"):
         action = foreign_key.on_delete if event == "DELETE" else foreign_key.on_update
-        written = dialect.referential(event, action)
-        words += [f"ON {event} {written}"] * bool(written)
-        if action and not written:
+        action_text = dialect.referential(event, action)
+        words += [f"ON {event} {action_text}"] * bool(action_text)
+        if action and not action_text:
             lacks.append(NotCopied(ACTIONS, f"{foreign_key.name}: ON {event} {action}"))
     if foreign_key.deferrable:
         deferrable = "DEFERRABLE" + " INITIALLY DEFERRED" * foreign_key.deferred

@@ -65,13 +65,13 @@ class TargetKeys:
             f" WHERE {self._selected}) AS t"
         )
         staged = f"(SELECT {self._listed} FROM {self._stage}) AS s"
-        found = self._session.fetch(
+        rows = self._session.fetch(
             f"SELECT t.digest FROM {staged} JOIN {there} ON {self._match} WHERE {respelled}",
             SUBJECT,
         )
-        if not found:
+        if not rows:
             return self._key_rows(self._selected)
-        listed = ", ".join(str(int(digest)) for (digest,) in found)
+        listed = ", ".join(str(int(digest)) for (digest,) in rows)
         return self._key_rows(f"{self._selected} AND {self._digest} NOT IN ({listed})")
 
     @property
@@ -119,13 +119,13 @@ class TargetKeys:
     def keep(self, digests: Sequence[int]) -> int:
         """Store the keys with these digests in the table of deleted keys; return their number."""
         # A difference of sums that is not a digest: the target lacks a key that it should have.
-        known = sorted({each for each in digests if 0 <= each < 2**60})
+        valid_digests = sorted({each for each in digests if 0 <= each < 2**60})
         run = self._session.run
         # It lasts as long as the session: dropping it would end the transaction in some databases.
         run(f"CREATE TEMPORARY TABLE IF NOT EXISTS {DIGESTS} (digest BIGINT PRIMARY KEY)")
         run(f"DELETE FROM {DIGESTS}")
-        for start in range(0, len(known), MOST):
-            values = ", ".join(f"({each})" for each in known[start : start + MOST])
+        for start in range(0, len(valid_digests), MOST):
+            values = ", ".join(f"({each})" for each in valid_digests[start : start + MOST])
             run(f"INSERT INTO {DIGESTS} VALUES {values}")
         keys = f"(SELECT {self._listed}, {self._digest} AS digest FROM {self._rows}) AS k"
         listed = ", ".join(f"k.{self._dialect.ident(name)}" for name in self._key)

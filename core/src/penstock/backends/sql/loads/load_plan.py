@@ -308,7 +308,7 @@ def plan_load(
         plain = replace(request, mode=mode, changes=())
         plan = plan_load(session, tables, plain, columns, schema)
         return staged(dialect, plan, request)
-    there = request.target in read_relations(session)
+    target_exists = request.target in read_relations(session)
     extras = TableExtras()
     warnings: list[str] = []
     links: Sequence[Step] = ()
@@ -320,7 +320,7 @@ def plan_load(
         if not request.mode.loads_new_table:
             check_no_changes(request)
         recreated = request.siblings.recreated
-        if request.mode.recreates and there:
+        if request.mode.recreates and target_exists:
             tables.check_replaceable(session, request.target, "--mode recreate", recreated)
         extras = tables.extras(session, request, columns)
         if request.deletes.column:
@@ -352,7 +352,7 @@ def plan_load(
     if request.indexes == "defer" and not request.mode.loads_new_table:
         steps += _defer(session, tables, table, warnings)
     if request.mode.builds_beside:
-        steps += _swap(session, tables, request.target, table, there=there)
+        steps += _swap(session, tables, request.target, table, there=target_exists)
     key: tuple[str, ...] = ()
     if request.mode.merges_by_key:
         keys: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in extras.keys]

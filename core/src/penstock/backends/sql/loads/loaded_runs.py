@@ -37,8 +37,8 @@ class LoadedRuns(RecordedRuns):
         self._tables = tables
 
     def check_target(self, run_id: str) -> None:
-        with self._tables.reading() as found:
-            run = self.load_run(run_id) if found else None
+        with self._tables.reading() as tables_exist:
+            run = self.load_run(run_id) if tables_exist else None
             # What happens to the rows of a finished run does not concern it.
             if run is None or run.prepared_at is None or run.status == "done":
                 return
@@ -150,10 +150,10 @@ class LoadedRuns(RecordedRuns):
 
     def drop_stages(self, stages: Sequence[TableRef]) -> None:
         tables = [table for stage in stages for table in stage_tables(stage)]
-        with self._tables.reading() as found:
-            there = read_relations(self._tables.session) if found else {}
+        with self._tables.reading() as tables_exist:
+            relations = read_relations(self._tables.session) if tables_exist else {}
         for table in tables:
-            if table in there:
+            if table in relations:
                 with suppress(PenstockError):
                     self._tables.drop(table)
 

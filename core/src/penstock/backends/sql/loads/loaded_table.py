@@ -77,14 +77,14 @@ class LoadRecords(SqlRecords):
 
     def note_rows(self, rows: Mapping[str, int | None]) -> None:
         """Store row counts; None for a table that does not exist."""
-        named, counted = self.table_name("loaded_table"), self.ident("rows")
+        table_name, counted = self.table_name("loaded_table"), self.ident("rows")
         before = self.noted_rows(list(rows))
         emptied = tuple(id_ for id_, count in rows.items() if count is None and id_ in before)
         for tested, values in self._conditions({"id": emptied}) if emptied else ():
-            self.execute(f"DELETE FROM {named} WHERE {tested}", values, reading=False)
+            self.execute(f"DELETE FROM {table_name} WHERE {tested}", values, reading=False)
         for id_, count in rows.items():
             if count is not None and id_ in before and before[id_] != count:
-                changed = f"UPDATE {named} SET {counted} = {self.placeholder(1)}"
+                changed = f"UPDATE {table_name} SET {counted} = {self.placeholder(1)}"
                 self.execute(
                     f"{changed} WHERE id = {self.placeholder(2)}", [count, id_], reading=False
                 )
@@ -98,14 +98,16 @@ class LoadRecords(SqlRecords):
                 places = (self.placeholder(len(added) + place) for place in (1, 2))
                 listed.append(f"({', '.join(places)})")
                 added += pair
-            self.execute(f"INSERT INTO {named} VALUES {', '.join(listed)}", added, reading=False)
+            self.execute(
+                f"INSERT INTO {table_name} VALUES {', '.join(listed)}", added, reading=False
+            )
 
     keeps_nights: ClassVar[bool] = False
     """Whether there is a table `watermark`, which earlier versions lack."""
 
     def has_figures(self) -> bool:
-        with self.reading() as found:
-            if not found or not self._has_spent():
+        with self.reading() as tables_exist:
+            if not tables_exist or not self._has_spent():
                 return False
             return not self.keeps_nights or self.has_table(Kind.WATERMARK.value)
 
@@ -213,21 +215,21 @@ class LoadedTable:
                 f"since run {run_id} began to load it; start a new run",
                 Diagnosis(side="target"),
             )
-        expected, found = self._look()
+        expected, actual = self._look()
         if expected is None:
             return
-        suspect = by == SOMEBODY or found is None or found < expected
+        suspect = by == SOMEBODY or actual is None or actual < expected
         if mode.starts_empty:
-            if suspect or found != expected:
-                raise table_changed(run_id, self._table, _rows(expected), _rows(found))
+            if suspect or actual != expected:
+                raise table_changed(run_id, self._table, _rows(expected), _rows(actual))
         elif (suspect or (thoroughly and mode.deletes_by_partition)) and not (
-            self._rows_exist(run_id, table_exists=found is not None)
+            self._rows_exist(run_id, table_exists=actual is not None)
         ):
             raise table_changed(
                 run_id,
                 self._table,
                 f"{_rows(expected)} or more, including all that it has committed",
-                f"{_rows(found)}, without some of those",
+                f"{_rows(actual)}, without some of those",
             )
 
     def _committed(self, run_id: str) -> dict[str, int]:
@@ -281,10 +283,10 @@ class LoadedTable:
             TargetChanged: another run has loaded rows since this one was prepared, which would be
                 lost.
         """
-        named, place = self._records.table_name, self._records.placeholder
+        table_name, place = self._records.table_name, self._records.placeholder
         latest = self._dialect.limited(
-            f"SELECT o.run_id FROM {named('commit_record')} AS c JOIN {named('run')} AS o"
-            f" ON o.run_id = c.run_id JOIN {named('run')} AS mine ON mine.run_id = {place(1)}"
+            f"SELECT o.run_id FROM {table_name('commit_record')} AS c JOIN {table_name('run')} AS o"
+            f" ON o.run_id = c.run_id JOIN {table_name('run')} AS mine ON mine.run_id = {place(1)}"
             f" WHERE o.loads = {place(2)} AND o.run_id <> mine.run_id AND c.{self._counted} > 0"
             " AND c.committed_at > mine.prepared_at ORDER BY c.committed_at DESC",
             1,
@@ -313,10 +315,10 @@ class LoadedTable:
 
     def begin(self, run_id: str) -> None:
         """Before the first change, alert other runs if the table was changed by others."""
-        expected, found = self._look()
-        if expected is None or found == expected:
+        expected, actual = self._look()
+        if expected is None or actual == expected:
             return
-        fewer = found is None or found < expected
+        fewer = actual is None or actual < expected
         others = self._other_runs(run_id)
         self._mark_disturbed(
             SOMEBODY,
@@ -420,11 +422,11 @@ class LoadedTable:
                 self._records.change(Kind.RUN, {"run_id": run.id}, {"disturbed_by": run_id})
 
     def _other_runs(self, run_id: str) -> list[_Run]:
-        named, place = self._records.table_name, self._records.placeholder
+        table_name, place = self._records.table_name, self._records.placeholder
         rows = self._records.execute(
-            f"SELECT run_id, spec, (SELECT count(*) FROM {named('commit_record')} AS c"
+            f"SELECT run_id, spec, (SELECT count(*) FROM {table_name('commit_record')} AS c"
             f" WHERE c.run_id = r.run_id AND c.{self._counted} > 0), disturbed_by"
-            f" FROM {named('run')} AS r WHERE loads = {place(1)} AND status <> 'done'"
+            f" FROM {table_name('run')} AS r WHERE loads = {place(1)} AND status <> 'done'"
             f" AND run_id <> {place(2)}",
             [self.id, run_id],
             reading=True,

@@ -71,7 +71,7 @@ class Merging:
         differ = f"{self._dialect.differ(self._value_columns)} OR {respelled}"
         marked = f"t.{ident(self._mark)} IS NOT NULL" if self._mark else ""
         joined = f"FROM {staged} AS s JOIN {self._table} AS t ON {self.match}"
-        ((there, updated, respelled_rows),) = self._session.fetch(
+        ((matched, updated, respelled_rows),) = self._session.fetch(
             f"SELECT count(*), count(CASE WHEN {differ}{f' OR {marked}' if marked else ''}"
             f" THEN 1 END), count(CASE WHEN {respelled} THEN 1 END) {joined}",
             SUBJECT,
@@ -89,7 +89,7 @@ class Merging:
             )
         # Rows that do not differ are not touched.
         self._session.run(self._dialect.merge(self._table, staged, self._key, self._value_columns))
-        return LoadResult(rows, rows - there, updated)
+        return LoadResult(rows, rows - matched, updated)
 
     def _check_key(self, staged: str) -> None:
         names = ", ".join(map(self._dialect.ident, self._key))
@@ -98,8 +98,8 @@ class Merging:
         if nulls:
             raise key_with_null(self._key, nulls)
         twice = f"SELECT {names}, count(*) FROM {staged} GROUP BY {names} HAVING count(*) > 1"
-        for *found, times in self._session.fetch(self._dialect.limited(twice, 1), SUBJECT):
-            shown = self._spellings(staged) or f"({', '.join(map(str, found))})"
+        for *key_values, times in self._session.fetch(self._dialect.limited(twice, 1), SUBJECT):
+            shown = self._spellings(staged) or f"({', '.join(map(str, key_values))})"
             raise key_twice(self._key, f"{shown} {times:,} times")
 
     def _spellings(self, staged: str) -> str:

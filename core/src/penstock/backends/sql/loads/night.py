@@ -148,13 +148,13 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
     table, stage = session.table(spec.target_ref), session.table(load.table)
     deleted = 0
     if spec.gone.found:
-        found = table, session.table(deleted_keys_table(load.table)), load.conflict_columns
+        matching = table, session.table(deleted_keys_table(load.table)), load.conflict_columns
         if mark:
             name = dialect.ident(mark)
             change, unmarked = f"{name} = {dialect.now}", f"t.{name} IS NULL"
-            deleted = session.run(dialect.update_matching(*found, change, unmarked))
+            deleted = session.run(dialect.update_matching(*matching, change, unmarked))
         else:
-            deleted = session.run(dialect.delete_matching(*found))
+            deleted = session.run(dialect.delete_matching(*matching))
     names = [pair.target for pair in plan.pairs]
     if spec.load_mode.deletes_by_partition:
         listed = ", ".join(map(dialect.ident, names))

@@ -48,8 +48,8 @@ class FileRecords(LoadRecords):
         return self._open
 
     def create(self) -> None:
-        with self.reading() as found:
-            if found and self.keeps_figures:
+        with self.reading() as tables_exist:
+            if tables_exist and self.keeps_figures:
                 return
         types = self._dialect.types
         names = {
@@ -89,9 +89,9 @@ class FileRecords(LoadRecords):
             yield True
             return
         with self._opened(self._database.reading()) as session:
-            there = read_relations(session)
+            relations = read_relations(session)
             tables = (self._database.control_table(self._schema, name) for name in _TABLES)
-            yield all(table in there for table in tables)
+            yield all(table in relations for table in tables)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -132,7 +132,7 @@ class FileRecords(LoadRecords):
         if self._open is not None:
             return self._open.fetch(statement, "control tables", values)
         if reading:
-            with self.reading() as found:
-                return self.execute(statement, values, reading=True) if found else []
+            with self.reading() as tables_exist:
+                return self.execute(statement, values, reading=True) if tables_exist else []
         with self._transaction():
             return self.execute(statement, values, reading=False)

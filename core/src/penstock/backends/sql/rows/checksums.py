@@ -91,8 +91,8 @@ def read_digests(
     dialect = session.dialect
     number = dialect.text(dialect.digest(row_text(dialect, list(texts.values()))))
     compared, order = (dialect.collated(_BYTES, "text", name) for name in ("row_key", "digest"))
-    wanted = (dialect.collated(_BYTES, "text", dialect.literal(text)) for text in only)
-    among = f"{compared} IN ({', '.join(wanted)})" if only else "1 = 1"
+    key_literals = (dialect.collated(_BYTES, "text", dialect.literal(text)) for text in only)
+    among = f"{compared} IN ({', '.join(key_literals)})" if only else "1 = 1"
     rows = f"SELECT {_key_text(dialect, texts, key)} AS row_key, {number} AS digest FROM {rows}"
     query = (
         f"SELECT row_key, digest FROM ({rows} WHERE {chosen}) AS digests WHERE {among} "

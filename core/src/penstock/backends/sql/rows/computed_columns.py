@@ -28,8 +28,8 @@ def computed_rows(
         name = dialect.ident(pair.source)
         # In an expression or condition, some databases resolve a name to the column computed under
         # it instead of the original.
-        own = dialect.ident(f"penstock_{place}")
-        values.append(f"{raw(pair.expression) if pair.expression else name} AS {own}")
-        names.append(f"{own} AS {name}")
+        column_name = dialect.ident(f"penstock_{place}")
+        values.append(f"{raw(pair.expression) if pair.expression else name} AS {column_name}")
+        names.append(f"{column_name} AS {name}")
     read = f"(SELECT {', '.join(values)} FROM {rows} WHERE {chosen}) AS computed"
     return f"(SELECT {', '.join(names)} FROM {read}) AS named", ALL

@@ -79,14 +79,14 @@ class CursorSql:
             up_to = f"CASE WHEN {up_to} > {least} THEN {least} ELSE {up_to} END"
         tested = f"CASE WHEN value > {limit} THEN 1 ELSE 0 END" if limit else "0"
         query = f"SELECT {text}, {self.as_text(tag, up_to)}, {tested} FROM ({greatest}) AS newest"
-        found = self.fetch(query, subject)
-        said, read_to, is_ahead = found[0] if found else (None, None, 0)
+        rows = self.fetch(query, subject)
+        greatest_text, read_to, is_ahead = rows[0] if rows else (None, None, 0)
         nulls = self._nulls(where, columns, subject) if nullable else 0
-        if said is None:
+        if greatest_text is None:
             return "", nulls, ""
-        if not is_finite(tag, str(said)):
-            return "", nulls, str(said)
-        return str(read_to), nulls, str(said) if is_ahead else ""
+        if not is_finite(tag, str(greatest_text)):
+            return "", nulls, str(greatest_text)
+        return str(read_to), nulls, str(greatest_text) if is_ahead else ""
 
     def _clock(self, tag: str, max_ahead: float, subject: str) -> tuple[str, str]:
         """Return the current time and the last allowed moment, as values; empty without any."""
@@ -193,12 +193,12 @@ class CursorSql:
         chosen = " AND ".join([*tests, self._condition(columns, value, nulls=False)])
         names = ", ".join(map(self._name, key))
         query = self.first(f"SELECT {names} FROM {self.rows} WHERE {chosen}")
-        found = next(iter(self.fetch(query, subject)), None)
-        if found is None:
+        row = next(iter(self.fetch(query, subject)), None)
+        if row is None:
             return ""  # deleted since
         return ", ".join(
             f"{name} = {each if isinstance(each, int) else value_of(str(each))}"
-            for name, each in zip(key, found, strict=True)
+            for name, each in zip(key, row, strict=True)
         )
 
 
@@ -232,9 +232,9 @@ def tag_of_cursor(tags: Mapping[str, str], columns: Sequence[str], name: str) ->
                 f"{FLAG} {listed}: expected {column} to be of type {', '.join(CURSORS)}; found "
                 f"{tags[column]}"
             )
-    found = {tags[column] for column in columns}
-    if len(found) > 1:
+    column_tags = {tags[column] for column in columns}
+    if len(column_tags) > 1:
         raise PlanningError(
-            f"{FLAG} {listed}: expected columns of one type; found {', '.join(sorted(found))}"
+            f"{FLAG} {listed}: expected columns of one type; found {', '.join(sorted(column_tags))}"
         )
-    return found.pop()
+    return column_tags.pop()

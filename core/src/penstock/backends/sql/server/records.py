@@ -62,8 +62,8 @@ class ControlScripts:
 
     def _read(self, name: str, schema: str) -> str:
         text = files(self.package).joinpath(name).read_text(encoding="utf-8").rstrip()
-        named = {"schema": self.dialect.ident(schema), "text": self.dialect.literal(schema)}
-        return text.format(**named, **self.more(schema))
+        names = {"schema": self.dialect.ident(schema), "text": self.dialect.literal(schema)}
+        return text.format(**names, **self.more(schema))
 
 
 def lock_name(control_schema: str, name: str) -> str:

@@ -99,9 +99,9 @@ class ServerRuns(LoadedRuns):
         records, what = self._tables, f"table {table}"
         gate = records.lock(f"penstock:table:{table}")
         with records.session.translated(what), records.holding(gate, what):
-            others = self._executed(self._runs_on(table) - {run_id}, table)
-            if others:
-                check(others)
+            other_runs = self._executed(self._runs_on(table) - {run_id}, table)
+            if other_runs:
+                check(other_runs)
             self.keep_presence(run_id)
 
     def keep_presence(self, run_id: str) -> None:
@@ -124,17 +124,17 @@ class ServerRuns(LoadedRuns):
 
     def runs_by_table(self, tables: Collection[TableRef]) -> Mapping[TableRef, set[str]]:
         """Return the runs by target."""
-        found: dict[TableRef, set[str]] = {table: set() for table in tables}
-        if not found:
-            return found
-        by_id = {LoadedTable(self._tables, table).id: table for table in found}
+        runs: dict[TableRef, set[str]] = {table: set() for table in tables}
+        if not runs:
+            return runs
+        by_id = {LoadedTable(self._tables, table).id: table for table in runs}
         for row in self._tables.read(Kind.RUN, {"loads": tuple(by_id)}, ("run_id", "loads")):
-            found[by_id[row["loads"]]].add(row["run_id"])
+            runs[by_id[row["loads"]]].add(row["run_id"])
         for row in self._tables.read(Kind.RUN, {"status": UNFINISHED}, ("run_id", "spec")):
             table = CopySpec.from_stored(row["spec"], "", "").target_ref
-            if table in found:
-                found[table].add(row["run_id"])
-        return found
+            if table in runs:
+                runs[table].add(row["run_id"])
+        return runs
 
     def _executed(self, run_ids: Collection[str], table: TableRef) -> list[str]:
         # There may be hundreds, nearly always with no active run, which one question establishes.
@@ -195,15 +195,15 @@ class ServerRuns(LoadedRuns):
         It may have to wait for a lock, and rows committed in the meantime would go with the old
         table.
         """
-        others = LoadedTable(self._tables, target)
+        other_loads = LoadedTable(self._tables, target)
         self.keep_out(run.run_id, target)
-        others.check_loaded_since(run.run_id)
+        other_loads.check_loaded_since(run.run_id)
         try:
             self.perform(step, run.plan.load.table)
         except PenstockError:
             # If the statement ended the transaction, what the runs were told has been committed.
             if not self._tables.steps_with_records:
-                others.let_in(run.run_id)
+                other_loads.let_in(run.run_id)
             raise
 
     def keep_out(self, run_id: str, table: TableRef) -> None:

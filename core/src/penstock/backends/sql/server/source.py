@@ -103,8 +103,8 @@ class ServerSource(SqlSource, Generic[S]):
         if isinstance(relation, TableRef):
             return self.table_columns(relation)
         assert isinstance(relation, Query)
-        found = self.query_columns(relation)
-        return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+        columns = self.query_columns(relation)
+        return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in columns)
 
     def described(self, relation: Relation) -> dict[str, Type]:
         if isinstance(relation, TableRef):
@@ -159,13 +159,15 @@ class ServerSource(SqlSource, Generic[S]):
         self.check_where(relation, where)
         if self.is_table(relation):
             assert isinstance(relation, TableRef)
-            found = self.stored(relation)
-            found = replace(found, default_key=self._default_key(relation))
+            statistics = self.stored(relation)
+            statistics = replace(statistics, default_key=self._default_key(relation))
         else:
-            found = self.unstored(relation)
+            statistics = self.unstored(relation)
         if where is not None:
-            found = replace(found, selected=self.selected_share(relation, where, found))
-        return replace(found, notes=self.notes)
+            statistics = replace(
+                statistics, selected=self.selected_share(relation, where, statistics)
+            )
+        return replace(statistics, notes=self.notes)
 
     def _default_key(self, table: TableRef) -> str | None:
         ranged = self._session.dialect.ranged

@@ -122,12 +122,12 @@ class StageRecords(ServerRecords, Generic[S]):
         for row in self.read(Kind.RUN, {"run_id": run_id}, ("made", "prepared_at")):
             if row["prepared_at"] is None or not row["made"]:
                 continue
-            found = self.creation_mark(table)
-            if found != row["made"]:
-                replacement = f"one created at {self.creation_time(found)}" if found else ""
-                there = replacement or "no table of that name"
+            mark = self.creation_mark(table)
+            if mark != row["made"]:
+                replacement = f"one created at {self.creation_time(mark)}" if mark else ""
+                actual = replacement or "no table of that name"
                 expected = f"the table created at {self.creation_time(row['made'])}"
-                raise table_changed(run_id, table, expected, there)
+                raise table_changed(run_id, table, expected, actual)
             self.check_no_other_rows(run_id, table, MODES[mode], mine)
 
     # Attempts
