@@ -93,7 +93,10 @@ class TargetCatalog(Schemas, Protocol):
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
         """Whether conditions on the table can compare a key by the source's own collation.
 
-        See `SourceCatalog.native_order`.
+        Args:
+            table: the table.
+            key: the key.
+            collation: the source's collation for the key, from `SourceCatalog.native_order`.
         """
         ...
 

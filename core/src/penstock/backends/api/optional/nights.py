@@ -147,8 +147,8 @@ class BuildsNights(Protocol):
         """Plan the load of such a night.
 
         Args:
-            request: the request and plan of the same night if it merged its rows.
-            merge_plan: the request and plan of the same night if it merged its rows.
+            request: the request of the same night as a merge.
+            merge_plan: its plan as a merge.
             replaces: whether the target has rows.
 
         Raises:
@@ -185,10 +185,17 @@ class GroupsKeys(Protocol):
     def key_ranges(
         self, relation: Relation, where: str | None, key: Sequence[ColumnPair], count: int
     ) -> tuple[int, dict[int, int]] | None:
-        """Count these keys by range.
+        """Count the keys of the rows that a condition selects, by range.
 
-        Returns the width of the ranges in bits, see `KeyRanges`, for about the requested number of
-        ranges, and the counts; None if the keys' first column is not a whole number.
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            key: the columns of the key.
+            count: the number of ranges to aim for.
+
+        Returns:
+            the width of the ranges in bits, see `KeyRanges`, and the counts; None if the keys'
+            first column is not a whole number.
         """
         ...
 

@@ -6,7 +6,13 @@ from penstock.backends.clickhouse.types import UTC, ChType
 
 
 def canonical(value: str, type_: ChType, kind: str) -> str:
-    """See `Dialect.canonical`."""
+    """Return the canonical text of a value; see `Dialect.canonical`.
+
+    Args:
+        value: the value, as an expression.
+        type_: its type, as the session describes it.
+        kind: what the value is in canonical form, such as `integer`; see `kind_of`.
+    """
     text = _canonical_text(value, type_, kind)
     if text == f"toString({value})":
         return text  # NULL for NULL

@@ -51,7 +51,13 @@ def _defined(column: Column, type_: str, *, nullable: bool) -> str:
 def column_changes(
     session: Session, table: TableRef, differences: ColumnDifferences
 ) -> tuple[ColumnChange, ...]:
-    """See `AltersColumns.column_changes`."""
+    """Return the necessary changes in order; see `AltersColumns.column_changes`.
+
+    Args:
+        session: a session with the target.
+        table: the table to alter.
+        differences: how its columns differ from the source's.
+    """
     key = {name for each in unique_keys(session, table)[:1] for name in each.names}
     loosened = [each for each in differences.newly_nullable if each.name not in key]
     alterable = replace(differences, newly_nullable=loosened)

@@ -27,7 +27,13 @@ class RecordedRuns(StepRecords):
     def take_back(
         self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
     ) -> None:
-        """Delete the rows of partitions, within its transaction; see `ControlStore.forget`."""
+        """Delete the rows of partitions, within its transaction; see `ControlStore.forget`.
+
+        Args:
+            run: the run.
+            records: the commit records of the partitions.
+            rows_of: the table from which the rows are deleted; None to leave them.
+        """
 
     # Requests to copy partitions again
 

@@ -76,6 +76,15 @@ def windows(
     """Return windows; see `SourceCatalog.windows`.
 
     They start at the year, week, day or hour of the first value.
+
+    Args:
+        session: a session with the source.
+        rows: the item of FROM.
+        key: the key.
+        tag: the type of the key, as in `Bound`.
+        interval: the width of a window, such as `1 day`.
+        where: the condition of `--where`; None for all rows.
+        limit: the most windows; more are an error.
     """
     check_timed(key, tag)
     dialect = session.dialect
@@ -218,7 +227,13 @@ def check_distinct(subject: str, count: int, limit: int) -> None:
 
 
 def misplaced(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None:
-    """See `SourceCatalog.misplaced`."""
+    """Return the index of a bound out of order; see `SourceCatalog.misplaced`.
+
+    Args:
+        session: a session with the source.
+        key: the key, with the collation by which its values are compared.
+        bounds: the bounds, in the order to check.
+    """
     dialect = session.dialect
     texts = [dialect.collated(key, bound.type, dialect.bound(bound)) for bound in bounds]
     # Some casts of a text return NULL, and a comparison with NULL proves nothing.
@@ -233,7 +248,14 @@ def misplaced(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None
 
 
 def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[RankedBound, ...]:
-    """See `SourceCatalog.ranked`."""
+    """Return values that the user wrote, ranked; see `SourceCatalog.ranked`.
+
+    Args:
+        session: a session with the source.
+        key: the key.
+        tag: the type of the key, as in `Bound`.
+        texts: the values, as texts.
+    """
     if not texts:
         return ()
     dialect = session.dialect

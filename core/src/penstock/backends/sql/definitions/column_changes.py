@@ -69,7 +69,13 @@ def _is_wider(new: Width | None, current: Width | None) -> bool:
 def with_statements(
     dialect: CatalogDialect, table: TableRef, changes: Sequence[ColumnChange]
 ) -> tuple[ColumnChange, ...]:
-    """Return changes to a table's columns, each with the statement that makes it."""
+    """Return changes to a table's columns, each with the statement that makes it.
+
+    Args:
+        dialect: the dialect of the statements.
+        table: the table.
+        changes: the changes, without statements.
+    """
     return tuple(replace(each, statement=dialect.column_changed(table, each)) for each in changes)
 
 

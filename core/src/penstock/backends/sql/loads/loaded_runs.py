@@ -141,7 +141,13 @@ class LoadedRuns(RecordedRuns):
     def record_deleted_digests(
         self, run_id: str, digests: Sequence[int], check: Callable[[int], None]
     ) -> bool:
-        """See `FindsDeletedRows.record_deleted_keys`."""
+        """Store the keys with these digests; see `FindsDeletedRows.record_deleted_keys`.
+
+        Args:
+            run_id: the id of the run.
+            digests: the digests of the keys.
+            check: called with the number of matching rows, before anything is recorded.
+        """
 
         def keep(run: RunRow) -> None:
             check(TargetKeys(self._tables.session, run).keep(digests) if digests else 0)

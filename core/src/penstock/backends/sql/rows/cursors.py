@@ -137,7 +137,14 @@ class CursorSql:
     def range(
         self, since: Cursor, state: CursorState, lookback: str, *, nulls: bool
     ) -> CursorRange:
-        """See `ReadsByColumn.cursor_range`."""
+        """Return the rows that a night reads; see `ReadsByColumn.cursor_range`.
+
+        Args:
+            since: the cursor of the last night.
+            state: the state of the columns in the source.
+            lookback: how far below the last value to read.
+            nulls: whether to read rows without a value too.
+        """
         subject = f"{FLAG} {since.name}"
         last = Bound(since.type, since.text)
         ((text, is_less),) = self.fetch(
@@ -187,7 +194,14 @@ class CursorSql:
     def keys_at(
         self, where: str | None, columns: Sequence[str], value: Bound, key: Sequence[str]
     ) -> str:
-        """See `ReadsByColumn.keys_at`."""
+        """Return a row with a value, identified by its key; see `ReadsByColumn.keys_at`.
+
+        Args:
+            where: the condition of `--where`; None for all rows.
+            columns: the columns of the cursor.
+            value: the value of the first of these columns.
+            key: the columns of the key.
+        """
         subject = f"{FLAG} {', '.join(columns)}"
         tests = [] if where is None else [raw(where)]
         chosen = " AND ".join([*tests, self._condition(columns, value, nulls=False)])
