@@ -11,7 +11,7 @@ def canonical(value: str, type_: ChType, kind: str) -> str:
     Args:
         value: the value, as an expression.
         type_: its type, as the session describes it.
-        kind: what the value is in canonical form, such as `integer`; see `kind_of`.
+        kind: as in `ColumnPair.canonical`.
     """
     text = _canonical_text(value, type_, kind)
     if text == f"toString({value})":

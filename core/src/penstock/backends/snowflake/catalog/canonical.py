@@ -14,7 +14,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
     Args:
         value: the value, as an expression.
         type_: its type, as the session describes it.
-        kind: what the value is in canonical form, such as `integer`; see `kind_of`.
+        kind: as in `ColumnPair.canonical`.
     """
     text = f"CAST({value} AS VARCHAR)"
     match kind:
