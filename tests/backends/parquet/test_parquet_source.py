@@ -501,5 +501,5 @@ def test_keys_are_sampled(store: Store) -> None:
         assert texts[-1] > 45_000
         tiles = source.ntile(HERE, Key("id"), None, 4)
         assert len(tiles.bounds) >= 4
-        values = source.distinct(HERE, Key("id % 3", expression=True), None, None, 10)
+        values = source.distinct_values(HERE, Key("id % 3", expression=True), None, None, 10)
         assert [value.text for value in values] == ["0", "1", "2"]

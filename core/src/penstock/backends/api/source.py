@@ -166,12 +166,12 @@ class VersionedSource(Protocol):
         """Whether the transactions that a snapshot has seen are already visible here."""
         ...
 
-    def changed_rows_condition(self, since: Horizon, new: Sequence[int]) -> str:
+    def changed_rows_condition(self, since: Horizon, new_tables: Sequence[int]) -> str:
         """Return a condition for the rows that a snapshot with this horizon may not have seen.
 
         Args:
             since: the horizon of the last night.
-            new: the ids of tables of which all rows are read.
+            new_tables: the ids of tables of which all rows are read.
         """
         ...
 
@@ -330,7 +330,7 @@ class SourceCatalog(Schemas, Protocol):
         """Return a collation that sorts this key alike on every server; empty if it has none."""
         ...
 
-    def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
+    def misplaced_bound(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
         """Return the index of the first bound that is not greater than the one before.
 
         Bounds are compared as conditions compare this key's values. None if they are in order.
@@ -361,7 +361,7 @@ class SourceCatalog(Schemas, Protocol):
         """
         ...
 
-    def distinct(
+    def distinct_values(
         self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
         """Return the distinct non-NULL values of the key, in order.
@@ -378,7 +378,7 @@ class SourceCatalog(Schemas, Protocol):
         """
         ...
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
         """Return values that the user wrote, as the key's own.

@@ -29,7 +29,7 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
     def connect(self) -> ClickHouseSession:
         return ClickHouseSession(connect(self._spec.source, "source"))
 
-    def fetched(
+    def fetch_batches(
         self, session: ClickHouseSession, query: str, promised: PromisedTypes[ChType]
     ) -> Iterator[pa.RecordBatch]:
         yield promised.empty_batch()

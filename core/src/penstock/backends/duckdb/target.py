@@ -76,7 +76,7 @@ class DuckTarget(FileTarget):
         )
         # Created in memory, and described.
         with self._created_table(table) as (session, table_made):
-            types_made = session.described(table_made)
+            types_made = session.column_types(table_made)
             typed = [
                 replace(column_, type=str(type_), traits={TYPE: type_})
                 for column_, (_, type_) in zip(defined, types_made, strict=True)

@@ -33,7 +33,7 @@ class MssqlReader(BatchQueryReader[MssqlSession]):
             raise
         return MssqlSession(connection)
 
-    def fetched(
+    def fetch_batches(
         self, session: MssqlSession, query: str, promised: PromisedTypes[MsType]
     ) -> Iterator[pa.RecordBatch]:
         return session.connection.batches(query, BATCH_ROWS, BATCH_BYTES, promised.arrow_types)

@@ -77,7 +77,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
     # The tables
 
     @contextmanager
-    def hurried(self) -> Iterator[None]:
+    def limited_lock_waits(self) -> Iterator[None]:
         """Wait only briefly for locks in the block: others queue behind a session that waits."""
         self.connection.change(f"SET LOCK_TIMEOUT {LOCK_MS}")
         try:
@@ -88,7 +88,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
 
     grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON SCHEMA::{} TO the user"
 
-    def denied(self, error: Exception) -> str:
+    def denial_message(self, error: Exception) -> str:
         return error.words if isinstance(error, DriverError) else ""
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:

@@ -98,13 +98,13 @@ class MySqlRecords(ServerRecords):
         return script.rpartition(";\n")[0] if columns else script
 
     @contextmanager
-    def hurried(self) -> Iterator[None]:
+    def limited_lock_waits(self) -> Iterator[None]:
         wait_for_locks(self.connection, 1)
         yield  # each transaction sets its own timeouts
 
     grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON {}.* TO the user"
 
-    def denied(self, error: Exception) -> str:
+    def denial_message(self, error: Exception) -> str:
         is_denial = isinstance(error, pymysql.Error) and code_of(error) in _DENIED
         return str(error.args[1]) if is_denial else ""
 

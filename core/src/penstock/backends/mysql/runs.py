@@ -155,7 +155,7 @@ class MySqlRuns(ServerRuns):
         if step.after:
             self.check_rows(run)
         # Readers of the table continue, and no session queues behind this for long.
-        with self._tables.session.hurried():
+        with self._tables.session.limited_lock_waits():
             self._alter(target, step.statement)
 
     def is_changed(self, change: ColumnChange, table: TableRef) -> bool:

@@ -136,7 +136,7 @@ class MySqlSession(IdentifiedServer):
             return self.connection.rows_of_each(queries)
 
     @contextmanager
-    def hurried(self) -> Iterator[None]:
+    def limited_lock_waits(self) -> Iterator[None]:
         """Wait only briefly for locks on definitions, in questions about many tables."""
         with planning(self.side, "tables"):
             self.connection.change(

@@ -373,8 +373,8 @@ class PostgresSource:
             latest = str(max(horizon.xmax % 2**32, FIRST_NORMAL))
             return int(self._connection.value("SELECT pg_catalog.age(%s::xid)", [latest])) >= 0
 
-    def changed_rows_condition(self, since: Horizon, new: Sequence[int]) -> str:
-        return changed_rows_condition(since, new)
+    def changed_rows_condition(self, since: Horizon, new_tables: Sequence[int]) -> str:
+        return changed_rows_condition(since, new_tables)
 
     def or_in_tables(self, condition: str, tables: Sequence[int]) -> str:
         return or_in_tables(condition, tables)
@@ -491,21 +491,21 @@ class PostgresSource:
     ) -> tuple[tuple[Bound, ...], str]:
         return self._key(relation, key).windows(interval, where, limit)
 
-    def distinct(
+    def distinct_values(
         self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
-        return self._key(relation, key).distinct(where, query, limit)
+        return self._key(relation, key).distinct_values(where, query, limit)
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
         source_key = self._key(relation, key)
         if ordered:
             source_key.check_ranged()
-        return source_key.ranked(texts)
+        return source_key.rank_values(texts)
 
-    def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
-        return self._key(relation, key).misplaced(bounds)
+    def misplaced_bound(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
+        return self._key(relation, key).misplaced_bound(bounds)
 
     def checksum(
         self,
@@ -532,11 +532,13 @@ class PostgresSource:
         with planning("source", subject):
             self._connection.execute(query.format(read_from(relation), sql.SQL(text)))
 
-    def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
+    def mask_expression(
+        self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None
+    ) -> str:
         name, type_ = ident(column.name), mask_type(column)
         return MASKING.expression(mask, column.name, name, type_, mask_tag(column), key)
 
-    def computed(
+    def computed_columns(
         self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
     ) -> tuple[Column, ...]:
         with planning("source", "computed columns"):

@@ -27,7 +27,7 @@ class SnowflakeReader(BatchQueryReader[SnowflakeSession]):
         session.moment = self._spec.snapshot or ""
         return session
 
-    def fetched(
+    def fetch_batches(
         self, session: SnowflakeSession, query: str, promised: PromisedTypes[SnowType]
     ) -> Iterator[pa.RecordBatch]:
         yield promised.empty_batch()

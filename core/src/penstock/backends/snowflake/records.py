@@ -206,10 +206,10 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     def making(self) -> AbstractContextManager[None]:
         return nullcontext()  # each is created if it is missing
 
-    def hurried(self) -> AbstractContextManager[None]:
+    def limited_lock_waits(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def denied(self, error: Exception) -> str:
+    def denial_message(self, error: Exception) -> str:
         return str(error.msg) if isinstance(error, Error) and error.errno == _DENIED else ""
 
     # Records
@@ -252,7 +252,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         with self.guarded():
             super().end_attempt(token)
 
-    def claimed(self) -> tuple[str, Sequence[Any]]:
+    def claim_values(self) -> tuple[str, Sequence[Any]]:
         return ", ?, SYSDATE()", [this_process()]
 
     def is_alive(self, stage: StageRow) -> bool:

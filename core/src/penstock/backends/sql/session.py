@@ -70,7 +70,7 @@ class Session(Protocol):
         """
         ...
 
-    def described(self, table: TableRef) -> list[tuple[str, Type]]:
+    def column_types(self, table: TableRef) -> list[tuple[str, Type]]:
         """Return the names and types of a table's columns.
 
         This also reads the columns of all tables of `catalog_facts`.
@@ -183,7 +183,7 @@ class NamedRelations:
         """Return a table's name as the catalog writes it."""
         return table
 
-    def described(self, table: TableRef) -> list[tuple[str, Type]]:
+    def column_types(self, table: TableRef) -> list[tuple[str, Type]]:
         if self.catalog_facts is None:
             return list(self.describe_all([table])[table])
         return list(self.catalog_facts.about("described", table, self.describe_all))

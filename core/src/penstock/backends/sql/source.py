@@ -118,17 +118,19 @@ class SqlSource:
 
     # Columns
 
-    def described(self, relation: Relation) -> dict[str, Type]:
+    def column_types(self, relation: Relation) -> dict[str, Type]:
         """Return the names and types of the columns."""
         if isinstance(relation, TableRef):
-            return dict(self._session.described(relation))
+            return dict(self._session.column_types(relation))
         query = f"SELECT * FROM {self._rows(relation)}"
         return dict(self._session.describe(query, str(relation)))
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
         if isinstance(relation, TableRef):
             return read_columns(self._session, relation)
-        return tuple(Column(name, str(type_)) for name, type_ in self.described(relation).items())
+        return tuple(
+            Column(name, str(type_)) for name, type_ in self.column_types(relation).items()
+        )
 
     def castable(self, relation: Relation, column_types: Sequence[tuple[str, str]]) -> list[bool]:
         """Return False for every column: the target casts record batches."""
@@ -238,7 +240,7 @@ class SqlSource:
         tag, rows = self.key_type(relation, key), self._rows(relation)
         return keys.windows(self._session, rows, key, tag, interval, where, limit)
 
-    def distinct(
+    def distinct_values(
         self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
         type_ = self._type_of(relation, key)
@@ -256,16 +258,16 @@ class SqlSource:
         tag = dialect.tag_of(type_)
         # A query's column may have another type.
         cast = dialect.cast_type(type_)
-        return keys.distinct(self._session, key, listed, tag, cast, limit, subject)
+        return keys.distinct_values(self._session, key, listed, tag, cast, limit, subject)
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
         tag = self._ranged(relation, key) if ordered else self.key_type(relation, key)
-        return keys.ranked(self._session, key, tag, texts)
+        return keys.rank_values(self._session, key, tag, texts)
 
-    def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
-        return keys.misplaced(self._session, key, bounds)
+    def misplaced_bound(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
+        return keys.misplaced_bound(self._session, key, bounds)
 
     # See `ReadsByColumn`
 
@@ -276,7 +278,7 @@ class SqlSource:
         self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
     ) -> CursorState:
         self.check_where(relation, where)
-        types = self.described(relation)
+        types = self.column_types(relation)
         tags = {
             name: self._session.dialect.tag_of(type_) if name in columns else ""
             for name, type_ in types.items()
@@ -342,14 +344,16 @@ class SqlSource:
         tested = f"CASE WHEN 1 = 1 THEN\n{text}\nEND IS NULL"
         self._session.check(f"SELECT 1 FROM {rows} WHERE {tested}", subject)
 
-    def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
+    def mask_expression(
+        self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None
+    ) -> str:
         dialect = self._session.dialect
         assert dialect.masking is not None
-        type_ = self.described(relation)[column.name]
+        type_ = self.column_types(relation)[column.name]
         value, tag = dialect.ident(column.name), dialect.mask_tag(type_)
         return dialect.masking.expression(mask, column.name, value, type_, tag, key)
 
-    def computed(
+    def computed_columns(
         self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
     ) -> tuple[Column, ...]:
         self._session.hold(session_values(pairs))

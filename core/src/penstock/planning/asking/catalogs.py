@@ -185,14 +185,14 @@ class Catalogs:
     def values(
         self, relation: Relation, key: Key, where: str | None, query: str | None
     ) -> ListedValues:
-        found = self._source.distinct(relation, key, where, query, MOST_PARTITIONS)
+        found = self._source.distinct_values(relation, key, where, query, MOST_PARTITIONS)
         extents = (extent for extent, _ in cut_values(found, key, nullable=False).extents)
         return ListedValues(found, disorder(self._source, relation, extents))
 
     def ranked(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
-        return self._source.ranked(relation, key, texts, ordered=ordered)
+        return self._source.rank_values(relation, key, texts, ordered=ordered)
 
 
 def match_columns(

@@ -143,7 +143,7 @@ def _described(
         return {}
     widths = {table: len(session.about(COLUMNS, table)) for table in tables}
     types: dict[TableRef, Sequence[MyType]] = {}
-    with session.hurried():
+    with session.limited_lock_waits():
         for group in pieces(tables, widths, _JOINED, _MOST_COLUMNS):
             types |= _described_by_halves(session, group)
     return types

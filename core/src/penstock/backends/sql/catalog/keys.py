@@ -158,7 +158,7 @@ def check_windows(interval: str, count: int, limit: int, first: str, last: str) 
         )
 
 
-def distinct(
+def distinct_values(
     session: Session, key: Key, listed: str, tag: str, type_: str, limit: int, subject: str
 ) -> tuple[Bound, ...]:
     """Return the distinct non-NULL values of a query's single column, in the key's order.
@@ -226,8 +226,8 @@ def check_distinct(subject: str, count: int, limit: int) -> None:
         )
 
 
-def misplaced(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None:
-    """Return the index of a bound out of order; see `SourceCatalog.misplaced`.
+def misplaced_bound(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None:
+    """Return the index of a bound out of order; see `SourceCatalog.misplaced_bound`.
 
     Args:
         session: a session with the source.
@@ -247,8 +247,10 @@ def misplaced(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None
     return None
 
 
-def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[RankedBound, ...]:
-    """Return values that the user wrote, ranked; see `SourceCatalog.ranked`.
+def rank_values(
+    session: Session, key: Key, tag: str, texts: Sequence[str]
+) -> tuple[RankedBound, ...]:
+    """Return values that the user wrote, ranked; see `SourceCatalog.rank_values`.
 
     Args:
         session: a session with the source.

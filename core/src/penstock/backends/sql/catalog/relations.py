@@ -40,7 +40,7 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
     rows = session.about(session.dialect.column_facts, table)
     facts = {column: traits for column, *traits in rows}
     columns = []
-    for column, type_ in session.described(table):
+    for column, type_ in session.column_types(table):
         # The catalog describes a view as of its creation.
         nullable, default, computed = facts.get(column, ("YES", None, 0))
         columns.append(

@@ -37,7 +37,7 @@ class BatchQueryReader(BatchReader, Generic[S]):
         """Open a session in the source that reads as of the spec's snapshot."""
 
     @abstractmethod
-    def fetched(self, session: S, query: str, promised: PromisedTypes[Any]) -> Iterator[Any]:
+    def fetch_batches(self, session: S, query: str, promised: PromisedTypes[Any]) -> Iterator[Any]:
         """Yield the rows of a query as the driver's record batches.
 
         The first one comes even if it has no rows.
@@ -99,7 +99,7 @@ class BatchQueryReader(BatchReader, Generic[S]):
                 self.types,
                 f"source: {spec.relation}, {subject}",
             )
-            for batch in self.fetched(session, query, promised):
+            for batch in self.fetch_batches(session, query, promised):
                 yield promised.as_travels(batch)
                 if stopped():
                     return

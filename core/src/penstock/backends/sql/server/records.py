@@ -152,7 +152,7 @@ class ServerRecords(LoadRecords):
         return self.scripts.control(self._schema)
 
     @abstractmethod
-    def denied(self, error: Exception) -> str:
+    def denial_message(self, error: Exception) -> str:
         """Return the server's message if the user may not create tables; otherwise empty."""
 
     def figures_ddl(self) -> str:
@@ -160,7 +160,7 @@ class ServerRecords(LoadRecords):
         return self.scripts.figures(self._schema)
 
     @abstractmethod
-    def hurried(self) -> AbstractContextManager[None]:
+    def limited_lock_waits(self) -> AbstractContextManager[None]:
         """Keep the session from waiting long for table locks in the block."""
 
     def create(self) -> None:
@@ -188,7 +188,7 @@ class ServerRecords(LoadRecords):
         try:
             yield
         except Exception as error:
-            words = self.denied(error) if self.grants else ""
+            words = self.denial_message(error) if self.grants else ""
             if not words or "denied" not in words.lower():
                 raise
             raise PermanentError(
@@ -202,7 +202,7 @@ class ServerRecords(LoadRecords):
         # without.
         with suppress(PenstockError), self.session.translated(CONTROL), self.making():
             if not self.has_figures():
-                with self.hurried():
+                with self.limited_lock_waits():
                     self._run(self.lacking(self.figures_ddl().split(";\n")))
 
     def _run(self, statements: Sequence[str]) -> None:
@@ -214,14 +214,14 @@ class ServerRecords(LoadRecords):
             return (name,) in self.session.connection.rows(self.listing, [self._schema])
 
     def drop(self, table: TableRef) -> None:
-        with self.session.translated(f"table {table}"), self.hurried():
+        with self.session.translated(f"table {table}"), self.limited_lock_waits():
             self.session.run(self.session.dialect.dropped(table))
 
     def _make(self) -> None:
         try:
             self._run(self.ddl().split(";\n"))
         except Exception as error:
-            words = self.denied(error)
+            words = self.denial_message(error)
             if not words:
                 raise
             raise PlanningError(

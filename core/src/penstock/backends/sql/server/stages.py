@@ -164,7 +164,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def drop_stage(self, token: str) -> None:
         """Remove an attempt's staged rows, and its row in `stage`."""
 
-    def claimed(self) -> tuple[str, Sequence[Any]]:
+    def claim_values(self) -> tuple[str, Sequence[Any]]:
         """Return additional values of a new row, as SQL, and their parameters."""
         return "", ()
 
@@ -190,7 +190,7 @@ class StageRecords(ServerRecords, Generic[S]):
         """Make an attempt the owner of its partition."""
         mine = {"run_id": attempt.spec.run_id, "partition_id": attempt.partition.id}
         self.void(mine)
-        more, values = self.claimed()
+        more, values = self.claim_values()
         places = ", ".join(self.placeholder(number) for number in range(1, 5))
         form = self.row_form.format(f"{places}, 1, 0{more}")
         self.session.connection.change(
