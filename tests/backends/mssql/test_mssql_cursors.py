@@ -24,7 +24,7 @@ def test_statements() -> None:
         fetch,
         as_text=MSSQL.bound_text,
         clock="SELECT 1",
-        first=lambda query: MSSQL.limited(query, 1),
+        first=lambda query: MSSQL.limited_query(query, 1),
     )
     since = Cursor(("changed", "made"), "timestamp", "2026-03-01 12:00:00.0000001", "")
     now = CursorState(since.columns, since.type, since.text, 0, "", "", indexed=True)

@@ -121,5 +121,5 @@ def test_deferred_indexes() -> None:
 
 
 def test_statements_with_a_new_table_name() -> None:
-    renamed = MSSQL.renamed(TableRef("my]schema", "it's~1"), 'it"s')
+    renamed = MSSQL.rename_statement(TableRef("my]schema", "it's~1"), 'it"s')
     assert renamed == "EXEC sp_rename N'[my]]schema].[it''s~1]', N'it\"s', N'OBJECT'"

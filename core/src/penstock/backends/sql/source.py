@@ -333,7 +333,7 @@ class SqlSource:
             session.fetch,
             as_text=session.dialect.bound_text,
             clock=self.clock,
-            first=lambda query: session.dialect.limited(query, 1),
+            first=lambda query: session.dialect.limited_query(query, 1),
         )
 
     # Computed columns

@@ -52,5 +52,5 @@ def _canonical_text(value: str, type_: ChType, kind: str) -> str:
 
 
 def framed(text: str) -> str:
-    """See `Dialect.framed`."""
+    """See `Dialect.framed_text`."""
     return f"coalesce(concat(toString(length({text})), ':', {text}), '-')"

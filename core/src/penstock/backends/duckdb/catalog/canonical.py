@@ -77,5 +77,5 @@ def _all_fraction(decimal: Type) -> bool:
 
 
 def framed(text: str) -> str:
-    """See `Dialect.framed`."""
+    """See `Dialect.framed_text`."""
     return f"coalesce(CAST(strlen({text}) AS VARCHAR) || ':' || {text}, '-')"

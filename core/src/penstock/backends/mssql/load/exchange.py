@@ -75,8 +75,8 @@ def like(
         if not index.constraint
     ]
     disabled = [index.name for index in native.indexes if index.obstacle]
-    create += [MSSQL.indexes_dropped(beside, disabled)] if disabled else []
-    after = [MSSQL.renamed(TableRef(table.schema, new), old) for old, new in names.items()]
+    create += [MSSQL.drop_indexes_statement(beside, disabled)] if disabled else []
+    after = [MSSQL.rename_statement(TableRef(table.schema, new), old) for old, new in names.items()]
     for check in off:
         named_check = check if check.name else with_name(check, table)
         after.append(check_statement(named_check, table, always))

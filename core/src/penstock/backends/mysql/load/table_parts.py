@@ -298,7 +298,7 @@ def _leave_column(
         if kind in (DEFAULTS, ON_UPDATES, IDENTITIES):
             rendered.omitted.append(replace(item, table=str(request.target)))
     if model.comment:
-        rendered.columns[name] = session.dialect.commented(model.comment)
+        rendered.columns[name] = session.dialect.comment_clause(model.comment)
     else:
         rendered.columns.pop(name, None)
 

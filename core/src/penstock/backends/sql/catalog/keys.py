@@ -43,7 +43,7 @@ def tiles(
         f"""
         WITH counted AS (
             SELECT value, {dialect.counted} AS n FROM (
-                SELECT {dialect.compared(key, tag)} AS value FROM {rows}
+                SELECT {dialect.compared_key(key, tag)} AS value FROM {rows}
                 WHERE {condition(dialect, where, Whole())}
             ) AS listed GROUP BY value
         ), placed AS (
@@ -177,8 +177,8 @@ def distinct_values(
             condition.
     """
     dialect = session.dialect
-    value = dialect.collated(key, tag, "value")
-    chosen = dialect.limited(
+    value = dialect.collated_value(key, tag, "value")
+    chosen = dialect.limited_query(
         f"SELECT DISTINCT {value} AS value FROM (SELECT {dialect.cast('value', type_)} AS value "
         "FROM penstock_listed) AS typed WHERE value IS NOT NULL",
         limit + 1,
@@ -192,7 +192,7 @@ def distinct_values(
     bounds = tuple(Bound(tag, text) for (text,) in values)
     try:
         for each in bounds[:1]:
-            dialect.bounded(key, each)
+            dialect.bound_operand(key, each)
     except PlanningError:
         raise PlanningError(f"{subject}: no condition can name values of type {tag}") from None
     return bounds
@@ -235,7 +235,7 @@ def misplaced_bound(session: Session, key: Key, bounds: Sequence[Bound]) -> int 
         bounds: the bounds, in the order to check.
     """
     dialect = session.dialect
-    texts = [dialect.collated(key, bound.type, dialect.bound(bound)) for bound in bounds]
+    texts = [dialect.collated_value(key, bound.type, dialect.bound(bound)) for bound in bounds]
     # Some casts of a text return NULL, and a comparison with NULL proves nothing.
     tests = [f"CASE WHEN {low} < {high} THEN 0 ELSE 1 END" for low, high in pairwise(texts)]
     for first in range(0, len(tests), MOST_TESTS):
@@ -283,7 +283,7 @@ def _plain(tag: str, text: str) -> str:
 
 def _value(session: Session, key: Key, tag: str, text: str) -> str:
     try:
-        return session.dialect.collated(key, tag, session.dialect.bound(Bound(tag, text)))
+        return session.dialect.collated_value(key, tag, session.dialect.bound(Bound(tag, text)))
     except PlanningError as error:
         raise PlanningError(f"--key {key.text}: {error.message}") from error
 

@@ -76,7 +76,9 @@ def with_statements(
         table: the table.
         changes: the changes, without statements.
     """
-    return tuple(replace(each, statement=dialect.column_changed(table, each)) for each in changes)
+    return tuple(
+        replace(each, statement=dialect.change_column_statement(table, each)) for each in changes
+    )
 
 
 def change_step(table: TableRef, change: ColumnChange) -> Step:
@@ -97,7 +99,7 @@ def stage_script(
         changes: the changes to the target's columns.
     """
     return [
-        dialect.column_changed(
+        dialect.change_column_statement(
             stage,
             replace(each, text=each.type, nullable=False) if each.kind == WIDEN else each,
         )

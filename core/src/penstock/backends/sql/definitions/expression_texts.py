@@ -133,7 +133,7 @@ class _Writer:
             value, kind = self.value(parts[0])
             if kind != TEXT or parts[0][0] == "value":
                 raise Untranslatable
-            return self.dialect.liked(value, self.dialect.literal(parts[1]))
+            return self.dialect.like_condition(value, self.dialect.literal(parts[1]))
         if name == "column":
             return self._truth(*self.value(node))
         if name in _COMPARED or name == "in":

@@ -47,7 +47,7 @@ class ForeignKeyChange:
         return Step(
             f"{self.kind}{self.table} {self.name}",
             f"{what} foreign key {self.name} of {self.table}",
-            dialect.foreign_key_dropped(self.table, self.name)
+            dialect.drop_foreign_key_statement(self.table, self.name)
             if drops
             else self._create_statement(dialect),
             after=not drops,

@@ -57,7 +57,7 @@ class IndexChange:
     def statement(self, dialect: CatalogDialect) -> str:
         if self.creates:
             return dialect.index_statements(self.table, list(self.indexes.values()))
-        return dialect.indexes_dropped(self.table, list(self.indexes))
+        return dialect.drop_indexes_statement(self.table, list(self.indexes))
 
     def is_done(self, existing: Mapping[str, str]) -> bool:
         """Whether the change has been made.

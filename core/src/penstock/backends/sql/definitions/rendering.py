@@ -217,7 +217,7 @@ class Rendering:
                 rendered.omitted.append(omitted[ON_UPDATES])
         if column.generated is not None:
             computed = self.computed.get(name)
-            suffix = self.dialect.generated(computed) if computed else suffix
+            suffix = self.dialect.generated_clause(computed) if computed else suffix
             if not computed:
                 source_text = column.generated.expression.text
                 remedy = self.dialect.generated_statement(
@@ -225,7 +225,7 @@ class Rendering:
                 )
                 rendered.omitted.append(replace(omitted[GENERATED], remedy=_terminated(remedy)))
         if column.comment:
-            inline = self.dialect.commented(column.comment)
+            inline = self.dialect.comment_clause(column.comment)
             suffix = f"{suffix} {inline}".strip()
             if not inline:
                 self._comment(name, column.comment, omitted[COMMENTS], rendered)
@@ -244,7 +244,7 @@ class Rendering:
             rendered.sequences[name] = identity
         elif number and (not column.nullable or dialect.numbers_nullable):
             # Most databases that number a column themselves reject NULL in it.
-            suffix = dialect.numbered(identity.first, identity.step)
+            suffix = dialect.numbering_clause(identity.first, identity.step)
         if suffix:
             rendered.numbered.append(name)
         if suffix or name in rendered.sequences:
@@ -272,11 +272,11 @@ class Rendering:
         if expression.meaning is None:
             return ""
         text = default_text(expression.meaning, kind, self.dialect)
-        return self.dialect.fitting(text, type_) if text is not None else ""
+        return self.dialect.fitted_default(text, type_) if text is not None else ""
 
     def _comment(self, column: str, text: str, omitted: NotCopied, rendered: Rendered) -> None:
         """Add a comment on a column; without a column, on the table."""
-        option = "" if column else self.dialect.table_commented(text)
+        option = "" if column else self.dialect.table_comment_option(text)
         statement = self.dialect.comment_statement(self.table, column, text)
         if option:
             rendered.options.append(option)
@@ -478,7 +478,7 @@ def computed_columns(
         kinds: what the columns of the target's table hold, see `expressions`.
         dialect: the dialect of the statement.
     """
-    if not dialect.generated("1"):
+    if not dialect.generated_clause("1"):
         return {}
     # Not from one another, which few databases support.
     kinds = _visible_kinds(kinds, model)

@@ -57,7 +57,7 @@ class TargetKeys:
         Rows whose keys the stage spells differently are left out: after the merge they have the
         stage's spelling.
         """
-        respelled = self._dialect.respelled(self._key)
+        respelled = self._dialect.respelled_condition(self._key)
         if respelled == NEVER:
             return self._key_rows(self._selected)
         there = (

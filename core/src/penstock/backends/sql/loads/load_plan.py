@@ -347,7 +347,7 @@ def plan_load(
         )
         steps += unlinked
     if request.mode.truncates:
-        steps.append(Step("truncate", f"truncate {table}", dialect.emptied(table)))
+        steps.append(Step("truncate", f"truncate {table}", dialect.empty_statement(table)))
     # On an empty table; TRUNCATE may re-enable what was disabled.
     if request.indexes == "defer" and not request.mode.loads_new_table:
         steps += _defer(session, tables, table, warnings)
@@ -405,7 +405,7 @@ def _swap(
 ) -> list[Step]:
     """Return the steps that build a table next to an existing target, and exchange the two."""
     dialect = session.dialect
-    statements = [dialect.renamed(new, ref.name)]
+    statements = [dialect.rename_statement(new, ref.name)]
     steps = []
     if there:
         tables.check_replaceable(session, ref, "--mode swap")
@@ -418,7 +418,7 @@ def _swap(
         steps.append(Step("create", f"create {new} beside {ref}", create))
         if deferred:
             steps.append(change.step(dialect))
-        statements = [*dialect.exchanged(ref, new), *after]
+        statements = [*dialect.exchange_statements(ref, new), *after]
     exchange = ";\n".join(statements)
     steps.append(Step(SWAP, f"swap {new} for {ref}", exchange, after=True, rank=1, urgent=True))
     return steps

@@ -284,7 +284,7 @@ class LoadedTable:
                 lost.
         """
         table_name, place = self._records.table_name, self._records.placeholder
-        latest = self._dialect.limited(
+        latest = self._dialect.limited_query(
             f"SELECT o.run_id FROM {table_name('commit_record')} AS c JOIN {table_name('run')} AS o"
             f" ON o.run_id = c.run_id JOIN {table_name('run')} AS mine ON mine.run_id = {place(1)}"
             f" WHERE o.loads = {place(2)} AND o.run_id <> mine.run_id AND c.{self._counted} > 0"

@@ -156,7 +156,7 @@ class SqlLoading(ABC, Generic[S_contra]):
     def orders(self, key: Sequence[str]) -> Mapping[str, str]:
         """Return the collations of the table's columns, as in `Key.collation`.
 
-        Empty for columns without one. Asked if `Dialect.respelled` finds rows.
+        Empty for columns without one. Asked if `Dialect.respelled_condition` finds rows.
         """
         raise NotImplementedError
 

@@ -67,7 +67,7 @@ class Merging:
             PermanentError: a key is NULL or a duplicate.
         """
         self._check_key(staged)
-        ident, respelled = self._dialect.ident, self._dialect.respelled(self._key)
+        ident, respelled = self._dialect.ident, self._dialect.respelled_condition(self._key)
         differ = f"{self._dialect.differ(self._value_columns)} OR {respelled}"
         marked = f"t.{ident(self._mark)} IS NOT NULL" if self._mark else ""
         joined = f"FROM {staged} AS s JOIN {self._table} AS t ON {self.match}"
@@ -79,7 +79,7 @@ class Merging:
         if respelled_rows and not holds_equal_keys():
             key = self._key
             pair = ", ".join(f"{row}.{ident(name)}" for row in "st" for name in key)
-            one = self._dialect.limited(f"SELECT {pair} {joined} WHERE {respelled}", 1)
+            one = self._dialect.limited_query(f"SELECT {pair} {joined} WHERE {respelled}", 1)
             for pair_values in self._session.fetch(one, SUBJECT):
                 raise key_respelled(key, pair_values[: len(key)], pair_values[len(key) :], advice)
         if self._mark:
@@ -98,7 +98,9 @@ class Merging:
         if nulls:
             raise key_with_null(self._key, nulls)
         twice = f"SELECT {names}, count(*) FROM {staged} GROUP BY {names} HAVING count(*) > 1"
-        for *key_values, times in self._session.fetch(self._dialect.limited(twice, 1), SUBJECT):
+        for *key_values, times in self._session.fetch(
+            self._dialect.limited_query(twice, 1), SUBJECT
+        ):
             shown = self._spellings(staged) or f"({', '.join(map(str, key_values))})"
             raise key_twice(self._key, f"{shown} {times:,} times")
 

@@ -68,7 +68,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
         rank = FIRST - 1 - len(changing)
         after.insert(0, Step(GONE_STEP, found, "", after=True, rank=rank))
     if dialect.ddl_commits:
-        dropped = ";\n".join(map(dialect.dropped, stage_tables(stage)))
+        dropped = ";\n".join(map(dialect.drop_statement, stage_tables(stage)))
         after.append(Step(DROP, f"drop {stage}", dropped, after=True, rank=1))
     return replace(plan, table=stage, steps=(*plan.before, *before, *after, *plan.after))
 
@@ -111,7 +111,7 @@ def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
 def _copy_script(
     dialect: CatalogDialect, new: TableRef, like: TableRef, columns: Sequence[str]
 ) -> str:
-    return f"{dialect.dropped(new)};\n{dialect.empty_copy(new, like, columns)}"
+    return f"{dialect.drop_statement(new)};\n{dialect.empty_copy(new, like, columns)}"
 
 
 def deleted_keys_table(stage: TableRef) -> TableRef:
@@ -180,4 +180,4 @@ def _drop_stages(session: Session, dialect: CatalogDialect, spec: CopySpec, load
     """Drop the stages, if that does not end the transaction."""
     tables = stage_tables(load.table) if spec.gone.found else (load.table,)
     for each in () if dialect.ddl_commits else tables:
-        session.run(dialect.dropped(each))
+        session.run(dialect.drop_statement(each))

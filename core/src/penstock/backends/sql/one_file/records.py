@@ -80,7 +80,7 @@ class FileRecords(LoadRecords):
 
     def drop(self, table: TableRef) -> None:
         with self._transaction():
-            self.session.run(self._dialect.dropped(table))
+            self.session.run(self._dialect.drop_statement(table))
             LoadedTable(self, table).end()
 
     @contextmanager

@@ -48,7 +48,7 @@ def row_text(dialect: CatalogDialect, texts: Sequence[str]) -> str:
     """Return the text of a row, from the canonical texts of its columns."""
     parts: list[str] = []
     for text in texts:
-        parts += ["';'", dialect.framed(text)]
+        parts += ["';'", dialect.framed_text(text)]
     return dialect.joined(parts[1:]) or "''"
 
 
@@ -90,8 +90,10 @@ def read_digests(
     """
     dialect = session.dialect
     number = dialect.text(dialect.digest(row_text(dialect, list(texts.values()))))
-    compared, order = (dialect.collated(_BYTES, "text", name) for name in ("row_key", "digest"))
-    key_literals = (dialect.collated(_BYTES, "text", dialect.literal(text)) for text in only)
+    compared, order = (
+        dialect.collated_value(_BYTES, "text", name) for name in ("row_key", "digest")
+    )
+    key_literals = (dialect.collated_value(_BYTES, "text", dialect.literal(text)) for text in only)
     among = f"{compared} IN ({', '.join(key_literals)})" if only else "1 = 1"
     rows = f"SELECT {_key_text(dialect, texts, key)} AS row_key, {number} AS digest FROM {rows}"
     query = (

@@ -215,7 +215,7 @@ class ServerRecords(LoadRecords):
 
     def drop(self, table: TableRef) -> None:
         with self.session.translated(f"table {table}"), self.limited_lock_waits():
-            self.session.run(self.session.dialect.dropped(table))
+            self.session.run(self.session.dialect.drop_statement(table))
 
     def _make(self) -> None:
         try:
