@@ -51,13 +51,11 @@ def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
         case KeyRange(key, first, last):
             ends = []
             if first is not None:
-                ends.append(
-                    f"{dialect.compared_key(key, first.type)} >= {dialect.bound_operand(key, first)}"
-                )
+                value = dialect.bound_operand(key, first)
+                ends.append(f"{dialect.compared_key(key, first.type)} >= {value}")
             if last is not None:
-                ends.append(
-                    f"{dialect.compared_key(key, last.type)} < {dialect.bound_operand(key, last)}"
-                )
+                value = dialect.bound_operand(key, last)
+                ends.append(f"{dialect.compared_key(key, last.type)} < {value}")
             return ends
         case KeyIsNull(key):
             return [f"{dialect.key(key)} IS NULL"]
