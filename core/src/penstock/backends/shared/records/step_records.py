@@ -293,7 +293,7 @@ class StepRecords(RunRecords, ABC):
             for step in self._unrecorded_steps(run_id):
                 self.finish(run_id, step)
             return False
-        with self._records.alone(run_id):
+        with self._records.exclusive(run_id):
             if self._records.steps_with_records:
                 return self._records.transact(run_id, lambda: self._prepare(run_id, load))
             return self._prepare(run_id, load)
@@ -342,7 +342,7 @@ class StepRecords(RunRecords, ABC):
             if self._records.steps_with_records:
                 self._prepare(run_id, load)
 
-        with self._records.alone(run_id):
+        with self._records.exclusive(run_id):
             self._records.transact(run_id, start, Hold.ALONE)
             # If no process gets to it, the run's next execution prepares it.
             if not self._records.steps_with_records:
@@ -426,7 +426,7 @@ class StepRecords(RunRecords, ABC):
         def look() -> tuple[RunRow, frozenset[str]]:
             return self._check_finishing(run_id), self.steps_done(run_id)
 
-        with self._records.alone(run_id, step.id):
+        with self._records.exclusive(run_id, step.id):
             run, done = self._records.transact(run_id, look, Hold.STEP)
             if step.id in done:
                 return False
