@@ -144,7 +144,7 @@ class World:
             "bounds": _bounds,
             "windows": lambda *_: KeyWindows(_texts("date", "2024-01-01", "2024-02-01"), "", "x"),
             "values": lambda *_: ListedValues(_texts("text", "a", "b")),
-            "ranked": _ranked,
+            "rank_values": _ranked,
         }
         return known[question.name](*question.arguments, **dict(question.named))
 

@@ -232,8 +232,8 @@ class KnownAnswers:
         """
         return self._look_up("values", relation, key, where, query)
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
         """See `SourceCatalog`."""
-        return self._look_up("ranked", relation, key, tuple(texts), ordered=ordered)
+        return self._look_up("rank_values", relation, key, tuple(texts), ordered=ordered)

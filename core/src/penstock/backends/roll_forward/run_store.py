@@ -125,8 +125,8 @@ class DocumentStore(RecordStore):
         run = self.find(where["run_id"])
         if run is None:
             return []
-        rows = self._rows(kind, where["run_id"], run, columns)
-        return [row for row in rows if _meets(row, where)]
+        rows_of_run = self._rows(kind, where["run_id"], run, columns)
+        return [row for row in rows_of_run if _meets(row, where)]
 
     def _listed(self, run_ids: Sequence[str] | None) -> dict[str, RunDocument]:
         """Return some runs, or all."""

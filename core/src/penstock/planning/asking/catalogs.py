@@ -189,7 +189,7 @@ class Catalogs:
         extents = (extent for extent, _ in cut_values(found, key, nullable=False).extents)
         return ListedValues(found, disorder(self._source, relation, extents))
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
         return self._source.rank_values(relation, key, texts, ordered=ordered)
