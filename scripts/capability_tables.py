@@ -156,7 +156,7 @@ def modes() -> str:
             *map(option, TARGET_OPTIONS),
             row(
                 "distinguishes a run's rows from others",
-                lambda s: yes_or_no(s.target.tells_rows_apart),
+                lambda s: yes_or_no(s.target.identifies_loaded_rows),
             ),
             row("`penstock tune`", lambda s: yes_or_no(s.target.scratch)),
             row("`penstock control-ddl`", lambda s: yes_or_no(s.target.control_ddl)),

@@ -440,7 +440,7 @@ def test_conditions_read_the_files_of_the_snapshot(store: Store) -> None:
 
     store.write("a.parquet", numbers(0, 10))
     held = FilesSnapshot(store.url())
-    assert held.alive()
+    assert held.is_alive()
     extent = HashBucket(Key("id"), 1, 0)
     token = held.snapshot.token
     assert read(store.url(), extent, snapshot=token).num_rows == 10

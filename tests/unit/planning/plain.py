@@ -60,7 +60,7 @@ TARGET = TargetCapabilities(
     commits="transactional",
     steps_with_records=True,
     control_ddl=False,
-    tells_rows_apart=True,
+    identifies_loaded_rows=True,
 )
 COLUMNS = (Column("id", "int", nullable=False), Column("day", "date"), Column("label", "text"))
 BOUNDS = tuple(WeightedBound(Bound("int", str(text)), 0.25) for text in (1, 2, 3, 4))

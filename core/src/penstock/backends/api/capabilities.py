@@ -99,7 +99,7 @@ class TargetCapabilities:
     """
     control_ddl: bool = False
     """Whether an administrator can create its control tables, with statements."""
-    tells_rows_apart: bool = False
+    identifies_loaded_rows: bool = False
     """Whether it can tell which rows a partition of a run has loaded, whatever other rows exist."""
     shows_waits: bool = False
     """As for a source."""

@@ -31,7 +31,7 @@ class HeldSnapshot(Protocol):
     @property
     def snapshot(self) -> Snapshot: ...
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it is still held.
 
         Costs next to nothing; may be called every second.

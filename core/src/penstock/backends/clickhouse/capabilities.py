@@ -37,5 +37,5 @@ TARGET = TargetCapabilities(
     commits=ROLL_FORWARD,
     steps_with_records=False,
     control_ddl=False,
-    tells_rows_apart=False,
+    identifies_loaded_rows=False,
 )

@@ -45,6 +45,6 @@ TARGET = TargetCapabilities(
     commits=STAGED,
     steps_with_records=True,
     control_ddl=False,
-    tells_rows_apart=False,
+    identifies_loaded_rows=False,
     scratch=True,
 )

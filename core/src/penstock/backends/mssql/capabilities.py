@@ -52,6 +52,6 @@ TARGET = TargetCapabilities(
     commits=STAGED,
     steps_with_records=True,
     control_ddl=True,
-    tells_rows_apart=False,
+    identifies_loaded_rows=False,
     scratch=True,
 )

@@ -54,6 +54,6 @@ TARGET = TargetCapabilities(
     # DDL commits by itself.
     steps_with_records=False,
     control_ddl=True,
-    tells_rows_apart=False,
+    identifies_loaded_rows=False,
     scratch=True,
 )

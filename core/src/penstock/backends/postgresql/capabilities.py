@@ -68,7 +68,7 @@ TARGET = TargetCapabilities(
     commits=TRANSACTIONAL,
     steps_with_records=True,
     control_ddl=True,
-    tells_rows_apart=True,
+    identifies_loaded_rows=True,
     shows_waits=True,
     # The server rejects schema names that begin like its own.
     reserved_schemas=("pg_*", "information_schema"),

@@ -136,7 +136,7 @@ class HeldFile:
         self._closed = False
         self.snapshot = Snapshot(version(), now())
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the file is still the same; one that was renamed over is not."""
         return not self._closed and self._version() == self.snapshot.token
 

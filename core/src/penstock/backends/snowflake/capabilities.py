@@ -42,5 +42,5 @@ TARGET = TargetCapabilities(
     # DDL commits by itself.
     steps_with_records=False,
     control_ddl=True,
-    tells_rows_apart=False,
+    identifies_loaded_rows=False,
 )

@@ -33,5 +33,5 @@ TARGET = TargetCapabilities(
     commits=ROLL_FORWARD,
     steps_with_records=False,
     control_ddl=False,
-    tells_rows_apart=True,
+    identifies_loaded_rows=True,
 )

@@ -65,7 +65,7 @@ class SnapshotHandle:
 
     def holds_alive(self) -> bool:
         """Whether a snapshot is held, and not lost."""
-        return self._snapshot is not None and self._snapshot.alive()
+        return self._snapshot is not None and self._snapshot.is_alive()
 
     def take(self) -> Snapshot:
         """Take a snapshot."""
@@ -84,7 +84,7 @@ class SnapshotHandle:
         if self._snapshot is None or now - self._checked < CHECK_INTERVAL:
             return
         self._checked = now
-        if not self._snapshot.alive():
+        if not self._snapshot.is_alive():
             raise SnapshotLost("source: the session that holds the snapshot has ended")
         if isinstance(self._snapshot, LockingSnapshot) and now - self._looked >= WAITING_INTERVAL:
             self._looked = now

@@ -35,7 +35,7 @@ class SharedSnapshot:
 
         Once every share is closed, the snapshot is released; the next share takes a new one.
         """
-        if self._snapshot is not None and not self._snapshot.alive():
+        if self._snapshot is not None and not self._snapshot.is_alive():
             self._shares.clear()  # the snapshot that they share is lost
             self.close()
         if self._snapshot is None:
@@ -65,8 +65,8 @@ class _Share:
         self._snapshot = snapshot
         self.snapshot: Snapshot = snapshot.snapshot
 
-    def alive(self) -> bool:
-        return self._snapshot.alive()
+    def is_alive(self) -> bool:
+        return self._snapshot.is_alive()
 
     def close(self) -> None:
         self._shared.give_back(self)

@@ -148,7 +148,7 @@ class ExportedSnapshot:
             token, moment, horizon, _ = connection.first(_export_query(reached))
             return Snapshot(token, moment, horizon)
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the session still exists.
 
         A server that goes away closes the socket, which then reads as ready.

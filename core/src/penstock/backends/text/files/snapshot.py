@@ -75,7 +75,7 @@ class TextSnapshot:
         schema = contents_of(location, files).schema
         self.snapshot = Snapshot(token_of(files, schema), datetime.now(UTC).isoformat())
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Return True: there is nothing that could end."""
         return True
 
