@@ -17,7 +17,8 @@ class Mover(Protocol):
 
         Args:
             seconds: seconds to run for.
-            target_socket: the target's socket, for a mover that does not know it; otherwise negative.
+            target_socket: the target's socket, for a mover that does not know it; negative for
+                others.
             check: called when the socket becomes readable.
 
         Returns:
