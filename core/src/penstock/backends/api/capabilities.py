@@ -1,4 +1,4 @@
-"""What a database can do as a source and as a target, as data: shared code rejects the rest.
+"""The capabilities of a database as a source and as a target, as data.
 
 `penstock.planning.support` rejects what is not listed here, before anything is changed; tests and
 the tables in the documentation are derived from it. What depends on a single table, its columns or
@@ -49,7 +49,7 @@ TARGET_OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCapabilities:
-    """What a system can do as a source."""
+    """The capabilities of a system as a source."""
 
     system: str
     """The system's name, for people."""
@@ -74,7 +74,7 @@ class SourceCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetCapabilities:
-    """What a system can do as a target."""
+    """The capabilities of a system as a target."""
 
     system: str
     """The system's name, for people."""
@@ -113,7 +113,7 @@ class TargetCapabilities:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What the two ends of a copy can do together."""
+    """The joint capabilities of the two ends of a copy."""
 
     source: SourceCapabilities
     target: TargetCapabilities

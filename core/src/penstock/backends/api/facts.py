@@ -1,4 +1,4 @@
-"""What a source and a target know about tables, keys and loads."""
+"""Facts of a source and a target about tables, keys and loads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.spec.modes import Mode
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """What a source knows about a table without reading it."""
+    """The facts that a source has about a table without reading it."""
 
     rows: int | None
     """Estimated; None if unknown."""

@@ -1,4 +1,4 @@
-"""What a database provides to be a source."""
+"""The protocols of a source."""
 
 from __future__ import annotations
 

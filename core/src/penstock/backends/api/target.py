@@ -1,4 +1,4 @@
-"""What a database provides to be a target."""
+"""The protocols of a target."""
 
 from __future__ import annotations
 

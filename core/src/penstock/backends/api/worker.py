@@ -106,7 +106,7 @@ class ConnectsAhead(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a target accepted from one stream."""
+    """The rows that a target accepted from one stream."""
 
     rows: int
     """The exact number."""

@@ -1,4 +1,4 @@
-"""What ClickHouse can do."""
+"""ClickHouse's capabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DuckDB can do."""
+"""DuckDB's capabilities."""
 
 from __future__ import annotations
 

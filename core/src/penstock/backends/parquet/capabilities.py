@@ -1,4 +1,4 @@
-"""What Parquet files can do, on disk and in a bucket."""
+"""The capabilities of Parquet files, on disk and in a bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Snowflake can do."""
+"""Snowflake's capabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shared SQL code needs from a database's session."""
+"""The protocol of a session, for the shared SQL code."""
 
 from __future__ import annotations
 

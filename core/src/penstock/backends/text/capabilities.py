@@ -1,4 +1,4 @@
-"""What CSV and JSON lines can do."""
+"""The capabilities of CSV and JSON lines."""
 
 from __future__ import annotations
 

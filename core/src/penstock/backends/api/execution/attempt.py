@@ -53,7 +53,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the control store says of an attempt's run and partition."""
+    """The state of an attempt's run and partition, according to the control store."""
 
     generation: int | None
     """The run's generation; None if the run does not exist."""

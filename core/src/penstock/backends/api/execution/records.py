@@ -31,7 +31,7 @@ ESSENTIAL = tuple(kind for kind in Kind if kind not in (Kind.JOURNAL, Kind.WATER
 
 
 class Hold(Enum):
-    """What a transaction protects from others while it lasts."""
+    """The locks that a transaction holds while it lasts."""
 
     CHANGE = "change"
     """Changes of the run."""

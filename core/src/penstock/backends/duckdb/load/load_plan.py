@@ -1,4 +1,4 @@
-"""What a load asks about DuckDB's tables: keys, and whether a table can be replaced."""
+"""Facts about DuckDB's tables for a load: keys, and whether a table can be replaced."""
 
 from __future__ import annotations
 

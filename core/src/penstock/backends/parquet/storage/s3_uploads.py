@@ -82,14 +82,14 @@ class S3Sink(Gathering):
 
         def send() -> None:
             with translated("target", self._shown):
-                sent = self._client.upload_part(
+                uploaded = self._client.upload_part(
                     Bucket=self._bucket,
                     Key=self._key,
                     UploadId=upload_id,
                     PartNumber=number,
                     Body=content.tobytes(),
                 )
-            self._etags[number] = sent["ETag"]
+            self._etags[number] = uploaded["ETag"]
 
         self._transfer.submit(send, wait)
 

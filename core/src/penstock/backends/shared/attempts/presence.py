@@ -1,4 +1,4 @@
-"""Which runs are active on a table, where the target is a file system.
+"""The runs that are active on a table, where the target is a file system.
 
 Each process keeps a file locked for each run that it executes. The kernel unlocks it when the
 process ends for any reason; the next process removes the file.

@@ -37,7 +37,7 @@ _COMMIT = (
 
 
 class RunRecords(WatermarkRecords):
-    """What a `ControlStore` keeps of runs, whatever they load.
+    """The part of a `ControlStore` that keeps runs, whatever they load.
 
     Args:
         commit_columns: columns of commit records that only this backend has.

@@ -59,7 +59,7 @@ class MergeCounts:
 
 
 class StepRecords(RunRecords, ABC):
-    """What a `ControlStore` does about the steps of a load; a backend adds how a step is done."""
+    """The part of a `ControlStore` that does the steps of a load; a backend adds how."""
 
     # Added by a backend
 

@@ -1,4 +1,4 @@
-"""Which processes are active, shown by signs of life in a table.
+"""The processes that are active, shown by signs of life in a table.
 
 Snowflake's sessions hold no named locks, and outlive their clients.
 """

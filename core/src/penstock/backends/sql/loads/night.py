@@ -64,9 +64,9 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
         deleted = deleted_keys_table(stage)
         script = _copy_script(dialect, deleted, ref, plan.conflict_columns)
         before.append(Step("gone keys", f"create {deleted}, for the keys of deleted rows", script))
-        found = f"find rows of {ref} that the source no longer has"
+        description = f"find rows of {ref} that the source no longer has"
         rank = FIRST - 1 - len(changing)
-        after.insert(0, Step(GONE_STEP, found, "", after=True, rank=rank))
+        after.insert(0, Step(GONE_STEP, description, "", after=True, rank=rank))
     if dialect.ddl_commits:
         dropped = ";\n".join(map(dialect.drop_statement, stage_tables(stage)))
         after.append(Step(DROP, f"drop {stage}", dropped, after=True, rank=1))

@@ -177,7 +177,7 @@ _ORDER: tuple[Callable[[], _Candidate], ...] = (
 
 
 class ColumnType:
-    """What is known about a column from the values seen so far."""
+    """The possible types of a column, by its values so far."""
 
     def __init__(self) -> None:
         self._candidates = [candidate() for candidate in _ORDER]
