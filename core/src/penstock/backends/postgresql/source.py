@@ -402,7 +402,7 @@ class PostgresSource:
             tag,
             max_ahead,
             nullable=all(nullable for nullable, _ in facts),
-            most="" if unproven or before is None else least_open(before),
+            upper_limit="" if unproven or before is None else least_open(before),
         )
         versions = self._about(relation).get(
             ("versions", not relation.only),

@@ -313,7 +313,7 @@ class ControlStore(Protocol):
         self,
         run_id: str,
         generation: int,
-        before: Sequence[Snapshot],
+        expected_snapshots: Sequence[Snapshot],
         state: SourceState,
         snapshots: Sequence[Snapshot],
         *,
@@ -324,7 +324,7 @@ class ControlStore(Protocol):
         Args:
             run_id: the id of the run.
             generation: the generation that the run is expected to be in.
-            before: the snapshots that the run is expected to have.
+            expected_snapshots: the snapshots that the run is expected to have.
             state: the state of the source's tables, as its catalog returned it.
             snapshots: the snapshots with which rows are read, the newest last.
             nothing_committed: begin a new generation, so that no attempt that reads with an

@@ -30,19 +30,19 @@ class FileStage:
         self._caster: Caster | None = None
         self._rows = 0
 
-    def staged_type(self, mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
+    def staged_type(self, source_type: pa.DataType, column_type: pa.DataType) -> pa.DataType:
         """Return the type in which values are staged for a column of another type.
 
         Arrow casts to it exactly, and the database casts the rest.
         """
-        return theirs
+        return column_type
 
-    def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
+    def check_values(self, batch: pa.RecordBatch, rows_before: int) -> None:
         """Check for values that the database would silently change.
 
         Args:
             batch: the record batch.
-            passed: the number of rows before the batch.
+            rows_before: the number of rows before the batch.
 
         Raises:
             PermanentError: the database would change some values.

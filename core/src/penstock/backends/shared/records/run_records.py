@@ -277,7 +277,7 @@ class RunRecords(WatermarkRecords):
         self,
         run_id: str,
         generation: int,
-        before: Sequence[Snapshot],
+        expected_snapshots: Sequence[Snapshot],
         state: SourceState,
         snapshots: Sequence[Snapshot],
         *,
@@ -288,7 +288,7 @@ class RunRecords(WatermarkRecords):
 
         def check() -> RunRow:
             run = self._check_generation(run_id, generation)
-            if run.snapshots != tuple(before):
+            if run.snapshots != tuple(expected_snapshots):
                 raise superseded(run_id)
             return run
 

@@ -302,6 +302,6 @@ class SqlRecords(RecordStore):
         return self.placeholder(len(values))
 
 
-def _pieces(values: Sequence[T], most: int = MOST) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), most):
-        yield values[start : start + most]
+def _pieces(values: Sequence[T], size: int = MOST) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

@@ -159,7 +159,7 @@ class Caster:
     def __init__(self, schema: pa.Schema, subject: str) -> None:
         self._schema = schema
         self._subject = subject
-        self._passed = 0
+        self._rows_before = 0
 
     def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Cast one batch.
@@ -176,7 +176,7 @@ class Caster:
             if not field.nullable and array.null_count:
                 row = next(i for i, valid in enumerate(array.is_valid()) if not valid.as_py())
                 raise self._error(field.name, row, "a value", "NULL")
-        self._passed += batch.num_rows
+        self._rows_before += batch.num_rows
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _cast(self, array: pa.Array, field: pa.Field) -> pa.Array:
@@ -191,7 +191,7 @@ class Caster:
 
     def _error(self, column: str, row: int, expected: str, actual: str) -> PermanentError:
         return PermanentError(
-            f"{self._subject}: column {column!r}, row {self._passed + row + 1:,}: expected "
+            f"{self._subject}: column {column!r}, row {self._rows_before + row + 1:,}: expected "
             f"{expected}, found {actual}"
         )
 
@@ -305,18 +305,18 @@ def too_fine(array: pa.Array, index: int) -> str:
     return ""
 
 
-def shown(array: pa.Array, index: int, most: int = 100) -> str:
+def shown(array: pa.Array, index: int, max_characters: int = 100) -> str:
     """Return one of the values, for people.
 
     Args:
         array: the values.
         index: the index of the value in its array.
-        most: the most characters to show.
+        max_characters: the most characters to show.
     """
     if not array[index].is_valid:
         return "NULL"
     text = values.value(_shown_value(array[index]))
-    return text if len(text) <= most else text[:most] + "..."
+    return text if len(text) <= max_characters else text[:max_characters] + "..."
 
 
 def _shown_value(value: pa.Scalar) -> str:

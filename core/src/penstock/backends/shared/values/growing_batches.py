@@ -17,16 +17,16 @@ BATCH_SECONDS = 1.0
 
 
 def growing(
-    fetch: Callable[[int], pa.RecordBatch], most: int, size: int
+    fetch: Callable[[int], pa.RecordBatch], max_rows: int, size: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield all rows; the first batch comes even if it has none.
 
     Args:
         fetch: returns the next rows, as many as requested; fewer at the end.
-        most: the maximum number of rows per batch.
+        max_rows: the maximum number of rows per batch.
         size: bytes per batch, if its rows are like those of the previous one.
     """
-    rows = min(FIRST_ROWS, most)
+    rows = min(FIRST_ROWS, max_rows)
     while True:
         started = time.monotonic()
         batch = fetch(rows)
@@ -36,4 +36,4 @@ def growing(
         del batch  # before the next one exists
         if count < rows:
             return
-        rows = max(1, min(most, int(rows * growth), int(size / max(1.0, each))))
+        rows = max(1, min(max_rows, int(rows * growth), int(size / max(1.0, each))))

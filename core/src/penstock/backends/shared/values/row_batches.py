@@ -39,7 +39,7 @@ class RowBatches:
         self._schema = schema
         self._subject = subject
         self._converted = converted or {}
-        self._passed = 0
+        self._rows_before = 0
 
     def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
         """Convert rows to a batch.
@@ -53,7 +53,7 @@ class RowBatches:
             self._array(list(column), field)
             for column, field in zip(columns, self._schema, strict=True)
         ]
-        self._passed += len(rows)
+        self._rows_before += len(rows)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _array(self, column: list[Any], field: pa.Field) -> pa.Array:
@@ -68,7 +68,7 @@ class RowBatches:
                     column[place] = convert(value)
             except (TypeError, ValueError):
                 raise PermanentError(
-                    f"{self._subject}: column {field.name!r}, row {self._passed + place + 1:,}: "
+                    f"{self._subject}: column {field.name!r}, row {self._rows_before + place + 1:,}: "
                     f"expected a value of {field.type}, found {values.value(repr(value))}",
                     Diagnosis(side="source"),
                 ) from None

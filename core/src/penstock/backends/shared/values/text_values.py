@@ -28,7 +28,12 @@ class Refused(Exception):
         self.text = text
 
     def error(
-        self, subject: str, column: Column, arrow_type: pa.DataType, passed: int, advice: str = ""
+        self,
+        subject: str,
+        column: Column,
+        arrow_type: pa.DataType,
+        rows_before: int,
+        advice: str = "",
     ) -> PermanentError:
         """Return the error for this value.
 
@@ -36,13 +41,13 @@ class Refused(Exception):
             subject: the table or query being read.
             column: the column.
             arrow_type: the Arrow type that the value does not fit into.
-            passed: the number of rows before the array.
+            rows_before: the number of rows before the array.
             advice: further advice, which precedes the general one.
         """
         shown = self.text if len(self.text) <= 100 else self.text[:100] + "..."
         value = values.value(repr(shown))
         return PermanentError(
-            f"{subject}: column {column.name!r}, row {passed + self.index + 1:,}: expected a "
+            f"{subject}: column {column.name!r}, row {rows_before + self.index + 1:,}: expected a "
             f"{column.type} that fits into Arrow's {arrow_type}, found {value}; {advice}{_ADVICE}",
             Diagnosis(side="source"),
         )

@@ -303,7 +303,7 @@ class Rendering:
         name = check.name
         if self.dialect.checks_with_table and not name:
             name = f"{self.table.name}_check{len(rendered.checks) + 1}"
-        called = self._accepted_name(name, text, rendered, alone=True) if name else ""
+        called = self._accepted_name(name, text, rendered, is_constraint=True) if name else ""
         omitted = self._with(omitted, self._check_remedy(called, text))
         tested = text if self.same_dialect else self.dialect.test(text)
         clause_text = f"CHECK ({tested})" + " NOT ENFORCED" * (not check.enforced)
@@ -383,7 +383,7 @@ class Rendering:
         itself = foreign_key.target == self.source
         target = self.table if itself else self.siblings.targets.get(foreign_key.target)
         definition, lacks = referring(dialect, foreign_key, target or foreign_key.target)
-        called = self._accepted_name(foreign_key.name, definition, rendered, alone=True)
+        called = self._accepted_name(foreign_key.name, definition, rendered, is_constraint=True)
         remedy = dialect.foreign_key_statement(self.table, called, definition)
         if not remedy and dialect.has_foreign_keys:
             omitted = self._with(omitted, self._only_with_table(definition))
@@ -406,7 +406,7 @@ class Rendering:
         return replace(omitted, remedy=_terminated(remedy), table=str(self.table))
 
     def _accepted_name(
-        self, name: str, text: str, rendered: Rendered, *, alone: bool = False
+        self, name: str, text: str, rendered: Rendered, *, is_constraint: bool = False
     ) -> str:
         """Return a name that the target accepts.
 
@@ -414,12 +414,12 @@ class Rendering:
             name: the name in the source.
             text: the text that identifies the object, for a digest.
             rendered: the rendered table, for warnings.
-            alone: it is a constraint's name, which in some databases belongs to its table, and
+            is_constraint: it is a constraint's name, which in some databases belongs to its table, and
                 then need not contain the table's name.
         """
-        alone = self.same_dialect or (alone and self.dialect.constraints_by_table)
+        is_constraint = self.same_dialect or (is_constraint and self.dialect.constraints_by_table)
         word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
-        if not alone and not re.search(word, name):
+        if not is_constraint and not re.search(word, name):
             name = f"{self.table.name}_{name}"
         called = shortened(name, self.dialect.longest_name, text)
         if called != name:
@@ -495,18 +495,18 @@ def computed_columns(
     return expressions
 
 
-def shortened(name: str, most: int, text: str = "") -> str:
+def shortened(name: str, max_bytes: int, text: str = "") -> str:
     """Shorten a name to a maximum number of bytes: its beginning, and a digest of the rest.
 
     Args:
         name: the name.
-        most: the maximum number of bytes.
+        max_bytes: the maximum number of bytes.
         text: distinguishes it from other names with the same beginning.
     """
-    if len(name.encode()) <= most:
+    if len(name.encode()) <= max_bytes:
         return name
     digest = "_" + hashlib.sha256(f"{name}{text}".encode()).hexdigest()[:8]
-    return name.encode()[: most - len(digest)].decode(errors="ignore") + digest
+    return name.encode()[: max_bytes - len(digest)].decode(errors="ignore") + digest
 
 
 def steps_of(

@@ -54,7 +54,7 @@ class CursorSql:
         max_ahead: float,
         *,
         nullable: bool,
-        most: str = "",
+        upper_limit: str = "",
     ) -> tuple[str, int, str]:
         """Return the current state of the columns.
 
@@ -64,7 +64,7 @@ class CursorSql:
             tag: the tag of their type.
             max_ahead: the most seconds that a value may be ahead of the clock; 0 for no limit.
             nullable: whether all of them may be NULL.
-            most: an expression for the upper limit of values; empty without one.
+            upper_limit: an expression for the upper limit of values; empty without one.
 
         Returns:
             up to where to read, the number of rows without a value, and a value that is too
@@ -75,7 +75,7 @@ class CursorSql:
         greatest = self._greatest(where, columns)
         text = self.as_text(tag, "value")
         up_to = "value"
-        for least in (each for each in (clock, most) if each):
+        for least in (each for each in (clock, upper_limit) if each):
             up_to = f"CASE WHEN {up_to} > {least} THEN {least} ELSE {up_to} END"
         tested = f"CASE WHEN value > {limit} THEN 1 ELSE 0 END" if limit else "0"
         query = f"SELECT {text}, {self.as_text(tag, up_to)}, {tested} FROM ({greatest}) AS newest"
