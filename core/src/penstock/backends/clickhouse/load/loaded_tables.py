@@ -89,7 +89,7 @@ def changed(run_id: str, table: TableRef, change: str) -> TargetChanged:
         change: the change, as a verb and its object, for the message.
     """
     return TargetChanged(
-        f"target: {table}: another run or program {change} after run {run_id} was prepared; start a "
-        "new run",
+        f"target: {table}: another run or program {change} after run {run_id} was prepared; start "
+        "a new run",
         Diagnosis(side="target"),
     )

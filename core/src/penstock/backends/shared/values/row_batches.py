@@ -68,7 +68,8 @@ class RowBatches:
                     column[place] = convert(value)
             except (TypeError, ValueError):
                 raise PermanentError(
-                    f"{self._subject}: column {field.name!r}, row {self._rows_before + place + 1:,}: "
+                    f"{self._subject}: column {field.name!r}, row "
+                    f"{self._rows_before + place + 1:,}: "
                     f"expected a value of {field.type}, found {values.value(repr(value))}",
                     Diagnosis(side="source"),
                 ) from None

@@ -414,12 +414,12 @@ class Rendering:
             name: the name in the source.
             text: the text that identifies the object, for a digest.
             rendered: the rendered table, for warnings.
-            is_constraint: it is a constraint's name, which in some databases belongs to its table, and
-                then need not contain the table's name.
+            is_constraint: whether it is a constraint's name, which in some databases belongs to
+                its table, and then need not contain the table's name.
         """
-        is_constraint = self.same_dialect or (is_constraint and self.dialect.constraints_by_table)
+        keeps_name = self.same_dialect or (is_constraint and self.dialect.constraints_by_table)
         word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
-        if not is_constraint and not re.search(word, name):
+        if not keeps_name and not re.search(word, name):
             name = f"{self.table.name}_{name}"
         called = shortened(name, self.dialect.longest_name, text)
         if called != name:
