@@ -136,7 +136,7 @@ def modes() -> str:
     def option(name: str) -> Row:
         def cell(system: System) -> str:
             found = some_of(system.target.options.get(name, ()), system.target.modes)
-            unlike = name in system.target.from_unlike_only
+            unlike = name in system.target.cross_system_options
             return f"{found}, from other systems" if unlike else found
 
         return row(f"`{flag_of(name)}{VALUES.get(name, '')}`", cell)
@@ -150,12 +150,13 @@ def modes() -> str:
                 lambda s: yes_or_no(MERGE in s.target.modes),
             ),
             row(
-                "creates a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)
+                "creates a missing table",
+                lambda s: some_of(s.target.creating_modes, s.target.modes),
             ),
             *map(option, TARGET_OPTIONS),
             row(
                 "distinguishes a run's rows from others",
-                lambda s: yes_or_no(s.target.tells_rows_apart),
+                lambda s: yes_or_no(s.target.identifies_loaded_rows),
             ),
             row("`penstock tune`", lambda s: yes_or_no(s.target.scratch)),
             row("`penstock control-ddl`", lambda s: yes_or_no(s.target.control_ddl)),
@@ -200,7 +201,7 @@ def overview() -> str:
             ", ".join(code(url(scheme) for scheme in system.schemes)),
             all_but(source.strategies, CUTS),
             all_but(target.modes, list(MODES.values())),
-            some_of(target.makes_missing, target.modes),
+            some_of(target.creating_modes, target.modes),
             COMMITS[target.commits],
         )
 

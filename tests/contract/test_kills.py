@@ -36,11 +36,11 @@ HOOKS: dict[str, Sequence[type]] = {
 }
 # Not called by an attempt that is alone and commits.
 ELSEWHERE = {"abandon", "claim", "disconnect", "end_older", "interrupt", "switch_run"}
-OF_REPLACE = {"delete", "count_selected", "leave_only"}
+OF_REPLACE = {"delete", "count_selected", "delete_other_rows"}
 # Calls that only read change no state.
 LOOKING = {
-    *("check_recopy", "check_target", "committed", "committed_in_series", "intact", "load_run"),
-    *("outlook", "recopied", "running", "steps_done", "steps_in_effect"),
+    *("check_recopy", "check_target", "committed", "committed_in_series", "is_intact", "load_run"),
+    *("outlook", "recopied_partitions", "running_attempts", "steps_done", "steps_in_effect"),
     *("check_targets", "committed_of", "load_runs", "steps_done_of", "watermark_history"),
     *("latest_watermarks", "storages"),
 }

@@ -22,7 +22,7 @@ SERVERS = ("postgresql", "mysql", "mssql", "snowflake")
 
 
 def _creates_tables(pair: Pair) -> bool:
-    return bool(pair.theirs.table) and bool(pair.theirs.backend.target_capabilities.makes_missing)
+    return bool(pair.theirs.table) and bool(pair.theirs.backend.target_capabilities.creating_modes)
 
 
 @pytest.mark.parametrize("mode", LOADING, ids=str)
@@ -32,7 +32,7 @@ def test_a_missing_table_is_created(inward: Pair, mode: Mode) -> None:
     inward.mine.insert(ROWS)
     target = inward.theirs.backend.target_capabilities
     spec = inward.spec(mode=mode.name, **CUT)
-    if mode not in target.makes_missing:
+    if mode not in target.creating_modes:
         with pytest.raises((PlanningError, UsageError)):
             plan(spec)
         return
@@ -62,7 +62,7 @@ def test_two_runs_find_the_table_missing(inward: Pair) -> None:
 
 
 def _mode(pair: Pair) -> str:
-    modes = {mode.name for mode in pair.theirs.backend.target_capabilities.makes_missing}
+    modes = {mode.name for mode in pair.theirs.backend.target_capabilities.creating_modes}
     return "replace" if "replace" in modes else "append"
 
 

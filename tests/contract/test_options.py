@@ -69,7 +69,7 @@ def test_options_of_a_target(
         with inward.refused("same"):
             inward.copy(mode=mode.name, **arguments)
         return
-    if option in target.from_unlike_only:
+    if option in target.cross_system_options:
         alike = Pair(open_database(name), inward.theirs)
         alike.mine.fill(ROWS)
         value = f" {arguments[option]}" * isinstance(arguments[option], str)

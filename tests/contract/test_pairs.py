@@ -28,7 +28,7 @@ def test_every_kind_of_value_arrives(
     pair = Pair(open_database(mine), open_database(theirs))
     rows = pair.every_kind
     pair.mine.fill(rows)
-    making = pair.theirs.backend.target_capabilities.makes_missing
+    making = pair.theirs.backend.target_capabilities.creating_modes
     if not making:
         pair.theirs.make(rows)
     finished = pair.copy(mode=making[-1].name if making else "append")

@@ -46,11 +46,11 @@ def test_each_kind_is_written_to_a_table(inward: Pair) -> None:
 
 def test_each_kind_is_written_to_a_created_table(inward: Pair) -> None:
     target = inward.theirs.backend.target_capabilities
-    if not target.makes_missing:
+    if not target.creating_modes:
         return
     rows = inward.every_kind
     inward.mine.fill(rows)
-    inward.copy(mode=target.makes_missing[-1].name)
+    inward.copy(mode=target.creating_modes[-1].name)
     inward.check(rows)
     kinds = inward.theirs.types
     with inward.target() as catalog:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.backends.api.worker import Block, Loaded, Wait
+from penstock.backends.api.worker import Block, LoadResult, Wait
 from penstock.errors import TransientError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
@@ -70,10 +70,10 @@ class Stuck:
 
     def write(self, block: Block, wait: Wait) -> None: ...
 
-    def end(self, wait: Wait) -> Loaded:
-        return Loaded(1)
+    def end(self, wait: Wait) -> LoadResult:
+        return LoadResult(1)
 
-    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None: ...
+    def commit(self, loaded: LoadResult, bytes: int, wait: Wait) -> None: ...
 
     def abandon(self) -> None:
         if self._name == "rollback" and self._first:

@@ -69,7 +69,7 @@ def test_the_first_rejected_value_is_found(place: int) -> None:
     texts[place] = b"infinity"
     with pytest.raises(Refused) as caught:
         parse(pa.array([*texts, b"infinity"]), pa.date32())
-    assert (caught.value.index, caught.value.found) == (place, "infinity")
+    assert (caught.value.index, caught.value.text) == (place, "infinity")
 
 
 def test_values_outside_a_slice_are_ignored() -> None:

@@ -37,7 +37,7 @@ def test_all_batches_are_taken() -> None:
     loader = BulkLoader(lambda batches: sum(batch.num_rows for batch in batches), refused)
     put(loader, 20)
     loader.end(Ready())  # type: ignore[arg-type]
-    assert loader.taken == 60
+    assert loader.row_count == 60
     loader.close()
 
 
@@ -66,7 +66,7 @@ def test_only_a_few_batches_are_buffered() -> None:
     may_continue.set()
     put(loader, 1)
     loader.end(Ready())  # type: ignore[arg-type]
-    assert loader.taken == 3 * (ROOM + 1)
+    assert loader.row_count == 3 * (ROOM + 1)
     loader.close()
 
 

@@ -48,8 +48,8 @@ def test_capabilities_name_existing_options(scheme: str) -> None:
     assert OPTIONS.issuperset((*SOURCE_OPTIONS, *TARGET_OPTIONS))
     assert source.options <= set(SOURCE_OPTIONS)
     assert target.options.keys() <= set(TARGET_OPTIONS)
-    assert target.from_unlike_only <= target.options.keys()
-    assert set(target.makes_missing).union(*target.options.values()) <= set(target.modes)
+    assert target.cross_system_options <= target.options.keys()
+    assert set(target.creating_modes).union(*target.options.values()) <= set(target.modes)
     assert source.block_strategy in (BLOCKS.name, *ALIASES)
 
 

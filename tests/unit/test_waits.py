@@ -77,18 +77,18 @@ def test_times_are_stored_with_the_commit_record() -> None:
 class Turns:
     """A pump of three turns, which notes the limit of each."""
 
-    most: int | None = None
+    max_turn_bytes: int | None = None
 
     rows = bytes = 0
-    waited = (0.0, 0.0)
-    idle = 0.0
+    wait_seconds = (0.0, 0.0)
+    idle_seconds = 0.0
     side = "source"
 
     def __init__(self) -> None:
         self.asked: list[int | None] = []
 
-    def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
-        self.asked.append(self.most)
+    def run(self, seconds: float, target_socket: int, check: Callable[[], None]) -> bool:
+        self.asked.append(self.max_turn_bytes)
         return len(self.asked) < 3
 
 

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.api.worker import ARROW, Loaded
+from penstock.backends.api.worker import ARROW, LoadResult
 from penstock.backends.clickhouse import target, writer
 from penstock.backends.clickhouse.connection import SETTINGS, Connection
 from penstock.backends.clickhouse.load import stages
@@ -116,7 +116,7 @@ class Load:
             if writing.begin(partition, 1, wait):
                 writing.write(batch, wait)
                 loaded = writing.end(wait)
-                assert loaded == Loaded(ROWS)
+                assert loaded == LoadResult(ROWS)
                 writing.commit(loaded, 0, wait)
         except BaseException:
             writing.abandon()
@@ -193,7 +193,7 @@ class Trial(schedules.Trial[Load]):
         with closing(self.target()) as catalog:
             definition: TableDefinition | None = None
             created: tuple[Column, ...] = ()
-            if catalog.makes(self.table, MODES[mode]):
+            if catalog.creates_table(self.table, MODES[mode]):
                 definition = TableDefinition("clickhouse", {"partition": f"id % {PARTS}"})
                 created = catalog.defined_columns(self.table, definition, columns, {})
             request = LoadRequest(

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.api.worker import ARROW, Loaded, Writer
+from penstock.backends.api.worker import ARROW, LoadResult, Writer
 from penstock.backends.duckdb.target import DuckTarget
 from penstock.backends.duckdb.writer import open_writer
 from penstock.backends.shared.values.arrow import TRAIT
@@ -92,7 +92,7 @@ class Database:
         columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in SCHEMA]
         definition: TableDefinition | None = None
         created: tuple[Column, ...] = ()
-        if target.makes(TABLE, MODES[mode]):
+        if target.creates_table(TABLE, MODES[mode]):
             definition = TableDefinition("parquet", {})
             created = target.defined_columns(TABLE, definition, columns, {})
         pairs = tuple(ColumnPair(column.name, column.name) for column in columns)
@@ -101,7 +101,7 @@ class Database:
             LoadRequest(
                 run_id=run_id, source=Located(), target=TABLE, mode=MODES[mode], pairs=pairs,
                 conflict_columns=None, indexes="keep", unlogged=False, definition=definition,
-                new_columns=created, where=where, given=given, writing={},
+                new_columns=created, where=where, has_given_partitions=given, writing={},
                 extents=tuple((p.id, p.extent) for p in parts) if given else (),
             )
         )  # fmt: skip
@@ -225,8 +225,8 @@ class Attempt:
     def write(self, batch: pa.RecordBatch) -> None:
         self.writer.write(batch, waiter())
 
-    def end(self) -> Loaded:
+    def end(self) -> LoadResult:
         return self.writer.end(waiter())
 
-    def commit(self, loaded: Loaded) -> None:
+    def commit(self, loaded: LoadResult) -> None:
         self.writer.commit(loaded, 1000, waiter())

@@ -232,7 +232,7 @@ def test_a_stage_swept_by_another_process(tmp_path: Path, monkeypatch: pytest.Mo
     assert writer.begin(Partition("p0001", Whole()), 1, wait)
     writer.write(pa.record_batch([[1, 2]], schema=wanted), wait)
     (stage,) = staged(Path(path))
-    assert files.found()[0].is_alive()
+    assert files.find_all()[0].is_alive()
 
     def taken(self: Any) -> None:
         os.unlink(stage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.backends.api.optional.cursors import CursorNow
+from penstock.backends.api.optional.cursors import CursorState
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.sql.rows.cursors import CursorSql
 from penstock.model.extents import Bound
@@ -24,10 +24,10 @@ def test_statements() -> None:
         fetch,
         as_text=MSSQL.bound_text,
         clock="SELECT 1",
-        first=lambda query: MSSQL.limited(query, 1),
+        first=lambda query: MSSQL.limited_query(query, 1),
     )
     since = Cursor(("changed", "made"), "timestamp", "2026-03-01 12:00:00.0000001", "")
-    now = CursorNow(since.columns, since.type, since.text, 0, "", "", indexed=True)
+    now = CursorState(since.columns, since.type, since.text, 0, "", "", indexed=True)
     found = reader.range(since, now, "10m", nulls=True)
     value = MSSQL.bound(Bound("timestamp", since.text))
     (query,) = queries

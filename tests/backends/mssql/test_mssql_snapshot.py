@@ -97,12 +97,12 @@ def test_a_snapshot_is_locked_before_its_creation_and_dropped_at_the_end(
     assert held.snapshot.taken_at == "2026-01-02T03:04:05.123456+00:00"
     assert "Shared Session 0" in server.sent[server.when(lock_of(name))]
     assert server.when(lock_of(name)) < server.when(f'CREATE DATABASE "{name}"')
-    assert held.alive()
+    assert held.is_alive()
     held.close()
     held.close()
     assert server.when(f'DROP DATABASE "{name}"')
     assert server.closed
-    assert not held.alive()
+    assert not held.is_alive()
 
 
 def test_an_interrupt_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_a_snapshot_survives_its_session(monkeypatch: pytest.MonkeyPatch) -> Non
     first, second = Played(), Played()
     held = hold(monkeypatch, first, second)
     first.cut = True
-    assert held.alive()
+    assert held.is_alive()
     assert first.closed
     assert second.when(lock_of(held.snapshot.token)) == 0
     held.close()
@@ -135,7 +135,7 @@ def test_a_dropped_snapshot_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Played()
     held = hold(monkeypatch, server)
     server.gone = True
-    assert not held.alive()
+    assert not held.is_alive()
     held.close()
     assert not any("DROP" in sent for sent in server.sent)
 

@@ -34,7 +34,7 @@ ONE, NINE = Bound("int4", "1"), Bound("int4", "9")
 CASES: dict[str, Callable[[], str]] = {
     "a table": lambda: MSSQL.table(TableRef('my "schema"', "t]")),
     "a text": lambda: MSSQL.literal("it's é"),
-    "some rows": lambda: MSSQL.limited("SELECT 1 AS a", 5),
+    "some rows": lambda: MSSQL.limited_query("SELECT 1 AS a", 5),
 }
 for tag, text in [
     ("bool", "true"),
@@ -93,9 +93,13 @@ for key, tag in ((CI, "text"), (CI, "varchar"), (BY_BYTES, "text"), (BY_BYTES, "
     extent = KeyRange(key, None, Bound(tag, "1"))
     CASES[f"{tag} under {key.collation}"] = partial(condition, MSSQL, None, extent)
 CASES |= {
-    "a listed value under a collation": lambda: MSSQL.collated(CI, "varchar", "value"),
-    "by bytes without a collation of UTF-8": lambda: OLDER.collated(BY_BYTES, "text", "value"),
-    "keys that are written differently": lambda: MssqlDialect(texts=["k"]).respelled(["id", "k"]),
+    "a listed value under a collation": lambda: MSSQL.collated_value(CI, "varchar", "value"),
+    "by bytes without a collation of UTF-8": lambda: OLDER.collated_value(
+        BY_BYTES, "text", "value"
+    ),
+    "keys that are written differently": lambda: MssqlDialect(texts=["k"]).respelled_condition(
+        ["id", "k"]
+    ),
     "merge by a text": lambda: MssqlDialect(texts=["k"]).merge("t", "s", ["id", "k"], ["n"]),
     "merge of keys alone": lambda: MssqlDialect(texts=["k"]).merge("t", "s", ["k"], []),
     "merge of numbers alone": lambda: MssqlDialect(texts=["k"]).merge("t", "s", ["id"], []),
@@ -126,9 +130,9 @@ for type_, kind in [
 ]:
     CASES[f"canonical {kind} of {type_}"] = partial(MSSQL.canonical, '"c"', type_, kind)
 CASES |= {
-    "hash": lambda: MSSQL.hashed('"c"'),
-    "a canonical text with its length": lambda: MSSQL.framed("c"),
-    "the same without a collation of UTF-8": lambda: OLDER.framed("c"),
+    "hash": lambda: MSSQL.hash_number('"c"'),
+    "a canonical text with its length": lambda: MSSQL.framed_text("c"),
+    "the same without a collation of UTF-8": lambda: OLDER.framed_text("c"),
     "digest": lambda: MSSQL.digest("c"),
     "digest without a collation of UTF-8": lambda: OLDER.digest("c"),
     "sum of digests": lambda: MSSQL.total("digest"),

@@ -53,7 +53,7 @@ def test_types_read_from_a_real_server(
     try:
         table = TableRef("dbo", "t")
         (column,) = source.in_arrow(table, source.columns(table))
-        (queried,) = source.described(table).values()
+        (queried,) = source.column_types(table).values()
     finally:
         source.close()
     assert (str(arrow_of(column)), kind_of(arrow_of(column))) == (theirs, kind)

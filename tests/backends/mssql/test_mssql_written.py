@@ -112,14 +112,14 @@ def test_a_disabled_check_gets_a_name() -> None:
 
 def test_deferred_indexes() -> None:
     """Deferred indexes remain defined."""
-    change = IndexChange(TABLE, {"a": "a", "b]c": "b]c"}, makes=False)
+    change = IndexChange(TABLE, {"a": "a", "b]c": "b]c"}, creates=False)
     assert change.statement(MSSQL) == (
         'ALTER INDEX "a" ON "dbo"."t" DISABLE;\nALTER INDEX "b]c" ON "dbo"."t" DISABLE'
     )
-    back = IndexChange(TABLE, {"a": "a", "b]c": "b]c"}, makes=True).remaining({"a": "a"})
+    back = IndexChange(TABLE, {"a": "a", "b]c": "b]c"}, creates=True).remaining({"a": "a"})
     assert back.statement(MSSQL) == 'ALTER INDEX "b]c" ON "dbo"."t" REBUILD'
 
 
 def test_statements_with_a_new_table_name() -> None:
-    renamed = MSSQL.renamed(TableRef("my]schema", "it's~1"), 'it"s')
+    renamed = MSSQL.rename_statement(TableRef("my]schema", "it's~1"), 'it"s')
     assert renamed == "EXEC sp_rename N'[my]]schema].[it''s~1]', N'it\"s', N'OBJECT'"

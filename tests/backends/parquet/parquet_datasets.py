@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.api.worker import ARROW, Loaded
+from penstock.backends.api.worker import ARROW, LoadResult
 from penstock.backends.parquet.target import ParquetTarget
 from penstock.backends.parquet.writer import parquet_writer
 from penstock.backends.roll_forward.writer import RollForwardWriter
@@ -89,7 +89,7 @@ class Dataset:
         columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in schema]
         definition: TableDefinition | None = None
         created: tuple[Column, ...] = ()
-        if target.makes(TABLE, MODES[mode]):
+        if target.creates_table(TABLE, MODES[mode]):
             definition = TableDefinition("parquet", {})
             theirs = created = target.defined_columns(TABLE, definition, columns, types or {})
         else:
@@ -114,7 +114,7 @@ class Dataset:
                 definition=definition,
                 new_columns=created,
                 where=where,
-                given=given,
+                has_given_partitions=given,
                 extents=tuple((p.id, p.extent) for p in parts) if given else (),
                 writing=spec.writing,
             )
@@ -305,8 +305,8 @@ class Attempt:
         for batch in batches:
             self.writer.write(batch, waiter())
 
-    def end(self) -> Loaded:
+    def end(self) -> LoadResult:
         return self.writer.end(waiter())
 
-    def commit(self, loaded: Loaded) -> None:
+    def commit(self, loaded: LoadResult) -> None:
         self.writer.commit(loaded, 1000, waiter())

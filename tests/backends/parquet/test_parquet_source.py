@@ -440,7 +440,7 @@ def test_conditions_read_the_files_of_the_snapshot(store: Store) -> None:
 
     store.write("a.parquet", numbers(0, 10))
     held = FilesSnapshot(store.url())
-    assert held.alive()
+    assert held.is_alive()
     extent = HashBucket(Key("id"), 1, 0)
     token = held.snapshot.token
     assert read(store.url(), extent, snapshot=token).num_rows == 10
@@ -501,5 +501,5 @@ def test_keys_are_sampled(store: Store) -> None:
         assert texts[-1] > 45_000
         tiles = source.ntile(HERE, Key("id"), None, 4)
         assert len(tiles.bounds) >= 4
-        values = source.distinct(HERE, Key("id % 3", expression=True), None, None, 10)
+        values = source.distinct_values(HERE, Key("id % 3", expression=True), None, None, 10)
         assert [value.text for value in values] == ["0", "1", "2"]

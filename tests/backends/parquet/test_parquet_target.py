@@ -352,7 +352,7 @@ def test_a_partition_is_copied_again(dataset: Dataset) -> None:
         for _ in range(2):  # a repeated request changes nothing
             forgotten = control.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
             assert forgotten <= {"p0001"}
-        assert control.recopied("r1", "again") == {"p0001"}
+        assert control.recopied_partitions("r1", "again") == {"p0001"}
         assert [r.partition_id for r in control.committed("r1")] == ["p0002"]
         assert control.steps_done("r1") == frozenset()
     # The old rows remain until the new ones are committed.
@@ -518,7 +518,7 @@ def test_state_of_a_run(dataset: Dataset) -> None:
         )
         with pytest.raises(TransientError, match="expected every partition to be committed"):
             control.finish("r1", run.plan.load.after[0])
-        assert control.running("r1") == ()
+        assert control.running_attempts("r1") == ()
         assert not control.create_run("r1", run.spec.stored(), run.plan, STATE, None)
     (document,) = [name for name in dataset.names() if name.startswith("_penstock/runs/r1/plan")]
     assert document
@@ -565,9 +565,9 @@ def test_rows_are_compared_by_partition(dataset: Dataset) -> None:
     other.copy("p0001", rows(0, 10))
     with closing(dataset.target()) as target:
         records = target.control.committed("r1")
-        mine = target.checksums(TABLE, None, records, run.plan.pairs, others=True)
+        mine = target.checksums(TABLE, None, records, run.plan.pairs, digest_others=True)
         theirs = target.checksums(
-            TABLE, None, target.control.committed("r2"), run.plan.pairs, others=False
+            TABLE, None, target.control.committed("r2"), run.plan.pairs, digest_others=False
         )
         assert mine is not None
         assert theirs is not None
@@ -578,7 +578,7 @@ def test_rows_are_compared_by_partition(dataset: Dataset) -> None:
         }
         assert mine["p0001"] == theirs["p0001"] == mine[""]
         assert mine["p0001"].digest != mine["p0002"].digest
-        counted = target.checksums(TABLE, None, records, (), others=True)
+        counted = target.checksums(TABLE, None, records, (), digest_others=True)
         assert counted is not None
         assert counted["p0002"].rows == 10
         whole = target.checksum(TABLE, "id < 5", Whole(), run.plan.pairs)
@@ -588,6 +588,6 @@ def test_rows_are_compared_by_partition(dataset: Dataset) -> None:
         )
         assert [key for key, _ in digests] == [str(n) for n in range(10)]
         remaining = list(
-            target.row_digests(TABLE, None, Whole(), run.plan.pairs, ["id"], other_than=records)
+            target.row_digests(TABLE, None, Whole(), run.plan.pairs, ["id"], not_loaded_by=records)
         )
         assert remaining == digests

@@ -281,7 +281,7 @@ def made(
     target = PostgresTarget(pair.target.url, "penstock")
     definition = TableDefinition("arrow", {})
     try:
-        assert target.makes(ref, RECREATE)
+        assert target.creates_table(ref, RECREATE)
         theirs = target.defined_columns(ref, definition, columns, types)
         fits = target.fit(columns, theirs)
         assert not [found for found in fits if found.reason]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import PermanentError
-from penstock.backends.api.worker import Loaded
+from penstock.backends.api.worker import LoadResult
 from penstock.backends.postgresql.arrow.encoder import Encoder
 from penstock.backends.postgresql.session.statements import BINARY, TEXT
 from penstock.backends.postgresql.target import PostgresTarget
@@ -44,7 +44,7 @@ def prepared(pair: Pair) -> None:
     pair.target.run("TRUNCATE penstock.commit_record")
 
 
-def load(pair: Pair, given: Sequence[pa.RecordBatch], **changes: Any) -> Loaded:
+def load(pair: Pair, given: Sequence[pa.RecordBatch], **changes: Any) -> LoadResult:
     """Write batches into the target's table, and commit."""
     prepared(pair)
     spec = worker_spec(pair, given[0].schema.names, **changes)
@@ -83,7 +83,7 @@ def put(pair: Pair, type_: str, array: pa.Array) -> tuple[str, list[Any]]:
     pair.target.connection.prepare_threshold = None
     pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (n int, a {type_})")
     given = batch(n=pa.array(range(len(array)), pa.int32()), a=array)
-    assert load(pair, [given]) == Loaded(len(array))
+    assert load(pair, [given]) == LoadResult(len(array))
     found = [text for (text,) in pair.target.rows("SELECT a::text FROM t ORDER BY n")]
     return form(pair, given), found
 
@@ -310,8 +310,8 @@ def test_an_empty_stream_loads_nothing(pair: Pair) -> None:
     for type_ in ("int4", "inet"):
         pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {type_})")
         empty = batch(a=pa.array([], pa.string() if type_ == "inet" else pa.int64()))
-        assert load(pair, [empty]) == Loaded(0)
-        assert load(pair, [empty, empty, empty]) == Loaded(0)
+        assert load(pair, [empty]) == LoadResult(0)
+        assert load(pair, [empty, empty, empty]) == LoadResult(0)
 
 
 def test_a_column_that_is_not_loaded_may_lack_a_binary_form(pair: Pair) -> None:
@@ -319,7 +319,7 @@ def test_a_column_that_is_not_loaded_may_lack_a_binary_form(pair: Pair) -> None:
     pair.target.run("CREATE TABLE t (a int, acl aclitem)")
     given = batch(a=pa.array([1, 2]))
     assert form(pair, given) == TEXT
-    assert load(pair, [given]) == Loaded(2)
+    assert load(pair, [given]) == LoadResult(2)
 
 
 def test_upsert_and_replace_load_record_batches(pair: Pair) -> None:
@@ -327,7 +327,7 @@ def test_upsert_and_replace_load_record_batches(pair: Pair) -> None:
     given = batch(k=pa.array([1, 2]), v=pa.array([D("1.5"), D("2.5")]))
     loaded = load(pair, [given], mode="upsert", conflict_columns=("k",))
     assert (loaded.inserted, loaded.updated) == (1, 1)
-    assert load(pair, [given], mode="replace") == Loaded(2)
+    assert load(pair, [given], mode="replace") == LoadResult(2)
     assert pair.target.rows("SELECT * FROM t ORDER BY 1") == [(1, D("1.5")), (2, D("2.5"))]
 
 
@@ -341,6 +341,6 @@ def test_large_values_arrive(pair: Pair) -> None:
             pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {type_}{extra})")
             before = pa.total_allocated_bytes()
             given = [batch(a=array, i=pa.nulls(1)) if extra else batch(a=array)] * 3
-            assert load(pair, given) == Loaded(3)
+            assert load(pair, given) == LoadResult(3)
             assert pa.total_allocated_bytes() - before < size
             assert pair.target.value("SELECT sum(octet_length(a)) FROM t") == 3 * size

@@ -53,9 +53,9 @@ class Watched(NativeMover):
 
     begins: threading.Event
 
-    def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
+    def run(self, seconds: float, target_socket: int, check: Callable[[], None]) -> bool:
         self.begins.set()
-        return super().run(seconds, watched, check)
+        return super().run(seconds, target_socket, check)
 
 
 class Sender:

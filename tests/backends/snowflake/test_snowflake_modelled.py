@@ -36,7 +36,7 @@ TABLE, OTHER = TableRef("public", "t"), TableRef("public", "other")
 class Catalog:
     """A session whose server has a table."""
 
-    known = None
+    catalog_facts = None
     dialect = SNOWFLAKE
 
     def about(self, query: Any, table: TableRef) -> list[tuple[Any, ...]]:

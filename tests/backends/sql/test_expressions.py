@@ -8,9 +8,9 @@ from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.sql.definitions.expression_texts import (
-    written_check,
-    written_default,
-    written_value,
+    check_text,
+    default_text,
+    value_text,
 )
 from penstock.backends.sql.definitions.expressions import Style, read
 from penstock.backends.sql.dialect import OCTETS
@@ -71,8 +71,8 @@ EXACT = '"state" COLLATE Latin1_General_BIN2'
 def test_checks_are_translated(text: str, mssql: str, postgresql: str) -> None:
     node = read(text, KINDS)
     assert node is not None
-    assert written_check(node, KINDS, MSSQL) == mssql
-    assert written_check(node, KINDS, DIALECT) == postgresql
+    assert check_text(node, KINDS, MSSQL) == mssql
+    assert check_text(node, KINDS, DIALECT) == postgresql
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_checks_are_translated(text: str, mssql: str, postgresql: str) -> None:
 )  # fmt: skip
 def test_an_ambiguous_check_is_not_translated(text: str) -> None:
     node = read(text, KINDS)
-    assert node is None or written_check(node, KINDS, MSSQL) is None
+    assert node is None or check_text(node, KINDS, MSSQL) is None
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_defaults_are_translated(
 ) -> None:
     node = read(text, KINDS)
     assert node is not None
-    assert written_default(node, kind, MSSQL) == mssql
-    assert written_default(node, kind, DIALECT) == postgresql
+    assert default_text(node, kind, MSSQL) == mssql
+    assert default_text(node, kind, DIALECT) == postgresql
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_syntax_that_differs_between_databases(
 ) -> None:
     node = read(text, KINDS, style)
     assert node is not None
-    assert written_check(node, KINDS, DIALECT) == postgresql
-    assert written_check(node, KINDS, MYSQL) == mysql
+    assert check_text(node, KINDS, DIALECT) == postgresql
+    assert check_text(node, KINDS, MYSQL) == mysql
 
 
 @pytest.mark.parametrize(
@@ -188,4 +188,4 @@ def test_syntax_that_differs_between_databases(
 )
 def test_computed_columns_are_translated(text: str, kind: str, postgresql: str | None) -> None:
     node = read(text, KINDS)
-    assert (node and written_value(node, kind, KINDS, DIALECT)) == postgresql
+    assert (node and value_text(node, kind, KINDS, DIALECT)) == postgresql

@@ -54,13 +54,13 @@ TARGET = TargetCapabilities(
     system="Plain",
     formats=("binary",),
     modes=ALL,
-    makes_missing=ALL,
+    creating_modes=ALL,
     options={"conflict_columns": ALL, "indexes": ALL, "unlogged": ALL},
     replaces_by_condition=True,
     commits="transactional",
     steps_with_records=True,
     control_ddl=False,
-    tells_rows_apart=True,
+    identifies_loaded_rows=True,
 )
 COLUMNS = (Column("id", "int", nullable=False), Column("day", "date"), Column("label", "text"))
 BOUNDS = tuple(WeightedBound(Bound("int", str(text)), 0.25) for text in (1, 2, 3, 4))
@@ -79,7 +79,7 @@ NIGHT = NightFacts(
     last=None,
     now=Horizon(1000, 1010),
     versions=VERSIONS,
-    furthest=2**31,
+    max_transaction_distance=2**31,
     target=TargetNow("storage", 7),
 )
 
@@ -137,14 +137,14 @@ class World:
             "plan_children": _children,
             "merged_rows": lambda *_: MergedRows(1000, 10),
             "holds_rows": lambda *_: False,
-            "plan_built": lambda request, *_, **__: LoadPlan(request.target),
+            "plan_night_rebuild": lambda request, *_, **__: LoadPlan(request.target),
             "key_type": lambda *_: "int",
             "key_facts": lambda *_: (False, True),
             "order": lambda *_: "",
             "bounds": _bounds,
             "windows": lambda *_: KeyWindows(_texts("date", "2024-01-01", "2024-02-01"), "", "x"),
             "values": lambda *_: ListedValues(_texts("text", "a", "b")),
-            "ranked": _ranked,
+            "rank_values": _ranked,
         }
         return known[question.name](*question.arguments, **dict(question.named))
 

@@ -110,7 +110,7 @@ def test_every_spec_is_planned_in_three_rounds() -> None:
         str(each) for each in STRATEGIES.values() if not each.chooses
     }
     # Bounds are ranked if the caller gives partitions; a nullable key is checked for NULL.
-    assert covered == questions(KnownAnswers).keys() - {"ranked", "holds_rows"}
+    assert covered == questions(KnownAnswers).keys() - {"rank_values", "holds_rows"}
 
 
 def _disordered(question: Question) -> KeyBounds:
@@ -346,7 +346,7 @@ def test_a_night_is_merged_or_built(limit: str, counted: MergedRows | None, buil
 
 
 def test_a_night_that_cannot_be_built_is_merged() -> None:
-    world = World({"plan_built": PlanningError("it has triggers")})
+    world = World({"plan_night_rebuild": PlanningError("it has triggers")})
     plan = planned(request_of(spec_of(**MERGING)), facts_of(night=NIGHT), world)
     assert "night: rows are staged and merged, since it has triggers" in plan.reasons
 

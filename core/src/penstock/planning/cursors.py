@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from penstock.backends.api.optional.cursors import CursorNow, CursorRange
+from penstock.backends.api.optional.cursors import CursorRange, CursorState
 from penstock.errors import PlanningError
 from penstock.model.nights import Cursor, Horizon, Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair
@@ -28,12 +28,12 @@ from penstock.spec.parts import Loading, Route
 from penstock.spec.units import lasting
 
 
-def goes_on(since: Cursor, now: CursorNow) -> bool:
+def goes_on(since: Cursor, now: CursorState) -> bool:
     """Whether values of the last night are comparable with those of the source now."""
     return (since.columns, since.type) == (now.columns, now.type)
 
 
-def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str) -> None:
+def check_cursor(route: Route, loading: Loading, now: CursorState, row_ahead: str) -> None:
     """Check the values of a cursor column.
 
     Args:
@@ -74,7 +74,7 @@ def plan_cursor_night(
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
     last: Watermark | None,
-    now: CursorNow,
+    now: CursorState,
     found: CursorRange | None,
     versions: SourceVersions | None,
     horizon: Horizon | None,
@@ -121,7 +121,7 @@ def plan_cursor_night(
     )
 
 
-def cursor_of(now: CursorNow, missing: str = "") -> Cursor:
+def cursor_of(now: CursorState, missing: str = "") -> Cursor:
     """Return how far a run reads by a column.
 
     Args:
@@ -182,7 +182,7 @@ def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[s
 
 def _why_full(
     last: Watermark | None,
-    now: CursorNow,
+    now: CursorState,
     found: CursorRange | None,
     versions: SourceVersions | None,
     horizon: Horizon | None,
@@ -217,7 +217,7 @@ def _why_full(
 
 
 def _why_anew(
-    last: Watermark, now: CursorNow, versions: SourceVersions | None, selects: str
+    last: Watermark, now: CursorState, versions: SourceVersions | None, selects: str
 ) -> str:
     """Return why the source differs from the one that the last night read; empty if it does not."""
     assert last.cursor is not None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.api.optional.cursors import CursorNow, CursorRange
-from penstock.backends.api.optional.files import FilesNow
+from penstock.backends.api.optional.cursors import CursorRange, CursorState
+from penstock.backends.api.optional.files import SourceFiles
 from penstock.errors import PenstockError
 from penstock.model.nights import Horizon, SourceVersions, Watermark
 from penstock.model.plans import Step
@@ -64,7 +64,7 @@ class NightFacts:
     """Why a load without `--incremental` cannot move the watermark; then nothing else is known."""
     now: Horizon | None = None
     versions: SourceVersions | None = None
-    furthest: int = 0
+    max_transaction_distance: int = 0
     """See `VersionedSource`."""
     ahead: Watermark | None = None
     """The watermark of a later moment than the one at which the source is read now."""
@@ -72,11 +72,11 @@ class NightFacts:
     """The state of the target, if rows are merged at the end."""
     changed: str = ""
     """The condition for the rows that may have changed since the last night."""
-    cursor: CursorNow | None = None
+    cursor: CursorState | None = None
     """The state of the cursor's columns in the source; None if the night reads by versions."""
     range: CursorRange | None = None
     """The rows from the last night's value on; None if that value is not of these columns."""
-    files: FilesNow | None = None
+    files: SourceFiles | None = None
     """The files of the source, if the night reads by files."""
     seen: frozenset[str] = frozenset()
     """The digests of the files that nights have read."""

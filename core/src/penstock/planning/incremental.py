@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from penstock.backends.api.capabilities import TargetCapabilities
-from penstock.backends.api.optional.cursors import CursorNow
-from penstock.backends.api.optional.files import FilesNow
+from penstock.backends.api.optional.cursors import CursorState
+from penstock.backends.api.optional.files import SourceFiles
 from penstock.errors import PlanningError, TransientError
 from penstock.model.nights import Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair, TableRef
@@ -100,7 +100,7 @@ def continued(
         last,
         versions,
         found.now,
-        found.furthest,
+        found.max_transaction_distance,
         found.target,
         moment,
     )
@@ -117,7 +117,7 @@ def _by_file(
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
     found: NightFacts,
-    now: FilesNow,
+    now: SourceFiles,
     moment: datetime,
 ) -> Continued:
     last = found.last
@@ -135,7 +135,7 @@ def _by_column(
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
     found: NightFacts,
-    cursor: CursorNow,
+    cursor: CursorState,
     moment: datetime,
 ) -> Continued:
     last, merges = found.last, loading.load_mode.merges_at_end

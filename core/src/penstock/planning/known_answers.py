@@ -153,7 +153,7 @@ class KnownAnswers:
         """See `BuildsNights`."""
         return self._look_up("holds_rows", table)
 
-    def plan_built(
+    def plan_night_rebuild(
         self, request: LoadRequest, merged: LoadPlan, *, if_empty: bool
     ) -> LoadPlan | None:
         """See `BuildsNights`.
@@ -163,7 +163,7 @@ class KnownAnswers:
             merged: the plan of that load.
             if_empty: whether to plan only if the target has no rows, and return None otherwise.
         """
-        return self._look_up("plan_built", request, merged, if_empty=if_empty)
+        return self._look_up("plan_night_rebuild", request, merged, if_empty=if_empty)
 
     # Keys
 
@@ -232,8 +232,8 @@ class KnownAnswers:
         """
         return self._look_up("values", relation, key, where, query)
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
         """See `SourceCatalog`."""
-        return self._look_up("ranked", relation, key, tuple(texts), ordered=ordered)
+        return self._look_up("rank_values", relation, key, tuple(texts), ordered=ordered)

@@ -63,16 +63,16 @@ class LoadParts(DriftParts):
             definition=self._table.definition,
             new_columns=self._table.new_columns,
             where=route.where,
-            given=bool(request.partitions),
+            has_given_partitions=bool(request.partitions),
             extents=tuple((partition.id, partition.extent) for partition in request.partitions),
             writing=loading.writing,
             heirs=fact(self._facts.heirs),
             siblings=request.siblings or Siblings(),
             deletes=loading.gone,
             merges_together=loading.atomic == "batch" and request.siblings is not None,
-            counted=self._counted,
+            sequence_positions=self._counted,
             changes=self._changes,
-            followed=tuple(self._table.columns) if self._changes else (),
+            columns_after_changes=tuple(self._table.columns) if self._changes else (),
         )
 
     @part

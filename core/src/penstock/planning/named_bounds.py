@@ -15,7 +15,7 @@ from penstock.model.tables import Relation
 class Ranks(Protocol):
     """A parser that orders bounds: `SourceCatalog`, or `KnownAnswers`."""
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]: ...
 
@@ -40,7 +40,7 @@ def read_ranges(
             two ranges overlap.
     """
     texts = [text for written in ranges for text in written if text is not None]
-    read = iter(source.ranked(relation, key, texts, ordered=True))
+    read = iter(source.rank_values(relation, key, texts, ordered=True))
     found = [
         (None if lower is None else next(read), None if upper is None else next(read))
         for lower, upper in ranges
@@ -88,7 +88,7 @@ def read_values(
     Raises:
         PlanningError: a value is not of the key's type, or appears twice.
     """
-    found = source.ranked(relation, key, values, ordered=False)
+    found = source.rank_values(relation, key, values, ordered=False)
     seen: dict[int, str] = {}
     for text, value in zip(values, found, strict=True):
         _check_exact(key, [value], text)

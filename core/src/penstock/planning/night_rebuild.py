@@ -112,7 +112,7 @@ def built(
                 f"the key column {', '.join(nullable)} may be NULL, and only a merge finds rows "
                 "with a NULL in their key"
             )
-        plan = known.plan_built(request, merged, if_empty=may_merge)
+        plan = known.plan_night_rebuild(request, merged, if_empty=may_merge)
     except PlanningError as error:
         if may_merge:
             return merged, (f"night: rows are staged and merged, since {error.message}",)

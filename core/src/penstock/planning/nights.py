@@ -47,7 +47,7 @@ def plan_night(
     last: Watermark | None,
     source: SourceVersions,
     now: Horizon,
-    furthest: int,
+    max_transaction_distance: int,
     target: TargetNow,
     moment: datetime,
 ) -> Night:
@@ -60,7 +60,7 @@ def plan_night(
         last: the watermark of the night before.
         source: the source's row versions.
         now: the horizon at planning; the run's snapshot is taken then or later.
-        furthest: the number of transactions across which ids are comparable.
+        max_transaction_distance: the number of transactions across which ids are comparable.
         target: the state of the target's table.
         moment: the time of planning.
 
@@ -69,7 +69,7 @@ def plan_night(
     """
     selects = selected_text(route, loading, pairs)
     changed = check_target(route, loading, last, target)
-    full = _why_full(last, source, now, furthest, selects, changed) or why_due(
+    full = _why_full(last, source, now, max_transaction_distance, selects, changed) or why_due(
         loading.nightly, last, moment
     )
     return Night(
@@ -253,7 +253,7 @@ def _why_full(
     last: Watermark | None,
     source: SourceVersions,
     now: Horizon,
-    furthest: int,
+    max_transaction_distance: int,
     selects: str,
     changed: str,
 ) -> str:
@@ -263,7 +263,7 @@ def _why_full(
         last: the watermark of the last night; None without one.
         source: see `plan_night`.
         now: see `plan_night`.
-        furthest: see `plan_night`.
+        max_transaction_distance: see `plan_night`.
         selects: what the night selects; see `selected_text`.
         changed: how the target's table was changed since the last night.
     """
@@ -280,7 +280,7 @@ def _why_full(
         return changed
     if anew := why_not_the_same(last, then, source, selects):
         return anew
-    if now.xmax - last.horizon.xmin >= furthest:
+    if now.xmax - last.horizon.xmin >= max_transaction_distance:
         return f"{now.xmax - last.horizon.xmin:,} transactions have begun since the last night"
     if now.xmax < last.horizon.xmax and not source.standby:
         return EARLIER

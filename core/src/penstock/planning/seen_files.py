@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from penstock.backends.api.facts import SourceFile
-from penstock.backends.api.optional.files import FilesNow
+from penstock.backends.api.optional.files import SourceFiles
 from penstock.model.nights import Night, SeenFiles, Watermark
 from penstock.model.tables import ColumnPair
 from penstock.planning.cuts import counted
@@ -54,7 +54,7 @@ def plan_files_night(
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
     last: Watermark | None,
-    now: FilesNow,
+    now: SourceFiles,
     known: frozenset[str],
     target: TargetNow,
     moment: datetime,
@@ -92,7 +92,7 @@ def plan_files_night(
     )
 
 
-def files_of(now: FilesNow, known: frozenset[str], after: int) -> SeenFiles:
+def files_of(now: SourceFiles, known: frozenset[str], after: int) -> SeenFiles:
     """Return what a night records about the files that it reads.
 
     Args:
@@ -103,13 +103,13 @@ def files_of(now: FilesNow, known: frozenset[str], after: int) -> SeenFiles:
     return SeenFiles("".join(sorted(set(map(digest, now.files)) - known)), after, now.place)
 
 
-def new_files(now: FilesNow, known: frozenset[str]) -> tuple[SourceFile, ...]:
+def new_files(now: SourceFiles, known: frozenset[str]) -> tuple[SourceFile, ...]:
     """Return the files not read yet; the smallest file if there are none, as a plan needs one."""
     new = tuple(file for file in now.files if digest(file) not in known)
     return new or tuple(sorted(now.files, key=lambda file: file.size)[:1])
 
 
-def explained_files(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, ...]:
+def explained_files(night: Night, now: SourceFiles, *, merges: bool) -> tuple[str, ...]:
     """Return what a night reads, and why, for people.
 
     Args:
@@ -130,7 +130,7 @@ def explained_files(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, 
 
 
 def _why_full(
-    last: Watermark | None, now: FilesNow, known: frozenset[str], selects: str, changed: str
+    last: Watermark | None, now: SourceFiles, known: frozenset[str], selects: str, changed: str
 ) -> str:
     """Return why all files are read; empty if only new ones are."""
     if last is None:

@@ -93,7 +93,7 @@ def _check_control_schema(spec: CopySpec, target: TargetCapabilities) -> None:
 
 def _check_alike(spec: CopySpec, target: TargetCapabilities) -> None:
     for name in _asked(spec, target.options):
-        if name in target.from_unlike_only:
+        if name in target.cross_system_options:
             option = _written(spec, name)
             asked, known = f"{option} from {target.system}", f"{option} from other systems"
             raise _refused(target.system, "target", asked, known)

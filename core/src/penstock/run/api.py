@@ -527,7 +527,7 @@ def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     return RunStatus(
         run,
         control.committed(run_id),
-        control.running(run_id),
+        control.running_attempts(run_id),
         control.steps_done(run_id),
         night=_night(control, run),
         at_work=is_at_work(control, head, spec),

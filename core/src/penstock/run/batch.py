@@ -401,7 +401,7 @@ class _Batch:
         tables = {run: run.spec.relation for run in window if run.reads_snapshot}
         if not tables:
             return
-        if self._share is not None and not self._share.alive():
+        if self._share is not None and not self._share.is_alive():
             yield from self._leave_out_lost(tables)
             self._share.close()
             self._share = None

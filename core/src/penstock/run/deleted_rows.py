@@ -116,8 +116,10 @@ class _Gone:
                 with self._noting(run):
                     target = self._target_catalog()
                     assert isinstance(target, FindsDeletedRows), "see its capabilities"
-                    target.note_deleted(run.run_id, deleted.digests, deleted.check, deleted.within)
-                    run.note_deleted(len(deleted.digests))
+                    target.record_deleted_keys(
+                        run.run_id, deleted.digests, deleted.check, deleted.within
+                    )
+                    run.record_deleted_keys(len(deleted.digests))
                     yield run.step_changed(finding[run], "done", began[run])
         return self.errors
 

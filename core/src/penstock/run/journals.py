@@ -162,7 +162,8 @@ class _Journals:
         if self._writing is not None:
             self._writing.join()  # otherwise it could be written after the last one
         control = self._link.catalog.control
-        if is_done and control.may_be_left:  # the execution's own connection is no longer needed
+        if is_done and control.closable_during_calls:
+            # The execution's own connection is no longer needed.
             with suppress(PenstockError):
                 control.put_journals(journals)
                 return

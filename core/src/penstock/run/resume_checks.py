@@ -173,7 +173,7 @@ def check_same_shape(
             + "".join(f"\n  {line}" for line in lines)
         )
     made_by_run = (
-        target.makes(route.target_ref, loading.load_mode)
+        target.creates_table(route.target_ref, loading.load_mode)
         or run.plan.load.table != route.target_ref
         or bool(changes_of(run.plan.load))
     )
@@ -187,7 +187,7 @@ def check_same_shape(
 def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:
     """Return the ids of committed partitions that no later crash of the target has lost."""
     committed = {record.partition_id for record in control.committed(run.run_id)}
-    if committed and run.plan.load.volatile and not control.intact(run.run_id):
+    if committed and run.plan.load.volatile and not control.is_intact(run.run_id):
         return set()
     return committed
 

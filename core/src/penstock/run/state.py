@@ -214,7 +214,7 @@ class RunState:
     def is_intact(self) -> bool:
         """Whether no crash of the target has emptied the table that is being loaded."""
         return not self.plan.load.volatile or self._link.call(
-            lambda control: control.intact(self.run_id)
+            lambda control: control.is_intact(self.run_id)
         )
 
     def load_again(self, error: LoadLost) -> Iterator[Event]:
@@ -408,7 +408,7 @@ class RunState:
             record.read_at == snapshot.taken_at for record in self._records
         )
 
-    def note_deleted(self, count: int) -> None:
+    def record_deleted_keys(self, count: int) -> None:
         """Record how many rows this execution found missing from the source."""
         self._deleted = count
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.optional.nights import (
     Bucket,
-    Chosen,
     CountsRanges,
     FindsDeletedRows,
     GroupsKeys,
     KeyDigest,
     KeyRanges,
+    KeySelection,
 )
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -71,7 +71,7 @@ def find_deleted(
     exact = exact and not (run.plan.night and run.plan.night.missing)
     with ThreadPoolExecutor(1) as beside:
         counting = beside.submit(source.checksum, spec.relation, spec.where, Whole(), ())
-        theirs = target.count_after(run)
+        theirs = target.count_after_merge(run)
         mine = counting.result().rows
 
     def check(count: int) -> None:
@@ -115,7 +115,7 @@ def _ranges(
     """
     count = max(1, rows // RANGE_KEYS)
     found = source.key_ranges(spec.relation, spec.where, _key(run), count)
-    there = target.ranges_after(run, found[0]) if found else None
+    there = target.ranges_after_merge(run, found[0]) if found else None
     if found is None or there is None:
         return None, rows
     bits, here = found
@@ -169,17 +169,17 @@ def _gone_keys(
     if not isinstance(source, GroupsKeys):
         names = [pair.target for pair in key]
         every = source.row_digests(spec.relation, spec.where, Whole(), key, names)
-        return list(_not_in(every, target.keys_there(run, None)))
+        return list(_not_in(every, target.target_keys(run, None)))
     bits = min(max((rows // BUCKET_KEYS).bit_length(), FEWEST_BITS), MOST_BITS)
     with ThreadPoolExecutor(1) as beside:
         reading = beside.submit(source.key_buckets, spec.relation, spec.where, key, bits, within)
-        there = target.buckets_after(run, bits, within)
+        there = target.buckets_after_merge(run, bits, within)
         here = reading.result()
     single, several = _differing(here, there, exact=exact)
     if several:
-        chosen = Chosen(bits, several, within)
+        chosen = KeySelection(bits, several, within)
         mine = source.chosen_keys(spec.relation, spec.where, key, chosen)
-        single += _not_in(mine, target.keys_there(run, chosen))
+        single += _not_in(mine, target.target_keys(run, chosen))
     return single
 
 

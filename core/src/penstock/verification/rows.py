@@ -72,7 +72,7 @@ class RowSearch:
             self._key,
             only,
             loaded_by=loaded_by,
-            other_than=other_than,
+            not_loaded_by=other_than,
         )
 
     @cached_property

@@ -94,7 +94,7 @@ class TargetSums:
             self._comparison.where,
             records,
             self._comparison.compared,
-            others=self._comparison.owns_rows,
+            digest_others=self._comparison.owns_rows,
         )
         if loaded is not None:
             parts = {name: loaded[name] for name in loaded if name}

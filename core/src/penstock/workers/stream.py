@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.backends.api.mover import Mover, Pump
-from penstock.backends.api.worker import Loaded, Pumped, Pumping, Reader, Writer
+from penstock.backends.api.worker import LoadResult, Pumped, Pumping, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
 from penstock.model.plans import Partition
 from penstock.model.records import Spent
@@ -145,15 +145,15 @@ class Waiter:
             StallError: nothing has moved for the stall timeout.
         """
         watched = self._watched
-        before = mover.waited
+        before = mover.wait_seconds
         more = mover.run(
             TURN_SECONDS,
             watched.fileno() if watched else -1,
             watched.check if watched else _nothing,
         )
-        for side, was, now in zip(("source", "target"), before, mover.waited, strict=True):
+        for side, was, now in zip(("source", "target"), before, mover.wait_seconds, strict=True):
             self._meter.waited[side] += now - was
-        if more and self._timeout and mover.idle >= self._timeout:
+        if more and self._timeout and mover.idle_seconds >= self._timeout:
             raise self._stalled(mover.side)
         return more
 
@@ -171,7 +171,7 @@ class Waiter:
 def _relay_pumped(pump: Pump, waiter: Waiter, meter: Meter, pace: Pace) -> None:
     more = True
     while more:
-        pump.most = pace.portion
+        pump.max_turn_bytes = pace.portion
         more = waiter.turn(pump)
         size = pump.bytes - meter.bytes
         meter.rows, meter.bytes = pump.rows, pump.bytes
@@ -208,7 +208,7 @@ def relay(
     waiter: Waiter,
     meter: Meter,
     pace: Pace,
-) -> Loaded:
+) -> LoadResult:
     """Move a partition's rows, between `writer.begin` and `writer.commit`, no faster than `pace`.
 
     Args:

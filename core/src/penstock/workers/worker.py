@@ -28,7 +28,7 @@ from types import FrameType
 from typing import Any, BinaryIO, NoReturn
 
 from penstock.backends.api.registry import load_backend
-from penstock.backends.api.worker import ConnectsAhead, Loaded, Reader, Writer
+from penstock.backends.api.worker import ConnectsAhead, LoadResult, Reader, Writer
 from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError
 from penstock.events import Committed, Event, Failed, Opened, Progress
 from penstock.model import values
@@ -153,7 +153,7 @@ class Worker:
             )
         self._lower_shield()
 
-    def _move(self, partition: Partition, attempt: int, meter: Meter) -> Loaded | None:
+    def _move(self, partition: Partition, attempt: int, meter: Meter) -> LoadResult | None:
         """Move and commit one partition; return None if an earlier attempt has committed it.
 
         From the commit on, a cancellation waits until the outcome is known and reported. `_attempt`

@@ -53,7 +53,7 @@ class SqliteDialect(CatalogDialect):
     def schema_statements(self, name: str) -> Sequence[str]:
         return ()
 
-    def emptied(self, table: TableRef) -> str:
+    def empty_statement(self, table: TableRef) -> str:
         return f"DELETE FROM {self.table(table)}"
 
     def tag_of(self, type_: Type) -> str:
@@ -70,7 +70,7 @@ class SqliteDialect(CatalogDialect):
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         return f"penstock_canonical({value}, {self.literal(kind)})"
 
-    def framed(self, text: str) -> str:
+    def framed_text(self, text: str) -> str:
         return f"coalesce(length(CAST({text} AS BLOB)) || ':' || {text}, '-')"
 
     def digest(self, text: str) -> str:

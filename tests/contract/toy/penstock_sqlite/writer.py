@@ -21,7 +21,7 @@ def open_writer(path: str, spec: WorkerSpec) -> StagedWriter:
 
 
 class SqliteStage(FileStage):
-    def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
+    def check_values(self, batch: pa.RecordBatch, rows_before: int) -> None:
         """Check values that SQLite would change.
 
         Raises:

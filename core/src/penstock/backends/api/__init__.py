@@ -1,1 +1,1 @@
-"""What a database must provide to be a source or a target."""
+"""The protocols that a database implements to be a source or a target."""

@@ -1,4 +1,4 @@
-"""What a database can do as a source and as a target, as data: shared code rejects the rest.
+"""The capabilities of a database as a source and as a target, as data.
 
 `penstock.planning.support` rejects what is not listed here, before anything is changed; tests and
 the tables in the documentation are derived from it. What depends on a single table, its columns or
@@ -49,7 +49,7 @@ TARGET_OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCapabilities:
-    """What a system can do as a source."""
+    """The capabilities of a system as a source."""
 
     system: str
     """The system's name, for people."""
@@ -74,18 +74,18 @@ class SourceCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetCapabilities:
-    """What a system can do as a target."""
+    """The capabilities of a system as a target."""
 
     system: str
     """The system's name, for people."""
     formats: tuple[str, ...]
     """The stream formats that its writers support, best first."""
     modes: tuple[Mode, ...]
-    makes_missing: tuple[Mode, ...] = ()
+    creating_modes: tuple[Mode, ...] = ()
     """The modes that create a missing table; the others require one."""
     options: Mapping[str, tuple[Mode, ...]] = field(default_factory=dict)
     """Those of `TARGET_OPTIONS` that it supports, with the modes of each."""
-    from_unlike_only: frozenset[str] = frozenset()
+    cross_system_options: frozenset[str] = frozenset()
     """Options that only apply to a source of another system."""
     replaces_by_condition: bool
     """Whether mode replace deletes rows by the partitions' conditions, and so needs a key.
@@ -99,7 +99,7 @@ class TargetCapabilities:
     """
     control_ddl: bool = False
     """Whether an administrator can create its control tables, with statements."""
-    tells_rows_apart: bool = False
+    identifies_loaded_rows: bool = False
     """Whether it can tell which rows a partition of a run has loaded, whatever other rows exist."""
     shows_waits: bool = False
     """As for a source."""
@@ -113,7 +113,7 @@ class TargetCapabilities:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What the two ends of a copy can do together."""
+    """The joint capabilities of the two ends of a copy."""
 
     source: SourceCapabilities
     target: TargetCapabilities

@@ -64,9 +64,9 @@ class ConnectionFields:
             user += f":{quote(self.password, safe='')}"
         place = f"[{host}]" if ":" in host else quote(host, safe="")
         place += f":{port}" if port else ""
-        named = quote(self.schema if path is None else path, safe="")
+        quoted_path = quote(self.schema if path is None else path, safe="")
         query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
-        return f"{scheme}://{user}{'@' if user else ''}{place}/{named}{query}"
+        return f"{scheme}://{user}{'@' if user else ''}{place}/{quoted_path}{query}"
 
 
 def is_on(value: Any) -> bool:

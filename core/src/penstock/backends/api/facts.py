@@ -1,4 +1,4 @@
-"""What a source and a target know about tables, keys and loads."""
+"""Facts of a source and a target about tables, keys and loads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.spec.modes import Mode
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """What a source knows about a table without reading it."""
+    """The facts that a source has about a table without reading it."""
 
     rows: int | None
     """Estimated; None if unknown."""
@@ -93,7 +93,7 @@ class Siblings:
 
     targets: Mapping[TableRef, TableRef] = field(default_factory=dict)
     """The target of each of the source's tables."""
-    remade: frozenset[TableRef] = frozenset()
+    recreated: frozenset[TableRef] = frozenset()
     """Target tables that are dropped and recreated."""
     filled: frozenset[TableRef] = frozenset()
     """Existing target tables whose foreign keys to each other are removed during the load."""
@@ -116,7 +116,7 @@ class LoadRequest:
     new_columns: tuple[Column, ...] = ()
     """The columns of the new table; see `TargetCatalog.defined_columns`."""
     where: str | None = None
-    given: bool = False
+    has_given_partitions: bool = False
     """Whether the caller defines the partitions, which then need not cover the table."""
     extents: tuple[tuple[str, Extent], ...] = ()
     """The given partitions' ids and extents."""
@@ -129,7 +129,7 @@ class LoadRequest:
     """How rows deleted from the source are treated."""
     merges_together: bool = False
     """Whether the rows of all tables of the batch are merged in one transaction."""
-    counted: Mapping[str, SequencePosition] | None = None
+    sequence_positions: Mapping[str, SequencePosition] | None = None
     """The source's `SourceCatalog.positions`, by column. The sequences of the target columns
     continue from there, or from their own later positions. None to leave the target's sequences
     unchanged.
@@ -138,7 +138,7 @@ class LoadRequest:
     """The changes to the columns of an existing table. The pairs are those after the changes, and
     columns of its key keep their names.
     """
-    followed: tuple[Column, ...] = ()
+    columns_after_changes: tuple[Column, ...] = ()
     """The columns of that table after the changes."""
 
 

@@ -12,12 +12,13 @@ class Mover(Protocol):
     Between these moments, signals are handled and stalls detected.
     """
 
-    def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
+    def run(self, seconds: float, target_socket: int, check: Callable[[], None]) -> bool:
         """Move bytes for a limited time.
 
         Args:
             seconds: seconds to run for.
-            watched: the target's socket, for a mover that does not know it; otherwise negative.
+            target_socket: the target's socket, for a mover that does not know it; negative for
+                others.
             check: called when the socket becomes readable.
 
         Returns:
@@ -26,12 +27,12 @@ class Mover(Protocol):
         ...
 
     @property
-    def waited(self) -> tuple[float, float]:
+    def wait_seconds(self) -> tuple[float, float]:
         """Seconds spent waiting for the source and for the target."""
         ...
 
     @property
-    def idle(self) -> float:
+    def idle_seconds(self) -> float:
         """Seconds since anything moved."""
         ...
 
@@ -44,7 +45,7 @@ class Mover(Protocol):
 class Pump(Mover, Protocol):
     """A mover for all rows of a partition from source to target."""
 
-    most: int | None
+    max_turn_bytes: int | None
     """The approximate number of bytes per turn for a stream that keeps to a rate; None for no
     limit.
     """

@@ -59,16 +59,16 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
         UsageError: no backend has that scheme, or its driver is not installed or cannot be loaded.
     """
     scheme = url.partition("://")[0].lower()
-    known = {entry.name: entry for entry in _own_entry_points()}
-    if scheme not in known:
-        known = {entry.name: entry for entry in _entry_points()}
-    if scheme not in known:
-        schemes = sorted(name for name in known if "." not in name)
+    entries = {entry.name: entry for entry in _own_entry_points()}
+    if scheme not in entries:
+        entries = {entry.name: entry for entry in _entry_points()}
+    if scheme not in entries:
+        schemes = sorted(name for name in entries if "." not in name)
         raise UsageError(
             f"{flag}: expected a URL with one of the schemes {', '.join(schemes)}; found {scheme!r}"
         )
     formats = (f"{scheme}.{name}" for name in _formats(url))
-    entry = next((known[name] for name in formats if name in known), known[scheme])
+    entry = next((entries[name] for name in formats if name in entries), entries[scheme])
     return cast("Backend", _loaded(entry, flag)), entry.value
 
 
@@ -79,8 +79,8 @@ _FORMAT = re.compile(r"[?&]format=([a-z]+)", re.IGNORECASE)
 
 def _formats(url: str) -> Iterator[str]:
     """Yield the possible formats of a URL's files, from its own parameter or their extension."""
-    if found := _FORMAT.search(url):
-        yield found[1].lower()
+    if match := _FORMAT.search(url):
+        yield match[1].lower()
         return
     name = url.partition("?")[0].rpartition("/")[2].lower()
     _, *extensions = name.split(".")
@@ -126,11 +126,11 @@ def url_of_connection(fields: ConnectionFields) -> str:
     for entry in _entry_points(CONNECTION_TYPES):
         if entry.name == fields.kind:
             return str(_loaded(entry, "connection")(fields))
-    known = connection_types()
-    if fields.kind in known:
+    types = connection_types()
+    if fields.kind in types:
         return fields.url(fields.kind, fields.extra_texts())
     raise UsageError(
-        f"expected one of the types {', '.join(known)}; found {fields.kind or 'none'!r}; if the "
+        f"expected one of the types {', '.join(types)}; found {fields.kind or 'none'!r}; if the "
         "connection is to one of these systems, correct its Connection Type; otherwise copy to or "
         "from files on S3, and let the other system load or unload them"
     )
@@ -159,16 +159,16 @@ def ddl_scheme() -> str:
     Raises:
         UsageError: there are several.
     """
-    found: dict[str, str] = {}
+    schemes: dict[str, str] = {}
     for entry in _entry_points():
         with suppress(ImportError):  # its driver is not installed
             if cast("Backend", entry.load()).target_capabilities.control_ddl:
-                found.setdefault(entry.value, entry.name)
-    if len(found) != 1:
+                schemes.setdefault(entry.value, entry.name)
+    if len(schemes) != 1:
         raise UsageError(
-            f"--target: expected a URL, since it may be one of {', '.join(found.values())}"
+            f"--target: expected a URL, since it may be one of {', '.join(schemes.values())}"
         )
-    return next(iter(found.values()))
+    return next(iter(schemes.values()))
 
 
 def load_backend(reference: str) -> Backend:

@@ -1,4 +1,4 @@
-"""What a database provides to be a source."""
+"""The protocols of a source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HeldSnapshot(Protocol):
     @property
     def snapshot(self) -> Snapshot: ...
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it is still held.
 
         Costs next to nothing; may be called every second.
@@ -44,7 +44,7 @@ class HeldSnapshot(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingSession:
     """A session whose statement waits for a lock held by a snapshot."""
 
     id: str
@@ -63,22 +63,22 @@ class LockingSnapshot(HeldSnapshot, Protocol):
     includes Penstock's own.
     """
 
-    def waiting(self) -> Sequence[Waiting]:
+    def waiting_sessions(self) -> Sequence[WaitingSession]:
         """Return the known sessions that wait for it.
 
         May be called every second, and never waits for the source.
         """
         ...
 
-    def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
+    def catalog(self, check_waiting: Callable[[Sequence[WaitingSession]], None]) -> SourceCatalog:
         """Return a catalog in the session that holds the snapshot.
 
         It waits for no lock, and sees what the snapshot sees. Closing it does not release the
         snapshot.
 
         Args:
-            look: called from time to time, in another thread, with the waiting sessions; an
-                exception from it ends the running statement and the snapshot.
+            check_waiting: called from time to time, in another thread, with the waiting sessions;
+                an exception from it ends the running statement and the snapshot.
         """
         ...
 
@@ -139,7 +139,7 @@ class Schemas(Protocol):
 class VersionedSource(Protocol):
     """A source that records which transactions wrote its rows."""
 
-    furthest: int
+    max_transaction_distance: int
     """The number of transactions over which ids can be compared."""
 
     def versions(self, relation: TableRef) -> SourceVersions:
@@ -166,16 +166,16 @@ class VersionedSource(Protocol):
         """Whether the transactions that a snapshot has seen are already visible here."""
         ...
 
-    def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
+    def changed_rows_condition(self, since: Horizon, new_tables: Sequence[int]) -> str:
         """Return a condition for the rows that a snapshot with this horizon may not have seen.
 
         Args:
             since: the horizon of the last night.
-            new: the ids of tables of which all rows are read.
+            new_tables: the ids of tables of which all rows are read.
         """
         ...
 
-    def or_in(self, condition: str, tables: Sequence[int]) -> str:
+    def or_in_tables(self, condition: str, tables: Sequence[int]) -> str:
         """Return a condition that is also true for all rows of some tables, given by their ids."""
         ...
 
@@ -202,8 +202,8 @@ class SourceCatalog(Schemas, Protocol):
         """
         ...
 
-    def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
-        """Whether the source can assign each column to the type wanted for it."""
+    def castable(self, relation: Relation, column_types: Sequence[tuple[str, str]]) -> list[bool]:
+        """Whether the source can assign each of these columns to the type beside its name."""
         ...
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
@@ -330,7 +330,7 @@ class SourceCatalog(Schemas, Protocol):
         """Return a collation that sorts this key alike on every server; empty if it has none."""
         ...
 
-    def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
+    def misplaced_bound(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
         """Return the index of the first bound that is not greater than the one before.
 
         Bounds are compared as conditions compare this key's values. None if they are in order.
@@ -361,7 +361,7 @@ class SourceCatalog(Schemas, Protocol):
         """
         ...
 
-    def distinct(
+    def distinct_values(
         self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
         """Return the distinct non-NULL values of the key, in order.
@@ -378,7 +378,7 @@ class SourceCatalog(Schemas, Protocol):
         """
         ...
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
         """Return values that the user wrote, as the key's own.
@@ -419,7 +419,7 @@ class SourceCatalog(Schemas, Protocol):
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
         """Yield the key, as text, and the digest of every row, sorted by both in Python's order.
 
@@ -429,7 +429,7 @@ class SourceCatalog(Schemas, Protocol):
             extent: the rows of one partition, or all.
             pairs: the copied columns.
             key: the names of the key's columns in the target.
-            only: read these keys instead of all.
+            only_keys: read these keys instead of all.
         """
         ...
 
@@ -443,14 +443,14 @@ class CutsFiner(Protocol):
     """A source whose statistics are coarse, but that can find more bounds on request."""
 
     def finer_statistics(
-        self, relation: Relation, where: str | None, known: KeyStatistics, count: int
+        self, relation: Relation, where: str | None, statistics: KeyStatistics, count: int
     ) -> KeyStatistics:
         """Return more bounds, if those known for a key are too few for the number of partitions.
 
         Args:
             relation: the source's table or query.
             where: the condition of `--where`; None for all rows.
-            known: the bounds that are known.
+            statistics: the bounds that are known.
             count: the number of partitions to aim for.
 
         Returns:

@@ -1,4 +1,4 @@
-"""What a database provides to be a target."""
+"""The protocols of a target."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TargetCatalog(Schemas, Protocol):
         """Return a text comparable with `SourceState.identity`: equal for the very same table."""
         ...
 
-    def makes(self, table: TableRef, mode: Mode) -> bool:
+    def creates_table(self, table: TableRef, mode: Mode) -> bool:
         """Whether the mode creates the table like the source's instead of using an existing one."""
         ...
 
@@ -93,7 +93,10 @@ class TargetCatalog(Schemas, Protocol):
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
         """Whether conditions on the table can compare a key by the source's own collation.
 
-        See `SourceCatalog.native_order`.
+        Args:
+            table: the table.
+            key: the key.
+            collation: the source's collation for the key, from `SourceCatalog.native_order`.
         """
         ...
 
@@ -121,7 +124,7 @@ class TargetCatalog(Schemas, Protocol):
         records: Sequence[CommitRecord],
         pairs: Sequence[ColumnPair],
         *,
-        others: bool,
+        digest_others: bool,
     ) -> Mapping[str, Checksum] | None:
         """Return, by partition, checksums of the rows loaded by each record's transaction.
 
@@ -132,8 +135,8 @@ class TargetCatalog(Schemas, Protocol):
             where: the condition of `--where`; None for all rows.
             records: the commit records of the partitions.
             pairs: if empty, rows are only counted.
-            others: also digest the rows that none of them loaded, under the empty key; they are
-                counted in any case.
+            digest_others: also digest the rows that none of them loaded, under the empty key; they
+                are counted in any case.
 
         Returns:
             None if the target cannot tell which rows these are.
@@ -151,10 +154,10 @@ class TargetCatalog(Schemas, Protocol):
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
         *,
         loaded_by: Sequence[CommitRecord] = (),
-        other_than: Sequence[CommitRecord] = (),
+        not_loaded_by: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
         """Yield keys and digests, as for a source.
 
@@ -164,9 +167,9 @@ class TargetCatalog(Schemas, Protocol):
             extent: the rows of one partition, or all.
             pairs: the copied columns.
             key: the names of the key's columns.
-            only: keys to read alone; empty for all.
+            only_keys: keys to read alone; empty for all.
             loaded_by: only rows loaded by the transactions of these records.
-            other_than: only rows not loaded by any of these.
+            not_loaded_by: only rows not loaded by any of these.
         """
         ...
 

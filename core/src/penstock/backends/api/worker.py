@@ -105,8 +105,8 @@ class ConnectsAhead(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a target accepted from one stream."""
+class LoadResult:
+    """The rows that a target accepted from one stream."""
 
     rows: int
     """The exact number."""
@@ -151,15 +151,15 @@ class Writer(Protocol):
 
     def write(self, block: Block, wait: Wait) -> None: ...
 
-    def end(self, wait: Wait) -> Loaded:
+    def end(self, wait: Wait) -> LoadResult:
         """End the stream, and complete the load as the mode requires."""
         ...
 
-    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+    def commit(self, result: LoadResult, bytes: int, wait: Wait) -> None:
         """Complete the commit record, and commit it together with the rows.
 
         Args:
-            loaded: the rows that the target took.
+            result: the rows that the target took.
             bytes: the bytes that were sent.
             wait: waits until a socket is ready, and raises `StallError`.
         """

@@ -1,4 +1,4 @@
-"""What ClickHouse can do."""
+"""ClickHouse's capabilities."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     modes=LOADED,
-    makes_missing=LOADED,
+    creating_modes=LOADED,
     options={"types": LOADED, "order_by": LOADED},
     replaces_by_condition=True,
     commits=ROLL_FORWARD,
     steps_with_records=False,
     control_ddl=False,
-    tells_rows_apart=False,
+    identifies_loaded_rows=False,
 )

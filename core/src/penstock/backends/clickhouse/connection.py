@@ -80,12 +80,14 @@ class Connection:
         self.side = side
         self.database = str(client.database)
         self._open: Any = None
-        self.held: Mapping[str, str] = {}
+        self.query_parameters: Mapping[str, str] = {}
         """See `Session.hold`: parameters of the queries that name them."""
 
     def _parameters(self, query: str) -> dict[str, str] | None:
         # The driver treats a query with parameters but without placeholders as one of another kind.
-        return {name: text for name, text in self.held.items() if f"{{{name}:" in query} or None
+        return {
+            name: text for name, text in self.query_parameters.items() if f"{{{name}:" in query
+        } or None
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query.
@@ -94,9 +96,9 @@ class Connection:
             query: the query, with these placeholders.
             values: texts for the placeholders `{p1:String}` and so on.
         """
-        named = {f"p{place}": value for place, value in enumerate(values, 1)}
-        named |= self._parameters(query) or {}
-        return list(map(tuple, self.client.query(query, parameters=named or None).result_rows))
+        parameters = {f"p{place}": value for place, value in enumerate(values, 1)}
+        parameters |= self._parameters(query) or {}
+        return list(map(tuple, self.client.query(query, parameters=parameters or None).result_rows))
 
     def change(self, statement: str, values: Sequence[Any] = (), *, query_id: str = "") -> int:
         """Execute a statement that changes something.

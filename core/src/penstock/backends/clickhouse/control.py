@@ -64,7 +64,7 @@ class ClickHouseControl(RecordedRuns):
         enough.
         """
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return ()  # no lock of another process is visible
 
     def check_target(self, run_id: str) -> None:

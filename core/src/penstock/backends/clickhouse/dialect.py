@@ -66,10 +66,10 @@ class ClickHouseDialect(CatalogDialect):
         "table",
     )
 
-    def commented(self, text: str) -> str:
+    def comment_clause(self, text: str) -> str:
         return f"COMMENT {self.literal(text)}"
 
-    def table_commented(self, text: str) -> str:
+    def table_comment_option(self, text: str) -> str:
         return f"COMMENT {self.literal(text)}"
 
     def greatest(self, value: str) -> str:
@@ -162,7 +162,7 @@ class ClickHouseDialect(CatalogDialect):
             return f"concat(toString(toDateTime64({value}, 6, '{UTC}')), '+00')"
         return self.text(value)
 
-    def hashed(self, value: str) -> str:
+    def hash_number(self, value: str) -> str:
         return f"if(isNull({value}), NULL, sipHash64(toString({value})))"
 
     # Checksums
@@ -170,7 +170,7 @@ class ClickHouseDialect(CatalogDialect):
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         return canonical(value, type_, kind)
 
-    def framed(self, text: str) -> str:
+    def framed_text(self, text: str) -> str:
         return framed(text)
 
     def digest(self, text: str) -> str:

@@ -71,8 +71,8 @@ def from_driver(error: Exception, side: str, subject: str = "") -> PenstockError
     diagnosis = Diagnosis(side=side, code=str(code or ""))
     if code in TOO_MANY:
         return TooManyConnections(message, diagnosis)
-    lost = not code and isinstance(error, OperationalError | HTTPError | OSError)
-    if lost or (code in TRANSIENT and TOO_MANY_PARTITIONS not in text):
+    is_lost = not code and isinstance(error, OperationalError | HTTPError | OSError)
+    if is_lost or (code in TRANSIENT and TOO_MANY_PARTITIONS not in text):
         return TransientError(message, diagnosis)
     return PermanentError(message, diagnosis)
 

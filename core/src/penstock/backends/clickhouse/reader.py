@@ -29,31 +29,31 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
     def connect(self) -> ClickHouseSession:
         return ClickHouseSession(connect(self._spec.source, "source"))
 
-    def fetched(
+    def fetch_batches(
         self, session: ClickHouseSession, query: str, promised: PromisedTypes[ChType]
     ) -> Iterator[pa.RecordBatch]:
-        yield promised.nothing()
-        passed = 0
+        yield promised.empty_batch()
+        rows_before = 0
         for batch in session.connection.batches(f"{query} SETTINGS {_SETTINGS}"):
-            yield self._exactly(batch, promised, passed)
-            passed += batch.num_rows
+            yield self._exactly(batch, promised, rows_before)
+            rows_before += batch.num_rows
 
     def _exactly(
-        self, batch: pa.RecordBatch, promised: PromisedTypes[ChType], passed: int
+        self, batch: pa.RecordBatch, promised: PromisedTypes[ChType], rows_before: int
     ) -> pa.RecordBatch:
         """Convert a batch to the promised types, checking that texts are valid.
 
         Args:
             batch: a batch from the server.
             promised: the types that the plan promises to the target.
-            passed: the number of rows before the batch.
+            rows_before: the number of rows before the batch.
 
         Raises:
             PermanentError: a value does not fit its type; names its row.
         """
         arrays = []
         for array, type_, arrow_type, pair in zip(
-            batch.columns, self._found, promised.wanted, self._spec.pairs, strict=True
+            batch.columns, self._source_types, promised.arrow_types, self._spec.pairs, strict=True
         ):
             try:
                 arrays.append(_exactly(array, arrow_type))
@@ -61,7 +61,7 @@ class ClickHouseReader(BatchQueryReader[ClickHouseSession]):
                 row = first_failing(array, partial(_exactly, arrow_type=arrow_type))
                 reason = values.server_message(str(error))
                 raise PermanentError(
-                    f"{promised.subject}: column {pair.source!r}, row {passed + row + 1:,}: "
+                    f"{promised.subject}: column {pair.source!r}, row {rows_before + row + 1:,}: "
                     f"expected a value of {type_}, as {arrow_type}, found: {reason}; to copy the "
                     f"bytes of a String, use --query with hex({pair.source})",
                     Diagnosis(side="source"),

@@ -54,7 +54,7 @@ class ClickHouseSession(InterruptibleSession):
         }
 
     def hold(self, values: Mapping[str, str]) -> None:
-        self.connection.held = {**self.connection.held, **values}
+        self.connection.query_parameters = {**self.connection.query_parameters, **values}
 
     def check(self, query: str, subject: str) -> None:
         self.fetch(f"EXPLAIN {query}", subject)
@@ -66,17 +66,17 @@ class ClickHouseSession(InterruptibleSession):
         uuids = self.about_all(_UUID, [table])[table]
         return str(uuids[0][0]) if uuids else ""
 
-    def known_uuid(self, table: TableRef) -> str:
+    def cached_uuid(self, table: TableRef) -> str:
         """Return a table's UUID, from known facts if possible."""
         uuids = self.about(_UUID, table)
         return str(uuids[0][0]) if uuids else ""
 
-    def resolve_type(self, written: str, subject: str) -> ChType:
+    def resolve_type(self, type_text: str, subject: str) -> ChType:
         """Return a type that the user wrote.
 
         Raises:
             PlanningError: the server has no type of that name.
         """
-        literal = self.dialect.literal(written)
+        literal = self.dialect.literal(type_text)
         query = f"SELECT toTypeName(defaultValueOfTypeName({literal}))"
         return parse(str(self.once(query, subject)[0][0]))

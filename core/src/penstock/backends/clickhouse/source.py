@@ -63,7 +63,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
     types = TYPES
     moment = "SELECT toString(now64(6))"
     # The server's description of a type is complete; and every write shows in the parts.
-    described = SqlSource.described
+    column_types = SqlSource.column_types
     may_have_moved = SqlSource.may_have_moved
 
     def __init__(self, url: str) -> None:
@@ -77,9 +77,9 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
     def table_definition(self, table: TableRef) -> TableDefinition:
         columns = self.columns(table)
         _, sorting, partition, _, _ = self._facts(table)
-        model = model_of(self._session, table, columns, self.described(table), partition)
+        model = model_of(self._session, table, columns, self.column_types(table), partition)
         omitted = list(other_objects(self._session, table, columns))
-        definition = definition_of(DIALECT, columns, model, others=omitted)
+        definition = definition_of(DIALECT, columns, model, system_objects=omitted)
         return replace(
             definition, content={**definition.content, ORDER: sorting, PARTITION: partition}
         )
@@ -115,7 +115,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         statistics = super().statistics(relation, where)
         return replace(statistics, sampled=statistics.sampled or statistics.default_key is not None)
 
-    def stored(self, table: TableRef) -> TableStatistics:
+    def table_statistics(self, table: TableRef) -> TableStatistics:
         rows, size, what = None, 0, f"a table with the engine {self._facts(table)[0]}"
         if self._has_parts(table):
             rows, size, parts = self._size(table)
@@ -152,18 +152,18 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         parts = self._facts(relation)[3].split(", ")
         return [name for name in (part.strip("`") for part in parts) if name in names]
 
-    def leading(self, table: TableRef) -> Sequence[str]:
-        types = self.described(table)
+    def leading_columns(self, table: TableRef) -> Sequence[str]:
+        types = self.column_types(table)
         return [name for name in self._primary(table)[:1] if not types[name].nullable]
 
     def _type_of(self, relation: Relation, key: Key) -> Type:
-        type_ = None if key.expression else self.described(relation).get(key.text)
+        type_ = None if key.expression else self.column_types(relation).get(key.text)
         return type_ or super()._type_of(relation, key)
 
     def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         if key.expression:
             return True, False
-        type_ = self.described(relation).get(key.text)
+        type_ = self.column_types(relation).get(key.text)
         return type_ is None or type_.nullable, key.text in self._primary(relation)[:1]
 
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:

@@ -14,7 +14,7 @@ from penstock.backends.clickhouse.load.steps import CREATE, SWAP
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT
 from penstock.backends.clickhouse.types import TYPES
-from penstock.backends.sql.catalog.relations import beside
+from penstock.backends.sql.catalog.relations import replacement_table
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.loads.load_plan import TargetTables
 from penstock.backends.sql.server.target import ServerTarget
@@ -36,7 +36,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
         self.control = ClickHouseControl(self._session, control_schema)
 
     def identity(self, table: TableRef) -> str:
-        return self._session.known_uuid(table)
+        return self._session.cached_uuid(table)
 
     def defined_columns(
         self,
@@ -46,7 +46,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         for name, text in types.items():
-            self._session.resolve_type(TYPES.asked(name, text), f"--types: column {name}")
+            self._session.resolve_type(TYPES.requested_type(name, text), f"--types: column {name}")
         if definition.dialect == DIALECT:
             columns = list(map(made.bare, columns))
         return super().defined_columns(table, definition, columns, types)
@@ -61,7 +61,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         session, target, mode = self._session, request.target, request.mode
         made.check_database(session, target.schema, may_lack=request.definition is not None)
-        table = target if mode.only_adds else beside(request.run_id, target)
+        table = target if mode.only_adds else replacement_table(request.run_id, target)
         warnings: list[str] = []
         omitted: tuple[NotCopied, ...] = ()
         steps: list[Step] = []
@@ -85,7 +85,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
             what = f"replace {target} by {table}"
             steps.append(Step(SWAP, what, SWAP, after=True, rank=1))
         steps.append(Step(CLEAN, "drop leftovers", CLEAN, after=True, rank=2))
-        schema_text = made.written_schema(session, request, columns)
+        schema_text = made.insert_schema(session, request, columns)
         return LoadPlan(
             table,
             tuple(steps),

@@ -91,13 +91,13 @@ def _arguments(text: str) -> list[str]:
     return [*parts, text[start:].strip()] if text.strip() else []
 
 
-class _MadeTypes(CreatedTypes):
+class _CreatedChTypes(CreatedTypes):
     """The types of created columns; NULL is part of a type."""
 
     def of_all(
-        self, columns: Sequence[Column], definition: TableDefinition, asked: Collection[str] = ()
+        self, columns: Sequence[Column], definition: TableDefinition, excluded: Collection[str] = ()
     ) -> dict[str, str]:
-        return {each.name: self.of_column(each) for each in columns if each.name not in asked}
+        return {each.name: self.of_column(each) for each in columns if each.name not in excluded}
 
     def of_column(self, column: Column) -> str:
         """Return the type for a column.
@@ -151,7 +151,7 @@ def _lowered(of: ChType) -> str:
 
 
 _TIMES = {unit: f"DateTime64({digits}, '{UTC}')" for digits, unit in UNITS.items()}
-MADE = _MadeTypes(
+MADE = _CreatedChTypes(
     database="ClickHouse",
     boolean="Bool",
     signed={bits: f"Int{bits}" for bits in (8, 16, 32, 64)},
@@ -207,11 +207,11 @@ TYPES = _ChTypes(
         "DateTime64": TypeLine(_moment, "timestamptz", model.MOMENT),
         "UUID": TypeLine(pa.uuid(), "uuid", model.UUID, _TEXT),
     },
-    other=TypeLine(pa.string(), _lowered, travels=_TEXT),
+    default=TypeLine(pa.string(), _lowered, travels=_TEXT),
     # They travel with all of their digits.
     finer=lambda value, of: "",
     too_fine="",
     created=MADE,
     # It becomes part of our statement.
-    written=re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*"),
+    type_pattern=re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*"),
 )

@@ -11,7 +11,7 @@ import pyarrow.types as pt
 
 from penstock.backends.api.execution.attempt import Attempt, Standing
 from penstock.backends.api.execution.roll_forward import Piece
-from penstock.backends.api.worker import Block, Loaded, Wait
+from penstock.backends.api.worker import Block, LoadResult, Wait
 from penstock.backends.clickhouse.connection import Connection, connect
 from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.load.appending_runs import check_not_shut_out
@@ -37,9 +37,9 @@ LEAST, MOST = b"least", b"most"
 class ClickHouseWriter(RollForwardWriter):
     """A writer of partitions to a ClickHouse server."""
 
-    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+    def commit(self, result: LoadResult, bytes: int, wait: Wait) -> None:
         stream = cast("StageStream", self._stream)
-        super().commit(loaded, bytes, wait)
+        super().commit(result, bytes, wait)
         stream.remove()
 
 
@@ -97,7 +97,7 @@ class StageStream:
         self._caster = Caster(self._schema, self._subject)
         self._name = stages.make(attempt, spec.target_table)
         self._waiting: list[pa.RecordBatch] = []
-        self._size = self._count = self._sent = self._loaded = 0
+        self._size = self._count = self._rows_received = self._loaded = 0
         self._under_way: BufferedIterator[None] | None = None
 
     def fileno(self) -> int:
@@ -109,10 +109,10 @@ class StageStream:
     def write(self, block: Block, wait: Wait) -> None:
         batch = self._caster.cast(block)
         self._check_ends(batch)
-        self._sent += batch.num_rows
+        self._rows_received += batch.num_rows
         if not batch.num_rows:
             return
-        self._waiting.append(_as_sent(batch))
+        self._waiting.append(_insertable(batch))
         self._size += batch.nbytes
         self._count += batch.num_rows
         if self._size >= INSERT_BYTES or self._count >= INSERT_ROWS:
@@ -135,8 +135,9 @@ class StageStream:
                 outside = pc.or_(pc.less(numbers, least), pc.greater(numbers, most))
                 row = pc.index(outside, True).as_py()
                 raise PermanentError(
-                    f"{self._subject}: column {field.name!r}, row {self._sent + row + 1:,}: "
-                    "expected a time within the range of the column's type, found "
+                    f"{self._subject}: column {field.name!r}, row "
+                    f"{self._rows_received + row + 1:,}: expected a time within the range of "
+                    "the column's type, found "
                     f"{shown(array, row)}",
                     Diagnosis(side="target"),
                 )
@@ -166,15 +167,16 @@ class StageStream:
         self._finish(wait)
         with wait.answering("target"):
             count = self._stages.count(self._name)
-        if count != self._sent:
+        if count != self._rows_received:
             raise PermanentError(
-                f"target: {self._subject}: expected its stage to hold the {self._sent:,} rows "
-                f"sent, found {'no stage' if count is None else f'{count:,}'}; check whether the "
+                f"target: {self._subject}: expected its stage to hold the "
+                f"{self._rows_received:,} rows sent, found "
+                f"{'no stage' if count is None else f'{count:,}'}; check whether the "
                 "table's TTL deletes them",
                 Diagnosis(side="target"),
             )
-        self._loaded = self._sent
-        return self._sent
+        self._loaded = self._rows_received
+        return self._rows_received
 
     def pieces(self) -> tuple[Piece, ...]:
         return (Piece(self._name, self._loaded, 0, {"into": list(self._into)}),)
@@ -189,7 +191,7 @@ class StageStream:
         self._stages.drop(self._name)
 
 
-def _as_sent(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _insertable(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch with UUIDs as texts, which every version of the server parses."""
     arrays = [
         uuid_texts(array).cast(pa.string()) if array.type == pa.uuid() else array

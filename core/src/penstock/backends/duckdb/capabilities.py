@@ -1,4 +1,4 @@
-"""What DuckDB can do."""
+"""DuckDB's capabilities."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     modes=(*WITHOUT_CHILDREN, MERGE, REPLACE_AT_END),
-    makes_missing=MAKING,
+    creating_modes=MAKING,
     options={"conflict_columns": (UPSERT, MERGE), "types": MAKING, "enums": MAKING},
-    from_unlike_only=frozenset({"enums"}),
+    cross_system_options=frozenset({"enums"}),
     replaces_by_condition=True,
     commits=STAGED,
     steps_with_records=True,
     control_ddl=False,
-    tells_rows_apart=False,
+    identifies_loaded_rows=False,
     scratch=True,
 )

@@ -41,8 +41,8 @@ class Database(OneFile):
         super().__init__(path, patience)
         self._worker = worker
 
-    def named(self, table: TableRef) -> str:
-        return f"{ident(NAME)}.{super().named(table)}"
+    def table_name(self, table: TableRef) -> str:
+        return f"{ident(NAME)}.{super().table_name(table)}"
 
     @contextmanager
     def reading(self) -> Iterator[DuckSession]:

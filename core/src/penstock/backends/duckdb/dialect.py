@@ -106,16 +106,16 @@ class DuckDialect(CatalogDialect):
         "timestamp_ns", "uuid", "text",
     )  # fmt: skip
 
-    def column_changed(self, table: TableRef, change: ColumnChange) -> str:
+    def change_column_statement(self, table: TableRef, change: ColumnChange) -> str:
         changed = []
         if change.kind != WIDEN or change.text:
-            changed.append(super().column_changed(table, change))
+            changed.append(super().change_column_statement(table, change))
         if change.kind == WIDEN and change.nullable:
             column = f"ALTER COLUMN {self.ident(change.column)}"
             changed.append(f"ALTER TABLE {self.table(table)} {column} DROP NOT NULL")
         return ";\n".join(changed)
 
-    def column_widened(self, column: str, change: ColumnChange) -> str:
+    def widen_column_clause(self, column: str, change: ColumnChange) -> str:
         return f"ALTER COLUMN {column} TYPE {change.text}"
 
     def comment_statement(self, table: TableRef, column: str, text: str) -> str:
@@ -221,7 +221,7 @@ class DuckDialect(CatalogDialect):
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         return canonical(value, type_, kind)
 
-    def framed(self, text: str) -> str:
+    def framed_text(self, text: str) -> str:
         return framed(text)
 
     def digest(self, text: str) -> str:

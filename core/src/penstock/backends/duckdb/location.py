@@ -1,4 +1,4 @@
-"""What a URL refers to: a database file, or a database in memory for queries over files."""
+"""The place that a URL refers to: a database file, or memory for queries over files."""
 
 from __future__ import annotations
 

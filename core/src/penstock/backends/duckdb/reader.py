@@ -39,12 +39,14 @@ class DuckReader(FileReader[DuckSession]):
         subject = f"partition {partition.id}"
         with translated("source", subject):
             query, types = self._query(session, partition)
-            passing = _Passing(self.spec.pairs, types, f"source: {subject}")
+            converter = _BatchConverter(self.spec.pairs, types, f"source: {subject}")
             with session.connection.sql(query).to_arrow_reader(BATCH_ROWS) as batches:
                 for batch in batches:
-                    yield from pieces(passing.as_travels(batch))
-                if not passing.rows:
-                    yield passing.as_travels(pa.RecordBatch.from_pylist([], schema=batches.schema))
+                    yield from pieces(converter.as_travels(batch))
+                if not converter.rows:
+                    yield converter.as_travels(
+                        pa.RecordBatch.from_pylist([], schema=batches.schema)
+                    )
 
     def _query(self, session: DuckSession, partition: Partition) -> tuple[str, list[Type]]:
         """Return the statement that reads the run's columns, and their types."""
@@ -61,7 +63,7 @@ class DuckReader(FileReader[DuckSession]):
         return f"SELECT {listed or '1'} FROM {rows} WHERE {chosen}", types
 
 
-class _Passing:
+class _BatchConverter:
     """A filter for outgoing batches: UUIDs get Arrow's type, and infinite dates are rejected.
 
     Args:

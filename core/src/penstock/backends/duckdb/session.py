@@ -33,7 +33,7 @@ class DuckSession(DriverSession):
     dialect = DUCKDB
 
     connection: DuckDBPyConnection
-    _held: Mapping[str, str] = MappingProxyType({})
+    _stored_values: Mapping[str, str] = MappingProxyType({})
 
     def planning(self, subject: str) -> AbstractContextManager[None]:
         return planning(self.side, subject)
@@ -62,7 +62,7 @@ class DuckSession(DriverSession):
         return tuple(name for name in dict.fromkeys(names) if name != "pg_catalog")
 
     def hold(self, values: Mapping[str, str]) -> None:
-        self._held = {**self._held, **values}
+        self._stored_values = {**self._stored_values, **values}
         with self.in_use:
             hold(self.connection, values)
 
@@ -77,7 +77,7 @@ class DuckSession(DriverSession):
         return int(rows[0][0]) if rows else 0
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
-        return streamed(self.connection.cursor(), query, self.side, subject, self._held)
+        return streamed(self.connection.cursor(), query, self.side, subject, self._stored_values)
 
     def describe_all(
         self, tables: Sequence[TableRef]
@@ -110,7 +110,7 @@ def streamed(
     query: str,
     side: str,
     subject: str,
-    held: Mapping[str, str] = MappingProxyType({}),
+    stored_values: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Row]:
     """Yield the rows of a query.
 
@@ -119,12 +119,12 @@ def streamed(
         query: the query.
         side: `source` or `target`.
         subject: the table or query, for error messages.
-        held: as for `Session.hold`.
+        stored_values: as for `Session.hold`.
     """
     try:
         with planning(side, subject):
             connection.execute("SET TimeZone = 'UTC'")
-            hold(connection, held)
+            hold(connection, stored_values)
             connection.execute(query)
             while rows := connection.fetchmany(BATCH):
                 yield from rows

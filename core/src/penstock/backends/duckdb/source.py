@@ -118,7 +118,7 @@ class DuckSource(DuckCatalog):
 
     def _sizes(self, relation: TableRef) -> tuple[int, int | None, int]:
         """Return the number of rows, the number of the last one, and the bytes of the blocks."""
-        facts = self._session.known
+        facts = self._session.catalog_facts
         if facts is None:
             return self._all_sizes([relation])[relation]
         return facts.about("sizes", relation, self._all_sizes)

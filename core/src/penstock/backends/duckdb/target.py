@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import cast
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.api.optional.drift import Followed
+from penstock.backends.api.optional.drift import ColumnDifferences
 from penstock.backends.duckdb.capabilities import TARGET
 from penstock.backends.duckdb.catalog.definition import DIALECT, read_type
 from penstock.backends.duckdb.catalog.values import with_arrow
@@ -75,8 +75,8 @@ class DuckTarget(FileTarget):
             for column in columns
         )
         # Created in memory, and described.
-        with self._made(table) as (session, table_made):
-            types_made = session.described(table_made)
+        with self._created_table(table) as (session, table_made):
+            types_made = session.column_types(table_made)
             typed = [
                 replace(column_, type=str(type_), traits={TYPE: type_})
                 for column_, (_, type_) in zip(defined, types_made, strict=True)
@@ -84,7 +84,7 @@ class DuckTarget(FileTarget):
             return self.in_arrow(session, session.table(table_made), typed)
 
     @contextmanager
-    def _made(self, table: TableRef) -> Iterator[tuple[DuckSession, TableRef]]:
+    def _created_table(self, table: TableRef) -> Iterator[tuple[DuckSession, TableRef]]:
         listed = ", ".join(f"{ident(column.name)} {column.type}" for column in self._defined[table])
         with instance() as connection:
             with planning("target", "the new table"):
@@ -110,9 +110,11 @@ class DuckTarget(FileTarget):
             if os.path.exists(name) and not os.access(name, os.W_OK):
                 raise PlanningError(f"target: no permission to write to {name}")
 
-    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
+    def column_changes(
+        self, table: TableRef, differences: ColumnDifferences
+    ) -> tuple[ColumnChange, ...]:
         with self._reading() as session:
-            return column_changes(session, table, followed)
+            return column_changes(session, table, differences)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         self._check_file()

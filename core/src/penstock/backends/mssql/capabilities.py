@@ -39,7 +39,7 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     modes=WITHOUT_CHILDREN,
-    makes_missing=(*LOADING, RECREATE),
+    creating_modes=(*LOADING, RECREATE),
     options={
         "conflict_columns": (UPSERT,),
         # Replace finds the rows to delete by an index.
@@ -52,6 +52,6 @@ TARGET = TargetCapabilities(
     commits=STAGED,
     steps_with_records=True,
     control_ddl=True,
-    tells_rows_apart=False,
+    identifies_loaded_rows=False,
     scratch=True,
 )

@@ -89,7 +89,7 @@ class MssqlDialect(CatalogDialect):
     def exactly(self, value: str) -> str:
         return f"{value} COLLATE {BY_BYTES}"
 
-    indexes_some = includes = refuses_numbers = True
+    has_partial_indexes = includes = refuses_numbers = True
 
     def comment_statement(self, table: TableRef, column: str, text: str) -> str:
         if ";\n" in text:
@@ -117,7 +117,7 @@ class MssqlDialect(CatalogDialect):
         # It checks all of them at the end of the statement.
         return "NO ACTION" if action == "RESTRICT" else action
 
-    def numbered(self, first: int, step: int) -> str:
+    def numbering_clause(self, first: int, step: int) -> str:
         return f"IDENTITY({first},{step})"
 
     def text(self, value: str) -> str:
@@ -126,7 +126,7 @@ class MssqlDialect(CatalogDialect):
     def joined(self, texts: Sequence[str]) -> str:
         return " + ".join(texts)
 
-    def limited(self, select: str, count: int) -> str:
+    def limited_query(self, select: str, count: int) -> str:
         # An inner query could not be ordered.
         return _SELECT.sub(lambda found: f"{found[0]}TOP ({count}) ", select, count=1)
 
@@ -143,19 +143,19 @@ class MssqlDialect(CatalogDialect):
 
     # Loading
 
-    unless_there = ""
+    if_not_exists = ""
 
     def schema_statements(self, name: str) -> Sequence[str]:
         make = self.literal(f"CREATE SCHEMA {self.ident(name)}")
         return (f"IF SCHEMA_ID({self.literal(name)}) IS NULL EXEC ({make})",)
 
-    def renamed(self, table: TableRef, name: str) -> str:
+    def rename_statement(self, table: TableRef, name: str) -> str:
         # Also for a constraint.
         parts = (f"[{part.replace(']', ']]')}]" for part in (table.schema, table.name))
         old = self.literal(".".join(parts))
         return f"EXEC sp_rename {old}, {self.literal(name)}, N'OBJECT'"
 
-    def indexes_dropped(self, table: TableRef, names: Sequence[str]) -> str:
+    def drop_indexes_statement(self, table: TableRef, names: Sequence[str]) -> str:
         # A disabled index is still defined, whatever happens to the run.
         return self._indexes(table, names, "DISABLE")
 
@@ -181,11 +181,13 @@ class MssqlDialect(CatalogDialect):
         )
         return " OR ".join(tests) or "1 = 0"
 
-    def respelled(self, key: Sequence[str]) -> str:
+    def respelled_condition(self, key: Sequence[str]) -> str:
         return self.differ([name for name in key if name in self._texts])
 
-    def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
-        keys, rest_names = list(map(self.ident, key)), list(map(self.ident, rest))
+    def merge(
+        self, table: str, staged: str, key: Sequence[str], other_columns: Sequence[str]
+    ) -> str:
+        keys, rest_names = list(map(self.ident, key)), list(map(self.ident, other_columns))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         listed = ", ".join([*keys, *rest_names])
         values = ", ".join(f"s.{name}" for name in [*keys, *rest_names])
@@ -194,7 +196,7 @@ class MssqlDialect(CatalogDialect):
             f" WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
         )
         # Including texts of the key, so that a row gets the source's spelling.
-        changed = [*rest, *(name for name in key if name in self._texts)]
+        changed = [*other_columns, *(name for name in key if name in self._texts)]
         if not changed:
             return insert
         changes = ", ".join(f"{name} = s.{name}" for name in map(self.ident, changed))
@@ -209,21 +211,21 @@ class MssqlDialect(CatalogDialect):
         # between them would be in two partitions.
         return f"CAST({value} AS nvarchar(4000))" if tag == "varchar" else value
 
-    def compared(self, key: Key, tag: str) -> str:
+    def compared_key(self, key: Key, tag: str) -> str:
         if tag in TEXTS and key.collation == BYTES:
             return self._exact(self.key(key))
         # The other operand names the collation, so that the key's index can be used.
-        return super().compared(key, tag)
+        return super().compared_key(key, tag)
 
-    def collated(self, key: Key, tag: str, value: str) -> str:
+    def collated_value(self, key: Key, tag: str, value: str) -> str:
         if tag in TEXTS and key.collation == BYTES:
             return self._exact(value)
         collation = f" COLLATE {key.collation}" if tag in TEXTS and key.collation else ""
         return f"{self.comparable(tag, value)}{collation}"
 
-    def bounded(self, key: Key, bound: Bound) -> str:
+    def bound_operand(self, key: Key, bound: Bound) -> str:
         value = self.bound(bound)
-        return self.collated(key, bound.type, value) if key.collation else value
+        return self.collated_value(key, bound.type, value) if key.collation else value
 
     def check_collation(self, key: Key) -> None:
         if not _NAME.fullmatch(key.collation):
@@ -292,7 +294,7 @@ class MssqlDialect(CatalogDialect):
         ends = [f"%%physloc%% >= {_page(lower)}"] if lower else []
         return ends if upper is None else [*ends, f"%%physloc%% < {_page(upper)}"]
 
-    def hashed(self, value: str) -> str:
+    def hash_number(self, value: str) -> str:
         digits = f"SUBSTRING(HASHBYTES('MD5', {self.text(value)}), 1, 4)"
         return f"(CAST({digits} AS int) & 2147483647)"
 
@@ -306,7 +308,7 @@ class MssqlDialect(CatalogDialect):
             )
         return canonical(value, type_, kind)
 
-    def framed(self, text: str) -> str:
+    def framed_text(self, text: str) -> str:
         length = f"CAST(DATALENGTH({self._bytes(text)}) AS varchar(20))"
         return f"COALESCE({length} + ':' + {self.text(text)}, '-')"
 

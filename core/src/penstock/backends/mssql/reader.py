@@ -33,10 +33,10 @@ class MssqlReader(BatchQueryReader[MssqlSession]):
             raise
         return MssqlSession(connection)
 
-    def fetched(
+    def fetch_batches(
         self, session: MssqlSession, query: str, promised: PromisedTypes[MsType]
     ) -> Iterator[pa.RecordBatch]:
-        return session.connection.batches(query, BATCH_ROWS, BATCH_BYTES, promised.wanted)
+        return session.connection.batches(query, BATCH_ROWS, BATCH_BYTES, promised.arrow_types)
 
     def selection(self, session: MssqlSession, partition: Partition) -> tuple[str, str]:
         rows, chosen = super().selection(session, partition)

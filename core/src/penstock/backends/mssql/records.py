@@ -47,7 +47,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
     """Records in the control tables of SQL Server."""
 
     scheme = "mssql"
-    kept_in = "schema"
+    schema_word = "schema"
     listing = "SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID(?)"
     scripts = SCRIPTS
 
@@ -71,13 +71,13 @@ class MssqlRecords(LockRecords[MssqlSession]):
     def release(self, name: str) -> None:
         release(self.connection, name)
 
-    def wait_for(self, name: str, seconds: float, what: str, *, shared: bool = False) -> None:
-        wait_for(self.connection, name, seconds, what, mode=SHARED if shared else EXCLUSIVE)
+    def wait_for(self, name: str, seconds: float, subject: str, *, shared: bool = False) -> None:
+        wait_for(self.connection, name, seconds, subject, mode=SHARED if shared else EXCLUSIVE)
 
     # The tables
 
     @contextmanager
-    def hurried(self) -> Iterator[None]:
+    def limited_lock_waits(self) -> Iterator[None]:
         """Wait only briefly for locks in the block: others queue behind a session that waits."""
         self.connection.change(f"SET LOCK_TIMEOUT {LOCK_MS}")
         try:
@@ -88,7 +88,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
 
     grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON SCHEMA::{} TO the user"
 
-    def denied(self, error: Exception) -> str:
+    def denial_message(self, error: Exception) -> str:
         return error.words if isinstance(error, DriverError) else ""
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
@@ -111,7 +111,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
             for row in rows
         )
         listed = ", ".join(map(self.ident, rows[0]))
-        table = self.named(kind.value)
+        table = self.table_name(kind.value)
         test = " AND ".join(f"o.{self.ident(name)} = v.{self.ident(name)}" for name in KEYS[kind])
         with translated("target", CONTROL):
             return self.connection.change(
@@ -137,9 +137,9 @@ class MssqlRecords(LockRecords[MssqlSession]):
             for names in keys
         ]
         statement = (
-            f"INSERT INTO {self.named(kind.value)} ({', '.join(map(self.ident, row))})"
+            f"INSERT INTO {self.table_name(kind.value)} ({', '.join(map(self.ident, row))})"
             f" SELECT {', '.join(listed)} WHERE NOT EXISTS (SELECT 1 FROM"
-            f" {self.named(kind.value)} WITH (UPDLOCK, HOLDLOCK) WHERE {' OR '.join(tests)})"
+            f" {self.table_name(kind.value)} WITH (UPDLOCK, HOLDLOCK) WHERE {' OR '.join(tests)})"
         )
         with translated("target", CONTROL):
             try:
@@ -168,7 +168,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
     def holds(self, token: str) -> bool:
         return (
             self.connection.change(
-                f"UPDATE {self.named('stage')} SET {self.sign} WHERE token = ? AND owner = 1",
+                f"UPDATE {self.table_name('stage')} SET {self.sign} WHERE token = ? AND owner = 1",
                 [token],
             )
             == 1
@@ -185,14 +185,16 @@ class MssqlRecords(LockRecords[MssqlSession]):
         self.connection.change("SET LOCK_TIMEOUT 500")
         try:
             self.connection.change(f"DROP TABLE IF EXISTS {self.stage_table(token)}")
-            self.connection.change(f"DELETE FROM {self.named('stage')} WHERE token = ?", [token])
+            self.connection.change(
+                f"DELETE FROM {self.table_name('stage')} WHERE token = ?", [token]
+            )
         finally:
             self.connection.change(LOCK_TIMEOUT)
 
     # The table that is loaded
 
-    def made_at(self, table: TableRef) -> str:
+    def creation_mark(self, table: TableRef) -> str:
         return made_at(self.session, table)
 
-    def creation_time(self, made: str) -> str:
-        return made.partition(":")[2]
+    def creation_time(self, mark: str) -> str:
+        return mark.partition(":")[2]

@@ -41,7 +41,7 @@ class MssqlRuns(StagedRuns):
         elif step.sequence_of:
             set_identity(session, table, step.position)
         elif step.urgent:
-            with self._tables.hurried():
+            with self._tables.limited_lock_waits():
                 session.run(step.statement)
         else:
             session.run(step.statement)

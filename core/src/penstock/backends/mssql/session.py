@@ -45,8 +45,8 @@ class MssqlSession(InterruptibleSession):
 
     def facts(self, query: str, table: TableRef) -> list[Row]:
         """Return a catalog's rows about a table; the query's value is the table's object id."""
-        if self.known is not None and ONE_TABLE in query:
-            return self.known.about(query, table, partial(self._facts_of_many, query))
+        if self.catalog_facts is not None and ONE_TABLE in query:
+            return self.catalog_facts.about(query, table, partial(self._facts_of_many, query))
         return self.facts_of_one(query, table)
 
     def catalog_rows(self, name: str, table: TableRef) -> list[Row]:
@@ -59,12 +59,12 @@ class MssqlSession(InterruptibleSession):
         return [] if number is None else self.fetch(query, f"table {table}", [number])
 
     def _facts_of_many(self, query: str, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
-        assert self.known is not None
+        assert self.catalog_facts is not None
         facts: dict[TableRef, list[Row]] = {table: [] for table in tables}
         numbers = {
             number: each
             for each in tables
-            if (number := self.known.about("number", each, self._numbers)) is not None
+            if (number := self.catalog_facts.about("number", each, self._numbers)) is not None
         }
         if numbers:
             for number, *row in self.fetch(of_many(query, list(numbers)), "tables"):

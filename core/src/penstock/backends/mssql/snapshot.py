@@ -111,7 +111,7 @@ class HeldDatabase:
     def _hold(self) -> None:
         try_lock(self._connection, lock_of(self._name), mode=SHARED, owner=SESSION)
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         if self._closed:
             return False
         try:
@@ -129,7 +129,7 @@ class HeldDatabase:
         return self._connection.rows(_ONLINE, [self._name]) == [(1,)]
 
     def close(self) -> None:
-        if self.alive():
+        if self.is_alive():
             with suppress(DriverError):  # the next run drops it then
                 drop(self._connection, self._name)
         self._closed = True

@@ -106,7 +106,7 @@ class MssqlSource(ServerSource[MssqlSession]):
 
     # Sizes
 
-    def stored(self, table: TableRef) -> TableStatistics:
+    def table_statistics(self, table: TableRef) -> TableStatistics:
         rows, size = stored(self._session, table)
         size = size or rows * ROW_BYTES
         what, paged = kept_as(self._session, table)
@@ -133,7 +133,7 @@ class MssqlSource(ServerSource[MssqlSession]):
     def notes(self) -> tuple[str, ...]:
         return tuple(f"read {note}" for note in self._session.connection.driver.notes)
 
-    def leading(self, table: TableRef) -> Sequence[str]:
+    def leading_columns(self, table: TableRef) -> Sequence[str]:
         return indexed(self._session, table)
 
     # Keys

@@ -175,7 +175,7 @@ TYPES: TypeTable[MsType] = TypeTable(
         "hierarchyid": TypeLine(pa.string(), travels="{}.ToString()"),
         "sql_variant": TypeLine(pa.string(), travels="CAST({} AS nvarchar(4000))"),
     },
-    other=TypeLine(pa.string()),
+    default=TypeLine(pa.string()),
     finer=_finer,
     too_fine="a time with 100-nanosecond digits, which record batches would lose; use --query with "
     "CAST(... AS datetime2(6)), datetimeoffset(6) or time(6), which rounds it",
@@ -195,7 +195,7 @@ TYPES: TypeTable[MsType] = TypeTable(
         zoned=with_units("datetimeoffset", _DIGITS),
     ),
     # It becomes part of our statement: words, and what is in parentheses.
-    written=re.compile(
+    type_pattern=re.compile(
         r"\s*[A-Za-z]\w*\s*(?:\((?:\d+|max)(?:\s*,\s*\d+)?\))?(?:\s+COLLATE\s+\w+)?\s*", re.I
     ),
 )

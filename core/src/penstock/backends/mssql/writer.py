@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from penstock.backends.api.execution.attempt import Attempt
-from penstock.backends.api.worker import Loaded
+from penstock.backends.api.worker import LoadResult
 from penstock.backends.mssql.catalog.tables import COLLATION, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MssqlDialect
@@ -49,8 +49,8 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
             )
         return count
 
-    def merge(self, attempt: Attempt, stage: BulkStage) -> Loaded:
-        utf8 = self._own.connection.utf8
+    def merge(self, attempt: Attempt, stage: BulkStage) -> LoadResult:
+        utf8 = self._stage_records.connection.utf8
         self._dialect = MssqlDialect(utf8=utf8, texts=stage.texts)
         with self._identity_kept():
             return super().merge(attempt, stage)
@@ -91,7 +91,7 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
             )
 
     def hold_run(self) -> None:
-        self._own.hold_run(self._attempt.spec.run_id)
+        self._stage_records.hold_run(self._attempt.spec.run_id)
 
 
 class MssqlHooks(ServerHooks[MssqlRecords, BulkStage]):

@@ -39,7 +39,7 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(LINES, ARROW),
     modes=(*WITHOUT_CHILDREN, MERGE, REPLACE_AT_END),
-    makes_missing=(*LOADING, RECREATE),
+    creating_modes=(*LOADING, RECREATE),
     options={
         "conflict_columns": (UPSERT, MERGE),
         # Replace finds the rows to delete by an index.
@@ -48,12 +48,12 @@ TARGET = TargetCapabilities(
         "arrays": (*LOADING, RECREATE),
         "enums": (*LOADING, RECREATE),
     },
-    from_unlike_only=frozenset({"enums"}),
+    cross_system_options=frozenset({"enums"}),
     replaces_by_condition=True,
     commits=TRANSACTIONAL,
     # DDL commits by itself.
     steps_with_records=False,
     control_ddl=True,
-    tells_rows_apart=False,
+    identifies_loaded_rows=False,
     scratch=True,
 )

@@ -110,16 +110,16 @@ class MySqlDialect(CatalogDialect):
     def exactly(self, value: str) -> str:
         return f"CAST({value} AS BINARY)"
 
-    def liked(self, value: str, pattern: str) -> str:
+    def like_condition(self, value: str, pattern: str) -> str:
         return f"{value} COLLATE utf8mb4_bin LIKE {pattern}"
 
     def wide(self, value: str) -> str:
         return value  # all values are
 
-    def generated(self, text: str) -> str:
+    def generated_clause(self, text: str) -> str:
         return f"GENERATED ALWAYS AS ({text}) STORED"
 
-    def numbered(self, first: int, step: int) -> str:
+    def numbering_clause(self, first: int, step: int) -> str:
         # The step between numbers is up to the server.
         return "AUTO_INCREMENT" if step == 1 else ""
 
@@ -129,7 +129,7 @@ class MySqlDialect(CatalogDialect):
         definition = f"{self.ident(column)} {type_} NOT NULL AUTO_INCREMENT"
         return f"ALTER TABLE {self.table(table)} MODIFY {definition}"
 
-    def fitting(self, default: str, type_: str) -> str:
+    def fitted_default(self, default: str, type_: str) -> str:
         if default == self.functions[NOW]:
             # It has the same number of digits as the column.
             of = _CLOCK.match(type_)
@@ -139,14 +139,16 @@ class MySqlDialect(CatalogDialect):
     def set_on_update(self, moment: str) -> str:
         return f"ON UPDATE {moment}" if moment[0] != "(" else ""
 
-    def commented(self, text: str) -> str:
+    def comment_clause(self, text: str) -> str:
         return f"COMMENT {self._on_one_line(text)}"
 
-    def table_commented(self, text: str) -> str:
+    def table_comment_option(self, text: str) -> str:
         return f"COMMENT={self._on_one_line(text)}"
 
     def comment_statement(self, table: TableRef, column: str, text: str) -> str:
-        return "" if column else f"ALTER TABLE {self.table(table)} {self.table_commented(text)}"
+        return (
+            "" if column else f"ALTER TABLE {self.table(table)} {self.table_comment_option(text)}"
+        )
 
     def _on_one_line(self, text: str) -> str:
         return self.literal(text).replace("\n", "\\n")
@@ -194,15 +196,15 @@ class MySqlDialect(CatalogDialect):
         statement = super().empty_copy(table, like, columns)
         return statement.replace(" AS SELECT", " ENGINE = InnoDB AS SELECT", 1)
 
-    def renamed(self, table: TableRef, name: str) -> str:
+    def rename_statement(self, table: TableRef, name: str) -> str:
         return f"RENAME TABLE {self.table(table)} TO {self.table(replace(table, name=name))}"
 
-    def column_widened(self, column: str, change: ColumnChange) -> str:
+    def widen_column_clause(self, column: str, change: ColumnChange) -> str:
         # Some servers make a timestamp NOT NULL where nothing is said.
         bare = " NULL" if change.text == change.type else ""
         return f"MODIFY COLUMN {column} {change.text}{bare}"
 
-    def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
+    def exchange_statements(self, table: TableRef, new: TableRef) -> Sequence[str]:
         # One statement, so that the table is never missing, even after a kill.
         old = self.table(replaced(new))
         return (
@@ -211,7 +213,7 @@ class MySqlDialect(CatalogDialect):
             f"DROP TABLE {old}",
         )
 
-    def indexes_dropped(self, table: TableRef, names: Sequence[str]) -> str:
+    def drop_indexes_statement(self, table: TableRef, names: Sequence[str]) -> str:
         dropped = ", ".join(f"DROP INDEX {self.ident(name)}" for name in names)
         return f"ALTER TABLE {self.table(table)} {dropped}"
 
@@ -225,7 +227,7 @@ class MySqlDialect(CatalogDialect):
         ]
         return ";\n".join(f"ALTER TABLE {self.table(table)} {group}" for group in groups)
 
-    def foreign_key_dropped(self, table: TableRef, name: str) -> str:
+    def drop_foreign_key_statement(self, table: TableRef, name: str) -> str:
         return f"ALTER TABLE {self.table(table)} DROP FOREIGN KEY {self.ident(name)}"
 
     def differ(self, names: Sequence[str]) -> str:
@@ -234,11 +236,13 @@ class MySqlDialect(CatalogDialect):
         tests = (f"NOT BINARY t.{n} <=> BINARY s.{n}" for n in map(self.ident, names))
         return " OR ".join(tests) or NEVER
 
-    def respelled(self, key: Sequence[str]) -> str:
+    def respelled_condition(self, key: Sequence[str]) -> str:
         return self.differ(key)
 
-    def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
-        keys, updated = list(map(self.ident, key)), list(map(self.ident, rest))
+    def merge(
+        self, table: str, staged: str, key: Sequence[str], other_columns: Sequence[str]
+    ) -> str:
+        keys, updated = list(map(self.ident, key)), list(map(self.ident, other_columns))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         values = ", ".join(f"s.{name}" for name in [*keys, *updated])
         target = f"{self._indexed(table)} ON {same}"
@@ -249,7 +253,7 @@ class MySqlDialect(CatalogDialect):
         # Including the key, so that a row gets the source's spelling.
         changes = ", ".join(f"t.{name} = s.{name}" for name in [*updated, *keys])
         update = f"UPDATE {staged} AS s STRAIGHT_JOIN {target} SET {changes}"
-        return f"{update} WHERE {self.differ([*rest, *key])};\n{insert}"
+        return f"{update} WHERE {self.differ([*other_columns, *key])};\n{insert}"
 
     def _indexed(self, table: str) -> str:
         # The server takes a table filled a moment ago to be small, and would read all of it for
@@ -302,13 +306,13 @@ class MySqlDialect(CatalogDialect):
         # Numbers of four bytes are written and read with six digits.
         return f"({value} + 0e0)" if tag in ("float4", "float8") else value
 
-    def compared(self, key: Key, tag: str) -> str:
+    def compared_key(self, key: Key, tag: str) -> str:
         if tag in TEXTS and key.collation:
             # The other operand names the collation, so that the key's index can be used.
             return self._bytes(self.key(key)) if key.collation == BYTES else self.key(key)
         return self.comparable(tag, self.key(key))
 
-    def collated(self, key: Key, tag: str, value: str) -> str:
+    def collated_value(self, key: Key, tag: str, value: str) -> str:
         if tag in TEXTS and key.collation == BYTES:
             return self._bytes(value)
         if tag in TEXTS and key.collation:
@@ -317,8 +321,8 @@ class MySqlDialect(CatalogDialect):
             return f"CONVERT({value} USING {self.ident(charset)}) COLLATE {self.ident(collation)}"
         return self.comparable(tag, value)
 
-    def bounded(self, key: Key, bound: Bound) -> str:
-        return self.collated(key, bound.type, self.bound(bound))
+    def bound_operand(self, key: Key, bound: Bound) -> str:
+        return self.collated_value(key, bound.type, self.bound(bound))
 
     def _bytes(self, value: str) -> str:
         return f"CAST({self.text(value)} AS BINARY)"
@@ -338,7 +342,7 @@ class MySqlDialect(CatalogDialect):
         text = self.text(value)
         return f"concat({text}, '+00')" if tag == "timestamptz" else text
 
-    def hashed(self, value: str) -> str:
+    def hash_number(self, value: str) -> str:
         return f"crc32({self.text(value)})"
 
     # Checksums
@@ -346,7 +350,7 @@ class MySqlDialect(CatalogDialect):
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         return canonical(value, type_, kind)
 
-    def framed(self, text: str) -> str:
+    def framed_text(self, text: str) -> str:
         return f"coalesce(concat(length({text}), ':', {text}), '-')"
 
     def digest(self, text: str) -> str:

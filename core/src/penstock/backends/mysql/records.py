@@ -39,7 +39,7 @@ class MySqlRecords(ServerRecords):
     steps_with_records = False
     scheme = "mysql"
     scripts = SCRIPTS
-    kept_in = "database"
+    schema_word = "database"
     listing = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"
     extra_columns = ("replaced_table",)
     keeps_nights = True
@@ -60,8 +60,8 @@ class MySqlRecords(ServerRecords):
 
     # Locks
 
-    def holding(self, name: str, what: str) -> AbstractContextManager[None]:
-        return locked(self.connection, name, self.patience, what)
+    def holding(self, name: str, subject: str) -> AbstractContextManager[None]:
+        return locked(self.connection, name, self.patience, subject)
 
     @translated("target", CONTROL)
     def keep(self, name: str) -> bool:
@@ -84,7 +84,7 @@ class MySqlRecords(ServerRecords):
     def is_half_created(self, missing: Collection[str]) -> bool:
         if not missing or FIRST in missing:
             return False
-        return not self.connection.rows(f"SELECT 1 FROM {self.named(FIRST)} LIMIT 1")
+        return not self.connection.rows(f"SELECT 1 FROM {self.table_name(FIRST)} LIMIT 1")
 
     @translated("target", CONTROL)
     def ddl(self) -> str:
@@ -98,13 +98,13 @@ class MySqlRecords(ServerRecords):
         return script.rpartition(";\n")[0] if columns else script
 
     @contextmanager
-    def hurried(self) -> Iterator[None]:
+    def limited_lock_waits(self) -> Iterator[None]:
         wait_for_locks(self.connection, 1)
         yield  # each transaction sets its own timeouts
 
     grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON {}.* TO the user"
 
-    def denied(self, error: Exception) -> str:
+    def denial_message(self, error: Exception) -> str:
         is_denial = isinstance(error, pymysql.Error) and code_of(error) in _DENIED
         return str(error.args[1]) if is_denial else ""
 
@@ -126,7 +126,7 @@ class MySqlRecords(ServerRecords):
                 for row in batch
             )
             self.update(
-                f"INSERT INTO {self.named(Kind.JOURNAL.value)} ({', '.join(_JOURNAL)})"
+                f"INSERT INTO {self.table_name(Kind.JOURNAL.value)} ({', '.join(_JOURNAL)})"
                 f" VALUES {listed} ON DUPLICATE KEY UPDATE content = VALUES(content)",
                 values,
             )
@@ -146,8 +146,8 @@ class MySqlRecords(ServerRecords):
         values: list[Any] = []
         listed = ", ".join(self._value(name, value, values) for name, value in row.items())
         return (
-            f"INSERT INTO {self.named(Kind.COMMIT.value)} ({', '.join(map(self.ident, row))})"
-            f" SELECT {listed} FROM {self.named(Kind.RUN.value)}"
+            f"INSERT INTO {self.table_name(Kind.COMMIT.value)} ({', '.join(map(self.ident, row))})"
+            f" SELECT {listed} FROM {self.table_name(Kind.RUN.value)}"
             " WHERE run_id = %s AND generation = %s AND is_used_lock(%s) = connection_id()",
             [*values, row["run_id"], generation, lock],
         )
@@ -160,7 +160,7 @@ class MySqlRecords(ServerRecords):
         )
         ((condition, all_values),) = self._conditions(where, values)
         return (
-            f"UPDATE {self.named(Kind.COMMIT.value)} SET {assignments} WHERE {condition}",
+            f"UPDATE {self.table_name(Kind.COMMIT.value)} SET {assignments} WHERE {condition}",
             all_values,
         )
 
@@ -192,7 +192,7 @@ class MySqlRecords(ServerRecords):
         for name in names:
             # Lock in a fixed order, so that two batches cannot deadlock.
             self.connection.rows(
-                f"SELECT 1 FROM {self.named(name)} WHERE run_id IN ({places})"
+                f"SELECT 1 FROM {self.table_name(name)} WHERE run_id IN ({places})"
                 f" ORDER BY run_id {mode}",
                 run_ids,
             )
@@ -228,11 +228,11 @@ class MySqlRecords(ServerRecords):
         exclusive = hold in (Hold.CHANGE, Hold.ALONE)
         # As an attempt does when it commits: the run cannot be restarted while the lock is held.
         mode = "FOR UPDATE" if exclusive else "LOCK IN SHARE MODE"
-        run = f"SELECT 1 FROM {self.named('run')} WHERE run_id = %s {mode}"
+        run = f"SELECT 1 FROM {self.table_name('run')} WHERE run_id = %s {mode}"
         self.connection.rows(run, [run_id])
         if exclusive:
             return
-        query = f"SELECT 1 FROM {self.named('commit_record')} WHERE run_id = %s"
+        query = f"SELECT 1 FROM {self.table_name('commit_record')} WHERE run_id = %s"
         if hold is Hold.STEP:
             self.connection.rows(f"{query} LOCK IN SHARE MODE", [run_id])
         elif partition_ids:
@@ -290,7 +290,7 @@ class MySqlRecords(ServerRecords):
 
     @contextmanager
     def alone_all(self, run_ids: Sequence[str]) -> Iterator[list[str]]:
-        """Take `alone` for those runs of which no other process is doing a step."""
+        """Take `exclusive` for those runs of which no other process is doing a step."""
         names = {run_id: self._steps(run_id) for run_id in run_ids}
         with translated("target", f"batch {self.batch_id}"):
             locks = try_all(self.connection, list(names.values()))
@@ -304,7 +304,7 @@ class MySqlRecords(ServerRecords):
         return self.lock(f"penstock:steps:{run_id}")
 
     @contextmanager
-    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> Iterator[None]:
         # Steps of one run wait for each other: named locks are exclusive.
         name = self._steps(run_id)
         what = f"run {run_id}"

@@ -20,7 +20,7 @@ from penstock.backends.mysql.load.batched_steps import (
 from penstock.backends.mysql.load.loaded_table import check_loaded
 from penstock.backends.mysql.load.presence import MySqlPresence
 from penstock.backends.mysql.records import MySqlRecords
-from penstock.backends.sql.definitions.column_changes import is_made
+from penstock.backends.sql.definitions.column_changes import is_applied
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.definitions.index_changes import IndexChange
@@ -49,13 +49,13 @@ class MySqlRuns(ServerRuns):
         """The control tables, and the tables they are about."""
         return self._tables
 
-    def made_at(self, table: TableRef) -> str | None:
+    def creation_mark(self, table: TableRef) -> str | None:
         return made_at(self._tables.session, table)
 
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
         check_loaded(self._tables, run_id, table, mode)
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         with translated("target", f"run {run_id}"):
             attempts = self._tables.open_attempts(run_id)
         return tuple(
@@ -155,12 +155,12 @@ class MySqlRuns(ServerRuns):
         if step.after:
             self.check_rows(run)
         # Readers of the table continue, and no session queues behind this for long.
-        with self._tables.session.hurried():
+        with self._tables.session.limited_lock_waits():
             self._alter(target, step.statement)
 
     def is_changed(self, change: ColumnChange, table: TableRef) -> bool:
         columns = table_columns(self._tables.session, table)
-        return is_made(change, {column.name: column for column in columns})
+        return is_applied(change, {column.name: column for column in columns})
 
     def perform(self, step: Step, table: TableRef) -> None:
         session = self._tables.session
@@ -211,7 +211,7 @@ class MySqlRuns(ServerRuns):
         if (indexes := IndexChange.of(step, run.plan.load.table)) is not None:
             return indexes.is_done(read_indexes(self._tables.session, run.plan.load.table))
         if (link := ForeignKeyChange.of(step)) is not None:
-            exists = link.is_there(self._tables.session)
+            exists = link.exists(self._tables.session)
             if link.kind == RELINK:
                 return exists or self._is_made_again(run, link.table)
             return exists != (link.kind == UNLINK)

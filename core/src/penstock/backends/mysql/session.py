@@ -91,19 +91,20 @@ class MySqlSession(IdentifiedServer):
         """Return a fact that is read for several tables when the first one is needed.
 
         Args:
-            what: names the fact among those that `known` keeps.
+            what: names the fact among those that `catalog_facts` keeps.
             table: the table whose fact is needed.
-            others: which of the `known` tables may be asked about with it.
+            others: which of the tables of `catalog_facts` may be asked about with it.
             ask: leaves out tables about which the server reports an error.
 
         Returns:
-            None if the table is left out, or nothing is `known`; then it must be asked about alone.
+            None if the table is left out, or there are no `catalog_facts`; then it must be asked
+            about alone.
         """
-        if self.known is None:
+        if self.catalog_facts is None:
             return None
-        facts: dict[TableRef, T] = self.known.once(what, dict)
+        facts: dict[TableRef, T] = self.catalog_facts.once(what, dict)
         if table not in facts:
-            unknown = [each for each in others(self.known.tables) if each not in facts]
+            unknown = [each for each in others(self.catalog_facts.tables) if each not in facts]
             facts |= ask(unknown if table in unknown else [table])
         return facts.get(table)
 
@@ -135,7 +136,7 @@ class MySqlSession(IdentifiedServer):
             return self.connection.rows_of_each(queries)
 
     @contextmanager
-    def hurried(self) -> Iterator[None]:
+    def limited_lock_waits(self) -> Iterator[None]:
         """Wait only briefly for locks on definitions, in questions about many tables."""
         with planning(self.side, "tables"):
             self.connection.change(

@@ -234,7 +234,7 @@ class HeldSessions:
         with channel:
             socket.send_fds(client, [json.dumps(facts).encode() + b"\n"], [channel.fileno()])
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the session still exists.
 
         A server that goes away closes the socket, which then reads as ready.

@@ -137,7 +137,7 @@ class MySqlSource(ServerSource[MySqlSession]):
 
     # Sizes
 
-    def stored(self, table: TableRef) -> TableStatistics:
+    def table_statistics(self, table: TableRef) -> TableStatistics:
         rows, size = size_of(self._session, table) or (None, 0)
         if rows is None:
             rows, size = self._expected(table)
@@ -156,9 +156,9 @@ class MySqlSource(ServerSource[MySqlSession]):
             rows_hint=f"ANALYZE TABLE {self._rows(table)}",
         )
 
-    def unstored(self, relation: Relation) -> TableStatistics:
+    def query_statistics(self, relation: Relation) -> TableStatistics:
         rows, size = self._expected(relation)
-        statistics = super().unstored(relation)
+        statistics = super().query_statistics(relation)
         return replace(
             statistics, rows=rows, bytes=size, storage=f"a query or a view {_about(rows)}"
         )
@@ -168,13 +168,13 @@ class MySqlSource(ServerSource[MySqlSession]):
         rows = explained_rows(self._session, self._rows(relation), "1 = 1")
         return rows, (rows or 0) * ROW_BYTES
 
-    def selected(self, relation: Relation, where: str, found: TableStatistics) -> float:
-        if not found.rows:
+    def selected_share(self, relation: Relation, where: str, statistics: TableStatistics) -> float:
+        if not statistics.rows:
             return 1.0
         rows = explained_rows(self._session, self._rows(relation), f"(\n{where}\n)")
-        return min(1.0, rows / found.rows) if rows is not None else 1.0
+        return min(1.0, rows / statistics.rows) if rows is not None else 1.0
 
-    def leading(self, table: TableRef) -> Sequence[str]:
+    def leading_columns(self, table: TableRef) -> Sequence[str]:
         name = first_key(self._session, table)
         return [] if name is None else [name]
 
@@ -221,7 +221,9 @@ class MySqlSource(ServerSource[MySqlSession]):
 
         Their weights are approximate.
         """
-        ranked = self.ranked(relation, key, [each.bound.text for each in weighted], ordered=True)
+        ranked = self.rank_values(
+            relation, key, [each.bound.text for each in weighted], ordered=True
+        )
         placed = {place.rank: each for each, place in zip(weighted, ranked, strict=True)}
         return tuple(each for _, each in sorted(placed.items(), key=lambda item: item[0]))
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.api.optional.drift import Followed
+from penstock.backends.api.optional.drift import ColumnDifferences
 from penstock.backends.mysql.capabilities import TARGET
 from penstock.backends.mysql.catalog.tables import (
     COLLATION,
@@ -64,16 +64,16 @@ class MySqlTarget(ServerTarget[MySqlSession]):
     def close(self) -> None:
         self._session.connection.abandon()
 
-    def makes(self, table: TableRef, mode: Mode) -> bool:
-        if mode.recreates or mode not in self.capabilities.makes_missing:
+    def creates_table(self, table: TableRef, mode: Mode) -> bool:
+        if mode.recreates or mode not in self.capabilities.creating_modes:
             return mode.recreates
         if table in read_relations(self._session):
             return False
         if made_at(self._session, table) is None:
             return True
         # The table has been created in the meantime, so earlier facts no longer apply.
-        if self._session.known is not None:
-            self._session.known.forget()
+        if self._session.catalog_facts is not None:
+            self._session.catalog_facts.forget()
         return False
 
     def table_columns(self, table: TableRef) -> tuple[Column, ...]:
@@ -91,7 +91,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         defined = super().defined_columns(table, definition, columns, types)
         if self.tables.is_native(self._session, definition):
             return defined
-        return tuple(self.tables.computing(definition, defined, types))
+        return tuple(self.tables.planned_columns(definition, defined, types))
 
     def cloned_columns(
         self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]
@@ -118,7 +118,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
     ) -> Mapping[str, str]:
         return translated_types(self._session, columns, definition, types)
 
-    def written_type(self, column: Column) -> str:
+    def type_clause(self, column: Column) -> str:
         # Without NULL, some servers make the first timestamp NOT NULL with a default.
         null = column.nullable and column.type.lower().startswith("timestamp")
         return f"{column.type} NULL" if null else column.type
@@ -130,7 +130,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
             names = "SELECT collation_name FROM information_schema.collations"
             return {str(name) for (name,) in self._session.fetch(names, "collations")}
 
-        return self._session.kept("collations", ask)
+        return self._session.cached("collations", ask)
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
         own_definitions = [
@@ -150,7 +150,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
 
     def _learn_types(self, texts: Sequence[str]) -> None:
         """Learn the types of columns with these texts, as far as the server accepts them."""
-        types: dict[str, MyType] = self._session.kept("types made", dict)
+        types: dict[str, MyType] = self._session.cached("types made", dict)
         for start in range(0, len(texts), MOST_TYPES):
             batch = texts[start : start + MOST_TYPES]
             columns = [Column(f"c{place}", text) for place, text in enumerate(batch)]
@@ -161,7 +161,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         self, table: TableRef, columns: Sequence[Column], plain: Sequence[str]
     ) -> Sequence[MyType]:
         # The types of other tables' columns with the same text are known.
-        types: dict[str, MyType] = self._session.kept("types made", dict)
+        types: dict[str, MyType] = self._session.cached("types made", dict)
         if any(column.type not in types for column in columns):
             described = self._described(columns, f"{table}")
             types.update(zip((column.type for column in columns), described, strict=True))
@@ -181,14 +181,14 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         return temporary_table(self._session, body)
 
     @contextmanager
-    def _rows_made(self, table: TableRef) -> Iterator[tuple[MySqlSession, str]]:
+    def _created_rows(self, table: TableRef) -> Iterator[tuple[MySqlSession, str]]:
         with self._made_of(self._defined[table]) as rows:
             yield self._session, rows
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
         with planning("target", "settings"):
-            settings = self._session.kept(
+            settings = self._session.cached(
                 "settings", lambda: read_settings(self._session.connection)
             )
         if not settings.files:
@@ -220,11 +220,13 @@ class MySqlTarget(ServerTarget[MySqlSession]):
                 "a failed copy; run ALTER TABLE ... ENGINE = InnoDB"
             )
 
-    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
-        return column_changes(self._session, table, followed)
+    def column_changes(
+        self, table: TableRef, differences: ColumnDifferences
+    ) -> tuple[ColumnChange, ...]:
+        return column_changes(self._session, table, differences)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        self._session.kept("writes", lambda: self._check_takes_writes(request.target))
+        self._session.cached("writes", lambda: self._check_takes_writes(request.target))
         return super().plan_load(request)
 
     def _check_takes_writes(self, table: TableRef) -> None:

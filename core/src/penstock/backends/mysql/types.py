@@ -188,7 +188,7 @@ _MADE = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 def _table(lines: Mapping[str, TypeLine[MyType]]) -> TypeTable[MyType]:
     return TypeTable(
         lines,
-        other=TypeLine(_bytes_or_text),
+        default=TypeLine(_bytes_or_text),
         finer=lambda value, of: "",
         too_fine="",
         created=CreatedTypes(
@@ -208,7 +208,7 @@ def _table(lines: Mapping[str, TypeLine[MyType]]) -> TypeTable[MyType]:
             zoned=with_units("timestamp", _FRACTIONS),
         ),
         # It becomes part of our statement: words, and what is in parentheses.
-        written=re.compile(
+        type_pattern=re.compile(
             r"\s*[A-Za-z]\w*(?:\s+\w+)*\s*(?:\((?:[\w\s,]|'(?:[^'\\]|'')*')*\)\s*[\w\s]*)?"
         ),
     )

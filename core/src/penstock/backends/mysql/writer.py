@@ -9,9 +9,9 @@ from typing import Any
 
 import pymysql
 
-from penstock.backends.api.execution.attempt import Attempt, Begun, LoadStream
+from penstock.backends.api.execution.attempt import Attempt, BeginResult, LoadStream
 from penstock.backends.api.execution.records import NOW
-from penstock.backends.api.worker import LINES, Block, Loaded, Wait
+from penstock.backends.api.worker import LINES, Block, LoadResult, Wait
 from penstock.backends.mysql.catalog.tables import (
     COLUMNS,
     columns_of,
@@ -37,8 +37,8 @@ from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.loads.loading import (
     STAGE,
     SqlLoading,
-    begun_record,
-    completed_record,
+    final_fields,
+    initial_record,
 )
 from penstock.backends.sql.loads.loading import (
     standing as standing_of,
@@ -73,7 +73,7 @@ class Staged(SqlLoading[int]):
     def staged_table(self, stage: int) -> Iterator[tuple[str, int]]:
         yield STAGE, stage
 
-    def merge(self, attempt: Attempt, stage: int) -> Loaded:
+    def merge(self, attempt: Attempt, stage: int) -> LoadResult:
         assert isinstance(self._session, MySqlSession)
         self._target = attempt.spec.target_table
         self._dialect = finding(self._session, self._target, attempt.spec.conflict_columns)
@@ -135,11 +135,11 @@ class MySqlTransaction:
             wait_for_locks(connection, seconds)
             self._settings = read_settings(connection)
 
-    def begin(self, attempt: Attempt) -> Begun:
+    def begin(self, attempt: Attempt) -> BeginResult:
         spec, table = attempt.spec, attempt.spec.target_table
         connection, records = self._open, self._records
         name = records.lock(attempt.lock)
-        row = {**begun_record(attempt), "rows": 0, "bytes": 0, "committed_at": NOW}
+        row = {**initial_record(attempt), "rows": 0, "bytes": 0, "committed_at": NOW}
         statements: Statements = [
             ("SELECT get_lock(%s, 0)", [name]),
             ("START TRANSACTION", ()),
@@ -162,17 +162,19 @@ class MySqlTransaction:
             with translated("target"):
                 connection.change("ROLLBACK")
                 number = holder(connection, name)
-                return Begun(older={} if number is None else {number: self._signs(attempt, number)})
+                return BeginResult(
+                    older_attempts={} if number is None else {number: self._signs(attempt, number)}
+                )
         self._lock = name
         if not standing:
             state = standing_of(records, attempt)
             self._end("ROLLBACK")
-            return Begun(standing=state)
+            return BeginResult(standing=state)
         _, _, _, run_rows, table_rows, columns = answers
         if not is_sound(run_rows.rows, table_rows.rows):
             self._check_target(attempt)
         self._columns = [tuple(each) for _, _, *each in columns.rows]
-        return Begun()
+        return BeginResult()
 
     def _look_by_condition(self, *, by_condition: bool) -> None:
         """Send each statement by itself if it contains a user's text."""
@@ -239,7 +241,7 @@ class MySqlTransaction:
         run_id = attempt.spec.run_id
         if self._turn(attempt, "") != run_id:
             self._open.change(
-                f"INSERT INTO {self._records.named('replaced_table')} VALUES (%s, %s)"
+                f"INSERT INTO {self._records.table_name('replaced_table')} VALUES (%s, %s)"
                 " ON DUPLICATE KEY UPDATE run_id = %s",
                 [LoadedTable(self._records, attempt.spec.target_table).id, run_id, run_id],
             )
@@ -247,7 +249,7 @@ class MySqlTransaction:
     def _turn(self, attempt: Attempt, mode: str) -> str:
         table = LoadedTable(self._records, attempt.spec.target_table)
         rows = self._open.rows(
-            f"SELECT run_id FROM {self._records.named('replaced_table')} WHERE id = %s {mode}",
+            f"SELECT run_id FROM {self._records.table_name('replaced_table')} WHERE id = %s {mode}",
             [table.id],
         )
         return str(rows[0][0]) if rows else ""
@@ -310,14 +312,14 @@ class MySqlTransaction:
             self._types.update(zip(type_texts, types, strict=True))
         return [self._types[each] for each in type_texts]
 
-    def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
+    def delete_other_rows(self, attempt: Attempt, rows: int, wait: Wait) -> int:
         table = LoadedTable(self._records, attempt.spec.target_table)
         return table.count(self._selected_by(attempt)) - rows
 
-    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
+    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> LoadResult:
         return Staged(self._records, attempt).merge(attempt, rows)
 
-    def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
+    def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:
         # From here on the run cannot be changed until the transaction ends. Not earlier: a process
         # that resumes a run must not wait for an attempt that was stopped.
         spec, records = attempt.spec, self._records
@@ -327,7 +329,7 @@ class MySqlTransaction:
             self._open.together(
                 [
                     *look(records, spec.run_id, spec.target_table, "LOCK IN SHARE MODE"),
-                    records.complete_record(record, completed_record(loaded, bytes)),
+                    records.complete_record(record, final_fields(result, bytes)),
                 ],
                 answers,
             )

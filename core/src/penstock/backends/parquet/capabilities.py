@@ -1,4 +1,4 @@
-"""What Parquet files can do, on disk and in a bucket."""
+"""The capabilities of Parquet files, on disk and in a bucket."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     modes=LOADED,
-    makes_missing=LOADED,
+    creating_modes=LOADED,
     options={
         "types": LOADED,
         "partition_by": LOADED,
@@ -42,6 +42,6 @@ TARGET = TargetCapabilities(
     commits=ROLL_FORWARD,
     steps_with_records=False,
     control_ddl=False,
-    tells_rows_apart=True,
+    identifies_loaded_rows=True,
     scratch=True,
 )

@@ -63,7 +63,7 @@ class ControlDocuments(RecordedRuns):
         if self._presence is not None:
             self._presence.leave()
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return ()  # no lock of another process is visible
 
     def check_target(self, run_id: str) -> None:

@@ -98,7 +98,7 @@ def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
     words = " ".join(str(error).split())
     if isinstance(error, boto.BotoCoreError):
         never = isinstance(error, _PERMANENT_BOTO)
-        return _made(
+        return _error_of(
             isinstance(error, _TRANSIENT_BOTO) and not never, f"{side}: {subject}: {words}", side
         )
     if isinstance(error, OSError) and (match := _AWS.search(str(error))):
@@ -106,16 +106,16 @@ def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
         words = " ".join((match["words"] or "").split())
         curl = _CURL.search(words)
         if curl and int(curl[1]) in _CURL_PERMANENT:
-            return _made(False, f"{side}: {subject}: {words}", side, match["code"])
+            return _error_of(False, f"{side}: {subject}: {words}", side, match["code"])
         return _from_code(match["code"], status, words, side, subject)
     if isinstance(error, pa.ArrowCancelled):
-        return _made(True, f"{side}: {subject}: {words}", side)
+        return _error_of(True, f"{side}: {subject}: {words}", side)
     if isinstance(error, OSError) and error.errno is not None:
-        return _made(error.errno in TRANSIENT_ERRNO, f"{side}: {subject}: {words}", side)
+        return _error_of(error.errno in TRANSIENT_ERRNO, f"{side}: {subject}: {words}", side)
     if isinstance(error, Broken):
-        return _made(False, f"{side}: {subject}: {words}", side)
+        return _error_of(False, f"{side}: {subject}: {words}", side)
     # Without a number or code, pyarrow cannot read the file's content.
-    return _made(
+    return _error_of(
         False, f"{side}: {subject}: cannot be read as Parquet: {values.server_message(words)}", side
     )
 
@@ -129,10 +129,10 @@ def _from_code(code: str, status: int, words: str, side: str, subject: str) -> P
     why = ADVICE.get(str(status) if plain in {"", "unknown"} else plain, "")
     shown = ", ".join(part for part in (code, f"status {status}" if status else "") if part)
     message = ": ".join(part for part in (side, subject, why, words) if part)
-    return _made(transient, f"{message} ({shown})", side, code)
+    return _error_of(transient, f"{message} ({shown})", side, code)
 
 
-def _made(transient: bool, message: str, side: str, code: str = "") -> PenstockError:
+def _error_of(transient: bool, message: str, side: str, code: str = "") -> PenstockError:
     diagnosis = Diagnosis(side=side, detail=code)
     return (TransientError if transient else PermanentError)(message, diagnosis)
 

@@ -217,8 +217,8 @@ def check_folder(location: FilesLocation, flag: str) -> None:
     Raises:
         UsageError: the location ends like the name of a single file.
     """
-    (first, *others) = location.patterns
-    if first.lower().endswith(_PARQUET) and not others and not _WILD.search(first):
+    (first, *more_patterns) = location.patterns
+    if first.lower().endswith(_PARQUET) and not more_patterns and not _WILD.search(first):
         folder = str(location).rpartition(".")[0]
         raise UsageError(
             f"{flag}: expected a folder, in which each partition becomes a file, such as "

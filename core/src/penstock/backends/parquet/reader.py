@@ -138,7 +138,7 @@ class ParquetReader(BatchReader):
         )
 
         def batches() -> Iterator[pa.RecordBatch]:
-            with reading.translated(files, str(spec.relation), begun=True):
+            with reading.translated(files, str(spec.relation), is_reading=True):
                 for batch in reader:
                     arrays = [
                         converted(array, type_)
@@ -151,10 +151,10 @@ class ParquetReader(BatchReader):
 
     def _batch_rows(self, files: ScannedFiles) -> int:
         """Return the batch size of the files, for the columns that are read in any case."""
-        named = {pair.source for pair in self._spec.pairs if not pair.expression}
+        names = {pair.source for pair in self._spec.pairs if not pair.expression}
         if not isinstance(self._spec.relation, Located):
-            named = set(files.schema.names)
-        columns = [name for name in files.schema.names if name in named]
+            names = set(files.schema.names)
+        columns = [name for name in files.schema.names if name in names]
         return files.scan.batch_rows(files.parts[0], columns)
 
     def abandon(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow.dataset as ds
 
 from penstock.backends.api.facts import Checksum, SourceFile, TableStatistics
-from penstock.backends.api.optional.files import FilesNow
+from penstock.backends.api.optional.files import SourceFiles
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.dialect import condition
 from penstock.backends.parquet.files import engine
@@ -118,11 +118,11 @@ class ParquetSource(DuckCatalog):
     def identity(self, relation: Relation) -> Mapping[str, str]:
         return {"files": identity(self._location)}
 
-    def files_now(self, relation: Relation) -> FilesNow:
+    def source_files(self, relation: Relation) -> SourceFiles:
         if not isinstance(relation, Located):
             raise PlanningError("--incremental files: expected files, found a query over them")
         files = [footer.as_source_file() for footer in self._footers.values()]
-        return FilesNow(identity(self._location), files)
+        return SourceFiles(identity(self._location), files)
 
     # Sizes
 
@@ -176,13 +176,13 @@ class ParquetSource(DuckCatalog):
 
     def _pushed(self, where: str) -> ds.Expression | None:
         """Return the part of a condition that DuckDB has the files test; None if unknown."""
-        conditions = self._files.asked = []
+        conditions = self._files.recorded_conditions = []
         try:
             self._session.fetch(
                 f"SELECT 1 FROM {engine.SOURCE} WHERE {condition(where, Whole())}", "--where"
             )
         finally:
-            self._files.asked = None
+            self._files.recorded_conditions = None
         # A condition with a subquery may read the files more than once.
         return conditions[0] if len(conditions) == 1 else None
 
@@ -233,7 +233,7 @@ class ParquetSource(DuckCatalog):
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
         # DuckDB's own cursors do not see registered objects, and the caller may ask other questions
         # while it reads.
@@ -246,7 +246,7 @@ class ParquetSource(DuckCatalog):
         session = engine.FileSession(files, "source")
         session.hold(session_values(pairs))
         rows, chosen = computed_rows(session.dialect, rows, chosen, pairs)
-        return read_digests(session, rows, chosen, texts, key, only)
+        return read_digests(session, rows, chosen, texts, key, only_keys)
 
     def _counted(self, extent: Whole | Files) -> int:
         """Return the number of rows, from the footers."""

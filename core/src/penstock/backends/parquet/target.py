@@ -66,7 +66,7 @@ class ParquetTarget:
     def identity(self, table: TableRef) -> str:
         return identity(self._storage.location)
 
-    def makes(self, table: TableRef, mode: Mode) -> bool:
+    def creates_table(self, table: TableRef, mode: Mode) -> bool:
         return mode.recreates or not manifest.read(self._storage.documents).files
 
     def defined_columns(
@@ -109,7 +109,7 @@ class ParquetTarget:
         records: Sequence[CommitRecord],
         pairs: Sequence[ColumnPair],
         *,
-        others: bool,
+        digest_others: bool,
     ) -> Mapping[str, Checksum] | None:
         """Return the checksums of partitions, whose rows are in separate files.
 
@@ -121,7 +121,7 @@ class ParquetTarget:
             where: the run's condition.
             records: the commit records of the partitions.
             pairs: the columns to compare; empty to count rows only.
-            others: whether to include the rows that no record covers, under the empty id.
+            digest_others: whether to include the rows that no record covers, under the empty id.
         """
         comparing = self._comparing()
         visible = set(self._storage.uploads.visible())
@@ -131,12 +131,12 @@ class ParquetTarget:
             )
             for record in records
         }
-        if others:
-            paths = self._others(records, visible)
+        if digest_others:
+            paths = self._other_files(records, visible)
             checksums[""] = comparing.checksum(sorted(paths), None, Whole(), pairs)
         return checksums
 
-    def _others(self, records: Sequence[CommitRecord], visible: set[str]) -> set[str]:
+    def _other_files(self, records: Sequence[CommitRecord], visible: set[str]) -> set[str]:
         """Return visible files of other runs, if this run's mode should have removed them."""
         paths = visible.difference(*(record.files for record in records))
         run_id = records[0].transaction if records else ""
@@ -164,14 +164,14 @@ class ParquetTarget:
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
         *,
         loaded_by: Sequence[CommitRecord] = (),
-        other_than: Sequence[CommitRecord] = (),
+        not_loaded_by: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
         paths = set(self._storage.uploads.visible())
         if loaded_by:
             paths &= {path for record in loaded_by for path in record.files}
-        if other_than:
-            paths = self._others(other_than, paths)
-        return self._comparing().row_digests(sorted(paths), where, extent, pairs, key, only)
+        if not_loaded_by:
+            paths = self._other_files(not_loaded_by, paths)
+        return self._comparing().row_digests(sorted(paths), where, extent, pairs, key, only_keys)

@@ -52,7 +52,7 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(*FORMATS, ARROW),
     modes=(*MODES.values(), MERGE, REPLACE_AT_END),
-    makes_missing=(*LOADING, MERGE, REPLACE_AT_END, RECREATE),
+    creating_modes=(*LOADING, MERGE, REPLACE_AT_END, RECREATE),
     options={
         "conflict_columns": (UPSERT, MERGE),
         # Replace finds the rows to delete by an index, and upsert the rows to update.
@@ -63,12 +63,12 @@ TARGET = TargetCapabilities(
         "enums": (*LOADING, MERGE, REPLACE_AT_END, RECREATE),
     },
     # Between two PostgreSQL servers, a table is created with the source's types.
-    from_unlike_only=frozenset({"types", "enums"}),
+    cross_system_options=frozenset({"types", "enums"}),
     replaces_by_condition=True,
     commits=TRANSACTIONAL,
     steps_with_records=True,
     control_ddl=True,
-    tells_rows_apart=True,
+    identifies_loaded_rows=True,
     shows_waits=True,
     # The server rejects schema names that begin like its own.
     reserved_schemas=("pg_*", "information_schema"),

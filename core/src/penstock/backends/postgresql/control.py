@@ -53,7 +53,7 @@ class ControlTables(RecordedRuns):
         connect: opens a second session, to look up what the first one waits for.
     """
 
-    may_be_left = True
+    closable_during_calls = True
     merges_together = True
 
     def __init__(
@@ -144,7 +144,7 @@ class ControlTables(RecordedRuns):
         with translated("target"):
             leave_all(self._connection, tables)
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         query = for_server(self._connection, "running")
         with translated("target"):
             rows = self._connection.execute(query, {"prefix": f"penstock:{run_id}:"}).fetchall()
@@ -154,7 +154,7 @@ class ControlTables(RecordedRuns):
             attempts.append(RunningAttempt(partition_id, int(attempt), state, since, size))
         return tuple(attempts)
 
-    def intact(self, run_id: str) -> bool:
+    def is_intact(self, run_id: str) -> bool:
         parameters = {"run_id": run_id, "set_logged": SET_LOGGED}
         with translated("target"):
             return bool(self._connection.value(self._statement("intact"), parameters))
@@ -203,7 +203,12 @@ class ControlTables(RecordedRuns):
             return not mode.starts_empty or self._is_empty(table)
         try:
             counts = read_loaded(
-                self._connection, table, None, records, target_values((), tuple), others=False
+                self._connection,
+                table,
+                None,
+                records,
+                target_values((), tuple),
+                digest_others=False,
             )
         except PlanningError:  # the user may write them, but not read them
             return False
@@ -373,7 +378,7 @@ class ControlTables(RecordedRuns):
             return run_id in executed(self._connection, self._schema, table)
 
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
-        if self.is_executed(run_id, table) or self.running(run_id):
+        if self.is_executed(run_id, table) or self.running_attempts(run_id):
             return True
         # Behind a pooler, sessions hold no locks on behalf of their clients.
         return None if self._connection.pooled else False

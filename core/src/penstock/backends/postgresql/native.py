@@ -115,7 +115,7 @@ class NativeMover:
         refused: translates an object's `fault` to an error, for objects that examine values.
     """
 
-    most: int | None = None
+    max_turn_bytes: int | None = None
 
     def __init__(
         self,
@@ -130,9 +130,9 @@ class NativeMover:
         self._finish = finish
         self._refused = refused
 
-    def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
-        limits = () if self.most is None else (self.most,)
-        outcome = self._moved.run(seconds, watched, *limits)
+    def run(self, seconds: float, target_socket: int, check: Callable[[], None]) -> bool:
+        limits = () if self.max_turn_bytes is None else (self.max_turn_bytes,)
+        outcome = self._moved.run(seconds, target_socket, *limits)
         if outcome == READY:
             self._finish()
             return False
@@ -149,12 +149,12 @@ class NativeMover:
         return True
 
     @property
-    def waited(self) -> tuple[float, float]:
+    def wait_seconds(self) -> tuple[float, float]:
         source, target, _, _ = self._moved.waits
         return source, target
 
     @property
-    def idle(self) -> float:
+    def idle_seconds(self) -> float:
         return float(self._moved.waits[2])
 
     @property

@@ -73,13 +73,13 @@ class PostgresRecords(SqlRecords):
         self._complete = False
         self._tables = [sql.Identifier(schema, name).as_string(connection) for name in names]
 
-    def named(self, table: str) -> str:
+    def table_name(self, table: str) -> str:
         return sql.Identifier(self._name, table).as_string(self._connection)
 
     def placeholder(self, number: int) -> str:
         return "%s"
 
-    def written(self, column: str, value: Any) -> Any:
+    def driver_value(self, column: str, value: Any) -> Any:
         return Jsonb(value) if column in JSON and value is not None else value
 
     def read_json(self, value: Any) -> Any:
@@ -166,7 +166,10 @@ class PostgresRecords(SqlRecords):
                 "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attname = 'spent'"
                 " AND attrelid = to_regclass(%s) AND NOT attisdropped)"
                 " AND to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL",
-                [self.named(kind.value) for kind in (Kind.COMMIT, Kind.JOURNAL, Kind.WATERMARK)],
+                [
+                    self.table_name(kind.value)
+                    for kind in (Kind.COMMIT, Kind.JOURNAL, Kind.WATERMARK)
+                ],
             ).fetchall()
         return bool(row[0])
 
@@ -237,7 +240,8 @@ class PostgresRecords(SqlRecords):
         self, table: str, order: str, run_ids: Sequence[str], mode: str
     ) -> tuple[bytes, Sequence[Any]]:
         query = (
-            f"SELECT FROM {self.named(table)} WHERE run_id = ANY (%s) ORDER BY {order} FOR {mode}"
+            f"SELECT FROM {self.table_name(table)} WHERE run_id = ANY (%s)"
+            f" ORDER BY {order} FOR {mode}"
         )
         return query.encode(), [list(run_ids)]
 
@@ -267,12 +271,12 @@ class PostgresRecords(SqlRecords):
                 return body()
 
     def _lock_run(self, run_id: str, mode: str) -> None:
-        query = f"SELECT FROM {self.named('run')} WHERE run_id = %s FOR {mode}"
+        query = f"SELECT FROM {self.table_name('run')} WHERE run_id = %s FOR {mode}"
         self._connection.execute(query.encode(), [run_id])
 
     def _lock_committed(self, run_id: str, partition_ids: Sequence[str]) -> None:
         query = (
-            f"SELECT FROM {self.named('commit_record')} WHERE run_id = %s"
+            f"SELECT FROM {self.table_name('commit_record')} WHERE run_id = %s"
             " AND partition_id = ANY (%s) ORDER BY partition_id FOR UPDATE"
         )
         self._connection.execute(query.encode(), [run_id, list(partition_ids)])
@@ -291,7 +295,7 @@ class PostgresRecords(SqlRecords):
         def end_attempts(session: Connection) -> None:
             for (pid,) in session.execute(
                 statement("open_attempts"),
-                {"records": self.named("commit_record"), "prefix": f"penstock:{run_id}:"},
+                {"records": self.table_name("commit_record"), "prefix": f"penstock:{run_id}:"},
             ).fetchall():
                 session.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
 
@@ -300,7 +304,7 @@ class PostgresRecords(SqlRecords):
         self.attend(run_id)
 
     @contextlib.contextmanager
-    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> Iterator[None]:
         if self.steps_with_records:
             yield
             return

@@ -13,8 +13,8 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
-from penstock.backends.api.optional.cursors import CursorNow, CursorRange
-from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
+from penstock.backends.api.optional.cursors import CursorRange, CursorState
+from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
@@ -49,10 +49,10 @@ from penstock.backends.postgresql.catalog.source_state import (
 from penstock.backends.postgresql.catalog.versions import (
     FIRST_NORMAL,
     FURTHEST,
-    changed_since,
+    changed_rows_condition,
     check_fixed,
     check_versioned,
-    or_in,
+    or_in_tables,
     versions_of,
     who_holds_back,
 )
@@ -217,10 +217,10 @@ class PostgresSource:
             for column in columns
         )
 
-    def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
+    def castable(self, relation: Relation, column_types: Sequence[tuple[str, str]]) -> list[bool]:
         types = self._about(relation).types
         columns = (*self.columns(relation), *self._computed.get(relation, ()))
-        return castable(self._connection, columns, wanted, types)
+        return castable(self._connection, columns, column_types, types)
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
@@ -342,7 +342,7 @@ class PostgresSource:
                 state = self._about(relation).get("state", relation, read)
             return settled_state(self._connection, relation, state)
 
-    furthest = FURTHEST
+    max_transaction_distance = FURTHEST
 
     def versions(self, relation: TableRef) -> SourceVersions:
         facts, children = self._about(relation), not relation.only
@@ -373,11 +373,11 @@ class PostgresSource:
             latest = str(max(horizon.xmax % 2**32, FIRST_NORMAL))
             return int(self._connection.value("SELECT pg_catalog.age(%s::xid)", [latest])) >= 0
 
-    def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
-        return changed_since(since, new)
+    def changed_rows_condition(self, since: Horizon, new_tables: Sequence[int]) -> str:
+        return changed_rows_condition(since, new_tables)
 
-    def or_in(self, condition: str, tables: Sequence[int]) -> str:
-        return or_in(condition, tables)
+    def or_in_tables(self, condition: str, tables: Sequence[int]) -> str:
+        return or_in_tables(condition, tables)
 
     # See `ReadsByColumn`
 
@@ -388,7 +388,7 @@ class PostgresSource:
 
     def cursor(
         self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
-    ) -> CursorNow:
+    ) -> CursorState:
         assert isinstance(relation, TableRef), "checked with the options"
         tags = self._cursor_tags(relation, columns)
         tag = tag_of_cursor(tags, columns, str(relation))
@@ -402,14 +402,14 @@ class PostgresSource:
             tag,
             max_ahead,
             nullable=all(nullable for nullable, _ in facts),
-            most="" if unproven or before is None else least_open(before),
+            upper_limit="" if unproven or before is None else least_open(before),
         )
         versions = self._about(relation).get(
             ("versions", not relation.only),
             relation,
             partial(versions_of, self._connection, children=not relation.only),
         )
-        return CursorNow(
+        return CursorState(
             columns=tuple(columns),
             type=tag,
             text=text,
@@ -427,10 +427,10 @@ class PostgresSource:
         return tags | {each: self._key(relation, Key(each)).type for each in existing}
 
     def cursor_range(
-        self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
+        self, relation: Relation, since: Cursor, state: CursorState, lookback: str, *, nulls: bool
     ) -> CursorRange:
         assert isinstance(relation, TableRef), "checked with the options"
-        return cursor_sql(self._connection, relation).range(since, now, lookback, nulls=nulls)
+        return cursor_sql(self._connection, relation).range(since, state, lookback, nulls=nulls)
 
     def keys_at(
         self,
@@ -473,9 +473,9 @@ class PostgresSource:
         return self._key(relation, key).statistics(where)
 
     def finer_statistics(
-        self, relation: Relation, where: str | None, known: KeyStatistics, count: int
+        self, relation: Relation, where: str | None, statistics: KeyStatistics, count: int
     ) -> KeyStatistics:
-        return self._key(relation, known.key).finer(where, known, count)
+        return self._key(relation, statistics.key).finer(where, statistics, count)
 
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         return self._key(relation, key).ntile(where, count)
@@ -491,21 +491,21 @@ class PostgresSource:
     ) -> tuple[tuple[Bound, ...], str]:
         return self._key(relation, key).windows(interval, where, limit)
 
-    def distinct(
+    def distinct_values(
         self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
-        return self._key(relation, key).distinct(where, query, limit)
+        return self._key(relation, key).distinct_values(where, query, limit)
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
         source_key = self._key(relation, key)
         if ordered:
             source_key.check_ranged()
-        return source_key.ranked(texts)
+        return source_key.rank_values(texts)
 
-    def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
-        return self._key(relation, key).misplaced(bounds)
+    def misplaced_bound(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
+        return self._key(relation, key).misplaced_bound(bounds)
 
     def checksum(
         self,
@@ -532,11 +532,13 @@ class PostgresSource:
         with planning("source", subject):
             self._connection.execute(query.format(read_from(relation), sql.SQL(text)))
 
-    def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
+    def mask_expression(
+        self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None
+    ) -> str:
         name, type_ = ident(column.name), mask_type(column)
         return MASKING.expression(mask, column.name, name, type_, mask_tag(column), key)
 
-    def computed(
+    def computed_columns(
         self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
     ) -> tuple[Column, ...]:
         with planning("source", "computed columns"):
@@ -596,11 +598,15 @@ class PostgresSource:
         return None if counts is None else (bits, counts)
 
     def chosen_keys(
-        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: Chosen
+        self,
+        relation: Relation,
+        where: str | None,
+        key: Sequence[ColumnPair],
+        selection: KeySelection,
     ) -> Iterator[KeyDigest]:
-        rows, values = self._keys(relation, where, key, chosen.within)
+        rows, values = self._keys(relation, where, key, selection.within)
         names = [pair.target for pair in key]
-        picked = in_buckets(values, chosen)
+        picked = in_buckets(values, selection)
         return read_rows(self._connection, "source", rows, picked, values, names, ())
 
     def _keys(
@@ -628,7 +634,7 @@ class PostgresSource:
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
         with self._holding(pairs):
             yield from read_rows(
@@ -638,7 +644,7 @@ class PostgresSource:
                 sql.SQL("true"),
                 source_values(pairs, lambda: self._columns_of(relation, pairs)),
                 key,
-                only,
+                only_keys,
             )
 
 

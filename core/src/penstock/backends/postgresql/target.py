@@ -11,8 +11,8 @@ from psycopg import sql
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
-from penstock.backends.api.optional.drift import Followed
-from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
+from penstock.backends.api.optional.drift import ColumnDifferences
+from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.attempt.stage import BY_INDEX, PostgresStage
@@ -166,8 +166,8 @@ class PostgresTarget:
             tree = self._facts(table).tree(table)
         return tree[0].identity if tree else ""
 
-    def makes(self, table: TableRef, mode: Mode) -> bool:
-        if mode.recreates or mode not in TARGET.makes_missing:
+    def creates_table(self, table: TableRef, mode: Mode) -> bool:
+        if mode.recreates or mode not in TARGET.creating_modes:
             return mode.recreates
         with translated("target"):
             if self._facts(table).tree(table):
@@ -242,10 +242,12 @@ class PostgresTarget:
 
         return described(self._connection, columns)
 
-    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
+    def column_changes(
+        self, table: TableRef, differences: ColumnDifferences
+    ) -> tuple[ColumnChange, ...]:
         from penstock.backends.postgresql.load.drift import column_changes  # noqa: PLC0415 - seldom
 
-        return column_changes(self._facts(table), table, followed)
+        return column_changes(self._facts(table), table, differences)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         return plan_load(self._facts(request.target), request)
@@ -257,10 +259,14 @@ class PostgresTarget:
             query = sql.SQL("SELECT FROM {} LIMIT 1").format(rows_of(table))
             return self._connection.execute(query).rowcount > 0
 
-    def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
-        from penstock.backends.postgresql.new_tables.night_rebuild import plan_built  # noqa: PLC0415 - seldom
+    def plan_night_rebuild(
+        self, request: LoadRequest, merge_plan: LoadPlan, *, replaces: bool
+    ) -> LoadPlan:
+        from penstock.backends.postgresql.new_tables.night_rebuild import plan_night_rebuild  # noqa: PLC0415 - seldom
 
-        return plan_built(self._facts(request.target), request, merged, replaces=replaces)
+        return plan_night_rebuild(
+            self._facts(request.target), request, merge_plan, replaces=replaces
+        )
 
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
         from penstock.backends.postgresql.new_tables.children import plan_children  # noqa: PLC0415 - seldom
@@ -317,7 +323,7 @@ class PostgresTarget:
         records: Sequence[CommitRecord],
         pairs: Sequence[ColumnPair],
         *,
-        others: bool,
+        digest_others: bool,
     ) -> Mapping[str, Checksum] | None:
         return read_loaded(
             self._connection,
@@ -325,7 +331,7 @@ class PostgresTarget:
             where,
             records,
             target_values(pairs, lambda: self.columns(table)),
-            others=others,
+            digest_others=digest_others,
         )
 
     # Rows that the source has no more; see `FindsDeletedRows`
@@ -340,7 +346,7 @@ class PostgresTarget:
             self._stages[run.run_id] = open_stage(self._connection, spec, run.plan), spec
         return self._stages[run.run_id]
 
-    def count_after(self, run: RunRow) -> int:
+    def count_after_merge(self, run: RunRow) -> int:
         with translated("target"):
             stage, spec = self._stage(run)
             night = run.plan.night
@@ -354,7 +360,7 @@ class PostgresTarget:
     def _count(self, rows: sql.Composable) -> int:
         return int(self._connection.value(sql.SQL("SELECT count(*) FROM {}").format(rows)))
 
-    def ranges_after(self, run: RunRow, bits: int) -> dict[int, int] | None:
+    def ranges_after_merge(self, run: RunRow, bits: int) -> dict[int, int] | None:
         stage, spec = self._stage(run)
         first = run.plan.load.conflict_columns[0]
         if not integers_of([ColumnPair(first, first)], self.columns(spec.target_ref)):
@@ -373,7 +379,7 @@ class PostgresTarget:
             self._connection.execute(BY_INDEX)
             yield
 
-    def buckets_after(
+    def buckets_after_merge(
         self, run: RunRow, bits: int, within: KeyRanges | None = None
     ) -> dict[int, Bucket]:
         stage, spec = self._stage(run)
@@ -382,14 +388,14 @@ class PostgresTarget:
         with self._by_index(stage):
             return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
 
-    def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
+    def target_keys(self, run: RunRow, selection: KeySelection | None) -> Iterator[KeyDigest]:
         stage, spec = self._stage(run)
         values = self._key_values(run)
         return read_rows(
             self._connection,
             "target",
-            stage.rows_there(spec.where, _among(run, chosen.within if chosen else None)),
-            in_buckets(values, chosen) if chosen else sql.SQL("true"),
+            stage.rows_there(spec.where, _among(run, selection.within if selection else None)),
+            in_buckets(values, selection) if selection else sql.SQL("true"),
             values,
             run.plan.load.conflict_columns,
             (),
@@ -403,7 +409,7 @@ class PostgresTarget:
         integers = integers_of(key, run.plan.columns)
         return key_values(as_loaded(key), integers, lambda: self.columns(target))
 
-    def note_deleted(
+    def record_deleted_keys(
         self,
         run_id: str,
         digests: Sequence[int],
@@ -426,7 +432,7 @@ class PostgresTarget:
             )
 
         with translated("target"):
-            return self.control.note_deleted(run_id, keep)
+            return self.control.record_deleted_keys(run_id, keep)
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         with planning("target", f"table {table}"):
@@ -440,17 +446,19 @@ class PostgresTarget:
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
         *,
         loaded_by: Sequence[CommitRecord] = (),
-        other_than: Sequence[CommitRecord] = (),
+        not_loaded_by: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
         return read_rows(
             self._connection,
             "target",
             rows_of(table),
-            sql.SQL(" AND ").join((condition(where, extent), *written_by(loaded_by, other_than))),
+            sql.SQL(" AND ").join(
+                (condition(where, extent), *written_by(loaded_by, not_loaded_by))
+            ),
             target_values(pairs, lambda: self.columns(table)),
             key,
-            only,
+            only_keys,
         )

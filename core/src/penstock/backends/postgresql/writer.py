@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from penstock.backends.api.execution.attempt import Attempt, Begun, LoadStream, Standing
-from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.api.execution.attempt import Attempt, BeginResult, LoadStream, Standing
+from penstock.backends.api.worker import LoadResult, Wait
 from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
 from penstock.backends.postgresql.attempt.replacement import Replaced
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, abandon, connect
@@ -70,7 +70,7 @@ class PostgresTransaction:
             url = attempt.spec.target
             self._connection = connect(url, "target", attempt.name, set_up=False)
 
-    def begin(self, attempt: Attempt) -> Begun:
+    def begin(self, attempt: Attempt) -> BeginResult:
         """Begin the attempt.
 
         An older attempt is recognized by this partition's lock and by its session name.
@@ -113,17 +113,17 @@ class PostgresTransaction:
             change = table.look()
         if inserted.rowcount:
             table.check_found(change)
-            return Begun()
+            return BeginResult()
         ((*_, is_locked),) = locked.fetchall()
         if is_locked:
             standing = self._standing(connection, attempt)
             connection.execute("ROLLBACK")
-            return Begun(standing=standing)
+            return BeginResult(standing=standing)
         connection.execute("ROLLBACK")
         connection.guard = None
         query = for_server(connection, "lock_holders")
         parameters = {**lock, "prefix": f"{attempt.lock}:"}
-        return Begun(older=dict(connection.execute(query, parameters).fetchall()))
+        return BeginResult(older_attempts=dict(connection.execute(query, parameters).fetchall()))
 
     def end_older(self, attempt: Attempt, older: int) -> None:
         end_session(self._open, older, f"attempt of partition {attempt.partition.id}")
@@ -146,7 +146,7 @@ class PostgresTransaction:
             committed=True,
             loaded_by=(other, at) if other else None,
             # A commit record from before the crash says nothing about the table.
-            lost=load_lost(spec.run_id) if spec.volatile and not marked else None,
+            loss=load_lost(spec.run_id) if spec.volatile and not marked else None,
         )
 
     def _loaded_table(self, attempt: Attempt) -> LoadedTable:
@@ -183,10 +183,10 @@ class PostgresTransaction:
         self._stream.start(connection, into, wait)
         return self._stream
 
-    def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
-        return self._replaced.leave_only(self._open, rows, wait)
+    def delete_other_rows(self, attempt: Attempt, rows: int, wait: Wait) -> int:
+        return self._replaced.delete_other_rows(self._open, rows, wait)
 
-    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
+    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> LoadResult:
         if attempt.spec.load_mode.attaches:
             return self._child.attach(rows, wait)
         assert self._stage is not None
@@ -195,8 +195,8 @@ class PostgresTransaction:
             rows, lambda queries: compute_all(connection, queries, "target", wait)
         )
 
-    def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
-        connection, spent = self._open, loaded.spent
+    def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:
+        connection, spent = self._open, result.spent
         table = self._loaded_table(attempt)
         with connection.together():
             change = table.look()
@@ -206,10 +206,10 @@ class PostgresTransaction:
                     "spent": Jsonb(to_json(spent)),
                     "run_id": attempt.spec.run_id,
                     "partition_id": attempt.partition.id,
-                    "rows": loaded.rows,
+                    "rows": result.rows,
                     "bytes": bytes,
-                    "inserted": loaded.inserted,
-                    "updated": loaded.updated,
+                    "inserted": result.inserted,
+                    "updated": result.updated,
                 },
             )
         table.check_found(change)

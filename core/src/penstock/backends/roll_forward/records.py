@@ -48,15 +48,17 @@ class Records:
     def read(self, generation: int, partition_id: str) -> tuple[Record, str]:
         """Return the record and its version."""
         name = self._name(generation, partition_id)
-        found = self._documents.get(name)
-        return (VOID, ABSENT) if found is None else (decode(Record, found[0], name), found[1])
+        document = self._documents.get(name)
+        return (
+            (VOID, ABSENT) if document is None else (decode(Record, document[0], name), document[1])
+        )
 
     def read_all(self, generation: int) -> dict[str, tuple[Record, str]]:
         """Return records and versions, by partition."""
-        found = self._documents.read_all(self._folder(generation))
+        documents = self._documents.read_all(self._folder(generation))
         return {
             name.rpartition("/")[2].removesuffix(".json"): (decode(Record, content, name), version)
-            for name, (content, version) in found.items()
+            for name, (content, version) in documents.items()
         }
 
     def write(self, generation: int, partition_id: str, record: Record, version: str) -> bool:
@@ -89,33 +91,33 @@ class Records:
             PermanentError: a piece no longer exists.
         """
         while record.state is State.COMMITTED:
-            lost = [piece.name for piece in record.pieces if not self._pieces.publish(piece)]
-            if not lost:
+            lost_pieces = [piece.name for piece in record.pieces if not self._pieces.publish(piece)]
+            if not lost_pieces:
                 self._pieces.discard(record.remove)
                 done = published(record)
                 if self.write(generation, partition_id, done, version):
                     return done
-            found, version = self.read(generation, partition_id)
-            if version == ABSENT or (lost and found == record):
+            current, version = self.read(generation, partition_id)
+            if version == ABSENT or (lost_pieces and current == record):
                 raise PermanentError(
                     f"target: partition {partition_id} of run {self._run_id} is committed, but "
-                    f"some of what it loaded is missing: expected {', '.join(lost)}; found none "
-                    "(was something removed by hand?)",
+                    f"some of what it loaded is missing: expected {', '.join(lost_pieces)}; found "
+                    "none (was something removed by hand?)",
                     Diagnosis(side="target"),
                 )
-            record = found
+            record = current
         return record
 
     def publish_all(self, generation: int) -> dict[str, Record]:
         """Publish all commits; return the committed records, by partition."""
-        found = self.read_all(generation)
+        stored = self.read_all(generation)
 
         def publish(partition_id: str) -> Record:
-            return self.publish(generation, partition_id, *found[partition_id])
+            return self.publish(generation, partition_id, *stored[partition_id])
 
-        committed = [name for name in sorted(found) if found[name][0].is_committed]
-        if all(found[name][0].is_published for name in committed):
-            return {name: found[name][0] for name in committed}
+        committed = [name for name in sorted(stored) if stored[name][0].is_committed]
+        if all(stored[name][0].is_published for name in committed):
+            return {name: stored[name][0] for name in committed}
         with ThreadPoolExecutor(THREADS) as pool:
             records = dict(zip(committed, pool.map(publish, committed), strict=True))
         return {name: record for name, record in records.items() if record.is_committed}
@@ -127,11 +129,11 @@ class Records:
             the record, if one has.
         """
         while True:
-            found, version = self.read(generation, partition_id)
-            if found.is_committed:
-                return found
-            if found.state is State.CLOSED or self.write(
-                generation, partition_id, shut_out(found), version
+            current, version = self.read(generation, partition_id)
+            if current.is_committed:
+                return current
+            if current.state is State.CLOSED or self.write(
+                generation, partition_id, shut_out(current), version
             ):
                 return None
 
@@ -149,14 +151,14 @@ class Records:
             whether something was committed.
         """
         while True:
-            found, version = self.read(generation, partition_id)
-            if request in found.requests or found.state is State.CLOSED:
+            current, version = self.read(generation, partition_id)
+            if request in current.requests or current.state is State.CLOSED:
                 return False
-            if found.state is State.COMMITTED:
-                self.publish(generation, partition_id, found, version)
+            if current.state is State.COMMITTED:
+                self.publish(generation, partition_id, current, version)
                 continue
-            if self.write(generation, partition_id, withdrawn(found, request), version):
-                return found.is_committed
+            if self.write(generation, partition_id, withdrawn(current, request), version):
+                return current.is_committed
 
     def take_back_all(self, generation: int, requests: Mapping[str, Sequence[str]]) -> None:
         """Void the requested records that have not been voided yet.
@@ -165,10 +167,10 @@ class Records:
             generation: the generation of the run.
             requests: partition ids, by request.
         """
-        found = self.read_all(generation)
+        records = self.read_all(generation)
         for request, partition_ids in requests.items():
             for partition_id in partition_ids:
-                if partition_id not in found or request not in found[partition_id][0].requests:
+                if partition_id not in records or request not in records[partition_id][0].requests:
                     self.take_back(generation, partition_id, request)
 
     def close(self, generation: int, partition_ids: Sequence[str]) -> None:
@@ -176,18 +178,18 @@ class Records:
 
         def close(partition_id: str) -> None:
             while True:
-                found, version = self.read(generation, partition_id)
-                if found.state is not State.CLOSED:
-                    self.write(generation, partition_id, closed(found), version)
-                elif found.remove:
-                    self._pieces.discard(found.remove)
-                    self.write(generation, partition_id, discarded(found), version)
+                current, version = self.read(generation, partition_id)
+                if current.state is not State.CLOSED:
+                    self.write(generation, partition_id, closed(current), version)
+                elif current.remove:
+                    self._pieces.discard(current.remove)
+                    self.write(generation, partition_id, discarded(current), version)
                 else:
                     return
 
-        found = self.read_all(generation)
+        records = self.read_all(generation)
         open_ids = [
-            name for name in partition_ids if name not in found or not found[name][0].is_over
+            name for name in partition_ids if name not in records or not records[name][0].is_over
         ]
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(close, open_ids))

@@ -40,9 +40,9 @@ class DocumentStore(RecordStore):
         self._runs = runs
         self._open: dict[str, RunDocument] = {}
         """The run's document as the transaction has it that is under way, by its id."""
-        self._alone = False
-        self._asked: tuple[object, object] | None = None
-        """Since the first transaction of `alone`."""
+        self._is_exclusive = False
+        self._recopy_state: tuple[object, object] | None = None
+        """Since the first transaction of `exclusive`."""
 
     def create(self) -> None:
         """Do nothing: documents need no tables."""
@@ -67,15 +67,18 @@ class DocumentStore(RecordStore):
             patience: seconds to wait for a lock; 0 for no limit.
         """
         while True:
-            found = self._runs.read(run_id)
-            if found is None:
+            stored = self._runs.read(run_id)
+            if stored is None:
                 return body()
-            before, version = found
+            before, version = stored
             if hold is Hold.STEP:  # others can continue whatever has happened to the commit records
                 self._runs.carry_out(run_id, before)
-            if self._alone:
-                asked, self._asked = self._asked, _partitions_asked(before)
-                if asked not in (None, self._asked):
+            if self._is_exclusive:
+                before_step, self._recopy_state = (
+                    self._recopy_state,
+                    _recopy_state_of(before),
+                )
+                if before_step not in (None, self._recopy_state):
                     raise not_committed(run_id)
             self._open[run_id] = before
             try:
@@ -90,17 +93,17 @@ class DocumentStore(RecordStore):
                 return result
 
     @contextmanager
-    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> Iterator[None]:
         """Do a step, possibly at the same time as another process.
 
         Its record is rejected if the run was restarted, or partitions are copied again, since the
         step began.
         """
-        self._alone, self._asked = bool(step_id), None
+        self._is_exclusive, self._recopy_state = bool(step_id), None
         try:
             yield
         finally:
-            self._alone = False
+            self._is_exclusive = False
 
     def find(self, run_id: str) -> RunDocument | None:
         """Return a run's document, as changed by the open transaction."""
@@ -110,11 +113,11 @@ class DocumentStore(RecordStore):
         if "series" in where:
             claimed = committed_in_series(self._documents, self._runs, where["series"])
             rows = [_columns(record, run_id, name) for name, (run_id, record) in claimed.items()]
-            rest = {name: value for name, value in where.items() if name != "series"}
-            return [row for row in rows if _meets(row, rest)]
+            other_conditions = {name: value for name, value in where.items() if name != "series"}
+            return [row for row in rows if _meets(row, other_conditions)]
         if kind is Kind.JOURNAL:
-            kept = self._documents.read_all(_journals(where))
-            return [{"content": json.loads(content)} for content, _ in kept.values()]
+            journals = self._documents.read_all(_journals(where))
+            return [{"content": json.loads(content)} for content, _ in journals.values()]
         if kind is Kind.RUN and not isinstance(where.get("run_id"), str):
             listed = self._listed(where.get("run_id"))
             rows = [self._run_columns(run_id, run, columns) for run_id, run in listed.items()]
@@ -122,27 +125,27 @@ class DocumentStore(RecordStore):
         run = self.find(where["run_id"])
         if run is None:
             return []
-        found = self._rows(kind, where["run_id"], run, columns)
-        return [row for row in found if _meets(row, where)]
+        rows_of_run = self._rows(kind, where["run_id"], run, columns)
+        return [row for row in rows_of_run if _meets(row, where)]
 
     def _listed(self, run_ids: Sequence[str] | None) -> dict[str, RunDocument]:
         """Return some runs, or all."""
         if run_ids is not None:
-            found = {run_id: self.find(run_id) for run_id in run_ids}
-            return {run_id: run for run_id, run in found.items() if run is not None}
-        kept = self._documents.find_all("runs", "run.json")
+            runs = {run_id: self.find(run_id) for run_id in run_ids}
+            return {run_id: run for run_id, run in runs.items() if run is not None}
+        documents = self._documents.find_all("runs", "run.json")
         return {
             name.split("/")[1]: decode(RunDocument, content, name)
-            for name, (content, _) in kept.items()
+            for name, (content, _) in documents.items()
         }
 
     def tally(self, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
-        found = {}
+        counts = {}
         for run_id, run in self._listed(run_ids).items():
-            kept = self._runs.records(run_id).read_all(run.generation).values()
-            rows = [record.rows for record, _ in kept if record.is_committed]
-            found[run_id] = len(rows), sum(rows)
-        return found
+            records = self._runs.records(run_id).read_all(run.generation).values()
+            rows = [record.rows for record, _ in records if record.is_committed]
+            counts[run_id] = len(rows), sum(rows)
+        return counts
 
     def _rows(
         self, kind: Kind, run_id: str, run: RunDocument, columns: Sequence[str]
@@ -166,8 +169,8 @@ class DocumentStore(RecordStore):
             case Kind.COMMIT:
                 if run_id not in self._open:
                     self._runs.carry_out(run_id, run)
-                found = self._runs.records(run_id).publish_all(run.generation)
-                return [_columns(record, run_id, name) for name, record in found.items()]
+                records = self._runs.records(run_id).publish_all(run.generation)
+                return [_columns(record, run_id, name) for name, record in records.items()]
 
     def _run_columns(self, run_id: str, run: RunDocument, columns: Sequence[str]) -> Row:
         row = {**to_json(run), "run_id": run_id}
@@ -185,10 +188,10 @@ class DocumentStore(RecordStore):
         if run is None:
             return 0
         # Called often, so nothing is published.
-        found = self._runs.records(run_id).read_all(run.generation)
+        records = self._runs.records(run_id).read_all(run.generation)
         return sum(
             record.is_committed and _meets(_columns(record, run_id, name), where)
-            for name, (record, _) in found.items()
+            for name, (record, _) in records.items()
         )
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
@@ -221,11 +224,11 @@ class DocumentStore(RecordStore):
 
     def put_journal(self, row: Row) -> None:
         name, content = f"{_journals(row)}/{row['execution_id']}.json", encode(row["content"])
-        found = self._documents.get(name)
-        if found is None:
+        document = self._documents.get(name)
+        if document is None:
             self._documents.create(name, content)
         else:
-            self._documents.replace(name, content, found[1])
+            self._documents.replace(name, content, document[1])
 
     def change(self, kind: Kind, where: Row, changes: Row) -> int:
         run = self._open.get(where["run_id"])
@@ -285,6 +288,6 @@ def _with(before: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*before, *more]))
 
 
-def _partitions_asked(run: RunDocument) -> tuple[object, object]:
+def _recopy_state_of(run: RunDocument) -> tuple[object, object]:
     """Return a value that changes when a partition is given up, whatever has happened since."""
     return run.generation, run.recopies

@@ -96,21 +96,21 @@ class Runs:
             return True
         # A request repeated because its answer was lost may find the run that it created itself,
         # and that others have continued since.
-        found = self.find(run_id)
-        if found is not None and found.plan == plan:
+        existing = self.find(run_id)
+        if existing is not None and existing.plan == plan:
             return True
         documents.delete([plan])
         return False
 
     def find(self, run_id: str) -> RunDocument | None:
-        found = self.read(run_id)
-        return None if found is None else found[0]
+        versioned = self.read(run_id)
+        return None if versioned is None else versioned[0]
 
     def read(self, run_id: str) -> tuple[RunDocument, str] | None:
         """Return the document and its version."""
         name = self._name(run_id)
-        found = self._documents.get(name)
-        return None if found is None else (decode(RunDocument, found[0], name), found[1])
+        document = self._documents.get(name)
+        return None if document is None else (decode(RunDocument, document[0], name), document[1])
 
     def write(self, run_id: str, run: RunDocument, version: str) -> bool:
         """Write the document; return False, with nothing changed, if its version differs.
@@ -135,8 +135,8 @@ class Runs:
         Returns:
             the document afterwards; None if there is no such run, or it was left.
         """
-        while (found := self.read(run_id)) is not None:
-            before, version = found
+        while (versioned := self.read(run_id)) is not None:
+            before, version = versioned
             after = changed(before)
             if after is None or after == before or self.write(run_id, after, version):
                 return after
@@ -149,14 +149,14 @@ class Runs:
             PermanentError: the document is missing or damaged.
         """
         if run.plan not in self._plans:
-            found = self._documents.get(run.plan)
-            if found is None:
+            document = self._documents.get(run.plan)
+            if document is None:
                 raise PermanentError(
                     f"target: {run.plan} is missing: expected the plan of a run, found none (was "
                     "it removed by hand?); start a new run",
                     Diagnosis(side="target"),
                 )
-            self._plans[run.plan] = decode(PlanDocument, found[0], run.plan)
+            self._plans[run.plan] = decode(PlanDocument, document[0], run.plan)
         return self._plans[run.plan]
 
     def records(self, run_id: str) -> Records:

@@ -53,17 +53,17 @@ def claim_partition(documents: RecordDocuments, runs: Runs, mine: Claim, partiti
     """
     name, content = f"{_folder(mine.series)}/{partition_id}.json", encode(to_json(mine))
     while True:
-        found = documents.get(name)
-        if found is None:
+        document = documents.get(name)
+        if document is None:
             if documents.create(name, content):
                 return
             continue
-        theirs = decode(Claim, found[0], name)
+        theirs = decode(Claim, document[0], name)
         if theirs.run_id != mine.run_id:
             record = runs.records(theirs.run_id).shut_out(theirs.generation, partition_id)
             if record is not None:
                 raise loaded_already(mine.series, partition_id, theirs.run_id, record.committed_at)
-        if documents.replace(name, content, found[1]):
+        if documents.replace(name, content, document[1]):
             return
 
 
@@ -83,9 +83,9 @@ def committed_in_series(
     }
     owners = {(claim.run_id, claim.generation) for claim in claims.values()}
     records = {owner: runs.records(owner[0]).read_all(owner[1]) for owner in owners}
-    found = {}
+    commits = {}
     for partition_id, claim in claims.items():
         record = records[claim.run_id, claim.generation].get(partition_id)
         if record is not None and record[0].is_committed:
-            found[partition_id] = (claim.run_id, record[0])
-    return found
+            commits[partition_id] = (claim.run_id, record[0])
+    return commits

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from penstock.backends.api.execution.attempt import Attempt, Write
 from penstock.backends.api.execution.roll_forward import PieceStream, RollForwardHooks
-from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.api.worker import LoadResult, Wait
 from penstock.backends.roll_forward.records import Records
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.series import Claim, claim_partition
@@ -50,10 +50,10 @@ class RollForwardWriter:
         with wait.answering("target"):
             hooks.connect(spec)
             self._records = records = Records(hooks.documents(), hooks.store(), spec.run_id)
-            found, version = records.read(spec.generation, partition.id)
-            if found.is_committed:
-                found = records.publish(spec.generation, partition.id, found, version)
-                if found.is_committed:
+            current, version = records.read(spec.generation, partition.id)
+            if current.is_committed:
+                current = records.publish(spec.generation, partition.id, current, version)
+                if current.is_committed:
                     return False
             try:
                 standing = hooks.standing(this)
@@ -63,50 +63,50 @@ class RollForwardWriter:
                     return False
                 raise
             check_standing(this, standing)
-            if found.state is State.CLOSED:
+            if current.state is State.CLOSED:
                 raise started_over(this, standing.generation)
             if spec.series:
                 documents = hooks.documents()
                 mine = Claim(spec.series, spec.run_id, spec.generation)
                 claim_partition(documents, Runs(documents, hooks.store()), mine, partition.id)
-        self._before, self._version = found, version
+        self._before, self._version = current, version
         self._may_discard = True
         self._stream = stream = hooks.open_stream(this, wait)
         self.write, self.fileno, self.check = stream.write, stream.fileno, stream.check
         return True
 
-    def end(self, wait: Wait) -> Loaded:
+    def end(self, wait: Wait) -> LoadResult:
         assert self._stream is not None
-        return Loaded(self._stream.end(wait))
+        return LoadResult(self._stream.end(wait))
 
-    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+    def commit(self, result: LoadResult, bytes: int, wait: Wait) -> None:
         assert self._stream is not None
         generation, partition_id = self._spec.generation, self._attempt.partition.id
         record = committed(
             self._before,
             attempt=self._attempt.number,
             started_at=self._attempt.started_at,
-            rows=loaded.rows,
+            rows=result.rows,
             bytes=bytes,
             pieces=self._stream.pieces(),
             read_at=self._spec.read_at,
-            spent=loaded.spent,
+            spent=result.spent,
         )
         # From here on the record may exist, even without an answer, so nothing is discarded.
         self._may_discard = False
         with wait.answering("target"):
-            written = self._records.write(generation, partition_id, record, self._version)
-            found, version = self._records.read(generation, partition_id)
+            is_written = self._records.write(generation, partition_id, record, self._version)
+            current, version = self._records.read(generation, partition_id)
             # A request repeated because its answer was lost may find the record that it wrote
             # itself, and that has been published since.
-            if not written and found.nonce != record.nonce:
+            if not is_written and current.nonce != record.nonce:
                 self._may_discard = True
                 raise TransientError(
                     f"target: the commit record of partition {partition_id} was written by "
                     "another process since this attempt began",
                     Diagnosis(side="target"),
                 )
-            self._records.publish(generation, partition_id, found, version)
+            self._records.publish(generation, partition_id, current, version)
         self._close()
 
     def abandon(self) -> None:

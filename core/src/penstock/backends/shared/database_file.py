@@ -80,8 +80,8 @@ class FileUrls:
 def identity(scheme: str, path: str) -> str:
     """Return the identity of a file, whatever its content; empty if it does not exist."""
     with suppress(OSError):
-        found = os.stat(path)
-        return f"{scheme}:{found.st_dev}:{found.st_ino}"
+        status = os.stat(path)
+        return f"{scheme}:{status.st_dev}:{status.st_ino}"
     return ""
 
 
@@ -102,8 +102,8 @@ class FileVersions:
         parts = []
         for each in (path, path + self.log):
             with suppress(OSError):  # it does not exist
-                found = os.stat(each)
-                parts.append(f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}")
+                status = os.stat(each)
+                parts.append(f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}")
         return "+".join(parts)
 
     def check(self, path: str, token: str) -> None:
@@ -136,7 +136,7 @@ class HeldFile:
         self._closed = False
         self.snapshot = Snapshot(version(), now())
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the file is still the same; one that was renamed over is not."""
         return not self._closed and self._version() == self.snapshot.token
 

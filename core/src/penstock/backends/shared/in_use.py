@@ -25,7 +25,7 @@ class InUse:
     def __init__(self, free: Callable[[], None]) -> None:
         self._free = WeakMethod(free)  # otherwise the connection would keep itself alive
         self._calls = threading.RLock()
-        self._left = False
+        self._is_left = False
 
     def __enter__(self) -> None:
         self._calls.acquire()
@@ -39,7 +39,7 @@ class InUse:
 
     def leave(self) -> None:
         """Allow no more calls. A running call in another thread frees the connection at its end."""
-        self._left = True
+        self._is_left = True
 
     def free(self, seconds: float = CALL_SECONDS) -> bool:
         """Free the connection, now or once another thread's call has ended.
@@ -61,5 +61,5 @@ class InUse:
 
     def _free_if_left(self) -> None:
         free = self._free()
-        if self._left and free is not None:
+        if self._is_left and free is not None:
             free()

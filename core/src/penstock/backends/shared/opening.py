@@ -22,7 +22,7 @@ class ConnectionOpening(Generic[T]):
         self._close = close
         self._opened: list[T] = []
         self._error: BaseException | None = None
-        self._left = False
+        self._is_left = False
         self._changing = threading.Lock()
         # Not the thread's `join`: if a signal interrupts it, the thread may be taken to have ended.
         self._over = threading.Event()
@@ -32,7 +32,7 @@ class ConnectionOpening(Generic[T]):
         try:
             opened = self._open()
             with self._changing:
-                if not self._left:
+                if not self._is_left:
                     self._opened.append(opened)
                     return
             self._close(opened)
@@ -55,7 +55,7 @@ class ConnectionOpening(Generic[T]):
     def leave(self) -> None:
         """Have the connection closed, now or as soon as it is open. Does not wait."""
         with self._changing:
-            self._left = True
+            self._is_left = True
             opened, self._opened = self._opened, []
         for each in opened:
             self._close(each)

@@ -28,23 +28,23 @@ class ScratchFolder(ABC):
 
     table: TableRef | None = None
 
-    def __init__(self, beside: str) -> None:
-        self._beside = beside
+    def __init__(self, target_path: str) -> None:
+        self._target_path = target_path
         self._descriptor: int | None = None
         self.name = scratch_name()
-        self.folder = f"{beside}.{self.name}"
+        self.folder = f"{target_path}.{self.name}"
         self.place = f"folder {self.folder}"
         self.target: str | None = self._target()
         self.removal = f"rm -r {shlex.quote(self.folder)}"
         self.remarks: tuple[str, ...] = ()
-        parent = os.path.dirname(beside)
+        parent = os.path.dirname(target_path)
         if not os.path.isdir(parent) or not os.access(parent, os.W_OK | os.X_OK):
             raise PlanningError(
                 f"{NEEDED_BY}: expected a writable folder {parent}, for a scratch folder beside "
                 "the target; found none"
             )
         with suppress(FileNotFoundError):
-            if os.stat(beside).st_dev != os.stat(parent).st_dev:
+            if os.stat(target_path).st_dev != os.stat(parent).st_dev:
                 self.remarks = ("it is not on the file system of the target",)
 
     @abstractmethod
@@ -59,17 +59,17 @@ class ScratchFolder(ABC):
     def make_table(self) -> None: ...
 
     def sweep(self) -> tuple[str, ...]:
-        parent, name = os.path.split(self._beside)
+        parent, name = os.path.split(self._target_path)
         swept = []
-        for found in sorted(os.listdir(parent)):
-            folder = os.path.join(parent, found)
+        for entry in sorted(os.listdir(parent)):
+            folder = os.path.join(parent, entry)
             if (
-                found.startswith(f"{name}.")
-                and NAMED.fullmatch(found.removeprefix(f"{name}."))
+                entry.startswith(f"{name}.")
+                and NAMED.fullmatch(entry.removeprefix(f"{name}."))
                 and not is_locked(os.path.join(folder, _LOCK))
             ):
                 _remove(folder)
-                swept.append(found)
+                swept.append(entry)
         return tuple(swept)
 
     def begin(self) -> None:

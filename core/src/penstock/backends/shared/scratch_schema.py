@@ -50,7 +50,7 @@ class ScratchSchema(ABC, Generic[C]):
     def __init__(self, url: str, like: TableRef | None) -> None:
         self._url = url
         self._like = like
-        self._made = False
+        self._is_created = False
         self.name = scratch_name()
         self.place = f"{self.kind} {self.name} of the target"
         self._table = self.table = TableRef(self.name, _TABLE)
@@ -99,7 +99,7 @@ class ScratchSchema(ABC, Generic[C]):
         """
 
     @abstractmethod
-    def _found(self) -> list[str]:
+    def _schema_names(self) -> list[str]:
         """Return schemas that may be scratch schemas, by their names."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class ScratchSchema(ABC, Generic[C]):
     def sweep(self) -> tuple[str, ...]:
         swept = []
         with self._translated():
-            for name in filter(NAMED.fullmatch, self._found()):
+            for name in filter(NAMED.fullmatch, self._schema_names()):
                 if self._lock(name):
                     try:
                         self._drop(self._connection, name)
@@ -136,7 +136,7 @@ class ScratchSchema(ABC, Generic[C]):
     def begin(self) -> None:
         with self._planning(f"{NEEDED_BY}: {self.kind} {self.name}"):
             self._lock(self.name)  # first, so that no process takes it for abandoned
-            self._made = True
+            self._is_created = True
             self._create()
 
     def make_table(self) -> None:
@@ -145,14 +145,14 @@ class ScratchSchema(ABC, Generic[C]):
             self._remake(self._like)
 
     def drop(self) -> None:
-        if not self._made:
+        if not self._is_created:
             return
         # In a new session: whatever ended the measurements may have affected the other one, whose
         # locks must be released.
         self.close()
         with self._translated(), closing(self._connect()) as connection:
             self._drop(connection, self.name)
-        self._made = False
+        self._is_created = False
 
     def close(self) -> None:
         self._connection.close()

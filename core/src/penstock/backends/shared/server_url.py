@@ -61,9 +61,9 @@ class ServerUrls:
                 belong to a password.
         """
 
-        def malformed(found: str) -> UsageError:
+        def malformed(problem: str) -> UsageError:
             form = f"{self.scheme}://user:password@{self.place_form}"
-            return UsageError(f"{flag}: malformed URL: expected {form}, found {found}")
+            return UsageError(f"{flag}: malformed URL: expected {form}, found {problem}")
 
         if re.search(r"^[^/]*//[^/?]*/[^?]*@", url) or url.count("@") > 1:
             raise malformed(f"an unescaped '/' or '@' before the host; {_ESCAPES}")
@@ -90,13 +90,13 @@ class ServerUrls:
         )
 
     def _options(self, query: str, flag: str) -> dict[str, str]:
-        known = sorted((*self.choices, *self.numbers, *self.texts))
+        names = sorted((*self.choices, *self.numbers, *self.texts))
         options: dict[str, str] = {}
         for name, value in parse_qsl(query, keep_blank_values=True):
-            if name not in known:
+            if name not in names:
                 # It may be the rest of a password that contains an &, so it is not shown.
                 raise UsageError(
-                    f"{flag}: expected parameters {', '.join(known)}; found another one"
+                    f"{flag}: expected parameters {', '.join(names)}; found another one"
                 )
             if name in self.choices and value not in self.choices[name]:
                 expected = ", ".join(self.choices[name])
@@ -119,14 +119,15 @@ class ServerUrls:
         Raises:
             UsageError: as for `parse`.
         """
-        found = self.parse(url, flag)
-        password = found.password or environ.get(self.password_variable, "")
-        user = found.user or (environ.get("USER", self.user) if self.user else "")
-        host = f"[{found.host}]" if ":" in found.host else found.host
-        query = f"?{urlencode(found.options)}" if found.options else ""
+        location = self.parse(url, flag)
+        password = location.password or environ.get(self.password_variable, "")
+        user = location.user or (environ.get("USER", self.user) if self.user else "")
+        host = f"[{location.host}]" if ":" in location.host else location.host
+        query = f"?{urlencode(location.options)}" if location.options else ""
+        database = quote(location.database, safe="/" * (self.place_form.count("/") > 1))
         return (
-            f"{self.scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{host}:{found.port}"
-            f"/{quote(found.database, safe='/' * (self.place_form.count('/') > 1))}{query}"
+            f"{self.scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{host}"
+            f":{location.port}/{database}{query}"
         )
 
     def secrets(self, url: str) -> tuple[str, ...]:
@@ -140,12 +141,14 @@ class ServerUrls:
         Raises:
             UsageError: the URL is malformed.
         """
-        found = self.parse(url)
+        location = self.parse(url)
         # Of several names the first is the database: a table is named with its schema.
         return Place(
             self.scheme,
-            found.host,
-            found.port,
-            found.database.partition("/")[0] if self.place_form.count("/") > 1 else found.database,
+            location.host,
+            location.port,
+            location.database.partition("/")[0]
+            if self.place_form.count("/") > 1
+            else location.database,
             schemas_are_databases=self.schemas_are_databases,
         )

@@ -18,7 +18,7 @@ def statement_kind(query: str, pair: str = "") -> str:
     """
     also = pair.replace(" ", rf"{_SPACE}+") + "|" if pair else ""
     kinds = rf"{also}(?:{_PAIRS}){_SPACE}+[A-Z]+|[A-Z]+"
-    found = re.match(rf"{_SPACE}*({kinds})\b", query, re.IGNORECASE | re.DOTALL)
-    if found is None:
+    match = re.match(rf"{_SPACE}*({kinds})\b", query, re.IGNORECASE | re.DOTALL)
+    if match is None:
         return "a statement that this user may not see"
-    return " ".join(re.sub(_SPACE, " ", found[1], flags=re.DOTALL).upper().split())
+    return " ".join(re.sub(_SPACE, " ", match[1], flags=re.DOTALL).upper().split())

@@ -1,4 +1,4 @@
-"""What Snowflake can do."""
+"""Snowflake's capabilities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     modes=WITHOUT_CHILDREN,
-    makes_missing=(*LOADING, RECREATE),
+    creating_modes=(*LOADING, RECREATE),
     options={
         "conflict_columns": (UPSERT,),
         "types": (*LOADING, RECREATE),
@@ -42,5 +42,5 @@ TARGET = TargetCapabilities(
     # DDL commits by itself.
     steps_with_records=False,
     control_ddl=True,
-    tells_rows_apart=False,
+    identifies_loaded_rows=False,
 )

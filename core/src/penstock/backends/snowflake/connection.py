@@ -103,13 +103,13 @@ class Connection:
 
         An error in it does not affect this one's transaction.
         """
-        other = connect(self._url, self.side)
+        separate = connect(self._url, self.side)
         try:
-            with other._executed(query) as cursor:
+            with separate._executed(query) as cursor:
                 while rows := cursor.fetchmany(count):
                     yield rows
         finally:
-            other.close()
+            separate.close()
 
     def tables(self, query: str) -> Iterator[pa.Table]:
         """Yield the rows of a query in the parts in which the server sends them."""
@@ -143,9 +143,9 @@ class Connection:
 
     def _cancel(self) -> None:
         with suppress(Exception):
-            other = connect(self._url, self.side)
-            other.rows(f"SELECT SYSTEM$CANCEL_ALL_QUERIES({int(self._driver.session_id)})")
-            other.close()
+            separate = connect(self._url, self.side)
+            separate.rows(f"SELECT SYSTEM$CANCEL_ALL_QUERIES({int(self._driver.session_id)})")
+            separate.close()
 
     def close(self) -> None:
         """Disconnect; changes of an open transaction are undone."""

@@ -57,7 +57,7 @@ class SnowflakeDialect(CatalogDialect):
         numbers = f"AUTOINCREMENT START {identity.first} INCREMENT {identity.step}"
         return f"-- in CREATE TABLE {self.table(table)}: {self.ident(column)} {type_} {numbers}"
 
-    def fitting(self, default: str, type_: str) -> str:
+    def fitted_default(self, default: str, type_: str) -> str:
         # A default has the column's own type.
         is_function = default in self.functions.values()
         return f"CAST({default} AS {type_})" if is_function and type_ else default
@@ -65,10 +65,10 @@ class SnowflakeDialect(CatalogDialect):
     def default_set(self, table: TableRef, column: str, text: str) -> str:
         return ""
 
-    def commented(self, text: str) -> str:
+    def comment_clause(self, text: str) -> str:
         return f"COMMENT {self._on_one_line(text)}"
 
-    def table_commented(self, text: str) -> str:
+    def table_comment_option(self, text: str) -> str:
         return f"COMMENT = {self._on_one_line(text)}"
 
     def _on_one_line(self, text: str) -> str:
@@ -93,11 +93,11 @@ class SnowflakeDialect(CatalogDialect):
         query = super().column_facts
         return replace(query, columns=query.columns.replace("column_name", shown("column_name"), 1))
 
-    def renamed(self, table: TableRef, name: str) -> str:
+    def rename_statement(self, table: TableRef, name: str) -> str:
         new = self.table(replace(table, name=name))
         return f"ALTER TABLE {self.table(table)} RENAME TO {new}"
 
-    def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
+    def exchange_statements(self, table: TableRef, new: TableRef) -> Sequence[str]:
         return (
             f"ALTER TABLE {self.table(table)} SWAP WITH {self.table(new)}",
             f"DROP TABLE {self.table(new)}",
@@ -141,7 +141,7 @@ class SnowflakeDialect(CatalogDialect):
     def canonical(self, value: str, type_: Type, kind: str) -> str:
         return canonical(value, type_, kind)
 
-    def framed(self, text: str) -> str:
+    def framed_text(self, text: str) -> str:
         size = self.text(f"LENGTH(TO_BINARY({text}, 'UTF-8'))")
         return f"COALESCE({size} || ':' || {text}, '-')"
 

@@ -27,10 +27,10 @@ class SnowflakeReader(BatchQueryReader[SnowflakeSession]):
         session.moment = self._spec.snapshot or ""
         return session
 
-    def fetched(
+    def fetch_batches(
         self, session: SnowflakeSession, query: str, promised: PromisedTypes[SnowType]
     ) -> Iterator[pa.RecordBatch]:
-        yield promised.nothing()
+        yield promised.empty_batch()
         for table in session.connection.tables(query):
             yield from table.combine_chunks().to_batches(BATCH_ROWS)
 

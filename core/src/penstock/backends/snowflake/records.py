@@ -56,7 +56,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
 
     steps_with_records = False
     scheme = "snowflake"
-    kept_in = "schema"
+    schema_word = "schema"
     listing = (
         f"SELECT {shown('table_name')} FROM information_schema.tables"
         f" WHERE {shown('table_schema')} = ?"
@@ -75,12 +75,12 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         self, session: SnowflakeSession, schema: str, url: str = "", *, loading: bool = False
     ) -> None:
         super().__init__(session, schema, loading=loading)
-        self._begun = False
+        self._in_transaction = False
         """A transaction is open."""
-        self._asked = 0.0
+        self._guarded_at = 0.0
         """When the server was last kept from ending it."""
-        self._alone = ""
-        self.leases = Leases(self.connection, self.named("lease"), url, secrets.token_hex(16))
+        self._exclusive_name = ""
+        self.leases = Leases(self.connection, self.table_name("lease"), url, secrets.token_hex(16))
         self.now = "CAST(SYSDATE() AS VARCHAR) || '+00:00'"
 
     @property
@@ -90,13 +90,13 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     @property
     def files(self) -> str:
         """The stage with the attempts' folders."""
-        return f"@{self.named('files')}"
+        return f"@{self.table_name('files')}"
 
     # Transactions
 
     def begin(self) -> None:
         self.connection.change("BEGIN TRANSACTION")
-        self._begun = True
+        self._in_transaction = True
 
     def commit(self) -> None:
         """Commit the transaction.
@@ -104,7 +104,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         Raises:
             TransientError: the server may have ended the transaction.
         """
-        if time.monotonic() - self._asked > MOST_SECONDS:
+        if time.monotonic() - self._guarded_at > MOST_SECONDS:
             self.roll_back()
             raise TransientError(
                 f"target: expected to commit within {MOST_SECONDS} s of the last change, but this "
@@ -112,18 +112,18 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
                 Diagnosis(side="target"),
             )
         self.connection.change("COMMIT")
-        self._begun = False
+        self._in_transaction = False
 
     def roll_back(self) -> None:
-        if self._begun:
-            self._begun = False
+        if self._in_transaction:
+            self._in_transaction = False
             with suppress(Error):  # the session may have ended
                 self.connection.change("ROLLBACK")
 
     def guard(self) -> None:
         """Get exclusive access to the control tables until the transaction ends."""
-        self.connection.change(f"UPDATE {self.named('guard')} SET turn = turn + 1")
-        self._asked = time.monotonic()
+        self.connection.change(f"UPDATE {self.table_name('guard')} SET turn = turn + 1")
+        self._guarded_at = time.monotonic()
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -140,7 +140,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         patience: float = 0,
     ) -> T:
         with translated("target", f"run {run_id}"), self.guarded():
-            if self._alone and not self.leases.is_mine(self._alone):
+            if self._exclusive_name and not self.leases.is_mine(self._exclusive_name):
                 raise TransientError(
                     f"target: run {run_id}: another execution has taken over, because this one "
                     f"gave no sign of life for {LAPSE_SECONDS} s; resume the run",
@@ -163,7 +163,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
 
     # Locks
 
-    def holding(self, name: str, what: str) -> AbstractContextManager[None]:
+    def holding(self, name: str, subject: str) -> AbstractContextManager[None]:
         return self.guarded()
 
     def keep(self, name: str) -> bool:
@@ -173,29 +173,29 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         return self.leases.is_held(names)
 
     @contextmanager
-    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> Iterator[None]:
         # Steps of one run wait for each other.
-        name, what = self.lock(f"penstock:steps:{run_id}"), f"run {run_id}"
-        with translated("target", what):
-            self._take(name, what)
-            self._alone = name
+        name, subject = self.lock(f"penstock:steps:{run_id}"), f"run {run_id}"
+        with translated("target", subject):
+            self._take(name, subject)
+            self._exclusive_name = name
             try:
                 yield
             finally:
-                self._alone = ""
+                self._exclusive_name = ""
                 with suppress(Error):
                     self.leases.release(name)
 
-    def _take(self, name: str, what: str) -> None:
-        begun = time.monotonic()
+    def _take(self, name: str, subject: str) -> None:
+        started = time.monotonic()
         while True:
             with self.guarded():
                 if self.leases.take(name):
                     return
-            waited = time.monotonic() - begun
+            waited = time.monotonic() - started
             if self.patience.stall_timeout and waited > self.patience.stall_timeout:
                 raise StallError(
-                    f"target: {what}: another execution has been running its steps for "
+                    f"target: {subject}: another execution has been running its steps for "
                     f"{waited:.0f} s; wait for it, or end it, and resume",
                     Diagnosis(side="target"),
                 )
@@ -206,22 +206,22 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     def making(self) -> AbstractContextManager[None]:
         return nullcontext()  # each is created if it is missing
 
-    def hurried(self) -> AbstractContextManager[None]:
+    def limited_lock_waits(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def denied(self, error: Exception) -> str:
+    def denial_message(self, error: Exception) -> str:
         return str(error.msg) if isinstance(error, Error) and error.errno == _DENIED else ""
 
     # Records
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
         # A journal is written by one execution alone, which waits for no other.
-        if not self._begun and kind is not Kind.JOURNAL:
+        if not self._in_transaction and kind is not Kind.JOURNAL:
             with translated("target", CONTROL), self.guarded():
                 return self.add(kind, rows)
         names = KEYS[kind]
         new: dict[tuple[Any, ...], Row] = {tuple(row[name] for name in names): row for row in rows}
-        for key in self._known(kind, names, rows):
+        for key in self._existing_keys(kind, names, rows):
             new.pop(key, None)
         series = [row for row in new.values() if row.get("series")]
         for row in series:
@@ -230,7 +230,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
                 new.pop(tuple(row[name] for name in names))
         return super().add(kind, list(new.values()))
 
-    def _known(
+    def _existing_keys(
         self, kind: Kind, names: Sequence[str], rows: Sequence[Row]
     ) -> Iterator[tuple[Any, ...]]:
         where: Row = {"run_id": tuple({row["run_id"] for row in rows})}
@@ -252,7 +252,7 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         with self.guarded():
             super().end_attempt(token)
 
-    def claimed(self) -> tuple[str, Sequence[Any]]:
+    def claim_values(self) -> tuple[str, Sequence[Any]]:
         return ", ?, SYSDATE()", [this_process()]
 
     def is_alive(self, stage: StageRow) -> bool:
@@ -264,28 +264,28 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
         return bool(beaten)
 
     def holds(self, token: str) -> bool:
-        owner = f"SELECT owner FROM {self.named('stage')} WHERE token = ?"
+        owner = f"SELECT owner FROM {self.table_name('stage')} WHERE token = ?"
         return self.connection.rows(owner, [token]) == [(1,)]
 
     def drop_stage(self, token: str) -> None:
         self.connection.rows(f"REMOVE {self.files}/{token}/")
         self.connection.change(f"DROP TABLE IF EXISTS {self.stage_table(token)}")
-        self.connection.change(f"DELETE FROM {self.named('stage')} WHERE token = ?", [token])
+        self.connection.change(f"DELETE FROM {self.table_name('stage')} WHERE token = ?", [token])
 
     # The table that is loaded
 
-    def made_at(self, table: TableRef) -> str | None:
-        found = facts_of(self.session, table)
-        return found[0] if found else None
+    def creation_mark(self, table: TableRef) -> str | None:
+        facts = facts_of(self.session, table)
+        return facts[0] if facts else None
 
-    def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
+    def check_no_other_rows(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
         if not mode.starts_empty:
             return
         # In one statement, because attempts of this run may commit at the same time. The server
         # does not scan rows for it.
         ((present, loaded),) = self.execute(
             f"SELECT (SELECT COUNT(*) FROM {self.session.table(table)}),"
-            f' (SELECT COALESCE(SUM("ROWS"), 0) FROM {self.named("commit_record")}'
+            f' (SELECT COALESCE(SUM("ROWS"), 0) FROM {self.table_name("commit_record")}'
             " WHERE run_id = ?)",
             [run_id],
             reading=True,

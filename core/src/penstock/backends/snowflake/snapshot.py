@@ -33,7 +33,7 @@ class HeldTimestamp:
         finally:
             session.connection.close()
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return True  # a reader that finds it gone reports that
 
     def close(self) -> None:

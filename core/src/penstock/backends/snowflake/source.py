@@ -48,7 +48,7 @@ class SnowflakeSource(ServerSource[SnowflakeSession]):
         facts = facts_of(self._session, table)
         return facts[0] if facts else "", ""
 
-    def stored(self, table: TableRef) -> TableStatistics:
+    def table_statistics(self, table: TableRef) -> TableStatistics:
         _, rows, size = facts_of(self._session, table) or ("", 0, 0)
         return TableStatistics(
             rows=rows,
@@ -59,7 +59,7 @@ class SnowflakeSource(ServerSource[SnowflakeSession]):
             default_key=None,
         )
 
-    def leading(self, table: TableRef) -> Sequence[str]:
+    def leading_columns(self, table: TableRef) -> Sequence[str]:
         return [key.names[0] for key in unique_keys(self._session, table)]
 
     # Keys

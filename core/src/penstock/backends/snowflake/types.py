@@ -97,7 +97,7 @@ TYPES: TypeTable[SnowType] = TypeTable(
         "binary": TypeLine(pa.binary(), "bytea"),
         **dict.fromkeys(SEMI_STRUCTURED, TypeLine(pa.string(), travels="TO_JSON({})")),
     },
-    other=TypeLine(None),
+    default=TypeLine(None),
     finer=_finer,
     too_fine="a time with nanoseconds, which record batches would lose; use --query with "
     "CAST(... AS TIMESTAMP_NTZ(6)), TIMESTAMP_LTZ(6) or TIME(6), which cuts them off",
@@ -117,5 +117,5 @@ TYPES: TypeTable[SnowType] = TypeTable(
         zoned=with_units("timestamp_tz", _FRACTIONS),
     ),
     # It becomes part of our statement: words, and what is in parentheses.
-    written=re.compile(r"\s*[A-Za-z]\w*\s*(?:\(\d+(?:\s*,\s*\d+)?\))?\s*"),
+    type_pattern=re.compile(r"\s*[A-Za-z]\w*\s*(?:\(\d+(?:\s*,\s*\d+)?\))?\s*"),
 )

@@ -48,16 +48,16 @@ class SnowflakeLoading(ServerLoading[SnowflakeRecords, UploadStage]):
         # Recording changes for other runs locks them, so the transaction first takes its turn like
         # all others.
         if attempt.spec.load_mode.deletes_by_partition:
-            self._own.guard()
+            self._stage_records.guard()
 
     def hold_run(self) -> None:
-        self._own.guard()
+        self._stage_records.guard()
 
     def commit(self) -> None:
         super().commit()
         # COMMIT reports no error if the server has ended the transaction.
         mine = {"run_id": self._attempt.spec.run_id, "partition_id": self._attempt.partition.id}
-        if not self._own.count(Kind.COMMIT, mine):
+        if not self._stage_records.count(Kind.COMMIT, mine):
             raise record_missing(self._attempt)
 
 

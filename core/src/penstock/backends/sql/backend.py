@@ -76,8 +76,8 @@ class ModularBackend:
         return url
 
     def source(self, url: str) -> SourceCatalog:
-        found: SourceCatalog = self._module("source").open_source(self._opened(url))
-        return found
+        catalog: SourceCatalog = self._module("source").open_source(self._opened(url))
+        return catalog
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
         opened = self._opened(url)
@@ -86,8 +86,8 @@ class ModularBackend:
 
     def target(self, url: str, control_schema: str) -> TargetCatalog:
         opened = self._opened(url)
-        found: TargetCatalog = self._module("target").open_target(opened, control_schema)
-        return found
+        catalog: TargetCatalog = self._module("target").open_target(opened, control_schema)
+        return catalog
 
     def preload(self) -> None:
         self._module("reader")

@@ -76,7 +76,7 @@ class Dialect(ABC):
         """Return a text that equals no other text."""
         return value
 
-    def liked(self, value: str, pattern: str) -> str:
+    def like_condition(self, value: str, pattern: str) -> str:
         """Return a case-sensitive LIKE."""
         return f"{self.exactly(value)} LIKE {pattern}"
 
@@ -113,7 +113,7 @@ class Dialect(ABC):
     """Whether indexes are created by CREATE INDEX."""
     index_kinds: Mapping[str, str] = {}
     """The word before INDEX, by the method of an index, see `IndexModel`."""
-    indexes_some = False
+    has_partial_indexes = False
     """Whether an index may be limited to rows that meet a condition."""
     includes = False
     """Whether an index may include columns outside its key."""
@@ -127,7 +127,7 @@ class Dialect(ABC):
     alters = True
     """Whether constraints can be added to an existing table."""
 
-    def numbered(self, first: int, step: int) -> str:
+    def numbering_clause(self, first: int, step: int) -> str:
         """Return what follows the type of a column that the database numbers."""
         return ""
 
@@ -144,7 +144,7 @@ class Dialect(ABC):
         """
         return ""
 
-    def fitting(self, default: str, type_: str) -> str:
+    def fitted_default(self, default: str, type_: str) -> str:
         """Return a default, or a moment after ON UPDATE, in a type's form; empty if none."""
         return default
 
@@ -152,11 +152,11 @@ class Dialect(ABC):
         """Return the clause that sets a column to a moment whenever its row changes."""
         return ""
 
-    def commented(self, text: str) -> str:
+    def comment_clause(self, text: str) -> str:
         """Return a column's comment as part of the column."""
         return ""
 
-    def table_commented(self, text: str) -> str:
+    def table_comment_option(self, text: str) -> str:
         """Return a table's comment as an option of CREATE TABLE."""
         return ""
 
@@ -185,7 +185,7 @@ class Dialect(ABC):
         column = self.ident(column)
         return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DEFAULT {text}"
 
-    def generated(self, text: str) -> str:
+    def generated_clause(self, text: str) -> str:
         """Return what follows the type of a column that is computed and stored."""
         return ""
 
@@ -198,10 +198,10 @@ class Dialect(ABC):
             type_: the type, in the source's dialect.
             text: the expression, in the source's dialect.
         """
-        if not self.generated(text):
+        if not self.generated_clause(text):
             return ""
         name = self.ident(column)
-        definition = f"{name} {type_} {self.generated(text)}"
+        definition = f"{name} {type_} {self.generated_clause(text)}"
         return f"ALTER TABLE {self.table(table)} DROP COLUMN {name}, ADD COLUMN {definition}"
 
     def key_statement(self, table: TableRef, columns: Sequence[str], *, primary: bool) -> str:
@@ -224,10 +224,10 @@ class Dialect(ABC):
             name: the check's name; if empty, the database chooses one.
             text: the condition.
         """
-        named = f"CONSTRAINT {self.ident(name)} " if name else ""
+        constraint = f"CONSTRAINT {self.ident(name)} " if name else ""
         if not (self.alters and self.has_checks):
             return ""
-        return f"ALTER TABLE {self.table(table)} ADD {named}CHECK ({self.test(text)})"
+        return f"ALTER TABLE {self.table(table)} ADD {constraint}CHECK ({self.test(text)})"
 
     def test(self, text: str) -> str:
         """Return a condition that also holds if it is NULL."""
@@ -285,7 +285,7 @@ class Dialect(ABC):
         """Return a key's value as partitions compare it, if the key names no collation."""
         return value
 
-    def compared(self, key: Key, tag: str) -> str:
+    def compared_key(self, key: Key, tag: str) -> str:
         """Return a key as partitions compare it.
 
         Raises:
@@ -294,7 +294,7 @@ class Dialect(ABC):
         self.check_collation(key)
         return self.comparable(tag, self.key(key))
 
-    def collated(self, key: Key, tag: str, value: str) -> str:
+    def collated_value(self, key: Key, tag: str, value: str) -> str:
         """Return any value as partitions compare the key's values.
 
         For instance a value of a list, which has no collation of its own, or a different one.
@@ -306,7 +306,7 @@ class Dialect(ABC):
         """
         return self.comparable(tag, value)
 
-    def bounded(self, key: Key, bound: Bound) -> str:
+    def bound_operand(self, key: Key, bound: Bound) -> str:
         """Return a bound as partitions compare the key with it."""
         return self.bound(bound)
 
@@ -326,7 +326,7 @@ class Dialect(ABC):
         raise PlanningError(f"{self.name} cannot partition tables by blocks")
 
     @abstractmethod
-    def hashed(self, value: str) -> str:
+    def hash_number(self, value: str) -> str:
         """Return a non-negative number that depends only on a value's text; NULL for NULL."""
 
 
@@ -342,7 +342,7 @@ class CatalogDialect(Dialect):
     """The row count, as a number that can be multiplied."""
     ddl_commits = False
     """Whether creating or dropping a table ends the transaction."""
-    unless_there = "IF NOT EXISTS "
+    if_not_exists = "IF NOT EXISTS "
     """What follows CREATE TABLE to keep an existing table; empty if there is no such clause."""
     computed = "CASE WHEN is_generated = 'ALWAYS' THEN 1 ELSE 0 END"
     """In the information schema's columns: 1 for a computed column."""
@@ -358,7 +358,7 @@ class CatalogDialect(Dialect):
         """Return the first characters of a text."""
         return f"left({text}, {length})"
 
-    def limited(self, select: str, count: int) -> str:
+    def limited_query(self, select: str, count: int) -> str:
         """Return a SELECT limited to a number of rows."""
         return f"{select} LIMIT {count}"
 
@@ -396,11 +396,11 @@ class CatalogDialect(Dialect):
         """Return the statement that creates a schema if it is missing; nothing without schemas."""
         return (f"CREATE SCHEMA IF NOT EXISTS {self.ident(name)}",)
 
-    def emptied(self, table: TableRef) -> str:
+    def empty_statement(self, table: TableRef) -> str:
         """Return the statement that removes all rows from a table."""
         return f"TRUNCATE TABLE {self.table(table)}"
 
-    def dropped(self, table: TableRef) -> str:
+    def drop_statement(self, table: TableRef) -> str:
         """Return the statement that drops a table if it exists."""
         return f"DROP TABLE IF EXISTS {self.table(table)}"
 
@@ -415,14 +415,14 @@ class CatalogDialect(Dialect):
             columns: the names of the columns.
         """
         listed = ", ".join(map(self.ident, columns))
-        empty = self.limited(f"SELECT {listed} FROM {self.table(like)}", 0)
+        empty = self.limited_query(f"SELECT {listed} FROM {self.table(like)}", 0)
         return f"CREATE TABLE {self.table(table)} AS {empty}"
 
-    def renamed(self, table: TableRef, name: str) -> str:
+    def rename_statement(self, table: TableRef, name: str) -> str:
         """Return the statement that renames a table within its schema."""
         return f"ALTER TABLE {self.table(table)} RENAME TO {self.ident(name)}"
 
-    def column_changed(self, table: TableRef, change: ColumnChange) -> str:
+    def change_column_statement(self, table: TableRef, change: ColumnChange) -> str:
         """Return the statement that changes a column."""
         column = self.ident(change.column)
         if change.kind == ADD:
@@ -430,22 +430,22 @@ class CatalogDialect(Dialect):
         elif change.kind == RENAME:
             action = f"RENAME COLUMN {self.ident(change.was)} TO {column}"
         else:
-            action = self.column_widened(column, change)
+            action = self.widen_column_clause(column, change)
         return f"ALTER TABLE {self.table(table)} {action}"
 
-    def column_widened(self, column: str, change: ColumnChange) -> str:
+    def widen_column_clause(self, column: str, change: ColumnChange) -> str:
         """Return the part of `ALTER TABLE` that changes a column's type, or lets it be NULL.
 
         For databases that widen columns.
         """
         raise NotImplementedError
 
-    def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
+    def exchange_statements(self, table: TableRef, new: TableRef) -> Sequence[str]:
         """Return the statements that replace a table with another."""
-        return (f"DROP TABLE {self.table(table)}", self.renamed(new, table.name))
+        return (f"DROP TABLE {self.table(table)}", self.rename_statement(new, table.name))
 
-    def indexes_dropped(self, table: TableRef, names: Sequence[str]) -> str:
-        """Return one statement that drops indexes named by `TargetTables.deferrable`."""
+    def drop_indexes_statement(self, table: TableRef, names: Sequence[str]) -> str:
+        """Return one statement that drops indexes named by `TargetTables.deferrable_indexes`."""
         raise NotImplementedError
 
     def index_statements(self, table: TableRef, definitions: Sequence[str]) -> str:
@@ -457,7 +457,7 @@ class CatalogDialect(Dialect):
         """
         raise NotImplementedError
 
-    def foreign_key_dropped(self, table: TableRef, name: str) -> str:
+    def drop_foreign_key_statement(self, table: TableRef, name: str) -> str:
         return f"ALTER TABLE {self.table(table)} DROP CONSTRAINT {self.ident(name)}"
 
     def differ(self, names: Sequence[str]) -> str:
@@ -465,7 +465,7 @@ class CatalogDialect(Dialect):
         columns = map(self.ident, names)
         return " OR ".join(f"t.{name} IS DISTINCT FROM s.{name}" for name in columns) or NEVER
 
-    def respelled(self, key: Sequence[str]) -> str:
+    def respelled_condition(self, key: Sequence[str]) -> str:
         """Return whether the rows `t` and `s` write equal keys differently."""
         return NEVER
 
@@ -473,7 +473,9 @@ class CatalogDialect(Dialect):
         """Return a query for the spellings of a key that occurs twice; empty if it has only one."""
         return ""
 
-    def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
+    def merge(
+        self, table: str, staged: str, key: Sequence[str], other_columns: Sequence[str]
+    ) -> str:
         """Return the statement that merges staged rows.
 
         It updates the rows of a table that differ from those staged for the same key, and inserts
@@ -483,30 +485,31 @@ class CatalogDialect(Dialect):
             table: the table to merge into, quoted.
             staged: the table with the staged rows, quoted.
             key: the quoted names of the key's columns.
-            rest: the quoted names of the other columns.
+            other_columns: the quoted names of the other columns.
         """
-        keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
-        same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+        keys, value_columns = list(map(self.ident, key)), list(map(self.ident, other_columns))
+        match = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         update = ""
-        if others:
-            changes = ", ".join(f"{name} = s.{name}" for name in others)
-            update = f" WHEN MATCHED AND ({self.differ(rest)}) THEN UPDATE SET {changes}"
-        values = ", ".join(f"s.{name}" for name in [*keys, *others])
+        if value_columns:
+            changes = ", ".join(f"{name} = s.{name}" for name in value_columns)
+            update = f" WHEN MATCHED AND ({self.differ(other_columns)}) THEN UPDATE SET {changes}"
+        values = ", ".join(f"s.{name}" for name in [*keys, *value_columns])
         return (
-            f"MERGE INTO {table} AS t USING {staged} AS s ON {same}{update}"
-            f" WHEN NOT MATCHED THEN INSERT ({', '.join([*keys, *others])}) VALUES ({values})"
+            f"MERGE INTO {table} AS t USING {staged} AS s ON {match}{update}"
+            f" WHEN NOT MATCHED THEN INSERT ({', '.join([*keys, *value_columns])})"
+            f" VALUES ({values})"
         )
 
     # Rows found by their keys, with NULL equal to NULL: rows `t` of a table with the key of a row
     # `s` of another.
 
-    def _found(self, keys: str, key: Sequence[str]) -> str:
+    def _exists_match(self, keys: str, key: Sequence[str]) -> str:
         names = map(self.ident, key)
         match = " AND ".join(f"t.{name} IS NOT DISTINCT FROM s.{name}" for name in names)
         return f"EXISTS (SELECT 1 FROM {keys} AS s WHERE {match})"
 
     def delete_matching(self, table: str, keys: str, key: Sequence[str]) -> str:
-        return f"DELETE FROM {table} AS t WHERE {self._found(keys, key)}"
+        return f"DELETE FROM {table} AS t WHERE {self._exists_match(keys, key)}"
 
     def update_matching(
         self, table: str, keys: str, key: Sequence[str], change: str, tested: str
@@ -520,7 +523,9 @@ class CatalogDialect(Dialect):
             change: the text after SET.
             tested: a condition on the row `t`.
         """
-        return f"UPDATE {table} AS t SET {change} WHERE {tested} AND {self._found(keys, key)}"
+        return (
+            f"UPDATE {table} AS t SET {change} WHERE {tested} AND {self._exists_match(keys, key)}"
+        )
 
     # Bounds
 
@@ -556,7 +561,7 @@ class CatalogDialect(Dialect):
         """Return a decimal bound, exactly."""
         return decimal(bound)[0]
 
-    def hashed(self, value: str) -> str:
+    def hash_number(self, value: str) -> str:
         # A database's own hash function may change between versions.
         return self.digest(self.text(value))
 
@@ -586,7 +591,7 @@ class CatalogDialect(Dialect):
         """
 
     @abstractmethod
-    def framed(self, text: str) -> str:
+    def framed_text(self, text: str) -> str:
         """Return a text preceded by its length in bytes and a colon, or `-` for NULL.
 
         Its end is then unambiguous, whatever it contains.

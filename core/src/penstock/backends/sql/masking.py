@@ -42,8 +42,8 @@ class Masking(ABC):
         """
         if mask.kind == NULL:
             return f"CASE WHEN 1 = 0 THEN {value} END"
-        known = TIMES if mask.kind == YEAR else _TEXTUAL if mask.kind == LAST4 else _HASHED
-        if tag not in known:
+        supported = TIMES if mask.kind == YEAR else _TEXTUAL if mask.kind == LAST4 else _HASHED
+        if tag not in supported:
             expected = {
                 YEAR: "a date or a timestamp",
                 LAST4: "a text or a whole number",
@@ -64,8 +64,8 @@ class Masking(ABC):
                 f"--mask {column}={mask}: this source cannot keep a key out of its statements; "
                 "expected hash, null, last4 or year"
             )
-        first = self.digested(self.joined(self.held(inner(key)), data))
-        return self.digest(self.joined(self.held(outer(key)), first))
+        first = self.digested(self.joined(self.stored_bytes(inner(key)), data))
+        return self.digest(self.joined(self.stored_bytes(outer(key)), first))
 
     @abstractmethod
     def text(self, value: str) -> str:
@@ -88,7 +88,7 @@ class Masking(ABC):
         """Concatenate bytes."""
 
     @abstractmethod
-    def held(self, name: str) -> str:
+    def stored_bytes(self, name: str) -> str:
         """Return the bytes whose hexadecimal digits the session stores under a name."""
 
     @abstractmethod
@@ -104,8 +104,8 @@ class Masking(ABC):
     def last4(self, text: str) -> str:
         # A text no longer than the visible part is hidden completely.
         count = self.length(text)
-        begun = self.linked(f"repeat('*', {count} - 4)", self.ending(text))
-        return f"CASE WHEN {count} > 4 THEN {begun} ELSE repeat('*', {count}) END"
+        hidden = self.linked(f"repeat('*', {count} - 4)", self.ending(text))
+        return f"CASE WHEN {count} > 4 THEN {hidden} ELSE repeat('*', {count}) END"
 
     def length(self, text: str) -> str:
         """Return the length of a text in characters."""

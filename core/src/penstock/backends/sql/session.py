@@ -1,4 +1,4 @@
-"""What the shared SQL code needs from a database's session."""
+"""The protocol of a session, for the shared SQL code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Session(Protocol):
     retry may help; `subject` names in messages what was requested.
     """
 
-    known: CatalogFacts | None
+    catalog_facts: CatalogFacts | None
     """The catalog's answers that are kept while many tables are described."""
 
     @property
@@ -66,19 +66,19 @@ class Session(Protocol):
     def about(self, query: TableQuery, table: TableRef) -> list[Row]:
         """Return a catalog's rows about a table.
 
-        This also reads the rows of all `known` tables.
+        This also reads the rows of all tables of `catalog_facts`.
         """
         ...
 
-    def described(self, table: TableRef) -> list[tuple[str, Type]]:
+    def column_types(self, table: TableRef) -> list[tuple[str, Type]]:
         """Return the names and types of a table's columns.
 
-        This also reads the columns of all `known` tables.
+        This also reads the columns of all tables of `catalog_facts`.
         """
         ...
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, kept as long as something is `known`.
+        """Return the rows of a query, kept while there are `catalog_facts`.
 
         Args:
             query: the query.
@@ -118,7 +118,7 @@ class Session(Protocol):
         ...
 
     def hold(self, values: Mapping[str, str]) -> None:
-        """Store secret texts by name, for the expressions of masks; see `Masking.held`."""
+        """Store secret texts by name, for the expressions of masks; see `Masking.stored_bytes`."""
         ...
 
 
@@ -127,7 +127,7 @@ class NamedRelations:
 
     dialect: CatalogDialect
     catalog: Any
-    known: CatalogFacts | None = None
+    catalog_facts: CatalogFacts | None = None
 
     def parenthesized(self, query: str) -> str:
         """Return a user's query as an item of FROM.
@@ -154,39 +154,39 @@ class NamedRelations:
         return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
 
     def about(self, query: TableQuery, table: TableRef) -> list[Row]:
-        if self.known is None:
+        if self.catalog_facts is None:
             return self.about_all(query, [table])[table]
-        return self.known.about(query, table, partial(self.about_all, query))
+        return self.catalog_facts.about(query, table, partial(self.about_all, query))
 
     def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
-        named = {self.in_catalog(table): table for table in tables}
-        text, values = query.statement(self.dialect.placeholder, self.catalog, list(named))
+        by_name = {self.in_catalog(table): table for table in tables}
+        text, values = query.statement(self.dialect.placeholder, self.catalog, list(by_name))
         subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
-        found: dict[TableRef, list[Row]] = {table: [] for table in tables}
+        rows: dict[TableRef, list[Row]] = {table: [] for table in tables}
         for schema, name, *row in self.fetch(text, subject, values):
-            found[named[TableRef(schema, name)]].append(tuple(row))
-        return found
+            rows[by_name[TableRef(schema, name)]].append(tuple(row))
+        return rows
 
     def once(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, kept as long as something is `known`.
+        """Return the rows of a query, kept while there are `catalog_facts`.
 
         Args:
             query: the query.
             subject: the subject of error messages.
             values: the values of the placeholders.
         """
-        if self.known is None:
+        if self.catalog_facts is None:
             return self.fetch(query, subject, values)
-        return self.known.once((query, *values), lambda: self.fetch(query, subject, values))
+        return self.catalog_facts.once((query, *values), lambda: self.fetch(query, subject, values))
 
     def in_catalog(self, table: TableRef) -> TableRef:
         """Return a table's name as the catalog writes it."""
         return table
 
-    def described(self, table: TableRef) -> list[tuple[str, Type]]:
-        if self.known is None:
+    def column_types(self, table: TableRef) -> list[tuple[str, Type]]:
+        if self.catalog_facts is None:
             return list(self.describe_all([table])[table])
-        return list(self.known.about("described", table, self.describe_all))
+        return list(self.catalog_facts.about("described", table, self.describe_all))
 
     def describe_all(
         self, tables: Sequence[TableRef]
@@ -210,11 +210,11 @@ class NamedRelations:
 @contextmanager
 def keeping(session: Session, relations: Sequence[Relation]) -> Iterator[None]:
     """Keep the catalog's facts about some tables during the block; see `DescribesMany`."""
-    before, session.known = session.known, CatalogFacts(relations)
+    before, session.catalog_facts = session.catalog_facts, CatalogFacts(relations)
     try:
         yield
     finally:
-        session.known = before
+        session.catalog_facts = before
 
 
 def closed(text: str, rows: str, *, tests: bool = False) -> str:

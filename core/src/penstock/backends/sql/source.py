@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, WeightedBound
-from penstock.backends.api.optional.cursors import CursorNow, CursorRange
+from penstock.backends.api.optional.cursors import CursorRange, CursorState
 from penstock.backends.sql.catalog import keys
 from penstock.backends.sql.catalog.relations import (
     TYPE,
     find_relation,
-    matching,
+    matching_tables,
     read_columns,
     read_relations,
 )
@@ -64,8 +64,8 @@ class SqlSource:
 
     def forget(self) -> None:
         """Forget what was read, which may differ from the moment to come."""
-        if self._session.known is not None:
-            self._session.known.forget()
+        if self._session.catalog_facts is not None:
+            self._session.catalog_facts.forget()
 
     # For subclasses
 
@@ -103,8 +103,10 @@ class SqlSource:
         return find_relation(self._session, name)
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
-        known = read_relations(self._session)
-        return matching([table for table in known if not known[table]], include, exclude)
+        relations = read_relations(self._session)
+        return matching_tables(
+            [table for table in relations if not relations[table]], include, exclude
+        )
 
     def is_table(self, relation: Relation) -> bool:
         """Whether a relation is a base table. Asked once: a database may have many tables."""
@@ -116,21 +118,23 @@ class SqlSource:
 
     # Columns
 
-    def described(self, relation: Relation) -> dict[str, Type]:
+    def column_types(self, relation: Relation) -> dict[str, Type]:
         """Return the names and types of the columns."""
         if isinstance(relation, TableRef):
-            return dict(self._session.described(relation))
+            return dict(self._session.column_types(relation))
         query = f"SELECT * FROM {self._rows(relation)}"
         return dict(self._session.describe(query, str(relation)))
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
         if isinstance(relation, TableRef):
             return read_columns(self._session, relation)
-        return tuple(Column(name, str(type_)) for name, type_ in self.described(relation).items())
+        return tuple(
+            Column(name, str(type_)) for name, type_ in self.column_types(relation).items()
+        )
 
-    def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
+    def castable(self, relation: Relation, column_types: Sequence[tuple[str, str]]) -> list[bool]:
         """Return False for every column: the target casts record batches."""
-        return [False for _ in wanted]
+        return [False for _ in column_types]
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         columns = self.columns(relation)
@@ -139,8 +143,10 @@ class SqlSource:
     def other_objects(
         self, include: Sequence[str], exclude: Sequence[str]
     ) -> tuple[NotCopied, ...]:
-        known = read_relations(self._session)
-        views = matching([table for table in known if known[table]], include, exclude)
+        relations = read_relations(self._session)
+        views = matching_tables(
+            [table for table in relations if relations[table]], include, exclude
+        )
         return tuple(NotCopied("views", str(view)) for view in views)
 
     def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
@@ -234,7 +240,7 @@ class SqlSource:
         tag, rows = self.key_type(relation, key), self._rows(relation)
         return keys.windows(self._session, rows, key, tag, interval, where, limit)
 
-    def distinct(
+    def distinct_values(
         self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
         type_ = self._type_of(relation, key)
@@ -252,16 +258,16 @@ class SqlSource:
         tag = dialect.tag_of(type_)
         # A query's column may have another type.
         cast = dialect.cast_type(type_)
-        return keys.distinct(self._session, key, listed, tag, cast, limit, subject)
+        return keys.distinct_values(self._session, key, listed, tag, cast, limit, subject)
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
         tag = self._ranged(relation, key) if ordered else self.key_type(relation, key)
-        return keys.ranked(self._session, key, tag, texts)
+        return keys.rank_values(self._session, key, tag, texts)
 
-    def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
-        return keys.misplaced(self._session, key, bounds)
+    def misplaced_bound(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
+        return keys.misplaced_bound(self._session, key, bounds)
 
     # See `ReadsByColumn`
 
@@ -270,9 +276,9 @@ class SqlSource:
 
     def cursor(
         self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
-    ) -> CursorNow:
+    ) -> CursorState:
         self.check_where(relation, where)
-        types = self.described(relation)
+        types = self.column_types(relation)
         tags = {
             name: self._session.dialect.tag_of(type_) if name in columns else ""
             for name, type_ in types.items()
@@ -283,7 +289,7 @@ class SqlSource:
         text, nulls, ahead = self._cursor_sql(relation).now(
             where, columns, tag, max_ahead, nullable=nullable
         )
-        return CursorNow(
+        return CursorState(
             columns=tuple(columns),
             type=tag,
             text=text,
@@ -295,9 +301,9 @@ class SqlSource:
         )
 
     def cursor_range(
-        self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
+        self, relation: Relation, since: Cursor, state: CursorState, lookback: str, *, nulls: bool
     ) -> CursorRange:
-        return self._cursor_sql(relation).range(since, now, lookback, nulls=nulls)
+        return self._cursor_sql(relation).range(since, state, lookback, nulls=nulls)
 
     def keys_at(
         self,
@@ -327,7 +333,7 @@ class SqlSource:
             session.fetch,
             as_text=session.dialect.bound_text,
             clock=self.clock,
-            first=lambda query: session.dialect.limited(query, 1),
+            first=lambda query: session.dialect.limited_query(query, 1),
         )
 
     # Computed columns
@@ -338,20 +344,22 @@ class SqlSource:
         tested = f"CASE WHEN 1 = 1 THEN\n{text}\nEND IS NULL"
         self._session.check(f"SELECT 1 FROM {rows} WHERE {tested}", subject)
 
-    def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
+    def mask_expression(
+        self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None
+    ) -> str:
         dialect = self._session.dialect
         assert dialect.masking is not None
-        type_ = self.described(relation)[column.name]
+        type_ = self.column_types(relation)[column.name]
         value, tag = dialect.ident(column.name), dialect.mask_tag(type_)
         return dialect.masking.expression(mask, column.name, value, type_, tag, key)
 
-    def computed(
+    def computed_columns(
         self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
     ) -> tuple[Column, ...]:
         self._session.hold(session_values(pairs))
         rows, _ = computed_rows(self._session.dialect, self._rows(relation), ALL, pairs)
-        found = self._session.describe(f"SELECT * FROM {rows}", "computed columns")
-        columns = tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+        described = self._session.describe(f"SELECT * FROM {rows}", "computed columns")
+        columns = tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in described)
         return self.computed_in_arrow(rows, columns) if in_arrow else columns
 
     def computed_in_arrow(self, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -381,9 +389,9 @@ class SqlSource:
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
         self._session.hold(session_values(pairs))
         texts = canonical_texts(self._session, self._rows(relation), pairs)
         rows, chosen = self._selected_rows(relation, where, extent, pairs)
-        return read_digests(self._session, rows, chosen, texts, key, only)
+        return read_digests(self._session, rows, chosen, texts, key, only_keys)

@@ -9,14 +9,14 @@ from contextlib import AbstractContextManager, contextmanager
 from penstock.backends.api.capabilities import TargetCapabilities
 from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.facts import Checksum
-from penstock.backends.api.optional.nights import Bucket, Chosen, KeyDigest, KeyRanges
+from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.sql.catalog.relations import (
     TYPE,
     check_is_table,
     find_relation,
     read_columns,
     read_relations,
-    relations_now,
+    read_relations_anew,
 )
 from penstock.backends.sql.loads.deleted_keys import TargetKeys
 from penstock.backends.sql.loads.load_plan import TargetTables
@@ -47,7 +47,7 @@ class SqlTarget(ABC):
     def _reading(self) -> AbstractContextManager[Session]:
         """Open a session that changes nothing."""
 
-    def _made(self, table: TableRef) -> AbstractContextManager[tuple[Session, TableRef]]:
+    def _created_table(self, table: TableRef) -> AbstractContextManager[tuple[Session, TableRef]]:
         """Return a table of the columns defined for a new table, and a session that sees it."""
         raise NotImplementedError  # no mode creates a table
 
@@ -61,9 +61,9 @@ class SqlTarget(ABC):
         return self.defined_columns(table, define(), columns, {})
 
     @contextmanager
-    def _rows_made(self, table: TableRef) -> Iterator[tuple[Session, str]]:
+    def _created_rows(self, table: TableRef) -> Iterator[tuple[Session, str]]:
         """Provide that table as an item of FROM."""
-        with self._made(table) as (session, created):
+        with self._created_table(table) as (session, created):
             yield session, session.table(created)
 
     # Tables
@@ -82,7 +82,7 @@ class SqlTarget(ABC):
         with self._reading() as session:
             if table not in read_relations(session):
                 return False
-            return bool(self.tables.deferrable(session, table)[0])
+            return bool(self.tables.deferrable_indexes(session, table)[0])
 
     def schemas(self) -> tuple[str, ...]:
         with self._reading() as session:
@@ -92,17 +92,17 @@ class SqlTarget(ABC):
         with self._reading() as session:
             return find_relation(session, name)
 
-    def makes(self, table: TableRef, mode: Mode) -> bool:
+    def creates_table(self, table: TableRef, mode: Mode) -> bool:
         if mode.recreates:
             return True
-        if mode not in self.capabilities.makes_missing:
+        if mode not in self.capabilities.creating_modes:
             return False
         with self._reading() as session:
             if table in read_relations(session):
                 return False
-            if session.known is None or table not in relations_now(session):
+            if session.catalog_facts is None or table not in read_relations_anew(session):
                 return True
-            session.known.forget()  # the table was created in the meantime
+            session.catalog_facts.forget()  # the table was created in the meantime
             return False
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class SqlTarget(ABC):
             if table in read_relations(session):
                 _check(session, session.table(table), table, where, extent)
                 return
-        with self._rows_made(table) as (made_in, rows):
+        with self._created_rows(table) as (made_in, rows):
             _check(made_in, rows, table, where, extent)
 
     # Rows
@@ -145,7 +145,7 @@ class SqlTarget(ABC):
         records: Sequence[CommitRecord],
         pairs: Sequence[ColumnPair],
         *,
-        others: bool,
+        digest_others: bool,
     ) -> Mapping[str, Checksum] | None:
         return None
 
@@ -156,36 +156,36 @@ class SqlTarget(ABC):
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
         *,
         loaded_by: Sequence[CommitRecord] = (),
-        other_than: Sequence[CommitRecord] = (),
+        not_loaded_by: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
         assert not loaded_by
-        assert not other_than
+        assert not not_loaded_by
         with self._reading() as session:
             rows, chosen = session.table(table), condition(session.dialect, where, extent)
             texts = canonical_texts(session, rows, as_loaded(pairs))
-            yield from read_digests(session, rows, chosen, texts, key, only)
+            yield from read_digests(session, rows, chosen, texts, key, only_keys)
 
     # Rows deleted from the source; see `FindsDeletedRows`
 
-    def count_after(self, run: RunRow) -> int:
+    def count_after_merge(self, run: RunRow) -> int:
         with self._reading() as session:
-            return TargetKeys(session, run).count_after()
+            return TargetKeys(session, run).count_after_merge()
 
-    def buckets_after(
+    def buckets_after_merge(
         self, run: RunRow, bits: int, within: KeyRanges | None = None
     ) -> dict[int, Bucket]:
         assert within is None, "it counts no ranges"
         with self._reading() as session:
-            return TargetKeys(session, run).buckets_after(bits)
+            return TargetKeys(session, run).buckets_after_merge(bits)
 
-    def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
+    def target_keys(self, run: RunRow, selection: KeySelection | None) -> Iterator[KeyDigest]:
         with self._reading() as session:
-            yield from TargetKeys(session, run).keys(chosen)
+            yield from TargetKeys(session, run).keys(selection)
 
-    def note_deleted(
+    def record_deleted_keys(
         self,
         run_id: str,
         digests: Sequence[int],
@@ -194,7 +194,7 @@ class SqlTarget(ABC):
     ) -> bool:
         assert within is None, "it counts no ranges"
         assert isinstance(self.control, LoadedRuns), "a target that merges nights has them"
-        return self.control.keep_deleted(run_id, digests, check)
+        return self.control.record_deleted_digests(run_id, digests, check)
 
 
 def no_rows(session: Session, columns: Sequence[Column]) -> str:

@@ -1,4 +1,4 @@
-"""What CSV and JSON lines can do."""
+"""The capabilities of CSV and JSON lines."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     modes=LOADED,
-    makes_missing=LOADED,
+    creating_modes=LOADED,
     options={"types": LOADED, "partition_by": LOADED, "file_size": LOADED},
     replaces_by_condition=False,
     commits=ROLL_FORWARD,
     steps_with_records=False,
     control_ddl=False,
-    tells_rows_apart=True,
+    identifies_loaded_rows=True,
 )

@@ -117,7 +117,7 @@ class TextTarget(ParquetTarget):
             if request.writing.get(option):
                 flag = "--" + option.replace("_", "-")
                 raise PlanningError(f"{flag}: expected {folder}; found one file, {whole}")
-        if replaces_files(mode) and (request.where is not None or request.given):
+        if replaces_files(mode) and (request.where is not None or request.has_given_partitions):
             raise PlanningError(
                 f"--mode {mode}: one file, {whole}, cannot tell the rows of a condition or "
                 f"partition apart; use {folder}, or --mode truncate, which replaces the whole file"
@@ -160,13 +160,13 @@ class TextTarget(ParquetTarget):
         records: Sequence[CommitRecord],
         pairs: Sequence[ColumnPair],
         *,
-        others: bool,
+        digest_others: bool,
     ) -> Mapping[str, Checksum] | None:
         if self._storage.whole and any(
             WHOLE in self.control.steps_done(record.transaction) for record in records[:1]
         ):
             return None  # the parts no longer exist
-        return super().checksums(table, where, records, pairs, others=others)
+        return super().checksums(table, where, records, pairs, digest_others=digest_others)
 
     def row_digests(
         self,
@@ -175,14 +175,23 @@ class TextTarget(ParquetTarget):
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str] = (),
+        only_keys: Sequence[str] = (),
         *,
         loaded_by: Sequence[CommitRecord] = (),
-        other_than: Sequence[CommitRecord] = (),
+        not_loaded_by: Sequence[CommitRecord] = (),
     ) -> Iterator[tuple[str, str]]:
         if self._is_whole():
             comparing = self._comparing(is_whole=True)
-            return comparing.row_digests([self._storage.whole], where, extent, pairs, key, only)
+            return comparing.row_digests(
+                [self._storage.whole], where, extent, pairs, key, only_keys
+            )
         return super().row_digests(
-            table, where, extent, pairs, key, only, loaded_by=loaded_by, other_than=other_than
+            table,
+            where,
+            extent,
+            pairs,
+            key,
+            only_keys,
+            loaded_by=loaded_by,
+            not_loaded_by=not_loaded_by,
         )

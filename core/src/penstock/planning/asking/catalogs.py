@@ -89,7 +89,7 @@ class Catalogs:
         return self._target.plan_load(request)
 
     def is_still_missing(self, table: TableRef, mode: Mode) -> bool:
-        return self._target.makes(table, mode)
+        return self._target.creates_table(table, mode)
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         self._target.check_condition(table, where, extent)
@@ -119,13 +119,13 @@ class Catalogs:
     def holds_rows(self, table: TableRef) -> bool:
         return self._builder.holds_rows(table)
 
-    def plan_built(
+    def plan_night_rebuild(
         self, request: LoadRequest, merged: LoadPlan, *, if_empty: bool
     ) -> LoadPlan | None:
         replaces = self._builder.holds_rows(request.target)
         if if_empty and replaces:
             return None
-        return self._builder.plan_built(request, merged, replaces=replaces)
+        return self._builder.plan_night_rebuild(request, merged, replaces=replaces)
 
     @property
     def _builder(self) -> BuildsNights:
@@ -185,14 +185,14 @@ class Catalogs:
     def values(
         self, relation: Relation, key: Key, where: str | None, query: str | None
     ) -> ListedValues:
-        found = self._source.distinct(relation, key, where, query, MOST_PARTITIONS)
+        found = self._source.distinct_values(relation, key, where, query, MOST_PARTITIONS)
         extents = (extent for extent, _ in cut_values(found, key, nullable=False).extents)
         return ListedValues(found, disorder(self._source, relation, extents))
 
-    def ranked(
+    def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
-        return self._source.ranked(relation, key, texts, ordered=ordered)
+        return self._source.rank_values(relation, key, texts, ordered=ordered)
 
 
 def match_columns(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from penstock.backends.api.optional.drift import AltersColumns, Followed
+from penstock.backends.api.optional.drift import AltersColumns, ColumnDifferences
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared
 from penstock.errors import PlanningError
@@ -64,7 +64,7 @@ def read_drift(
     there = {each.name: each for each in table.columns}
     altered = target.column_changes(
         request.route.target_ref,
-        Followed(
+        ColumnDifferences(
             [wanted[name] for name in found.added],
             [(old, new) for new, old in found.renamed.items()],
             [(there[now], wanted[name]) for name, now in found.compared.items()],

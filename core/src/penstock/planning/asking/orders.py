@@ -54,7 +54,7 @@ def disorder(source: SourceCatalog, relation: Relation, extents: Iterable[Extent
             return _equal(source, relation, extent)
     ranges = [extent for extent in extents if isinstance(extent, KeyRange)]
     bounds = [extent.lower for extent in ranges if extent.lower is not None]
-    place = source.misplaced(relation, ranges[0].key, bounds) if len(bounds) > 1 else None
+    place = source.misplaced_bound(relation, ranges[0].key, bounds) if len(bounds) > 1 else None
     if place is None:
         return ""
     low, high = bounds[place - 1 : place + 1]
@@ -66,10 +66,12 @@ def disorder(source: SourceCatalog, relation: Relation, extents: Iterable[Extent
 
 def _equal(source: SourceCatalog, relation: Relation, others: KeyOther) -> str:
     values = others.values
-    if len(values) < 2 or source.misplaced(relation, others.key, values) is None:
+    if len(values) < 2 or source.misplaced_bound(relation, others.key, values) is None:
         return ""
     # The source may list them in another order, which does no harm.
-    found = source.ranked(relation, others.key, [value.text for value in values], ordered=False)
+    found = source.rank_values(
+        relation, others.key, [value.text for value in values], ordered=False
+    )
     seen: dict[int, Bound] = {}
     for value, ranked in zip(values, found, strict=True):
         if ranked.rank in seen:

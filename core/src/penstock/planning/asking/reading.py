@@ -166,7 +166,7 @@ class TableReader:
 
     def _wanted_definition(self) -> TableDefinition | None:
         route, loading, target = self._route, self._loading, self._target
-        if loading.data_only or not target.makes(route.target_ref, loading.load_mode):
+        if loading.data_only or not target.creates_table(route.target_ref, loading.load_mode):
             return None
         if must_be_missing(loading) and self._is_there():
             raise is_there(route)
@@ -257,10 +257,10 @@ class TableReader:
             last=last,
             now=now,
             versions=versions,
-            furthest=source.furthest,
+            max_transaction_distance=source.max_transaction_distance,
             ahead=ahead,
             target=before.target_now(request) if merges else None,
-            changed=source.changed_since(since, new_leaves(versions, last))
+            changed=source.changed_rows_condition(since, new_leaves(versions, last))
             if merges and since is not None
             else "",
         )
@@ -282,7 +282,7 @@ class TableReader:
         return NightFacts(
             last=last,
             target=self._nights.target_now(request) if merges else None,
-            files=source.files_now(self._route.relation),
+            files=source.source_files(self._route.relation),
             seen=seen_digests(history),
         )
 
@@ -321,7 +321,7 @@ class TableReader:
             new = () if versions is None else new_leaves(versions, last)
             condition = found.condition
             if new and isinstance(source, VersionedSource):
-                condition = source.or_in(condition, new)
+                condition = source.or_in_tables(condition, new)
             range_of = replace(found, condition=condition)
             if now.indexed:
                 both = condition if where is None else f"({where}\n) AND {condition}"

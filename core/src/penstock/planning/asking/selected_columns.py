@@ -76,7 +76,7 @@ def _computed(
         mask, name = route.mask_of(column.name), column.name
         assert mask is not None
         keys[name] = read_key(mask.variable) if mask.variable else None
-        texts[name] = computing.masked(relation, column, mask, keys[name])
+        texts[name] = computing.mask_expression(relation, column, mask, keys[name])
         nullable[name] = column.nullable or mask.kind == NULL
         if mask.kind in DIGESTS:
             distinct.add(name)
@@ -94,7 +94,7 @@ def _computed(
                 KEY: keys.get(column.name),
             },
         )
-        for column in computing.computed(relation, pairs, in_arrow=in_arrow)
+        for column in computing.computed_columns(relation, pairs, in_arrow=in_arrow)
     }
 
 

@@ -6,7 +6,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from penstock.backends.api.source import HeldSnapshot, LockingSnapshot, SourceCatalog, Waiting
+from penstock.backends.api.source import (
+    HeldSnapshot,
+    LockingSnapshot,
+    SourceCatalog,
+    WaitingSession,
+)
 from penstock.errors import Blocked, Diagnosis, SnapshotLost
 from penstock.events import Event, Warned
 from penstock.model.snapshots import Snapshot
@@ -60,7 +65,7 @@ class SnapshotHandle:
 
     def holds_alive(self) -> bool:
         """Whether a snapshot is held, and not lost."""
-        return self._snapshot is not None and self._snapshot.alive()
+        return self._snapshot is not None and self._snapshot.is_alive()
 
     def take(self) -> Snapshot:
         """Take a snapshot."""
@@ -79,11 +84,11 @@ class SnapshotHandle:
         if self._snapshot is None or now - self._checked < CHECK_INTERVAL:
             return
         self._checked = now
-        if not self._snapshot.alive():
+        if not self._snapshot.is_alive():
             raise SnapshotLost("source: the session that holds the snapshot has ended")
         if isinstance(self._snapshot, LockingSnapshot) and now - self._looked >= WAITING_INTERVAL:
             self._looked = now
-            self.note_waiting(self._snapshot.waiting())
+            self.note_waiting(self._snapshot.waiting_sessions())
         yield from self.noted()
         limit = self._warn_after
         if limit and now - self.since >= limit * (self._warned + 1):
@@ -104,7 +109,7 @@ class SnapshotHandle:
             return self._snapshot.catalog(self.note_waiting)
         return None
 
-    def note_waiting(self, waiting: Sequence[Waiting]) -> None:
+    def note_waiting(self, waiting: Sequence[WaitingSession]) -> None:
         """Note the sessions that wait for the snapshot.
 
         Raises:

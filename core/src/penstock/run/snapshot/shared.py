@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from penstock.backends.api.source import HeldSnapshot, LockingSnapshot, SourceCatalog, Waiting
+from penstock.backends.api.source import (
+    HeldSnapshot,
+    LockingSnapshot,
+    SourceCatalog,
+    WaitingSession,
+)
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation
 from penstock.run.opening import Holding
@@ -30,7 +35,7 @@ class SharedSnapshot:
 
         Once every share is closed, the snapshot is released; the next share takes a new one.
         """
-        if self._snapshot is not None and not self._snapshot.alive():
+        if self._snapshot is not None and not self._snapshot.is_alive():
             self._shares.clear()  # the snapshot that they share is lost
             self.close()
         if self._snapshot is None:
@@ -60,8 +65,8 @@ class _Share:
         self._snapshot = snapshot
         self.snapshot: Snapshot = snapshot.snapshot
 
-    def alive(self) -> bool:
-        return self._snapshot.alive()
+    def is_alive(self) -> bool:
+        return self._snapshot.is_alive()
 
     def close(self) -> None:
         self._shared.give_back(self)
@@ -72,8 +77,8 @@ class _LockingShare(_Share):
 
     _snapshot: LockingSnapshot
 
-    def waiting(self) -> Sequence[Waiting]:
-        return self._snapshot.waiting()
+    def waiting_sessions(self) -> Sequence[WaitingSession]:
+        return self._snapshot.waiting_sessions()
 
-    def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
-        return self._snapshot.catalog(look)
+    def catalog(self, check_waiting: Callable[[Sequence[WaitingSession]], None]) -> SourceCatalog:
+        return self._snapshot.catalog(check_waiting)

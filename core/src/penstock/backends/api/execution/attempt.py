@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
-from penstock.backends.api.worker import Block, Loaded, Wait
+from penstock.backends.api.worker import Block, LoadResult, Wait
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
@@ -53,7 +53,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the control store says of an attempt's run and partition."""
+    """The state of an attempt's run and partition, according to the control store."""
 
     generation: int | None
     """The run's generation; None if the run does not exist."""
@@ -61,15 +61,15 @@ class Standing:
     """Whether the partition has a commit record of the run, or of another one of its series."""
     loaded_by: tuple[str, str] | None = None
     """The other run of the series that committed the partition, and when."""
-    lost: PenstockError | None = None
+    loss: PenstockError | None = None
     """The error if the run's commit records do not count, because a crash has removed the rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BeginResult:
     """The state of an attempt after its beginning: unobstructed, or rolled back."""
 
-    older: Mapping[Any, object] | None = None
+    older_attempts: Mapping[Any, object] | None = None
     """Older attempts at the partition; see `AttemptLock.lock`."""
     standing: Standing | None = None
     """The reason why the commit record could not be inserted."""
@@ -145,7 +145,7 @@ class TransactionalHooks(Protocol):
         """Open the session under the attempt's name, if there is none."""
         ...
 
-    def begin(self, attempt: Attempt) -> Begun:
+    def begin(self, attempt: Attempt) -> BeginResult:
         """Begin the attempt's transaction, in as few round trips as possible.
 
         It locks the partition without waiting; inserts the commit record, and locks the run's row
@@ -177,7 +177,7 @@ class TransactionalHooks(Protocol):
         """
         ...
 
-    def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
+    def delete_other_rows(self, attempt: Attempt, rows: int, wait: Wait) -> int:
         """In mode `replace`, after the load, delete rows that others have committed since.
 
         Only rows within the predicate are deleted, by one attempt at a time.
@@ -192,7 +192,7 @@ class TransactionalHooks(Protocol):
         """
         ...
 
-    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
+    def merge(self, attempt: Attempt, rows: int, wait: Wait) -> LoadResult:
         """In a mode that `loads_apart`, merge after the load.
 
         Upsert: update the rows that differ, and insert the others. Attach: make the loaded table a
@@ -209,7 +209,7 @@ class TransactionalHooks(Protocol):
         """
         ...
 
-    def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
+    def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:
         """Check the table again under the locks of the load, then commit with a complete record.
 
         After a kill before the commit, nothing is there; after a later one, the record says that
@@ -217,7 +217,7 @@ class TransactionalHooks(Protocol):
 
         Args:
             attempt: the attempt.
-            loaded: the rows that the target took.
+            result: the rows that the target took.
             bytes: the bytes that were sent.
 
         Returns:
@@ -297,7 +297,7 @@ class StagedTransaction(Protocol):
         """In mode `replace`, after the load, count the rows that the predicate selects."""
         ...
 
-    def merge(self, attempt: Attempt, stage: Any) -> Loaded:
+    def merge(self, attempt: Attempt, stage: Any) -> LoadResult:
         """In mode `upsert`, update the rows that differ from the staged ones, and insert the rest.
 
         Raises:
@@ -305,14 +305,14 @@ class StagedTransaction(Protocol):
         """
         ...
 
-    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+    def insert_record(self, attempt: Attempt, result: LoadResult, bytes: int) -> None:
         """Insert the commit record, unless there is one.
 
         Called last before `commit`.
 
         Args:
             attempt: the attempt.
-            loaded: the rows that the target took.
+            result: the rows that the target took.
             bytes: the bytes that were sent.
         """
         ...

@@ -79,9 +79,11 @@ def reading_run(run_id: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, Unreadable) as error:
-        found = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
+        problem = (
+            str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
+        )
         raise PermanentError(
-            f"target: the record of run {run_id} cannot be read: {found}; was it edited? "
+            f"target: the record of run {run_id} cannot be read: {problem}; was it edited? "
             "Start a new run",
             Diagnosis(side="target"),
         ) from error
@@ -115,7 +117,7 @@ class ControlStore(Protocol):
 
     patience: Patience
     """How long calls wait for others; may be set at any time."""
-    may_be_left: bool
+    closable_during_calls: bool
     """Whether another thread may close the catalog while a call waits for the server."""
     batch_id: str
     """The batch whose tables' runs this store keeps, so that changes to several of them can be made
@@ -274,7 +276,7 @@ class ControlStore(Protocol):
         """
         ...
 
-    def intact(self, run_id: str) -> bool:
+    def is_intact(self, run_id: str) -> bool:
         """Whether a crash of the target has left a volatile load intact."""
         ...
 
@@ -311,7 +313,7 @@ class ControlStore(Protocol):
         self,
         run_id: str,
         generation: int,
-        before: Sequence[Snapshot],
+        expected_snapshots: Sequence[Snapshot],
         state: SourceState,
         snapshots: Sequence[Snapshot],
         *,
@@ -322,7 +324,7 @@ class ControlStore(Protocol):
         Args:
             run_id: the id of the run.
             generation: the generation that the run is expected to be in.
-            before: the snapshots that the run is expected to have.
+            expected_snapshots: the snapshots that the run is expected to have.
             state: the state of the source's tables, as its catalog returned it.
             snapshots: the snapshots with which rows are read, the newest last.
             nothing_committed: begin a new generation, so that no attempt that reads with an
@@ -346,7 +348,7 @@ class ControlStore(Protocol):
 
     def outlook(self, run_id: str) -> Outlook | None: ...
 
-    def recopied(self, run_id: str, request: str) -> frozenset[str]:
+    def recopied_partitions(self, run_id: str, request: str) -> frozenset[str]:
         """Return the ids of the partitions for which a request to copy them again was recorded."""
         ...
 
@@ -409,7 +411,7 @@ class ControlStore(Protocol):
         """Return the commits of the runs of a series: by partition, the run and the record."""
         ...
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
     def merge_all(self, run_ids: Sequence[str]) -> None:
         """Merge the stages of runs in one transaction, which also records the step `MERGE_STEP`.

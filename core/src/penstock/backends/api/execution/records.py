@@ -31,7 +31,7 @@ ESSENTIAL = tuple(kind for kind in Kind if kind not in (Kind.JOURNAL, Kind.WATER
 
 
 class Hold(Enum):
-    """What a transaction protects from others while it lasts."""
+    """The locks that a transaction holds while it lasts."""
 
     CHANGE = "change"
     """Changes of the run."""
@@ -127,7 +127,7 @@ class RecordStore(ABC):
         """
         raise NotImplementedError  # it joins none
 
-    def alone(self, run_id: str, step_id: str = "") -> AbstractContextManager[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> AbstractContextManager[None]:
         """Keep others from doing a step at the same time, over several transactions.
 
         Without a step id, exclude everything that must not run during a step.
@@ -167,8 +167,8 @@ class RecordStore(ABC):
         """Return the record with the highest epoch for each name; `columns` has both."""
         latest: dict[str, Row] = {}
         for row in self.read(Kind.WATERMARK, {"name": tuple(names)}, columns) if names else ():
-            known = latest.get(row["name"])
-            if known is None or known["epoch"] < row["epoch"]:
+            newest = latest.get(row["name"])
+            if newest is None or newest["epoch"] < row["epoch"]:
                 latest[row["name"]] = row
         return list(latest.values())
 
@@ -181,12 +181,12 @@ class RecordStore(ABC):
 
         Changes nothing. Runs without any may be left out.
         """
-        found: dict[str, tuple[int, int]] = {}
+        counts: dict[str, tuple[int, int]] = {}
         where = {"run_id": tuple(run_ids)}
         for row in self.read(Kind.COMMIT, where, ("run_id", "rows")) if run_ids else ():
-            partitions, rows = found.get(row["run_id"], (0, 0))
-            found[row["run_id"]] = (partitions + 1, rows + row["rows"])
-        return found
+            partitions, rows = counts.get(row["run_id"], (0, 0))
+            counts[row["run_id"]] = (partitions + 1, rows + row["rows"])
+        return counts
 
     @abstractmethod
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:

@@ -48,7 +48,7 @@ class PlannedChildren:
 
 
 class AttachesChildren(Protocol):
-    """What a `TargetCatalog` provides in addition if one of its modes attaches child tables."""
+    """A `TargetCatalog` with a mode that attaches child tables."""
 
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
         """Plan the child tables. Changes nothing.

@@ -12,7 +12,7 @@ from penstock.model.tables import Relation
 
 
 @dataclass(frozen=True, slots=True)
-class CursorNow:
+class CursorState:
     """The current contents of the columns that a night reads by.
 
     Of several columns, the first that is not NULL counts.
@@ -58,7 +58,7 @@ class ReadsByColumn(Protocol):
 
     def cursor(
         self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
-    ) -> CursorNow:
+    ) -> CursorState:
         """Return the current state of the cursor's columns.
 
         Args:
@@ -74,14 +74,14 @@ class ReadsByColumn(Protocol):
         ...
 
     def cursor_range(
-        self, relation: Relation, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool
+        self, relation: Relation, since: Cursor, state: CursorState, lookback: str, *, nulls: bool
     ) -> CursorRange:
         """Return the rows to read.
 
         Args:
             relation: the source's table or query.
             since: from the last night; of the same type, with a value.
-            now: the state of the columns in the source.
+            state: the state of the columns in the source.
             lookback: how far below the last value to read.
             nulls: whether to read rows without a value too.
 

@@ -12,16 +12,16 @@ from penstock.model.tables import Column, TableRef
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """What in a table's columns follows the source's."""
+class ColumnDifferences:
+    """How a target table's columns differ from the source's."""
 
     added: Sequence[Column] = ()
     """New columns, as they would be created."""
     renamed: Sequence[tuple[str, str]] = ()
     """Pairs of the old and new name of columns outside the key."""
-    compared: Sequence[tuple[Column, Column]] = ()
-    """Existing columns, by their current names, and what they would be created as."""
-    loosened: Sequence[Column] = ()
+    type_pairs: Sequence[tuple[Column, Column]] = ()
+    """Pairs of an existing column, by its current name, and the column that would be created."""
+    newly_nullable: Sequence[Column] = ()
     """Columns that will allow NULL."""
 
 
@@ -49,10 +49,12 @@ class AltersColumns(Protocol):
         """
         ...
 
-    def column_changes(self, table: TableRef, followed: Followed) -> tuple[ColumnChange, ...]:
+    def column_changes(
+        self, table: TableRef, differences: ColumnDifferences
+    ) -> tuple[ColumnChange, ...]:
         """Return the necessary changes in order, with their statements and costs.
 
-        A column that holds all values of the wanted type stays unchanged.
+        A column that holds all values of the new type stays unchanged.
 
         Raises:
             PlanningError: the user may not alter the table.

@@ -32,7 +32,9 @@ class ComputesColumns(Protocol):
         """
         ...
 
-    def masked(self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None) -> str:
+    def mask_expression(
+        self, relation: Relation, column: Column, mask: Mask, key: MaskingKey | None
+    ) -> str:
         """Return the expression of a mask.
 
         Args:
@@ -46,7 +48,7 @@ class ComputesColumns(Protocol):
         """
         ...
 
-    def computed(
+    def computed_columns(
         self, relation: Relation, pairs: Sequence[ColumnPair], *, in_arrow: bool
     ) -> tuple[Column, ...]:
         """Return columns as the source would describe them in a query's result; each may be NULL.

@@ -11,7 +11,7 @@ from penstock.model.tables import Relation
 
 
 @dataclass(frozen=True, slots=True)
-class FilesNow:
+class SourceFiles:
     """The files of a source."""
 
     place: str
@@ -23,7 +23,7 @@ class FilesNow:
 class ReadsByFile(Protocol):
     """A `SourceCatalog` of files."""
 
-    def files_now(self, relation: Relation) -> FilesNow:
+    def source_files(self, relation: Relation) -> SourceFiles:
         """Return the files as of the adopted snapshot, or now if there is none.
 
         Raises:

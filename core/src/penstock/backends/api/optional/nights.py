@@ -37,17 +37,17 @@ class KeyRanges:
 
     def spans(self) -> list[tuple[int, int]]:
         """Return the first and last number of each range, with adjacent ranges joined."""
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for each in sorted(self.ranges):
             first, last = each << self.bits, ((each + 1) << self.bits) - 1
-            if found and found[-1][1] + 1 == first:
-                first = found.pop()[0]
-            found.append((first, last))
-        return found
+            if spans and spans[-1][1] + 1 == first:
+                first = spans.pop()[0]
+            spans.append((first, last))
+        return spans
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class KeySelection:
     """The keys of some buckets."""
 
     bits: int
@@ -60,11 +60,11 @@ class Chosen:
 class FindsDeletedRows(Protocol):
     """A `TargetCatalog` that can find rows deleted from the source."""
 
-    def count_after(self, run: RunRow) -> int:
+    def count_after_merge(self, run: RunRow) -> int:
         """Return how many rows the run's condition will select after the stage is merged."""
         ...
 
-    def buckets_after(
+    def buckets_after_merge(
         self, run: RunRow, bits: int, within: KeyRanges | None = None
     ) -> dict[int, Bucket]:
         """Return the keys of these rows in ``2 ** bits`` buckets; empty ones may be missing.
@@ -76,16 +76,16 @@ class FindsDeletedRows(Protocol):
         """
         ...
 
-    def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
+    def target_keys(self, run: RunRow, selection: KeySelection | None) -> Iterator[KeyDigest]:
         """Yield the keys of the target's rows that the run's condition selects, in Python's order.
 
         Args:
             run: the record of the run.
-            chosen: the buckets to include; all if None.
+            selection: the buckets to include; all if None.
         """
         ...
 
-    def note_deleted(
+    def record_deleted_keys(
         self,
         run_id: str,
         digests: Sequence[int],
@@ -100,7 +100,7 @@ class FindsDeletedRows(Protocol):
             run_id: the id of the run.
             digests: the digests of the keys.
             check: called with the number of matching rows, before anything is recorded.
-            within: as for `buckets_after`.
+            within: as for `buckets_after_merge`.
         """
         ...
 
@@ -109,7 +109,7 @@ class FindsDeletedRows(Protocol):
 class CountsRanges(Protocol):
     """A `FindsDeletedRows` that counts keys by range: cheaper than computing their digests."""
 
-    def ranges_after(self, run: RunRow, bits: int) -> dict[int, int] | None:
+    def ranges_after_merge(self, run: RunRow, bits: int) -> dict[int, int] | None:
         """Return, by range, how many keys the run's condition will select after the merge.
 
         For the ranges see `KeyRanges`; None if the keys' first column is not a whole number.
@@ -141,12 +141,14 @@ class BuildsNights(Protocol):
         """Whether a table exists and has rows."""
         ...
 
-    def plan_built(self, request: LoadRequest, merged: LoadPlan, *, replaces: bool) -> LoadPlan:
+    def plan_night_rebuild(
+        self, request: LoadRequest, merge_plan: LoadPlan, *, replaces: bool
+    ) -> LoadPlan:
         """Plan the load of such a night.
 
         Args:
-            request: the request and plan of the same night if it merged its rows.
-            merged: the request and plan of the same night if it merged its rows.
+            request: the request of the same night as a merge.
+            merge_plan: its plan as a merge.
             replaces: whether the target has rows.
 
         Raises:
@@ -183,15 +185,26 @@ class GroupsKeys(Protocol):
     def key_ranges(
         self, relation: Relation, where: str | None, key: Sequence[ColumnPair], count: int
     ) -> tuple[int, dict[int, int]] | None:
-        """Count these keys by range.
+        """Count the keys of the rows that a condition selects, by range.
 
-        Returns the width of the ranges in bits, see `KeyRanges`, for about the requested number of
-        ranges, and the counts; None if the keys' first column is not a whole number.
+        Args:
+            relation: the source's table or query.
+            where: the condition of `--where`; None for all rows.
+            key: the columns of the key.
+            count: the number of ranges to aim for.
+
+        Returns:
+            the width of the ranges in bits, see `KeyRanges`, and the counts; None if the keys'
+            first column is not a whole number.
         """
         ...
 
     def chosen_keys(
-        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: Chosen
+        self,
+        relation: Relation,
+        where: str | None,
+        key: Sequence[ColumnPair],
+        selection: KeySelection,
     ) -> Iterator[KeyDigest]:
         """Yield some of these keys, in Python's order.
 
@@ -199,6 +212,6 @@ class GroupsKeys(Protocol):
             relation: the source's table or query.
             where: the condition of `--where`; None for all rows.
             key: the columns of the key.
-            chosen: the buckets of the keys.
+            selection: the buckets of the keys.
         """
         ...

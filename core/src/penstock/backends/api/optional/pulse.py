@@ -1,4 +1,4 @@
-"""What this run's sessions on a server are waiting for, in databases that can tell."""
+"""The waits of a run's sessions on a server, in databases that can tell."""
 
 from __future__ import annotations
 

@@ -6,14 +6,20 @@ from penstock.backends.clickhouse.types import UTC, ChType
 
 
 def canonical(value: str, type_: ChType, kind: str) -> str:
-    """See `Dialect.canonical`."""
-    text = _written(value, type_, kind)
+    """Return the canonical text of a value; see `Dialect.canonical`.
+
+    Args:
+        value: the value, as an expression.
+        type_: its type, as the session describes it.
+        kind: as in `ColumnPair.canonical`.
+    """
+    text = _canonical_text(value, type_, kind)
     if text == f"toString({value})":
         return text  # NULL for NULL
     return f"if(isNull({value}), NULL, {text})"
 
 
-def _written(value: str, type_: ChType, kind: str) -> str:
+def _canonical_text(value: str, type_: ChType, kind: str) -> str:
     text = f"toString({value})"
     match kind:
         case "integer":
@@ -46,5 +52,5 @@ def _written(value: str, type_: ChType, kind: str) -> str:
 
 
 def framed(text: str) -> str:
-    """See `Dialect.framed`."""
+    """See `Dialect.framed_text`."""
     return f"coalesce(concat(toString(length({text})), ':', {text}), '-')"

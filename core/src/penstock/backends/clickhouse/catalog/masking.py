@@ -24,7 +24,7 @@ class ClickHouseMasking(Masking):
 
     linked = joined
 
-    def held(self, name: str) -> str:
+    def stored_bytes(self, name: str) -> str:
         return f"unhex({{{name}:String}})"
 
     def year(self, value: str, type_: Any, tag: str) -> str:

@@ -80,16 +80,16 @@ def _newest(session: ClickHouseSession, table: TableRef) -> int:
     return int(session.facts(query, table)[0][0])
 
 
-def changed(run_id: str, table: TableRef, what: str) -> TargetChanged:
+def changed(run_id: str, table: TableRef, change: str) -> TargetChanged:
     """Return the error for a table that was changed during a run.
 
     Args:
         run_id: the run that expected the table unchanged.
         table: the table that was changed.
-        what: the change, as a verb and its object, for the message.
+        change: the change, as a verb and its object, for the message.
     """
     return TargetChanged(
-        f"target: {table}: another run or program {what} after run {run_id} was prepared; start a "
-        "new run",
+        f"target: {table}: another run or program {change} after run {run_id} was prepared; start "
+        "a new run",
         Diagnosis(side="target"),
     )

@@ -115,9 +115,9 @@ class Stages:
             return False
 
         with translated("target", f"{piece.name} into {'.'.join(into)}"):
-            while (moved := self._alone(move)) is False:
+            while (outcome := self._call_exclusively(move)) is False:
                 pass
-        return moved is True
+        return outcome is True
 
     def discard(self, pieces: Iterable[Piece]) -> None:
         """Discard stages.
@@ -148,7 +148,9 @@ class Stages:
         """Drop a stage, once no process is moving it."""
         with translated("target", name):
             statement = f"DROP TABLE IF EXISTS {self.quoted(name)}"
-            self._alone(lambda: self._connection.change(statement, query_id=_query_id(name)))
+            self._call_exclusively(
+                lambda: self._connection.change(statement, query_id=_query_id(name))
+            )
 
     def all(self) -> Sequence[tuple[str, dict[str, Any]]]:
         """Return the names of stages, and the recorded facts about their attempts."""
@@ -170,7 +172,7 @@ class Stages:
         )
         return [id_ for (id_,) in ids]
 
-    def _alone(self, call: Callable[[], T]) -> T:
+    def _call_exclusively(self, call: Callable[[], T]) -> T:
         """Make a call, repeatedly if a query with its id is running.
 
         Raises:

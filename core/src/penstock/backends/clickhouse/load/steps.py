@@ -90,8 +90,8 @@ class ClickHouseSteps:
         """
         run = self._runs.find(self._run.run_id)
         records = self._records.publish_all(self._run.generation)
-        same = run is not None and run.generation == self._run.generation
-        if not same or len(records) < len(self._run.plan.partitions):
+        is_same_generation = run is not None and run.generation == self._run.generation
+        if not is_same_generation or len(records) < len(self._run.plan.partitions):
             raise not_committed(self._run.run_id)
 
     @property

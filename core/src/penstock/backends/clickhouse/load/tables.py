@@ -60,8 +60,8 @@ def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
         request.siblings,
         types={column.name: column.type for column in columns},
         at_once=not request.mode.loads_new_table,
-        own=is_native,
-        lacks={column.name for column in definition.model.columns}.difference(
+        same_dialect=is_native,
+        missing_columns={column.name for column in definition.model.columns}.difference(
             column.name for column in columns
         ),
     )
@@ -200,7 +200,7 @@ def fit(mine: Column, theirs: Column) -> Fit:
     return fit_column(mine, theirs)
 
 
-def written_schema(
+def insert_schema(
     session: ClickHouseSession, request: LoadRequest, columns: Sequence[Column]
 ) -> str:
     """Return the schema of what is sent, with the times that the columns' types can hold.

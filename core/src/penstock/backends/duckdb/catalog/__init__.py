@@ -1,1 +1,1 @@
-"""What DuckDB says about tables, keys and values."""
+"""DuckDB's catalog: tables, keys and values."""

@@ -13,7 +13,13 @@ _ZONED_NS = "timestamptz_ns"
 
 
 def canonical(value: str, type_: Type, kind: str) -> str:
-    """See `Dialect.canonical`."""
+    """Return the canonical text of a value; see `Dialect.canonical`.
+
+    Args:
+        value: the value, as an expression.
+        type_: its type, as the session describes it.
+        kind: as in `ColumnPair.canonical`.
+    """
     text = f"CAST({value} AS VARCHAR)"
     type_id = type_.id
     match kind:
@@ -71,5 +77,5 @@ def _all_fraction(decimal: Type) -> bool:
 
 
 def framed(text: str) -> str:
-    """See `Dialect.framed`."""
+    """See `Dialect.framed_text`."""
     return f"coalesce(CAST(strlen({text}) AS VARCHAR) || ':' || {text}, '-')"

@@ -11,7 +11,7 @@ from penstock.backends.duckdb.catalog.tables import constraints, index_definitio
 from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.sql.catalog.relations import matching
+from penstock.backends.sql.catalog.relations import matching_tables
 from penstock.backends.sql.definitions.definition import KEYS, KINDS, definition_of
 from penstock.errors import PlanningError
 from penstock.model.table_model import TableDefinition
@@ -57,7 +57,9 @@ def read_other_objects(
         " WHERE database_name = $1 AND NOT internal ORDER BY 1, 2, 3",
         [session.catalog],
     ).fetchall()
-    matches = matching([TableRef(schema, name) for _, schema, name, _ in rows], include, exclude)
+    matches = matching_tables(
+        [TableRef(schema, name) for _, schema, name, _ in rows], include, exclude
+    )
     return tuple(
         NotCopied(kind, f"{schema}.{name}", sql or "")
         for kind, schema, name, sql in rows

@@ -63,7 +63,7 @@ class DuckCatalog(SqlSource):
         """Return the approximate bytes per row."""
         return sum(
             _WIDTHS.get(type_.id, _TEXT_WIDTH if _is_long(type_) else _WIDTH)
-            for type_ in self.described(relation).values()
+            for type_ in self.column_types(relation).values()
         )
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:

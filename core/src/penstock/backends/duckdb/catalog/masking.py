@@ -25,7 +25,7 @@ class DuckMasking(Masking):
     def joined(self, first: str, second: str) -> str:
         return f"({first} || {second})"
 
-    def held(self, name: str) -> str:
+    def stored_bytes(self, name: str) -> str:
         return f"unhex(CAST(getvariable('penstock_{name}') AS VARCHAR))"
 
     def year(self, value: str, type_: Any, tag: str) -> str:

@@ -86,16 +86,20 @@ def model_of(session: DuckSession, table: TableRef, columns: Sequence[Column]) -
     }
     sequences = numbering_of(session, table)
     keys, checks, foreign_keys = [], [], []
-    for kind, test, among, other, referenced in session.about(_CONSTRAINTS, table):
+    for kind, test, column_names, referenced_table, referenced in session.about(
+        _CONSTRAINTS, table
+    ):
         if kind in ("PRIMARY KEY", "UNIQUE"):
-            keys.append(KeyModel("", tuple(among), kind == "PRIMARY KEY"))
+            keys.append(KeyModel("", tuple(column_names), kind == "PRIMARY KEY"))
         elif kind == "CHECK":
             checks.append(CheckModel("", Expression(test, read(test, names))))
         elif kind == "FOREIGN KEY":
             # DuckDB has no foreign keys across schemas.
-            target = TableRef(table.schema, other)
-            name = "_".join([table.name, *among, "fkey"])
-            foreign_keys.append(ForeignKeyModel(name, tuple(among), target, tuple(referenced)))
+            target = TableRef(table.schema, referenced_table)
+            name = "_".join([table.name, *column_names, "fkey"])
+            foreign_keys.append(
+                ForeignKeyModel(name, tuple(column_names), target, tuple(referenced))
+            )
     ((comment,),) = session.about(_COMMENT, table)
     return TableModel(
         tuple(_column(each, *facts_by_name[each.name], names, sequences) for each in columns),
@@ -122,8 +126,8 @@ def numbering_of(session: Session, table: TableRef) -> dict[str, OwnSequence]:
     by_column = {}
     sequences = None
     for name, default, _ in session.about(_COLUMNS, table):
-        named = _NEXT.fullmatch((default or "").replace("''", "'"))
-        if named is None:
+        match = _NEXT.fullmatch((default or "").replace("''", "'"))
+        if match is None:
             continue
         if sequences is None:
             sequences = {
@@ -135,10 +139,10 @@ def numbering_of(session: Session, table: TableRef) -> dict[str, OwnSequence]:
                     [session.catalog],
                 )
             }
-        parts = [_plain(part) for part in re.findall(_NAME, named[1])]
+        parts = [_plain(part) for part in re.findall(_NAME, match[1])]
         schema = parts[-1] if parts else "main"
-        if (schema, _plain(named[2])) in sequences:
-            by_column[name] = sequences[schema, _plain(named[2])]
+        if (schema, _plain(match[2])) in sequences:
+            by_column[name] = sequences[schema, _plain(match[2])]
     return by_column
 
 

@@ -1,4 +1,4 @@
-"""What a database's catalog says about its tables."""
+"""A database's tables, as its catalog describes them."""
 
 from __future__ import annotations
 

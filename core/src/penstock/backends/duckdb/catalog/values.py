@@ -62,8 +62,8 @@ def _carried_inner(type_: Type) -> str:
             return f"MAP({of(parts[0][1])}, {of(parts[1][1])})"
         case _:
             inner = ", ".join(f"{ident(name)} {of(part)}" for name, part in parts)
-            same = all(not carried(part, nested=True) for _, part in parts)
-            return str(type_) if same else f"STRUCT({inner})"
+            parts_are_carried = all(not carried(part, nested=True) for _, part in parts)
+            return str(type_) if parts_are_carried else f"STRUCT({inner})"
 
 
 def travelling(value: str, type_: Type) -> str:
@@ -87,15 +87,15 @@ def arrow_types(
         names: the names of the columns.
         types: their types, in the same order.
     """
-    named = {str(type_): (name, type_) for name, type_ in zip(names, types, strict=True)}
-    new = {text: entry for text, entry in named.items() if text not in _travels}
+    by_text = {str(type_): (name, type_) for name, type_ in zip(names, types, strict=True)}
+    new = {text: entry for text, entry in by_text.items() if text not in _travels}
     if new:
         new_names, of = zip(*new.values(), strict=True)
-        _travels.update(zip(new, _asked(connection, rows, new_names, of), strict=True))
+        _travels.update(zip(new, _measured_types(connection, rows, new_names, of), strict=True))
     return [_travels[str(type_)] for type_ in types]
 
 
-def _asked(
+def _measured_types(
     connection: DuckDBPyConnection, rows: str, names: Sequence[str], types: Sequence[Type]
 ) -> list[pa.DataType]:
     listed = ", ".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.backends.api.optional.drift import Followed
+from penstock.backends.api.optional.drift import ColumnDifferences
 from penstock.backends.duckdb.catalog.tables import (
     constraints,
     index_definitions,
@@ -49,12 +49,18 @@ def _defined(column: Column, type_: str, *, nullable: bool) -> str:
 
 
 def column_changes(
-    session: Session, table: TableRef, followed: Followed
+    session: Session, table: TableRef, differences: ColumnDifferences
 ) -> tuple[ColumnChange, ...]:
-    """See `AltersColumns.column_changes`."""
+    """Return the necessary changes in order; see `AltersColumns.column_changes`.
+
+    Args:
+        session: a session with the target.
+        table: the table to alter.
+        differences: how its columns differ from the source's.
+    """
     key = {name for each in unique_keys(session, table)[:1] for name in each.names}
-    loosened = [each for each in followed.loosened if each.name not in key]
-    alterable = replace(followed, loosened=loosened)
+    loosened = [each for each in differences.newly_nullable if each.name not in key]
+    alterable = replace(differences, newly_nullable=loosened)
     changes = [
         replace(each, cost="rewrites the column") if each.cost else each
         for each in needed_changes(alterable, _width, _defined, lambda *_: True)
@@ -62,7 +68,7 @@ def column_changes(
     indexes = [name for name, text in index_definitions(session, table) if text] if changes else []
     fixing = [each for each in constraints(session, table) if each.kind != "NOT NULL"]
     fixed = {name for each in fixing for name in each.names}
-    former = {new: old for old, new in followed.renamed}
+    former = {new: old for old, new in differences.renamed}
 
     def refused(change: ColumnChange) -> str:
         if change.kind != ADD and indexes:

@@ -94,9 +94,9 @@ def _fit(source: Column, target: Column) -> Fit:
     if target.generated:
         return Fit(reason=losses.COMPUTED)
     type_id = target.traits[TYPE].id if TYPE in target.traits else ""
-    if untold := _untold(target):
+    if ambiguous := _ambiguous_type(target):
         return Fit(
-            reason=f"values arrive as texts, which do not tell what a {untold} holds; expected "
+            reason=f"values arrive as texts, which do not tell what a {ambiguous} holds; expected "
             "another type, such as VARCHAR (with --mode recreate: --types)"
         )
     if source.type == target.type and mine.equals(theirs):
@@ -104,18 +104,18 @@ def _fit(source: Column, target: Column) -> Fit:
     return carried((_fit_written if type_id in _WRITTEN else fit_types)(mine, theirs))
 
 
-def _untold(column: Column) -> str:
+def _ambiguous_type(column: Column) -> str:
     """Return the first ambiguous type in a column's type, at any depth; empty without one."""
 
-    def found(type_: Type) -> str:
+    def ambiguous_type(type_: Type) -> str:
         if type_.id in _UNTOLD:
             return str(type_.id).upper()
         if type_.id not in ("list", "array", "struct", "map"):
             return ""
         parts = [part for _, part in type_.children if not isinstance(part, int)]
-        return next(filter(None, map(found, parts)), "")
+        return next(filter(None, map(ambiguous_type, parts)), "")
 
-    return found(column.traits[TYPE]) if TYPE in column.traits else ""
+    return ambiguous_type(column.traits[TYPE]) if TYPE in column.traits else ""
 
 
 def _fit_written(mine: pa.DataType, theirs: pa.DataType) -> Fit:
@@ -127,31 +127,38 @@ def _fit_written(mine: pa.DataType, theirs: pa.DataType) -> Fit:
     return Fit(reason=losses.NO_FIT)
 
 
-def staged_type(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
+def staged_type(source_type: pa.DataType, column_type: pa.DataType) -> pa.DataType:
     """Return the type in which values of one type are staged for a column of another.
 
     Arrow casts where it rejects values that do not fit; DuckDB casts the rest during the load.
     """
-    if pt.is_decimal256(mine) and not pt.is_decimal128(theirs):
+    if pt.is_decimal256(source_type) and not pt.is_decimal128(column_type):
         return pa.string()
-    if pt.is_duration(mine):
+    if pt.is_duration(source_type):
         return pa.duration("us")  # for an INTERVAL, which has no smaller unit
-    if (pt.is_list(mine) or pt.is_large_list(mine)) and is_list(theirs):
-        return pa.list_(staged_type(mine.value_type, theirs.value_type))
-    if pt.is_struct(mine) and pt.is_struct(theirs) and mine.names == theirs.names:
+    if (pt.is_list(source_type) or pt.is_large_list(source_type)) and is_list(column_type):
+        return pa.list_(staged_type(source_type.value_type, column_type.value_type))
+    if (
+        pt.is_struct(source_type)
+        and pt.is_struct(column_type)
+        and source_type.names == column_type.names
+    ):
         return pa.struct(
-            [(x.name, staged_type(x.type, y.type)) for x, y in zip(mine, theirs, strict=True)]
+            [
+                (x.name, staged_type(x.type, y.type))
+                for x, y in zip(source_type, column_type, strict=True)
+            ]
         )
-    if pt.is_map(mine) and pt.is_map(theirs):
+    if pt.is_map(source_type) and pt.is_map(column_type):
         return pa.map_(
-            staged_type(mine.key_type, theirs.key_type),
-            staged_type(mine.item_type, theirs.item_type),
+            staged_type(source_type.key_type, column_type.key_type),
+            staged_type(source_type.item_type, column_type.item_type),
         )
-    a, b = kind_of(mine), kind_of(theirs)
+    a, b = kind_of(source_type), kind_of(column_type)
     by_arrow = (
         (a == b and a not in ("text", "uuid", "") and not a.startswith("list:"))
         or (a, b) in (("integer", "float"), ("decimal", "integer"), ("decimal", "float"))
         or (a, b) in (("timestamp", "date"), ("date", "timestamp"), ("float", "integer"))
         or (a == "text" and b in ("integer", "float", "date", "decimal"))
     )
-    return theirs if by_arrow else mine
+    return column_type if by_arrow else source_type

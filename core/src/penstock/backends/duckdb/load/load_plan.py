@@ -1,4 +1,4 @@
-"""What a load asks about DuckDB's tables: keys, and whether a table can be replaced."""
+"""Facts about DuckDB's tables for a load: keys, and whether a table can be replaced."""
 
 from __future__ import annotations
 
@@ -55,15 +55,22 @@ class DuckTables(TargetTables):
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
         return value_kinds(columns)
 
-    def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+    def clone_statements(
+        self, session: Session, table: TableRef, new_table: TableRef
+    ) -> tuple[str, list[str]]:
         body = _HEAD.sub("", definition_of(session, table), count=1).rstrip().removesuffix(";")
         indexes = [sql.rstrip().rstrip(";") for _, sql in index_definitions(session, table) if sql]
-        return f"CREATE TABLE {DUCKDB.table(beside)} ({body}", indexes
+        return f"CREATE TABLE {DUCKDB.table(new_table)} ({body}", indexes
 
-    def refused(
-        self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
+    def refused_keys(
+        self,
+        session: Session,
+        columns: Sequence[Column],
+        clauses: Sequence[str],
+        *,
+        same_system: bool,
     ) -> Mapping[str, str]:
-        if alike:
+        if same_system:
             return {}
         listed = ", ".join(listed_columns(DUCKDB, columns))
         reasons = {}
@@ -76,40 +83,40 @@ class DuckTables(TargetTables):
             scratch.execute("DROP TABLE IF EXISTS temp.made")
         return reasons
 
-    def rendered(
-        self, session: Session, request: LoadRequest, found: TableExtras, rendered: Rendered
+    def rendered_extras(
+        self, session: Session, request: LoadRequest, keys: TableExtras, rendered: Rendered
     ) -> TableExtras:
-        extras = super().rendered(session, request, found, rendered)
+        extras = super().rendered_extras(session, request, keys, rendered)
         numbering = numbering_steps(session.dialect, request, rendered.sequences)
         return replace(extras, after=(*numbering, *extras.after))
 
-    def advanced(self, session: Session, request: LoadRequest) -> Sequence[Step]:
+    def advance_steps(self, session: Session, request: LoadRequest) -> Sequence[Step]:
         return tuple(advance_steps(session, request))
 
     def check_replaceable(
-        self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
+        self, session: Session, table: TableRef, option: str, recreated: Collection[TableRef] = ()
     ) -> None:
         """Check that a table can be replaced.
 
         Args:
             session: a session with the target.
             table: the table to replace.
-            needs: the option that requires it, for messages.
-            remade: other tables that are recreated along with this one.
+            option: the option that requires it, for messages.
+            recreated: other tables that are recreated along with this one.
 
         Raises:
             PlanningError: the table is a view, or foreign keys point to or from it.
         """
-        check_is_table(session, table, needs)
+        check_is_table(session, table, option)
         foreign_keys = [c.text for c in constraints(session, table) if c.kind == "FOREIGN KEY"]
-        if foreign_keys and needs == "--mode swap":
+        if foreign_keys and option == "--mode swap":
             raise PlanningError(
-                f"{needs}: {table} has foreign keys, so DuckDB cannot rename it: "
+                f"{option}: {table} has foreign keys, so DuckDB cannot rename it: "
                 f"{'; '.join(foreign_keys)}; use --mode truncate, which keeps the table"
             )
         referencing = session.about(_REFERENCES, table)
         if referencing:
             raise PlanningError(
-                f"{needs}: foreign keys of other tables reference {table}: "
+                f"{option}: foreign keys of other tables reference {table}: "
                 f"{', '.join(name for (name,) in referencing)}; drop them first"
             )

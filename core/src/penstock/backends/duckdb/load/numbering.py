@@ -49,7 +49,7 @@ def numbering_steps(
             after=True,
             # Before the indexes: a table with indexes cannot be altered.
             rank=-1,
-            sequence_of=source if source in (request.counted or ()) else "",
+            sequence_of=source if source in (request.sequence_positions or ()) else "",
             instead=NotCopied(IDENTITIES, column, f"{statement};", str(table)),
             done=json.dumps([column, identity.first, identity.step]),
         )
@@ -60,7 +60,7 @@ def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
     table = request.target
     sources = {pair.target: pair.source for pair in request.pairs}
     for column in numbering_of(session, table):
-        if request.counted is None or column not in sources:
+        if request.sequence_positions is None or column not in sources:
             continue
         source = sources[column]
         yield Step(
@@ -70,7 +70,7 @@ def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
             after=True,
             # The table has its final name by then, in every mode.
             rank=2,
-            sequence_of=source if source in request.counted else "",
+            sequence_of=source if source in request.sequence_positions else "",
             instead=NotCopied(IDENTITIES, f"{column}: the next number", "", str(table)),
             done=json.dumps(column),
         )

@@ -46,8 +46,8 @@ class DuckScratch(ScratchFolder):
             )
         super().__init__(path)
         self._like = like
-        self._around: list[str] = []
-        self._made: list[str] = []
+        self._context_statements: list[str] = []
+        self._table_statements: list[str] = []
         with Database(path).reading() as session, planning("target", NEEDED_BY):
             self._read(session)
 
@@ -61,9 +61,9 @@ class DuckScratch(ScratchFolder):
     def _read(self, session: DuckSession) -> None:
         like = self._like
         for kind, query in _AROUND:
-            for named in session.connection.execute(query, [session.catalog]).fetchall():
-                name = ".".join(ident(part) for part in named if part)
-                self._around.append(f"CREATE {kind} IF NOT EXISTS {name}")
+            for parts in session.connection.execute(query, [session.catalog]).fetchall():
+                name = ".".join(ident(part) for part in parts if part)
+                self._context_statements.append(f"CREATE {kind} IF NOT EXISTS {name}")
         if like is None or like not in read_relations(session):
             return  # the copy creates it
         check_is_table(session, like, NEEDED_BY)
@@ -71,14 +71,14 @@ class DuckScratch(ScratchFolder):
             raise PlanningError(
                 f"{NEEDED_BY}: {like} has foreign keys, which a table in another file cannot have"
             )
-        create, indexes = DuckTables(DIALECT).like(session, like, like)
-        self._made = [f"DROP TABLE IF EXISTS {DUCKDB.table(like)}", create, *indexes]
+        create, indexes = DuckTables(DIALECT).clone_statements(session, like, like)
+        self._table_statements = [f"DROP TABLE IF EXISTS {DUCKDB.table(like)}", create, *indexes]
 
     def _create(self) -> None:
-        self._run(self._around)
+        self._run(self._context_statements)
 
     def make_table(self) -> None:
-        self._run(self._made)
+        self._run(self._table_statements)
 
     def _run(self, statements: Sequence[str]) -> None:
         subject = f"{NEEDED_BY}: a table like {self._like}"

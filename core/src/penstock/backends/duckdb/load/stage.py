@@ -16,7 +16,7 @@ class DuckStage(FileStage):
 
     staged_type = staticmethod(staged_type)
 
-    def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
+    def check_values(self, batch: pa.RecordBatch, rows_before: int) -> None:
         """Check the values of a batch.
 
         Raises:
@@ -27,7 +27,7 @@ class DuckStage(FileStage):
             if infinite is not None:
                 row, value = infinite
                 raise PermanentError(
-                    f"{self.subject}: column {name!r}, row {passed + row + 1:,}: expected a "
+                    f"{self.subject}: column {name!r}, row {rows_before + row + 1:,}: expected a "
                     f"{value.kind} within DuckDB's range, found {shown(array, row)}",
                     Diagnosis(side="target"),
                 )

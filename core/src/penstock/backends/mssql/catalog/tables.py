@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import type_of
-from penstock.backends.sql.catalog.relations import TYPE, no_such, read_relations
+from penstock.backends.sql.catalog.relations import TYPE, missing_table_error, read_relations
 from penstock.backends.sql.catalog.unique_keys import DeclaredKey
 from penstock.backends.sql.session import Row
 from penstock.errors import PlanningError
@@ -31,7 +31,7 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
     """
     rows = session.catalog_rows("columns", table)
     if not rows:
-        raise no_such(table, read_relations(session), session.side)
+        raise missing_table_error(table, read_relations(session), session.side)
     columns = []
     for name, type_name, *sizes, nullable, computed, identity, default, collation, page in rows:
         type_ = type_of(type_name, *sizes)

@@ -24,7 +24,7 @@ from penstock.model.tables import TableRef
 def like(
     session: MssqlSession, table: TableRef, beside: TableRef, needs: str = "--mode swap"
 ) -> tuple[str, list[str]]:
-    """Return statements for a table like another; see `TargetTables.like`.
+    """Return statements for a table like another; see `TargetTables.clone_statements`.
 
     Names of constraints are unique in a schema, so until the exchange the new ones have temporary
     names.
@@ -75,8 +75,8 @@ def like(
         if not index.constraint
     ]
     disabled = [index.name for index in native.indexes if index.obstacle]
-    create += [MSSQL.indexes_dropped(beside, disabled)] if disabled else []
-    after = [MSSQL.renamed(TableRef(table.schema, new), old) for old, new in names.items()]
+    create += [MSSQL.drop_indexes_statement(beside, disabled)] if disabled else []
+    after = [MSSQL.rename_statement(TableRef(table.schema, new), old) for old, new in names.items()]
     for check in off:
         named_check = check if check.name else with_name(check, table)
         after.append(check_statement(named_check, table, always))

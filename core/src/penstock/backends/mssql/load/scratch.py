@@ -48,7 +48,7 @@ class MssqlScratch(ScratchSchema[Connection]):
             if kind not in (GRANTS, COMMENTS)
         }
 
-    def _found(self) -> list[str]:
+    def _schema_names(self) -> list[str]:
         schemas = self._connection.rows(
             "SELECT name FROM sys.schemas WHERE LEFT(name, ?) = ?", [len(PREFIX), PREFIX]
         )

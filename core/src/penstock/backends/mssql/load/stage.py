@@ -51,7 +51,7 @@ class BulkStage(TableStage[MssqlRecords]):
         columns = {column.name: column.traits[TYPE] for column in self._columns}
         return self._records.connection.load(self.table, columns, batches)
 
-    def refused(self, error: BaseException) -> BaseException:
+    def translated_error(self, error: BaseException) -> BaseException:
         if isinstance(error, PenstockError):
             return error
         if isinstance(error, DriverError):

@@ -39,7 +39,7 @@ def column_text(column: ColumnModel, native: NativeParts, named: Named = unnamed
     """
     words = [column.native]
     if column.identity is not None:
-        words.append(MSSQL.numbered(column.identity.first, column.identity.step))
+        words.append(MSSQL.numbering_clause(column.identity.first, column.identity.step))
     if column.default is not None:
         name = native.defaults.get(column.name, "")
         words.append(f"{named(name)}DEFAULT {column.default.text}")
@@ -303,7 +303,7 @@ def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
             sequence_of=sources[name],
         )
         for name in names
-        if sources.get(name) in (request.counted or ())
+        if sources.get(name) in (request.sequence_positions or ())
     ]
 
 

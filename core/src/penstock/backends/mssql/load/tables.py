@@ -77,8 +77,13 @@ class MssqlTables(ServerTables):
         omitted = [replace(item, table=str(request.target)) for item in (*unmodelled, *dropped)]
         return replace(extras, omitted=(*extras.omitted, *omitted))
 
-    def refused(
-        self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
+    def refused_keys(
+        self,
+        session: Session,
+        columns: Sequence[Column],
+        clauses: Sequence[str],
+        *,
+        same_system: bool,
     ) -> Mapping[str, str]:
         long = {column.name: column.type for column in columns if _is_long(column)}
         reasons = {}
@@ -97,51 +102,53 @@ class MssqlTables(ServerTables):
     def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
         return [column.name for column in columns if _is_long(column)]
 
-    def deferrable(
+    def deferrable_indexes(
         self, session: Session, table: TableRef
     ) -> tuple[Mapping[str, str], Sequence[str]]:
         assert isinstance(session, MssqlSession)
         return enabled_indexes(session, table), ()
 
-    def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+    def clone_statements(
+        self, session: Session, table: TableRef, new_table: TableRef
+    ) -> tuple[str, list[str]]:
         assert isinstance(session, MssqlSession)
-        return like(session, table, beside)
+        return like(session, table, new_table)
 
     def check_replaceable(
-        self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
+        self, session: Session, table: TableRef, option: str, recreated: Collection[TableRef] = ()
     ) -> None:
         """Check that a table can be replaced.
 
         Args:
             session: a session with the target.
             table: the table to replace.
-            needs: the option that requires it, for messages.
-            remade: other tables that are recreated along with this one.
+            option: the option that requires it, for messages.
+            recreated: other tables that are recreated along with this one.
 
         Raises:
             PlanningError: the table is a view, or something would be lost with it.
         """
-        check_is_table(session, table, needs)
+        check_is_table(session, table, option)
         assert isinstance(session, MssqlSession)
         keys = session.catalog_rows("referencing", table)
         referencing = sorted({f"{schema}.{name}" for schema, name in keys} - {str(table)})
         if referencing:
             raise PlanningError(
-                f"{needs}: foreign keys of other tables reference {table}: "
+                f"{option}: foreign keys of other tables reference {table}: "
                 f"{', '.join(referencing)}; drop them first, or use --mode replace"
             )
         bound = session.catalog_rows("schema_bound", table)
         if bound:
             raise PlanningError(
-                f"{needs}: {table} is bound WITH SCHEMABINDING to "
+                f"{option}: {table} is bound WITH SCHEMABINDING to "
                 f"{', '.join(name for (name,) in bound)}; drop what is bound first, or use --mode "
                 "truncate"
             )
-        lost = [item for item in attached(session, table) if _stays(item, needs)]
+        lost = [item for item in attached(session, table) if _stays(item, option)]
         if lost:
             listed = ", ".join(f"{item.name} ({item.kind})" for item in lost)
             raise PlanningError(
-                f"{needs}: {table} would lose {listed}; drop what you do not need, or use --mode "
+                f"{option}: {table} would lose {listed}; drop what you do not need, or use --mode "
                 "truncate or replace, which keep the table"
             )
 

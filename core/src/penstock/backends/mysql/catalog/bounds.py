@@ -67,7 +67,7 @@ class _Dive:
         self._key = key
         self._tag = tag
         self._subject = f"--key {key.text}"
-        self.column = MYSQL.compared(key, tag)
+        self.column = MYSQL.compared_key(key, tag)
 
     def ranges(self) -> list[_Range]:
         low, high = self._fetch([f"min({self.column})", f"max({self.column})"], [""] * 2)
@@ -198,4 +198,4 @@ class _Dive:
         return [None if text is None else str(text) for text in texts]
 
     def _literal(self, text: str) -> str:
-        return MYSQL.bounded(self._key, Bound(self._tag, text))
+        return MYSQL.bound_operand(self._key, Bound(self._tag, text))

@@ -24,7 +24,7 @@ class MySqlMasking(Masking):
 
     linked = joined
 
-    def held(self, name: str) -> str:
+    def stored_bytes(self, name: str) -> str:
         # An unset variable is NULL without a type.
         return f"UNHEX(CAST(@penstock_{name} AS char))"
 

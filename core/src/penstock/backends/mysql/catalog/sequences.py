@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.catalog.relations import matching
+from penstock.backends.sql.catalog.relations import matching_tables
 from penstock.model.tables import NotCopied, TableRef
 
 _ALL = (
@@ -23,11 +23,11 @@ def omitted_sequences(
 
     Args:
         session: a session on a MariaDB source.
-        include: patterns of ``schema.name``, see `matching`.
+        include: patterns of ``schema.name``, see `matching_tables`.
         exclude: patterns of sequences to leave out.
     """
     sequences = [TableRef(schema, name) for schema, name in session.fetch(_ALL, "sequences")]
-    return tuple(_left(session, each) for each in matching(sequences, include, exclude))
+    return tuple(_left(session, each) for each in matching_tables(sequences, include, exclude))
 
 
 def _left(session: MySqlSession, sequence: TableRef) -> NotCopied:

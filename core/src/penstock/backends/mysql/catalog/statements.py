@@ -25,7 +25,7 @@ def read_statement(session: MySqlSession, table: TableRef) -> str:
 def read_statements(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str]:
     """Return the current statements of several tables, read together, one statement each."""
     statements: dict[TableRef, str] = {}
-    with session.hurried():
+    with session.limited_lock_waits():
         answers = session.fetch_each([_show_create(session, table) for table in tables])
     for table, answer in zip(tables, answers, strict=True):
         for _, statement, *_ in answer or ():

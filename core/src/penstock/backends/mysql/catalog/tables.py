@@ -13,7 +13,7 @@ from penstock.backends.mysql.dialect import MYSQL, MySqlDialect, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
 from penstock.backends.sql.catalog.catalog_facts import TableQuery
-from penstock.backends.sql.catalog.relations import TYPE, no_such, read_relations
+from penstock.backends.sql.catalog.relations import TYPE, missing_table_error, read_relations
 from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.session import Row
 from penstock.errors import PlanningError, TransientError
@@ -92,13 +92,13 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
     Raises:
         PlanningError: the table or view does not exist.
     """
-    return session.kept(("columns", table), lambda: _read_columns(session, table))
+    return session.cached(("columns", table), lambda: _read_columns(session, table))
 
 
 def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
     rows = session.about(COLUMNS, table)
     if not rows:
-        raise no_such(table, read_relations(session), session.side)
+        raise missing_table_error(table, read_relations(session), session.side)
     return columns_of(rows, _types(session, table))
 
 
@@ -143,7 +143,7 @@ def _described(
         return {}
     widths = {table: len(session.about(COLUMNS, table)) for table in tables}
     types: dict[TableRef, Sequence[MyType]] = {}
-    with session.hurried():
+    with session.limited_lock_waits():
         for group in pieces(tables, widths, _JOINED, _MOST_COLUMNS):
             types |= _described_by_halves(session, group)
     return types

@@ -212,7 +212,7 @@ def note_altering(records: MySqlRecords, created_at: Mapping[TableRef, str | Non
     if values:
         pairs = ", ".join(["(%s, %s)"] * (len(values) // 2))
         records.update(
-            f"UPDATE {records.named('run')} SET `made` = concat(`made`, %s)"
+            f"UPDATE {records.table_name('run')} SET `made` = concat(`made`, %s)"
             f" WHERE (`loads`, `made`) IN ({pairs})",
             [ALTERING, *values],
         )
@@ -286,7 +286,7 @@ def _due(
         complete = committed.get(run_id, (0, 0))[0] == len(run.plan.partitions)
         begun = any(step.id in done[run_id] for step in steps[run_id])
         makes = all(
-            change is not None and change.makes and change.table == table
+            change is not None and change.creates and change.table == table
             for change in (IndexChange.of(step, table) for step in steps[run_id])
         )
         if complete and makes and not begun and run_id not in doubtful:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from penstock.backends.api.optional.drift import Followed
+from penstock.backends.api.optional.drift import ColumnDifferences
 from penstock.backends.mysql.catalog.statements import read_statement
 from penstock.backends.mysql.catalog.table_model import read_table
 from penstock.backends.mysql.session import MySqlSession
@@ -73,19 +73,20 @@ def _bare(text: str) -> str:
 
 
 def column_changes(
-    session: MySqlSession, table: TableRef, followed: Followed
+    session: MySqlSession, table: TableRef, differences: ColumnDifferences
 ) -> tuple[ColumnChange, ...]:
     """See `AltersColumns`."""
     key = _key(session, table)
     request = replace(
-        followed,
-        added=[replace(each, type=_bare(each.type)) for each in followed.added],
-        compared=[
-            (existing, replace(each, type=_bare(each.type))) for existing, each in followed.compared
+        differences,
+        added=[replace(each, type=_bare(each.type)) for each in differences.added],
+        type_pairs=[
+            (existing, replace(each, type=_bare(each.type)))
+            for existing, each in differences.type_pairs
         ],
-        loosened=[each for each in followed.loosened if each.name not in key],
+        newly_nullable=[each for each in differences.newly_nullable if each.name not in key],
     )
-    if not (request.compared or request.loosened):
+    if not (request.type_pairs or request.newly_nullable):
         changes: Sequence[ColumnChange] = list(needed_changes(request, _width, _same, _rewrites))
     else:
         texts = read_table(read_statement(session, table), table).columns

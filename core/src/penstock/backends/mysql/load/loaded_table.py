@@ -34,11 +34,11 @@ def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") ->
         table: the table that the run loads.
         mode: the lock mode for the run's row.
     """
-    noted = f"SELECT 1 FROM {records.named('loaded_table')} WHERE id = %s"
+    noted = f"SELECT 1 FROM {records.table_name('loaded_table')} WHERE id = %s"
     return [
         (
             f"SELECT generation, disturbed_by, made, EXISTS ({noted})"
-            f" FROM {records.named('run')} WHERE run_id = %s {mode}",
+            f" FROM {records.table_name('run')} WHERE run_id = %s {mode}",
             [LoadedTable(records, table).id, run_id],
         ),
         MADE.statement(MYSQL.placeholder, MySqlSession.catalog, [table]),

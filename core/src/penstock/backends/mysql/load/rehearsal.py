@@ -141,7 +141,7 @@ def _taken(
     more: Mapping[str, str] | None = None,
 ) -> set[str]:
     """Return the accepted clauses, and the empty text if a table was created."""
-    return session.kept(("rehearsed", _body(session, columns, (), more), options), set)
+    return session.cached(("rehearsed", _body(session, columns, (), more), options), set)
 
 
 def rehearse_all(

@@ -55,7 +55,7 @@ class MySqlScratch(ScratchSchema[Connection]):
             "it has none of the target's foreign keys": foreign_keys,
         }
 
-    def _found(self) -> list[str]:
+    def _schema_names(self) -> list[str]:
         rows = self._connection.rows(
             "SELECT schema_name FROM information_schema.schemata WHERE left(schema_name, %s) = %s",
             [len(PREFIX), PREFIX],

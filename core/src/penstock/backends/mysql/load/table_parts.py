@@ -131,8 +131,8 @@ def _in_own_words(
         siblings or Siblings(),
         types={name: column.type for name, column in by_name.items()},
         at_once=at_once,
-        own=True,
-        lacks=[each.name for each in model.columns if each.name not in by_name],
+        same_dialect=True,
+        missing_columns=[each.name for each in model.columns if each.name not in by_name],
     )
     texts = {name: column.type for name, column in by_name.items()}
     unchanged = {name for name, text in texts.items() if text == own[name]}
@@ -231,7 +231,7 @@ def foreign_parts(
     rendered: Rendered,
     render: Renders,
 ) -> TableExtras:
-    """Return the parts of another system's table; see `TargetTables.rendered`.
+    """Return the parts of another system's table; see `TargetTables.rendered_extras`.
 
     Args:
         session: a session on the target.
@@ -298,7 +298,7 @@ def _leave_column(
         if kind in (DEFAULTS, ON_UPDATES, IDENTITIES):
             rendered.omitted.append(replace(item, table=str(request.target)))
     if model.comment:
-        rendered.columns[name] = session.dialect.commented(model.comment)
+        rendered.columns[name] = session.dialect.comment_clause(model.comment)
     else:
         rendered.columns.pop(name, None)
 
@@ -367,7 +367,7 @@ def _completed(
     extras = render(session, request, replace(found, constraints=keys), rendered)
     if not later:
         return extras
-    step = IndexChange(table, later, makes=True, exact=False).step(session.dialect)
+    step = IndexChange(table, later, creates=True, exact=False).step(session.dialect)
     return replace(extras, after=(step, *extras.after))
 
 
@@ -398,5 +398,5 @@ def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
             [table.schema],
         )
 
-    constraints = session.kept(("constraints", table.schema), ask)
+    constraints = session.cached(("constraints", table.schema), ask)
     return {name for of, name in constraints if of != table.name}

@@ -157,7 +157,7 @@ def _next(request: LoadRequest) -> str:
     columns = request.definition.model.columns
     numbered = [each for each in columns if each.identity is not None and each.identity.step > 0]
     for column in numbered:
-        position = (request.counted or {}).get(column.name)
+        position = (request.sequence_positions or {}).get(column.name)
         if position is not None and column.identity is not None:
             return f"AUTO_INCREMENT={max(1, position.following(column.identity.step))}"
     return ""
@@ -168,7 +168,7 @@ def _any_text(session: MySqlSession, table: TableRef) -> str:
 
     Empty if it can, which keeps the database's own collation.
     """
-    ((charset,),) = session.kept(
+    ((charset,),) = session.cached(
         ("character set", table.schema),
         lambda: session.fetch(
             "SELECT coalesce((SELECT default_character_set_name FROM information_schema.schemata"
@@ -184,7 +184,7 @@ class MySqlTables(TargetTables):
     """See `TargetTables`."""
 
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
-    deferrable = staticmethod(deferrable)  # type: ignore[assignment]
+    deferrable_indexes = staticmethod(deferrable)  # type: ignore[assignment]
 
     def extras(
         self, session: Session, request: LoadRequest, columns: Sequence[Column]
@@ -194,7 +194,7 @@ class MySqlTables(TargetTables):
         is_own = self.is_native(session, request.definition)
         if is_own:
             charset = request.definition.content[OPTIONS]
-            parts = clone_parts(session, request, columns, super().rendered)
+            parts = clone_parts(session, request, columns, super().rendered_extras)
         else:
             charset = _any_text(session, request.target)
             parts = super().extras(session, request, columns)
@@ -208,7 +208,7 @@ class MySqlTables(TargetTables):
         check_makes(session, request.target, columns, rehearsed)
         return complete
 
-    def computing(
+    def planned_columns(
         self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
     ) -> Sequence[Column]:
         numbered = [each.name for each in definition.model.columns if each.identity is not None]
@@ -234,21 +234,26 @@ class MySqlTables(TargetTables):
         assert isinstance(session, MySqlSession)
         return definition.content.get(FLAVOUR) == flavour_of(session)
 
-    def rendered(
-        self, session: Session, request: LoadRequest, found: TableExtras, rendered: Rendered
+    def rendered_extras(
+        self, session: Session, request: LoadRequest, extras: TableExtras, rendered: Rendered
     ) -> TableExtras:
         assert isinstance(session, MySqlSession)
-        return foreign_parts(session, request, found, rendered, super().rendered)
+        return foreign_parts(session, request, extras, rendered, super().rendered_extras)
 
-    def refused(
-        self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
+    def refused_keys(
+        self,
+        session: Session,
+        columns: Sequence[Column],
+        clauses: Sequence[str],
+        *,
+        same_system: bool,
     ) -> Mapping[str, str]:
         assert isinstance(session, MySqlSession)
         # In utf8mb4 a key of texts takes more bytes than in the database's character set.
         reasons = dict(refused_clauses(session, columns, clauses, UTF8))
         # Texts that differ in the source may be equal in the database's collation, and the load
         # would fail.
-        texts = [] if alike else [each for each in columns if _is_compared(each)]
+        texts = [] if same_system else [each for each in columns if _is_compared(each)]
         for clause in clauses:
             for column in texts:
                 if session.dialect.ident(column.name) in clause:
@@ -257,18 +262,18 @@ class MySqlTables(TargetTables):
                     reasons[clause] = f"{column.type} does not distinguish all texts; {remedy} does"
         return reasons
 
-    def unlinked(
+    def unlink_steps(
         self,
         session: Session,
         table: TableRef,
-        remade: Collection[TableRef],
+        recreated: Collection[TableRef],
         *,
-        own: bool = False,
+        include_own: bool = False,
     ) -> UnLinks:
         assert isinstance(session, MySqlSession)
         drops, restores = [], []
         for of, name in referring(session, table):
-            if (of == table and not own) or of not in remade:
+            if (of == table and not include_own) or of not in recreated:
                 continue
             foreign_keys = model_of(session, of).foreign_keys
             (foreign_key,) = (each for each in foreign_keys if each.name == name)
@@ -278,39 +283,41 @@ class MySqlTables(TargetTables):
             restores.append(replace(change, kind=RELINK).step(session.dialect))
         return drops, restores
 
-    def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+    def clone_statements(
+        self, session: Session, table: TableRef, new_table: TableRef
+    ) -> tuple[str, list[str]]:
         dialect = session.dialect
-        return f"CREATE TABLE {dialect.table(beside)} LIKE {dialect.table(table)}", []
+        return f"CREATE TABLE {dialect.table(new_table)} LIKE {dialect.table(table)}", []
 
     def check_replaceable(
-        self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
+        self, session: Session, table: TableRef, option: str, recreated: Collection[TableRef] = ()
     ) -> None:
         """Check that a table can be replaced.
 
         Args:
             session: a session on the target.
             table: the table to replace.
-            needs: the option that replaces it, for error messages.
-            remade: other tables that the same batch replaces.
+            option: the option that replaces it, for error messages.
+            recreated: other tables that the same batch replaces.
 
         Raises:
             PlanningError: the table is a view, or something would be lost with it.
         """
-        check_is_table(session, table, needs)
+        check_is_table(session, table, option)
         assert isinstance(session, MySqlSession)
         referrers = {
-            str(of) for of, _ in referring(session, table) if of != table and of not in remade
+            str(of) for of, _ in referring(session, table) if of != table and of not in recreated
         }
         if referrers:
             raise PlanningError(
-                f"{needs}: foreign keys of other tables reference {table}: "
+                f"{option}: foreign keys of other tables reference {table}: "
                 f"{', '.join(sorted(referrers))}; drop them first, or use --mode replace"
             )
         lost = [f"trigger {name}" for name, *_ in session.about(TRIGGERS_OF, table)]
-        if needs == "--mode swap":
+        if option == "--mode swap":
             lost += [f"foreign key {each.name}" for each in model_of(session, table).foreign_keys]
         if lost:
             raise PlanningError(
-                f"{needs}: {table} would lose {', '.join(lost)}; drop what you do not need, or use "
-                "--mode truncate or replace, which keep the table"
+                f"{option}: {table} would lose {', '.join(lost)}; drop what you do not need, or "
+                "use --mode truncate or replace, which keep the table"
             )

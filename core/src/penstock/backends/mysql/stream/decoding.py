@@ -100,7 +100,7 @@ class RowDecoder:
         try:
             return checked(texts, lambda part: _parsed(part, type_, arrow_type))
         except Refused as refused:
-            advice = _ZERO_ADVICE if dates and _ZERO_DATE in refused.found else ""
+            advice = _ZERO_ADVICE if dates and _ZERO_DATE in refused.text else ""
             column = Column(name, str(type_))
             raise refused.error(self._subject, column, arrow_type, self._passed, advice) from None
 

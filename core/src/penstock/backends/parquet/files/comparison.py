@@ -83,7 +83,7 @@ class Comparing:
         extent: Extent,
         pairs: Sequence[ColumnPair],
         key: Sequence[str],
-        only: Sequence[str],
+        only_keys: Sequence[str],
     ) -> Iterator[tuple[str, str]]:
         """Yield the keys and digests of the rows of some files, as text.
 
@@ -93,12 +93,12 @@ class Comparing:
             extent: the part of the rows.
             pairs: the columns to compare.
             key: the columns that identify a row.
-            only: the keys of the rows to return, as text; empty for all.
+            only_keys: the keys of the rows to return, as text; empty for all.
         """
         # A separate session: the caller may ask other questions while it reads.
         session = self._session(paths)
         texts = canonical_texts(session, engine.SOURCE, as_loaded(pairs))
-        return read_digests(session, engine.SOURCE, condition(where, extent), texts, key, only)
+        return read_digests(session, engine.SOURCE, condition(where, extent), texts, key, only_keys)
 
     def _session(self, paths: Sequence[str]) -> engine.FileSession:
         engine.check_names(self._schema, "target")

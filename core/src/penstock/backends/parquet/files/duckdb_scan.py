@@ -36,7 +36,7 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
     head: int | None
     failures: list[PenstockError]
     """The failures of scans, of which DuckDB reports only the text."""
-    asked: list[ds.Expression | None] | None
+    recorded_conditions: list[ds.Expression | None] | None
     """If it is a list, nothing is read, and conditions are recorded here."""
 
     @classmethod
@@ -51,7 +51,7 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
         readable = [part for part in scan.schema if not has_empty_struct(part.type)]
         files = cls(pa.schema([in_engine(part) for part in readable]), [])
         files.scan, files.parts, files.head = scan, parts, head
-        files.failures, files.asked = [], None
+        files.failures, files.recorded_conditions = [], None
         return files
 
     def scanner(
@@ -60,8 +60,8 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
         filter: ds.Expression | None = None,
         **_: Any,
     ) -> _Scanner:
-        if self.asked is not None:
-            self.asked.append(filter)
+        if self.recorded_conditions is not None:
+            self.recorded_conditions.append(filter)
         names = self.schema.names
         if columns is not None or filter is not None:
             # An expression reveals its columns only in its text; naming one too many does no harm.
@@ -70,7 +70,11 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
             names = [name for name in names if name in selected or name in text]
         schema = pa.schema([self.schema.field(name) for name in names])
         selected = schema if columns is None else pa.schema([schema.field(n) for n in columns])
-        batches = iter(()) if self.asked is not None else self._ahead(schema, columns, filter)
+        batches = (
+            iter(())
+            if self.recorded_conditions is not None
+            else self._ahead(schema, columns, filter)
+        )
         return _Scanner(pa.RecordBatchReader.from_batches(selected, batches))
 
     def _ahead(

@@ -44,11 +44,12 @@ def check_names(schema: pa.Schema, side: str) -> None:
     """
     by_lower_case: dict[bytes, str] = {}
     for name in schema.names:
-        other = by_lower_case.setdefault(name.encode().lower(), name)
-        if other != name:
+        first_spelling = by_lower_case.setdefault(name.encode().lower(), name)
+        if first_spelling != name:
             raise PlanningError(
-                f"{side}: columns {other!r} and {name!r} differ only in upper and lower case, "
-                "which conditions, keys, queries and checksums of files ignore; rename one",
+                f"{side}: columns {first_spelling!r} and {name!r} differ only in upper and "
+                "lower case, which conditions, keys, queries and checksums of files ignore; "
+                "rename one",
                 Diagnosis(side=side),
             )
 
@@ -74,19 +75,19 @@ class FileSession(DuckSession):
         super().__init__(session(files, worker=False), side)
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
-        return streamed(self.connection, query, self.side, subject, self._held)
+        return streamed(self.connection, query, self.side, subject, self._stored_values)
 
 
 @contextmanager
-def translated(files: ScannedFiles, subject: str, *, begun: bool = False) -> Iterator[None]:
+def translated(files: ScannedFiles, subject: str, *, is_reading: bool = False) -> Iterator[None]:
     """Translate errors of DuckDB and of the files it reads; an error in a file takes precedence.
 
     Args:
         files: the files that DuckDB reads.
         subject: the relation, for the message.
-        begun: whether the files are already being read, and may have failed.
+        is_reading: whether the files are already being read, and may have failed.
     """
-    if not begun:
+    if not is_reading:
         files.failures.clear()
     try:
         yield

@@ -157,7 +157,9 @@ def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
             f"{side}: {first.file.path}: expected distinct column names, found {repeated[0]!r} "
             "twice"
         )
-    nullable = {part.name for footer in _unlike(footers) for part in footer.schema if part.nullable}
+    nullable = {
+        part.name for footer in _one_per_schema(footers) for part in footer.schema if part.nullable
+    }
     keys = key_fields([footer.file for footer in footers])
     return pa.schema(
         [pa.field(part.name, part.type, part.name in nullable) for part in first.schema]
@@ -165,7 +167,7 @@ def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
     )
 
 
-def _unlike(footers: Sequence[Footer]) -> list[Footer]:
+def _one_per_schema(footers: Sequence[Footer]) -> list[Footer]:
     """Return one footer of each schema, the first file's first."""
     distinct: list[Footer] = []
     for footer in footers:

@@ -76,7 +76,7 @@ class FileScan:
         self,
         parts: Sequence[FilePart],
         columns: Sequence[str],
-        chosen: Callable[[FilePart], Sequence[int] | None] = lambda part: None,
+        row_groups_of: Callable[[FilePart], Sequence[int] | None] = lambda part: None,
         head: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches of some columns, in this order.
@@ -84,7 +84,7 @@ class FileScan:
         Args:
             parts: the parts to read, in order.
             columns: the columns to read, in order; empty to count rows only.
-            chosen: returns the row groups of a part to read; None for all.
+            row_groups_of: returns the row groups of a part to read; None for all.
             head: the maximum number of rows per row group.
 
         Raises:
@@ -94,7 +94,7 @@ class FileScan:
         for part in parts:
             try:
                 with translated(self._side, part.path):
-                    yield from self._part(part, columns, chosen(part), head)
+                    yield from self._part(part, columns, row_groups_of(part), head)
             except PermanentError as error:
                 if not isinstance(error, SnapshotLost):
                     self.check(part)  # half of one version and half of another is not valid Parquet
@@ -114,10 +114,10 @@ class FileScan:
         self,
         part: FilePart,
         columns: Sequence[str],
-        chosen: Sequence[int] | None,
+        row_groups: Sequence[int] | None,
         head: int | None,
     ) -> Iterator[pa.RecordBatch]:
-        if chosen is not None and not chosen:
+        if row_groups is not None and not row_groups:
             return
         with self._open(part) as handle:
             metadata = pq.read_metadata(handle)
@@ -126,7 +126,7 @@ class FileScan:
             )
             first = 1
             for number in range(groups.stop):
-                if number in groups and (chosen is None or number in chosen):
+                if number in groups and (row_groups is None or number in row_groups):
                     yield from self._group(part, handle, metadata, number, columns, head, first)
                 first += metadata.row_group(number).num_rows
         # The rows read belong to one version of the file only if that version still exists.

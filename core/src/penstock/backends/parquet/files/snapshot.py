@@ -20,7 +20,7 @@ class FilesSnapshot:
         files = list_files(parse(url, "--source"))
         self.snapshot = Snapshot(fingerprint(files), datetime.now(UTC).isoformat())
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Return True: there is nothing that could end."""
         return True
 

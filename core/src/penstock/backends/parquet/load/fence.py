@@ -87,7 +87,7 @@ class Fence:
             TargetChanged: another run has emptied the dataset since, or replaced files in it.
         """
         if self._empties(run) and self._is_lost(run_id, run):
-            raise self.lost(run_id, EMPTIED)
+            raise self.loss_error(run_id, EMPTIED)
 
     def check_loaded_since(self, run_id: str) -> None:
         """Check for rows loaded by others, before the dataset is emptied again.
@@ -142,9 +142,9 @@ class Fence:
             f"{len(missing):,} of the {len(files):,} files that run {run_id} has committed are "
             f"missing or changed, such as {missing[0]}"
         )
-        raise self.lost(run_id, what)
+        raise self.loss_error(run_id, what)
 
-    def lost(self, run_id: str, what: str, by: str = "") -> TargetChanged:
+    def loss_error(self, run_id: str, change: str, cause_run: str = "") -> TargetChanged:
         """Return the error for a run that cannot finish.
 
         If another run is the cause, its commits are taken back, so that readers of the folder do
@@ -152,21 +152,23 @@ class Fence:
 
         Args:
             run_id: the run that cannot finish.
-            what: what was changed, for the message.
-            by: the other run; if empty, it is looked up.
+            change: what was changed, for the message.
+            cause_run: the other run; if empty, it is looked up.
         """
         run = self._runs.find(run_id)
         owner = manifest.read(self._storage.documents).owner
-        if not by and run is not None and owner not in (run_id, run.owner):
-            by = owner
-        if by:
+        if not cause_run and run is not None and owner not in (run_id, run.owner):
+            cause_run = owner
+        if cause_run:
             marked = self._runs.change(
                 run_id,
-                lambda now_is: replace(now_is, disturbed_by=by) if _is_loading(now_is) else None,
+                lambda now_is: (
+                    replace(now_is, disturbed_by=cause_run) if _is_loading(now_is) else None
+                ),
             )
             if marked is not None:
                 self._runs.carry_out(run_id, marked)
-        return self._changed(run_id, what, by)
+        return self._changed(run_id, change, cause_run)
 
     def bury(self, run_id: str) -> None:
         """Shut out the runs that can no longer finish, since the manifest was changed.
@@ -175,11 +177,9 @@ class Fence:
             run_id: the run that does this.
         """
         names = self._storage.documents.stamps(FOLDER)
-        for other in sorted(
-            name.removeprefix(f"{FOLDER}/").removesuffix(".json") for name in names
-        ):
-            if other != run_id:
-                self._shut_out(other)
+        for run in sorted(name.removeprefix(f"{FOLDER}/").removesuffix(".json") for name in names):
+            if run != run_id:
+                self._shut_out(run)
 
     def _shut_out(self, run_id: str) -> None:
         def disturbed(run: RunDocument) -> RunDocument | None:
@@ -206,11 +206,11 @@ class Fence:
             return current.owner != run.owner
         return any(run_of(path) == run_id and not is_empty(path) for path in current.leaving)
 
-    def _changed(self, run_id: str, what: str, by: str) -> TargetChanged:
-        whom = f"run {by}" if by else "another program"
+    def _changed(self, run_id: str, change: str, cause_run: str) -> TargetChanged:
+        whom = f"run {cause_run}" if cause_run else "another program"
         return TargetChanged(
-            f"target: {self._storage}: {what}, by {whom}, since run {run_id} began to load; start "
-            "a new run",
+            f"target: {self._storage}: {change}, by {whom}, since run {run_id} began to load; "
+            "start a new run",
             Diagnosis(side="target"),
         )
 

@@ -70,8 +70,8 @@ class ParquetFormat:
     suffixes = SUFFIXES
 
     def writer(self, sink: Any, schema: pa.Schema, compression: str | None) -> RowsWriter:
-        made: RowsWriter = pq.ParquetWriter(sink, schema, compression=compression or COMPRESSION)
-        return made
+        writer: RowsWriter = pq.ParquetWriter(sink, schema, compression=compression or COMPRESSION)
+        return writer
 
     def stored_as(self, kind: pa.DataType) -> pa.DataType:
         return stored_as(kind)

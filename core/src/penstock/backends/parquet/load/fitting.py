@@ -34,13 +34,13 @@ def fit(source: pa.DataType, target: pa.DataType) -> Fit:
             pa.nulls(0, source).cast(target)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
             return Fit(reason=f"{shown(source)} cannot be cast to {shown(target)}")
-    lost = list(dict.fromkeys(_losses(source, target)))
+    losses = list(dict.fromkeys(_losses(source, target)))
     risks = list(dict.fromkeys(_risks(source, target)))
     return Fit(
         formats=(ARROW,),
-        warning="; ".join([*lost, *risks]),
-        lossy=bool(lost),
-        canonical="" if lost else _shared_kind(source, target),
+        warning="; ".join([*losses, *risks]),
+        lossy=bool(losses),
+        canonical="" if losses else _shared_kind(source, target),
     )
 
 

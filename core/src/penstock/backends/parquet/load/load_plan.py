@@ -214,7 +214,7 @@ def _check_content(
     listed = {entry.path for entry in current.files}
     unknown = [path for path in visible if path not in listed]
     foreign = [path for path in unknown if not run_of(path)]
-    everything = request.where is None and not request.given
+    everything = request.where is None and not request.has_given_partitions
     if request.mode.empties_before or (replaces_files(request.mode) and everything):
         return _files(storage, len(visible)), [
             f"{_files(storage, len(foreign))} not written by Penstock will be removed, such as "
@@ -237,12 +237,12 @@ def _check_content(
             "another folder"
         )
     leaving = "the files of the same partitions"
-    if not request.given:
+    if not request.has_given_partitions:
         mine = {**EVERYTHING, "where": request.where}
         leaving = _files(storage, sum(entry.selection == mine for entry in current.files))
     stay = {str(entry.selection["where"]) for entry in current.files if entry.partition}
     stay.discard(str(request.where))
-    if stay and not request.given:
+    if stay and not request.has_given_partitions:
         return leaving, [
             f"only files of runs with exactly this --where are replaced; files of {len(stay):,} "
             f"other conditions stay, such as {min(stay)!r}, so these must select other rows"
@@ -261,7 +261,7 @@ def _check_unfinished(storage: Storage, unknown: Sequence[str], request: LoadReq
         TargetBusy: a run is loading now.
         PlanningError: a run has begun to load and not finished.
     """
-    if request.given:
+    if request.has_given_partitions:
         return  # runs of partitions defined by the caller are meant to run at the same time
     runs, entered = Runs(storage.documents, storage.uploads), storage.presence()
     executed = entered.executed() if entered else set()

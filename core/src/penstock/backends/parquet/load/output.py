@@ -107,7 +107,7 @@ class Output:
         """End all files; their parts may still be being sent."""
         if self._partition_by:
             self._write_folders(wait)
-        for group in self._waiting.rest():
+        for group in self._waiting.remaining():
             self._write_group("", group, wait)
         for folder in list(self._open):
             self._end_file(folder, wait)

@@ -133,24 +133,24 @@ class Steps:
         )
 
     def _empty(self) -> None:
-        others: list[str] = []
+        other_files: list[str] = []
 
         def emptied(current: Manifest) -> Manifest:
-            others.clear()
+            other_files.clear()
             if self._is_prepared():
                 return current
             # Listed before anything is removed, so that files published from now on are not
             # included.
             visible = self._storage.uploads.visible()
-            others.extend(path for path in visible if run_of(path) != self._run_id)
+            other_files.extend(path for path in visible if run_of(path) != self._run_id)
             kept = tuple(entry for entry in current.files if entry.run == self._run_id)
-            leaving = _leaving(current, others, visible)
+            leaving = _leaving(current, other_files, visible)
             return Manifest(kept, self._schema, self._partition_by, leaving, owner=self._run_id)
 
         manifest.change(self._storage.documents, emptied)
         self._fence.bury(self._run_id)
-        self._storage.uploads.remove(others)
-        manifest.removed(self._storage.documents, others)
+        self._storage.uploads.remove(other_files)
+        manifest.removed(self._storage.documents, other_files)
 
     # After the last one
 
@@ -171,10 +171,10 @@ class Steps:
             self._fence.check_owner(self._run_id, run)
             sizes = {entry.path: entry.bytes for entry in mine}
             visible = self._fence.check_there(self._run_id, sizes)
-            others = [entry for entry in current.files if entry.run != self._run_id]
-            self._check_apart(others)
-            leaving_paths = self._replaced(others, visible)
-            kept = [entry for entry in others if entry.path not in leaving_paths]
+            other_entries = [entry for entry in current.files if entry.run != self._run_id]
+            self._check_apart(other_entries)
+            leaving_paths = self._replaced(other_entries, visible)
+            kept = [entry for entry in other_entries if entry.path not in leaving_paths]
             files = [*kept, *mine]
             if any(entry.partition for entry in files):
                 # A file without rows recorded the columns while there was no other file.
@@ -224,8 +224,8 @@ class Steps:
         if run is not None:
             self._fence.check_open(self._run_id, run)
         records = self._records.publish_all(self._run.generation)
-        same = run is not None and run.generation == self._run.generation
-        if not same or len(records) < len(self._run.plan.partitions):
+        is_same_generation = run is not None and run.generation == self._run.generation
+        if not is_same_generation or len(records) < len(self._run.plan.partitions):
             raise not_committed(self._run_id)
         return records
 
@@ -236,7 +236,7 @@ class Steps:
             for piece in record.pieces
         ]
 
-    def _check_apart(self, others: Sequence[Entry]) -> None:
+    def _check_apart(self, other_entries: Sequence[Entry]) -> None:
         """Check for a run that loaded everything.
 
         Raises:
@@ -245,21 +245,21 @@ class Steps:
         """
         if not self._replaces or self._replaces_all:
             return
-        for entry in others:
+        for entry in other_entries:
             if entry.selection == EVERYTHING and entry.partition:
                 what = "files of a run that selected everything were added"
-                raise self._fence.lost(self._run_id, what, entry.run)
+                raise self._fence.loss_error(self._run_id, what, entry.run)
 
-    def _replaced(self, others: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:
+    def _replaced(self, other_entries: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:
         """Return the files that this run's files replace."""
         if not self._replaces:
             return set()
-        listed = {entry.path for entry in others}
+        listed = {entry.path for entry in other_entries}
         unknown = {path for path in visible if path not in listed and run_of(path) != self._run_id}
         if self._replaces_all:
             return listed | unknown
         mine = list(self._selections.values())
-        replaced = {entry.path for entry in others if entry.selection in mine}
+        replaced = {entry.path for entry in other_entries if entry.selection in mine}
         return replaced | {path for path in unknown if self._selection_of(path) in mine}
 
     def _selection_of(self, path: str) -> Mapping[str, Any] | None:

@@ -289,7 +289,7 @@ class CachedDocuments:
     def __init__(self, documents: Documents) -> None:
         self.create, self.replace, self.get = documents.create, documents.replace, documents.get
         self.delete, self.stamps = documents.delete, documents.stamps
-        self._known: dict[str, tuple[bytes, str]] = {}
+        self._documents_by_name: dict[str, tuple[bytes, str]] = {}
         self._stamps: dict[str, str] = {}
 
     def read_all(self, folder: str) -> dict[str, tuple[bytes, str]]:
@@ -306,5 +306,9 @@ class CachedDocuments:
                 for name, document in zip(stale, pool.map(self.get, stale), strict=True):
                     if document is not None:
                         # The content may be newer than the stamp: then it is read once more.
-                        self._known[name], self._stamps[name] = document, stamps[name]
-        return {name: self._known[name] for name in stamps if name in self._known}
+                        self._documents_by_name[name], self._stamps[name] = document, stamps[name]
+        return {
+            name: self._documents_by_name[name]
+            for name in stamps
+            if name in self._documents_by_name
+        }

@@ -112,15 +112,15 @@ def _checker(location: FilesLocation, side: str) -> Callable[..., None]:
         status, headers = response_dict["status_code"], response_dict["headers"]
         kind = headers.get("content-type", "")
         if 300 <= status < 400 and "x-amz-bucket-region" not in headers:
-            found = "a redirect"
+            answer = "a redirect"
         elif status == 200 and operation_model.name == "ListObjectsV2" and "html" in kind:
-            found = "a web page instead of a list"
+            answer = "a web page instead of a list"
         elif status == 200 and operation_model.name == "GetObject" and "etag" not in headers:
-            found = f"{kind or 'an answer'} without an ETag instead of an object"
+            answer = f"{kind or 'an answer'} without an ETag instead of an object"
         else:
             return
         raise PermanentError(
-            f"{side}: {location}: expected an S3 server at {location.endpoint}, found {found} "
+            f"{side}: {location}: expected an S3 server at {location.endpoint}, found {answer} "
             f"(status {status}); check the port, and whether the endpoint needs https://"
         )
 

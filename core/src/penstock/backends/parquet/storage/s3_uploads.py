@@ -82,14 +82,14 @@ class S3Sink(Gathering):
 
         def send() -> None:
             with translated("target", self._shown):
-                sent = self._client.upload_part(
+                uploaded = self._client.upload_part(
                     Bucket=self._bucket,
                     Key=self._key,
                     UploadId=upload_id,
                     PartNumber=number,
                     Body=content.tobytes(),
                 )
-            self._etags[number] = sent["ETag"]
+            self._etags[number] = uploaded["ETag"]
 
         self._transfer.submit(send, wait)
 
@@ -171,7 +171,7 @@ class S3Uploads:
         for piece in pieces:
             if piece.pending:
                 unknown = piece.pending["id"] is None
-                uploads = self._begun(piece.name) if unknown else (piece.pending,)
+                uploads = self._uploads_of(piece.name) if unknown else (piece.pending,)
                 for upload in uploads:
                     self._abort(piece.name, upload)
         self.remove([piece.name for piece in pieces])
@@ -204,7 +204,7 @@ class S3Uploads:
     def pending(self, run_id: str) -> Sequence[tuple[str, Upload]]:
         return [upload for upload in self._uploads("") if run_of(upload[0]) == run_id]
 
-    def _begun(self, path: str) -> list[Upload]:
+    def _uploads_of(self, path: str) -> list[Upload]:
         return [upload for name, upload in self._uploads(path) if name == path]
 
     def _uploads(self, prefix: str) -> Iterator[tuple[str, Upload]]:

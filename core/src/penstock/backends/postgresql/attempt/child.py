@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import psycopg
 from psycopg import sql
 
-from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.api.worker import LoadResult, Wait
 from penstock.backends.postgresql.catalog.children import Existing, read_attached, read_children
 from penstock.backends.postgresql.catalog.relations import table_oid
 from penstock.backends.postgresql.connection import Connection, full_names
@@ -75,7 +75,7 @@ class AttachedChild:
         """The table to load."""
         return quoted(self._made)
 
-    def attach(self, rows: int, wait: Wait) -> Loaded:
+    def attach(self, rows: int, wait: Wait) -> LoadResult:
         """Attach the table, replacing a child with the same bounds.
 
         Raises:
@@ -88,7 +88,7 @@ class AttachedChild:
                 self._take_place(rows, wait)
             else:
                 self._compute(f"DROP TABLE {name(self._made)}", wait)
-        return Loaded(rows)
+        return LoadResult(rows)
 
     def _compute(self, query: str, wait: Wait) -> None:
         compute(self._connection, sql.SQL(query), "target", wait)

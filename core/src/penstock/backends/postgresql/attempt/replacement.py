@@ -39,7 +39,7 @@ class Replaced:
         lock = statement("lock_replaced").format(rows=rows)
         compute_all(connection, [lock, self._deletion(self._condition)], "target", wait)
 
-    def leave_only(self, connection: Connection, rows: int, wait: Wait) -> int:
+    def delete_other_rows(self, connection: Connection, rows: int, wait: Wait) -> int:
         """Delete the rows that others have committed since.
 
         Args:

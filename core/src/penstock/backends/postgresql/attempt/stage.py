@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import sql
 
-from penstock.backends.api.worker import Loaded
+from penstock.backends.api.worker import LoadResult
 from penstock.backends.postgresql.catalog.unique_keys import (
     KeyColumn,
     read_unique_keys,
@@ -208,7 +208,7 @@ class PostgresStage:
             statement("stage").format(columns=self._columns, table=quoted(self.target))
         )
 
-    def merge(self, rows: int, run: Run) -> Loaded:
+    def merge(self, rows: int, run: Run) -> LoadResult:
         """Update the rows that differ, and insert the missing ones.
 
         Raises:
@@ -230,9 +230,9 @@ class PostgresStage:
                 )
         if self._may_drop_rows and self._changed:
             self._check_updated(run)
-        return Loaded(rows, inserted, sum(updated))
+        return LoadResult(rows, inserted, sum(updated))
 
-    def replace(self, rows: int, run: Run) -> Loaded:
+    def replace(self, rows: int, run: Run) -> LoadResult:
         """Merge as in `merge`, but delete all rows that differ first, and insert them again.
 
         Raises:
@@ -244,7 +244,7 @@ class PostgresStage:
         )
         with self._refusing():
             _, deleted, inserted = run([self._unique_index(), deleting, self._insert()])
-        return Loaded(rows, inserted - deleted, deleted)
+        return LoadResult(rows, inserted - deleted, deleted)
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:

@@ -24,7 +24,7 @@ def castable(
     pairs: Sequence[tuple[str, str]],
     known: Types | None = None,
 ) -> list[bool]:
-    """Return whether the server can assign each column to the type wanted for it.
+    """Return whether the server can assign each column to the type beside its name.
 
     Args:
         connection: a session on the source.

@@ -118,7 +118,7 @@ def check_fixed(connection: Connection, where: str) -> None:
         )
 
 
-def changed_since(since: Horizon, new: Sequence[int]) -> str:
+def changed_rows_condition(since: Horizon, new_tables: Sequence[int]) -> str:
     """Return a condition for the rows that a snapshot with this horizon may not have seen.
 
     Both ages are relative to one transaction id, which is constant throughout a transaction. For
@@ -126,14 +126,14 @@ def changed_since(since: Horizon, new: Sequence[int]) -> str:
 
     Args:
         since: the horizon of the earlier snapshot.
-        new: the object ids of tables of which all rows are read.
+        new_tables: the object ids of tables of which all rows are read.
     """
     oldest = max(since.xmin % 2**32, FIRST_NORMAL)
     changed = f"pg_catalog.age(xmin) BETWEEN 0 AND pg_catalog.age('{oldest}'::pg_catalog.xid)"
-    return or_in(changed, new)
+    return or_in_tables(changed, new_tables)
 
 
-def or_in(condition: str, tables: Sequence[int]) -> str:
+def or_in_tables(condition: str, tables: Sequence[int]) -> str:
     """Return a condition for the rows that meet another one, or are in some tables.
 
     Args:

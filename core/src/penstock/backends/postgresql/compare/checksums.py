@@ -205,7 +205,7 @@ def read_loaded(
     records: Sequence[CommitRecord],
     values: Values,
     *,
-    others: bool,
+    digest_others: bool,
 ) -> Mapping[str, Checksum] | None:
     """See `TargetCatalog.checksums`."""
     if values.texts:
@@ -218,7 +218,7 @@ def read_loaded(
         partitions = {_xmin(record): record.partition_id for record in records}
         query = statement("checksums").format(
             transactions=_array(partitions),
-            others=sql.SQL("true" if others else "false"),
+            digest_others=sql.SQL("true" if digest_others else "false"),
             digest=values.digest(),
             table=rows_of(table),
             condition=sql.SQL("true") if where is None else raw(where),

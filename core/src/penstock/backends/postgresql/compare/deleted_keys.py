@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from penstock.backends.api.optional.nights import Bucket, Chosen
+from penstock.backends.api.optional.nights import Bucket, KeySelection
 from penstock.backends.postgresql.compare.checksums import Values, check_encoding
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
@@ -91,12 +91,12 @@ def in_spans(where: str | None, column: str, spans: Sequence[tuple[int, int]]) -
     return [test if where is None else f"({where}) AND {test}" for test in tests]
 
 
-def in_buckets(values: Values, chosen: Chosen) -> sql.Composed:
+def in_buckets(values: Values, selection: KeySelection) -> sql.Composed:
     """Return a condition for the keys in some buckets."""
     return sql.SQL("{digest} & {mask} = ANY ({buckets}::bigint[])").format(
         digest=values.digest(),
-        mask=sql.Literal(2**chosen.bits - 1),
-        buckets=sql.Literal(list(chosen.buckets)),
+        mask=sql.Literal(2**selection.bits - 1),
+        buckets=sql.Literal(list(selection.buckets)),
     )
 
 

@@ -267,7 +267,7 @@ class SourceKey:
     def _merged(self, weights: Mapping[str, float]) -> Rows:
         """Return bounds in the source's order and spelling, with equal ones merged."""
         by_rank: dict[int, tuple[str, float]] = {}
-        for each, weight in zip(self.ranked(list(weights)), weights.values(), strict=True):
+        for each, weight in zip(self.rank_values(list(weights)), weights.values(), strict=True):
             text, before = by_rank.get(each.rank, (each.bound.text, 0.0))
             by_rank[each.rank] = text, before + weight
         return [by_rank[rank] for rank in sorted(by_rank)]
@@ -292,8 +292,8 @@ class SourceKey:
         bounds = tuple(WeightedBound(Bound(self.type, row[0]), float(row[1])) for row in rows)
         return KeyStatistics(self._key, nullable, null_fraction, bounds, origin, indexed)
 
-    def ranked(self, texts: Sequence[str]) -> tuple[RankedBound, ...]:
-        """See `SourceCatalog.ranked`."""
+    def rank_values(self, texts: Sequence[str]) -> tuple[RankedBound, ...]:
+        """See `SourceCatalog.rank_values`."""
         query = statement("ranked").format(
             type=type_name(self.type),
             collate=self._collate,
@@ -303,9 +303,9 @@ class SourceKey:
             rows = self._connection.execute(query, {"texts": list(texts)}).fetchall()
         return tuple(RankedBound(Bound(self.type, text), rank, exact) for text, rank, exact in rows)
 
-    def misplaced(self, bounds: Sequence[Bound]) -> int | None:
-        """See `SourceCatalog.misplaced`."""
-        ranks = [ranked.rank for ranked in self.ranked([bound.text for bound in bounds])]
+    def misplaced_bound(self, bounds: Sequence[Bound]) -> int | None:
+        """See `SourceCatalog.misplaced_bound`."""
+        ranks = [ranked.rank for ranked in self.rank_values([bound.text for bound in bounds])]
         pairs = enumerate(pairwise(ranks), 1)
         return next((place for place, (low, high) in pairs if low >= high), None)
 
@@ -421,8 +421,10 @@ class SourceKey:
             low, high = self._connection.first(query)
         return low, high, "the index on the key" if indexed else "a scan of the key"
 
-    def distinct(self, where: str | None, query: str | None, limit: int) -> tuple[Bound, ...]:
-        """See `SourceCatalog.distinct`."""
+    def distinct_values(
+        self, where: str | None, query: str | None, limit: int
+    ) -> tuple[Bound, ...]:
+        """See `SourceCatalog.distinct_values`."""
         if self.type == "record":
             raise PlanningError(
                 f"{self._subject}: expected a column or an expression with one value, found a row, "

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from psycopg import sql
 
-from penstock.backends.api.optional.drift import Followed
+from penstock.backends.api.optional.drift import ColumnDifferences
 from penstock.backends.postgresql.catalog.privileges import check_owned
 from penstock.backends.postgresql.catalog.queries import result_columns
 from penstock.backends.postgresql.connection import Connection
@@ -66,17 +66,17 @@ def described(connection: Connection, columns: Sequence[Column]) -> tuple[Column
 
 
 def column_changes(
-    facts: TargetFacts, table: TableRef, followed: Followed
+    facts: TargetFacts, table: TableRef, differences: ColumnDifferences
 ) -> tuple[ColumnChange, ...]:
     """See `AltersColumns`."""
     with planning("target", f"table {table}"):
         tree = facts.tree(table)
         key = {column for each in facts.unique_keys(table)[:1] for column in each.names}
-    changes = list(_changes(table, followed, key))
+    changes = list(_changes(table, differences, key))
     if changes:
         check_owned(facts.connection, tree[:1], "--on-drift")
     if any(each.type and each.kind == WIDEN for each in changes):
-        former = {new: old for old, new in followed.renamed}
+        former = {new: old for old, new in differences.renamed}
         with planning("target", f"table {table}"):
             rows = facts.connection.execute(statement("fixed_columns"), {"table": name(table)})
         fixed: dict[str, str] = dict(rows.fetchall())
@@ -99,12 +99,14 @@ def column_changes(
     return tuple(replace(each, cost=cost) if each.cost else each for each in changes)
 
 
-def _changes(table: TableRef, followed: Followed, key: set[str]) -> Iterator[ColumnChange]:
-    for old, new in followed.renamed:
+def _changes(
+    table: TableRef, differences: ColumnDifferences, key: set[str]
+) -> Iterator[ColumnChange]:
+    for old, new in differences.renamed:
         yield _with_statement(table, ColumnChange(RENAME, new, old))
-    new_names = dict(followed.renamed)
-    loose = {each.name for each in followed.loosened} - key
-    for existing, source in followed.compared:
+    new_names = dict(differences.renamed)
+    loose = {each.name for each in differences.newly_nullable} - key
+    for existing, source in differences.type_pairs:
         change = _widened(existing, source)
         if change is None:
             continue
@@ -112,11 +114,11 @@ def _changes(table: TableRef, followed: Followed, key: set[str]) -> Iterator[Col
         loose.discard(existing.name)
         column = new_names.get(existing.name, existing.name)
         yield _with_statement(table, replace(change, column=column, nullable=nullable))
-    for each in followed.loosened:
+    for each in differences.newly_nullable:
         if each.name in loose:
             column = new_names.get(each.name, each.name)
             yield _with_statement(table, ColumnChange(WIDEN, column, nullable=True))
-    for each in followed.added:
+    for each in differences.added:
         change = ColumnChange(ADD, each.name, type=each.type, text=each.type)
         yield _with_statement(table, change)
 

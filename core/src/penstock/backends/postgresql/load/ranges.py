@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from psycopg import sql
 
-from penstock.backends.api.worker import Loaded
+from penstock.backends.api.worker import LoadResult
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.session.statements import (
@@ -58,7 +58,7 @@ class Ranges:
         if remaining:
             raise self._wrong(f"{remaining:,} rows were not deleted")
 
-    def insert(self, rows: int) -> Loaded:
+    def insert(self, rows: int) -> LoadResult:
         """Insert the staged rows.
 
         Args:
@@ -73,7 +73,7 @@ class Ranges:
         inserted = self._connection.execute(query).rowcount
         if inserted != rows:
             raise self._wrong(f"{inserted:,} of {rows:,} rows were inserted")
-        return Loaded(rows, inserted, 0)
+        return LoadResult(rows, inserted, 0)
 
     def _wrong(self, found: str) -> PermanentError:
         return PermanentError(

@@ -86,7 +86,7 @@ class PostgresScratch(ScratchSchema[Connection]):
             "it has none of the target's foreign keys": foreign_keys,
         }
 
-    def _found(self) -> list[str]:
+    def _schema_names(self) -> list[str]:
         """Return the schemas with our comment; others may belong to someone else."""
         parameters = {"prefix": PREFIX, "comment": _COMMENT}
         return [

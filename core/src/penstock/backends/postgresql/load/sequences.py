@@ -30,7 +30,7 @@ def advance_existing(
         request: the request.
         beside: the table being loaded, if it is to replace the other.
     """
-    if request.counted is None:
+    if request.sequence_positions is None:
         return [], []
     sequences = facts.column_sequences(request.target)
     if not sequences:
@@ -77,14 +77,14 @@ def advance_steps(
         comparable: readable columns that hold whole numbers.
         only: whether the table itself holds its rows.
     """
-    if request.counted is None:
+    if request.sequence_positions is None:
         return []
     sources = {pair.target: pair.source for pair in request.pairs}
     steps = []
     for item in sequences:
         if item.column not in sources:
             continue
-        known = sources[item.column] in request.counted
+        known = sources[item.column] in request.sequence_positions
         if not known and item.column not in comparable:
             continue
         text = _statement(item, table, known=known, comparable=item.column in comparable, only=only)

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.api.worker import Loaded
+from penstock.backends.api.worker import LoadResult
 from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, PostgresStage, Run
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
@@ -199,7 +199,7 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
     ]
 
 
-def _merged(connection: Connection, stage: PostgresStage, rows: int, run: Run) -> Loaded:
+def _merged(connection: Connection, stage: PostgresStage, rows: int, run: Run) -> LoadResult:
     """Merge a stage.
 
     If values of another unique key change places, updating rows one by one would collide, so such
@@ -245,7 +245,7 @@ def _opened(connection: Connection, night: NightLoad) -> PostgresStage | Ranges:
 
 
 def _ended(
-    connection: Connection, night: NightLoad, loaded: Loaded, deleted: int, stored: str
+    connection: Connection, night: NightLoad, loaded: LoadResult, deleted: int, stored: str
 ) -> MergeCounts:
     ref = _loaded(night)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0

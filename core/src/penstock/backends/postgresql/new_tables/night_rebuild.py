@@ -19,18 +19,18 @@ from penstock.spec.deletes import HARD, IGNORE, Deletes
 from penstock.spec.modes import SWAP
 
 
-def plan_built(
-    facts: TargetFacts, request: LoadRequest, merged: LoadPlan, *, replaces: bool
+def plan_night_rebuild(
+    facts: TargetFacts, request: LoadRequest, merge_plan: LoadPlan, *, replaces: bool
 ) -> LoadPlan:
-    """Plan a night that loads a new table; see `BuildsNights.plan_built`.
+    """Plan a night that loads a new table; see `BuildsNights.plan_night_rebuild`.
 
     Args:
         facts: the facts about the target.
         request: the request.
-        merged: the plan of the same night as a merge.
+        merge_plan: the plan of the same night as a merge.
         replaces: whether the target has rows, all of which the new table replaces.
     """
-    key = merged.conflict_columns
+    key = merge_plan.conflict_columns
     if request.merges_together:
         raise PlanningError(
             "--atomic batch merges the tables of a batch in one transaction, but each swap has a "

@@ -52,7 +52,7 @@ def plan_recreate(
     """
     ref = request.target
     definitions: Sequence[Json] = content["tables"]
-    old, linked = _check_droppable(facts, ref, request.siblings.remade)
+    old, linked = _check_droppable(facts, ref, request.siblings.recreated)
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.kept(Rehearsals).missing(ref, content)
         warnings = [*content["warnings"], *_owner_warnings(facts.connection, old)]
@@ -116,7 +116,7 @@ def creation(request: LoadRequest, table: Json, names: Names, version: int) -> l
     persistence = "u" if request.unlogged else table["persistence"]
     return [
         *tables.create_table(table, names, persistence=persistence, version=version),
-        *tables.set_sequences(table, names, keep=request.counted is None),
+        *tables.set_sequences(table, names, keep=request.sequence_positions is None),
         *tables.comments(table, names, version),
     ]
 

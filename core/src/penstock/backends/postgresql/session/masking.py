@@ -33,7 +33,7 @@ class PostgresMasking(Masking):
     def joined(self, first: str, second: str) -> str:
         return f"({first} || {second})"
 
-    def held(self, name: str) -> str:
+    def stored_bytes(self, name: str) -> str:
         # As a subquery it is evaluated once instead of for each row.
         setting = f"pg_catalog.current_setting('{_PREFIX}{name}')"
         return f"(SELECT pg_catalog.decode({setting}, 'hex'))"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.backends.api.source import Waiting
+from penstock.backends.api.source import WaitingSession
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, connect
 from penstock.backends.postgresql.session.statements import for_server, statement
 from penstock.backends.shared.statement_kind import statement_kind
@@ -64,7 +64,7 @@ def rewriters(connection: Connection, table: str | None) -> list[OtherSession]:
     return [OtherSession(*row) for row in rows]
 
 
-def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]:
+def waiting_for(connection: Connection, pid: int | None = None) -> list[WaitingSession]:
     """Return sessions that wait for a lock held by a given one.
 
     Args:
@@ -76,7 +76,7 @@ def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]
         connection.execute("SELECT pg_catalog.pg_stat_clear_snapshot()")
         rows = connection.execute(for_server(connection, "waiting"), {"pid": pid})
     sessions = [OtherSession(*row) for row in rows.fetchall()]
-    return [Waiting(str(each.pid), str(each), each.seconds or 0.0) for each in sessions]
+    return [WaitingSession(str(each.pid), str(each), each.seconds or 0.0) for each in sessions]
 
 
 def watcher(url: str) -> Connection:

@@ -36,7 +36,7 @@ from penstock.model.tables import Relation, TableRef
 from penstock.spec.worker_spec import Patience
 
 if TYPE_CHECKING:
-    from penstock.backends.api.source import SourceCatalog, Waiting
+    from penstock.backends.api.source import SourceCatalog, WaitingSession
 
 # Seconds between two checks for waiting sessions, for all runs of a batch together.
 LOOK_SECONDS = 1.0
@@ -96,7 +96,7 @@ class ExportedSnapshot:
         self._connection = connection
         connection.side = "source"  # for every later statement, during any of which it may be lost
         self._looker = partial(watcher, url)
-        self._waiting: Sequence[Waiting] = ()
+        self._waiting: Sequence[WaitingSession] = ()
         self._looking: threading.Thread | None = None
         self._looked_at = 0.0
         try:
@@ -148,7 +148,7 @@ class ExportedSnapshot:
             token, moment, horizon, _ = connection.first(_export_query(reached))
             return Snapshot(token, moment, horizon)
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the session still exists.
 
         A server that goes away closes the socket, which then reads as ready.
@@ -171,7 +171,7 @@ class ExportedSnapshot:
         ready, _, _ = select.select([self._connection.fileno()], [], [], 0)
         return bool(ready)
 
-    def waiting(self) -> Sequence[Waiting]:
+    def waiting_sessions(self) -> Sequence[WaitingSession]:
         """Return the sessions that were waiting at the server's last answer, seconds ago at most.
 
         The question is asked in a thread: a silent network gives no answer, and stalled streams
@@ -193,14 +193,14 @@ class ExportedSnapshot:
     def _is_asked(self) -> bool:
         return self._looking is not None and self._looking.is_alive()
 
-    def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
+    def catalog(self, check_waiting: Callable[[Sequence[WaitingSession]], None]) -> SourceCatalog:
         from penstock.backends.postgresql.source import HolderSource  # noqa: PLC0415 - most do not verify
 
         guard = Guard(
             "",
             Patience(),
             self._looker,
-            look=lambda looker: look(waiting_for(looker, self._connection.server_pid)),
+            look=lambda looker: check_waiting(waiting_for(looker, self._connection.server_pid)),
             side="source",
             what="verification",
         )

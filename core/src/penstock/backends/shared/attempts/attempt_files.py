@@ -42,10 +42,10 @@ class AttemptFile:
     @property
     def since(self) -> str:
         try:
-            begun = os.stat(self.path).st_ctime
+            created = os.stat(self.path).st_ctime
         except FileNotFoundError:
-            begun = time.time()
-        return datetime.fromtimestamp(begun, UTC).isoformat(sep=" ")
+            created = time.time()
+        return datetime.fromtimestamp(created, UTC).isoformat(sep=" ")
 
     def is_alive(self) -> bool:
         """Whether a process holds the lock; False if the file is gone."""
@@ -70,17 +70,17 @@ class AttemptFiles:
                 return path, descriptor
             os.close(descriptor)
 
-    def found(self) -> list[AttemptFile]:
+    def find_all(self) -> list[AttemptFile]:
         """Return all files, including those of dead attempts."""
-        found = []
+        files = []
         with suppress(FileNotFoundError):
             for name in sorted(os.listdir(self._folder)):
                 parts = name.removesuffix(SUFFIX).split("~")
                 if name.endswith(SUFFIX) and len(parts) == 4 and parts[2].isdecimal():
                     run_id, partition_id = map(unquote, parts[:2])
                     path = os.path.join(self._folder, name)
-                    found.append(AttemptFile(run_id, partition_id, int(parts[2]), path))
-        return found
+                    files.append(AttemptFile(run_id, partition_id, int(parts[2]), path))
+        return files
 
     def lock(self, attempt: Attempt) -> Mapping[str, int] | None:
         alive = self._alive(attempt.spec.run_id, [attempt.partition.id])
@@ -89,7 +89,7 @@ class AttemptFiles:
     def _alive(self, run_id: str, partition_ids: Collection[str]) -> list[AttemptFile]:
         return [
             each
-            for each in self.found()
+            for each in self.find_all()
             if each.run_id == run_id and each.partition_id in partition_ids and each.is_alive()
         ]
 
@@ -100,15 +100,15 @@ class AttemptFiles:
 
     def sweep(self) -> None:
         """Remove what dead attempts have left behind."""
-        for each in self.found():
+        for each in self.find_all():
             if not each.is_alive():
                 with suppress(FileNotFoundError):
                     os.unlink(each.path)
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return tuple(
             RunningAttempt(each.partition_id, each.attempt, "active", each.since, each.bytes)
-            for each in self.found()
+            for each in self.find_all()
             if each.run_id == run_id and each.is_alive()
         )
 

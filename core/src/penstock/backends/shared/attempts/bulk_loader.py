@@ -27,23 +27,23 @@ class BulkLoader:
 
     Args:
         load: takes the batches, in the thread; returns how many rows the server accepted.
-        refused: translates its errors to Penstock's.
+        translate: translates its errors to Penstock's.
     """
 
     def __init__(
         self,
         load: Callable[[Iterator[pa.RecordBatch]], int],
-        refused: Callable[[BaseException], BaseException],
+        translate: Callable[[BaseException], BaseException],
     ) -> None:
         self._load = load
-        self._refused = refused
+        self._translate = translate
         self._batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
         # Contains a byte for each batch that may be handed over, and one for the end.
-        self._told, self._tell = os.pipe()
-        os.write(self._tell, b"." * ROOM)
+        self._room_reader, self._room_writer = os.pipe()
+        os.write(self._room_writer, b"." * ROOM)
         self._error: BaseException | None = None
         self._abandoned = self._ended = False
-        self.taken = 0
+        self.row_count = 0
         """Rows, after the end."""
         self._thread = threading.Thread(target=self._run, name="bulk", daemon=True)
         self._thread.start()
@@ -52,18 +52,18 @@ class BulkLoader:
 
     def _run(self) -> None:
         try:
-            self.taken = self._load(self._handed())
+            self.row_count = self._load(self._handed_batches())
         except BaseException as error:
             self._error = error
         finally:
             self._ended = True
             with suppress(OSError):
-                os.write(self._tell, b"." * (ROOM + 1))
+                os.write(self._room_writer, b"." * (ROOM + 1))
 
-    def _handed(self) -> Iterator[pa.RecordBatch]:
+    def _handed_batches(self) -> Iterator[pa.RecordBatch]:
         while (batch := self._batches.get()) is not None:
             yield batch
-            os.write(self._tell, b".")
+            os.write(self._room_writer, b".")
         if self._abandoned:
             raise Abandoned
 
@@ -71,8 +71,8 @@ class BulkLoader:
 
     def await_room(self, wait: Wait) -> None:
         """Wait before a batch is handed over. Raises the load's error."""
-        wait("target", self._told, False)
-        os.read(self._told, 1)
+        wait("target", self._room_reader, False)
+        os.read(self._room_reader, 1)
         self._check()
 
     def put(self, batch: pa.RecordBatch) -> None:
@@ -82,14 +82,14 @@ class BulkLoader:
         """Wait until everything is loaded. Raises the load's error."""
         self._batches.put(None)
         while not self._ended:
-            computing(wait)("target", self._told, False)
-            os.read(self._told, 1)
+            computing(wait)("target", self._room_reader, False)
+            os.read(self._room_reader, 1)
         self._thread.join(ABANDON_SECONDS)
         self._check()
 
     def _check(self) -> None:
         if self._error is not None:
-            raise self._refused(self._error)
+            raise self._translate(self._error)
 
     def abandon(self) -> None:
         """End the load if it is running, before anything it uses is removed."""
@@ -98,6 +98,6 @@ class BulkLoader:
         self._thread.join(ABANDON_SECONDS)
 
     def close(self) -> None:
-        for end in (self._told, self._tell):
+        for end in (self._room_reader, self._room_writer):
             with suppress(OSError):
                 os.close(end)

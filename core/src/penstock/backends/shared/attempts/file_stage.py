@@ -23,26 +23,26 @@ class FileStage:
     def __init__(self, files: AttemptFiles, attempt: Attempt) -> None:
         self._attempt = attempt
         self.subject = f"target: partition {attempt.partition.id}"
-        self._wanted = schema_from_text(attempt.spec.schema)
+        self._schema = schema_from_text(attempt.spec.schema)
         self._path, self._descriptor = files.create(attempt)
         self._sink: Any = None
         self._writer: Any = None
         self._caster: Caster | None = None
         self._rows = 0
 
-    def staged_type(self, mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
+    def staged_type(self, source_type: pa.DataType, column_type: pa.DataType) -> pa.DataType:
         """Return the type in which values are staged for a column of another type.
 
         Arrow casts to it exactly, and the database casts the rest.
         """
-        return theirs
+        return column_type
 
-    def check_values(self, batch: pa.RecordBatch, passed: int) -> None:
+    def check_values(self, batch: pa.RecordBatch, rows_before: int) -> None:
         """Check for values that the database would silently change.
 
         Args:
             batch: the record batch.
-            passed: the number of rows before the batch.
+            rows_before: the number of rows before the batch.
 
         Raises:
             PermanentError: the database would change some values.
@@ -64,7 +64,7 @@ class FileStage:
         if self._caster is None:
             schema = pa.schema(
                 pa.field(field.name, self.staged_type(mine.type, field.type), field.nullable)
-                for mine, field in zip(block.schema, self._wanted, strict=True)
+                for mine, field in zip(block.schema, self._schema, strict=True)
             )
             self._caster = Caster(schema, self.subject)
             self._sink = os.fdopen(os.dup(self._descriptor), "wb")

@@ -27,10 +27,10 @@ def try_lock(descriptor: int) -> bool:
 def is_at(descriptor: int, path: str) -> bool:
     """Whether an open file is still the one with that name."""
     try:
-        found, mine = os.stat(path), os.fstat(descriptor)
+        by_path, by_descriptor = os.stat(path), os.fstat(descriptor)
     except FileNotFoundError:
         return False
-    return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
+    return (by_path.st_dev, by_path.st_ino) == (by_descriptor.st_dev, by_descriptor.st_ino)
 
 
 def is_locked(path: str) -> bool:

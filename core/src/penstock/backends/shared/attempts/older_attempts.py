@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from penstock.backends.api.execution.attempt import Attempt, AttemptLock, Begun, Standing
+from penstock.backends.api.execution.attempt import Attempt, AttemptLock, BeginResult, Standing
 from penstock.backends.api.worker import Wait
 from penstock.backends.shared.attempts.refusals import locked_by_others
 
@@ -23,7 +23,7 @@ class Stalled(Generic[K]):
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
-        self._seen: dict[K, tuple[object, float]] = {}
+        self._last_signs: dict[K, tuple[object, float]] = {}
 
     def find(self, signs: Mapping[K, object]) -> list[K]:
         """Return those whose signs have not changed for the grace time.
@@ -34,14 +34,14 @@ class Stalled(Generic[K]):
             signs: values that change as each makes progress.
         """
         now = time.monotonic()
-        found = []
+        stalled = []
         for each, sign in signs.items():
-            if each not in self._seen or self._seen[each][0] != sign:
-                self._seen[each] = (sign, now)
-            elif now - self._seen[each][1] >= self._grace:
-                found.append(each)
-                self._seen[each] = (sign, now)
-        return found
+            if each not in self._last_signs or self._last_signs[each][0] != sign:
+                self._last_signs[each] = (sign, now)
+            elif now - self._last_signs[each][1] >= self._grace:
+                stalled.append(each)
+                self._last_signs[each] = (sign, now)
+        return stalled
 
 
 def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> bool:
@@ -60,17 +60,17 @@ def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> bool:
     """
     tries = 0
 
-    def begin(this: Attempt) -> Begun:
+    def begin(this: Attempt) -> BeginResult:
         nonlocal tries
         tries += 1
-        return Begun(older=hooks.lock(this))
+        return BeginResult(older_attempts=hooks.lock(this))
 
     await_older(begin, hooks.end_older, attempt, wait)
     return tries == 1
 
 
 def await_older(
-    begin: Callable[[Attempt], Begun],
+    begin: Callable[[Attempt], BeginResult],
     end_older: Callable[[Attempt, Any], None],
     attempt: Attempt,
     wait: Wait,
@@ -96,13 +96,13 @@ def await_older(
     explained_at = time.monotonic()
     while True:
         with wait.answering("target"):
-            begun = begin(attempt)
-        if begun.older is None:
-            return begun.standing
-        for each in stalled.find(begun.older):
+            result = begin(attempt)
+        if result.older_attempts is None:
+            return result.standing
+        for each in stalled.find(result.older_attempts):
             end_older(attempt, each)
         now = time.monotonic()
-        if begun.older:
+        if result.older_attempts:
             explained_at = now
         elif now - explained_at > 3 * attempt.spec.grace + 1:
             raise locked_by_others(attempt)

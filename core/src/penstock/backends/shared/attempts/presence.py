@@ -1,4 +1,4 @@
-"""Which runs are active on a table, where the target is a file system.
+"""The runs that are active on a table, where the target is a file system.
 
 Each process keeps a file locked for each run that it executes. The kernel unlocks it when the
 process ends for any reason; the next process removes the file.
@@ -33,7 +33,7 @@ class Presence:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._held: dict[tuple[str, str], tuple[str, int]] = {}
+        self._locked_files: dict[tuple[str, str], tuple[str, int]] = {}
         """Files and their descriptors, by run and the mark of its table."""
 
     def enter(self, run_id: str, table: str, check: Callable[[Sequence[str]], None]) -> None:
@@ -43,7 +43,7 @@ class Presence:
             TransientError: a stopped process prevents others from entering.
             PermanentError: the folder is not writable.
         """
-        failed = self.enter_all({run_id: table}, lambda _, others: check(others))
+        failed = self.enter_all({run_id: table}, lambda _, run_ids: check(run_ids))
         for error in failed.values():
             raise error
 
@@ -55,21 +55,21 @@ class Presence:
         if not tables:
             # a process that enters nothing leaves nothing, and would not remove the folder
             return failed
-        with self._alone(ENTER_SECONDS):
-            found: dict[str, set[str]] = {}
+        with self._hold_lock(ENTER_SECONDS):
+            runs_by_mark: dict[str, set[str]] = {}
             for mark, run in self._alive():
-                found.setdefault(mark, set()).add(run)
+                runs_by_mark.setdefault(mark, set()).add(run)
             for run_id, table in tables.items():
                 mark = _mark(table)
-                others = found.setdefault(mark, set())
+                run_ids = runs_by_mark.setdefault(mark, set())
                 try:
-                    check(run_id, sorted(others - {run_id}))
+                    check(run_id, sorted(run_ids - {run_id}))
                 except TargetBusy as error:
                     failed[run_id] = error
                     continue
-                others.add(run_id)
-                if (run_id, mark) not in self._held:
-                    self._held[run_id, mark] = self._locked(f"{mark}~{quote(run_id, '')}~")
+                run_ids.add(run_id)
+                if (run_id, mark) not in self._locked_files:
+                    self._locked_files[run_id, mark] = self._locked(f"{mark}~{quote(run_id, '')}~")
         return failed
 
     def _locked(self, begin: str) -> tuple[str, int]:
@@ -82,7 +82,7 @@ class Presence:
         """Return the runs that other processes execute now, on any table."""
         if not os.path.isdir(self._folder):
             return set()
-        with self._alone(ENTER_SECONDS):
+        with self._hold_lock(ENTER_SECONDS):
             return {run_id for _, run_id in self._alive()}
 
     def executes(self, run_id: str, table: str) -> bool:
@@ -102,10 +102,10 @@ class Presence:
         Args:
             run_ids: the runs to leave; all by default.
         """
-        entries = [entry for entry in self._held if run_ids is None or entry[0] in run_ids]
+        entries = [entry for entry in self._locked_files if run_ids is None or entry[0] in run_ids]
         if not entries:
             return
-        with suppress(TransientError, PermanentError), self._alone(LEAVE_SECONDS):
+        with suppress(TransientError, PermanentError), self._hold_lock(LEAVE_SECONDS):
             self._release(entries)
             if not list(self._alive()):
                 os.unlink(os.path.join(self._folder, LOCK))
@@ -115,9 +115,9 @@ class Presence:
 
     def _release(self, entries: Iterable[tuple[str, str]]) -> None:
         for entry in entries:
-            if entry not in self._held:
+            if entry not in self._locked_files:
                 continue
-            path, descriptor = self._held.pop(entry)
+            path, descriptor = self._locked_files.pop(entry)
             with suppress(OSError):
                 os.unlink(path)
             os.close(descriptor)
@@ -125,16 +125,16 @@ class Presence:
     def _alive(self) -> Iterator[tuple[str, str]]:
         """Yield the marks of tables and run ids of locked files; others are removed."""
         for name in os.listdir(self._folder):
-            mark, _, rest = name.partition("~")
+            mark, _, suffix = name.partition("~")
             path = os.path.join(self._folder, name)
-            if rest and is_locked(path):
-                yield mark, unquote(rest.rpartition("~")[0])
-            elif rest:
+            if suffix and is_locked(path):
+                yield mark, unquote(suffix.rpartition("~")[0])
+            elif suffix:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
 
     @contextmanager
-    def _alone(self, patience: float) -> Iterator[None]:
+    def _hold_lock(self, patience: float) -> Iterator[None]:
         """Keep others from entering and leaving."""
         path = os.path.join(self._folder, LOCK)
         descriptor = locked(

@@ -40,8 +40,8 @@ def check_standing(attempt: Attempt, standing: Standing) -> None:
     spec = attempt.spec
     if standing.generation != spec.generation:
         raise started_over(attempt, standing.generation)
-    if standing.lost is not None:
-        raise standing.lost
+    if standing.loss is not None:
+        raise standing.loss
     if standing.loaded_by is not None:
         raise loaded_already(spec.series, attempt.partition.id, *standing.loaded_by)
 
@@ -170,17 +170,17 @@ def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> Perman
     )
 
 
-def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
+def key_twice(key: Sequence[str], duplicate: str, code: str = "") -> PermanentError:
     """Return the error for a duplicate key.
 
     Args:
         key: the columns of the key.
-        found: the key, and how often it occurs.
+        duplicate: the key, and how often it occurs.
         code: the server's error code.
     """
     return PermanentError(
         f"--mode upsert: expected each key ({', '.join(key)}) once among the copied rows; found "
-        f"{found}",
+        f"{duplicate}",
         Diagnosis(side="target", code=code),
     )
 
@@ -201,7 +201,7 @@ def key_respelled(
     key: Sequence[str],
     mine: Sequence[object],
     theirs: Sequence[object],
-    which: str = OF_ANOTHER_PARTITION,
+    advice: str = OF_ANOTHER_PARTITION,
 ) -> PermanentError:
     """Return the error for rows that are the same to the target, so that chance decides which wins.
 
@@ -209,12 +209,12 @@ def key_respelled(
         key: the columns of the key.
         mine: a key among the copied rows.
         theirs: the key of an existing row that the target compares as equal.
-        which: where the other row may come from, and what to do.
+        advice: where the other row may come from, and what to do.
     """
-    found, there = (f"({', '.join(map(str, each))})" for each in (mine, theirs))
+    copied_key, existing_key = (f"({', '.join(map(str, each))})" for each in (mine, theirs))
     return PermanentError(
-        f"--mode upsert: the target's key ({', '.join(key)}) treats {found}, which is being "
-        f"copied, as equal to {there}, an existing row that {which}",
+        f"--mode upsert: the target's key ({', '.join(key)}) treats {copied_key}, which is being "
+        f"copied, as equal to {existing_key}, an existing row that {advice}",
         Diagnosis(side="target"),
     )
 

@@ -12,7 +12,7 @@ from penstock.backends.api.execution.attempt import (
     StagedTransaction,
     Write,
 )
-from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.api.worker import LoadResult, Wait
 from penstock.backends.shared.attempts.older_attempts import lock_partition
 from penstock.backends.shared.attempts.refusals import (
     already_committed,
@@ -68,13 +68,13 @@ class StagedWriter:
                 transaction.check_target(attempt)
             return standing.committed
 
-    def end(self, wait: Wait) -> Loaded:
+    def end(self, wait: Wait) -> LoadResult:
         """Load what is staged; the transaction stays open until the commit."""
         assert self._stage is not None
         self._stage.end(wait)
         return self.hooks.compute(self._load, wait)
 
-    def _load(self) -> Loaded:
+    def _load(self) -> LoadResult:
         attempt, stage = self._attempt, self._stage
         assert stage is not None
         with ExitStack() as stack:
@@ -86,29 +86,29 @@ class StagedWriter:
             stage.check_held()
             transaction.check_target(attempt)
             transaction.begin_changes(attempt)
-            loaded = self._moved(transaction, stage)
+            loaded = self._load_staged(transaction, stage)
             self._transaction = transaction
             self._open = stack.pop_all()
         return loaded
 
-    def _moved(self, transaction: StagedTransaction, stage: Stage) -> Loaded:
+    def _load_staged(self, transaction: StagedTransaction, stage: Stage) -> LoadResult:
         """Move the rows from the stage into the table, according to the mode."""
         attempt = self._attempt
         if self._spec.load_mode.merges_by_key:
             return transaction.merge(attempt, stage)
         if not self._spec.load_mode.deletes_by_partition:
-            return Loaded(transaction.insert(attempt, stage))
+            return LoadResult(transaction.insert(attempt, stage))
         transaction.delete(attempt)
         rows = transaction.insert(attempt, stage)
         selected = transaction.count_selected(attempt)
         if selected != rows:
             raise wrongly_selected(attempt, rows, selected)
-        return Loaded(rows)
+        return LoadResult(rows)
 
-    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+    def commit(self, result: LoadResult, bytes: int, wait: Wait) -> None:
         def call() -> None:
             with self._open:
-                self._transaction.insert_record(self._attempt, loaded, bytes)
+                self._transaction.insert_record(self._attempt, result, bytes)
                 self._transaction.commit()
 
         self.hooks.compute(call, wait)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.backends.api.execution.attempt import Attempt, TransactionalHooks, Write
-from penstock.backends.api.worker import Loaded, Pumped, Wait
+from penstock.backends.api.worker import LoadResult, Pumped, Wait
 from penstock.backends.shared.attempts.older_attempts import await_older
 from penstock.backends.shared.attempts.refusals import check_standing, not_replaced, record_missing
 from penstock.model.plans import Partition
@@ -53,20 +53,20 @@ class TransactionalWriter:
         self.sink = stream.sink if isinstance(stream, Pumped) else None
         return True
 
-    def end(self, wait: Wait) -> Loaded:
+    def end(self, wait: Wait) -> LoadResult:
         rows = self._end(wait)
         with self.hooks.translated():
             if self._spec.load_mode.loads_apart:
                 return self.hooks.merge(self._attempt, rows, wait)
             if self._spec.load_mode.deletes_by_partition:
-                remaining = self.hooks.leave_only(self._attempt, rows, wait)
+                remaining = self.hooks.delete_other_rows(self._attempt, rows, wait)
                 if remaining > 0:
                     raise not_replaced(self._attempt, remaining)
-        return Loaded(rows)
+        return LoadResult(rows)
 
-    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+    def commit(self, result: LoadResult, bytes: int, wait: Wait) -> None:
         with self.hooks.translated(), wait.answering("target"):
-            if not self.hooks.commit(self._attempt, loaded, bytes):
+            if not self.hooks.commit(self._attempt, result, bytes):
                 raise record_missing(self._attempt)
 
     def abandon(self) -> None:

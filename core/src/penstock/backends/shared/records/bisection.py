@@ -14,7 +14,7 @@ E = TypeVar("E", bound=Exception)
 
 def halved(
     keys: Sequence[K],
-    together: Callable[[Sequence[K]], Mapping[K, T]],
+    do_several: Callable[[Sequence[K]], Mapping[K, T]],
     refusal: type[E],
     lasting: Callable[[E], bool] = lambda error: True,
 ) -> tuple[dict[K, T], dict[K, E]]:
@@ -22,43 +22,43 @@ def halved(
 
     Args:
         keys: the keys, each answered once.
-        together: asks about several at once.
+        do_several: asks about several at once.
         refusal: the exception that one of them may have caused.
         lasting: whether one of them caused it. Other errors are raised at once.
     """
     if not keys:
         return {}, {}
     try:
-        return dict(together(keys)), {}
+        return dict(do_several(keys)), {}
     except refusal as error:
         if not lasting(error):
             raise
         if len(keys) == 1:
             return {}, {keys[0]: error}
     middle = len(keys) // 2
-    found, errors = halved(keys[:middle], together, refusal, lasting)
-    more, further = halved(keys[middle:], together, refusal, lasting)
-    return found | more, errors | further
+    answers, errors = halved(keys[:middle], do_several, refusal, lasting)
+    more, further = halved(keys[middle:], do_several, refusal, lasting)
+    return answers | more, errors | further
 
 
 def bisected(
     run_ids: Sequence[str],
-    together: Callable[[Sequence[str]], Mapping[str, T]],
-    alone: Callable[[str], T],
+    do_several: Callable[[Sequence[str]], Mapping[str, T]],
+    do_one: Callable[[str], T],
 ) -> dict[str, T | PenstockError]:
     """Return the outcome for each run, or the error with which it failed alone.
 
     Args:
         run_ids: the ids of the runs.
-        together: handles several runs, or raises and leaves nothing done.
-        alone: handles one run.
+        do_several: handles several runs, or raises and leaves nothing done.
+        do_one: handles one run.
 
     Raises:
         Interrupted: at once.
     """
 
     def do(some: Sequence[str]) -> Mapping[str, T]:
-        return together(some) if len(some) > 1 else {some[0]: alone(some[0])}
+        return do_several(some) if len(some) > 1 else {some[0]: do_one(some[0])}
 
     done, failed = halved(
         run_ids, do, PenstockError, lambda error: not isinstance(error, Interrupted)

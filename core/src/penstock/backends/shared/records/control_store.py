@@ -21,20 +21,26 @@ class RecordedRuns(StepRecords):
     def check_recopy(self, run_id: str) -> None: ...
 
     @abstractmethod
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
     @abstractmethod
     def take_back(
         self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
     ) -> None:
-        """Delete the rows of partitions, within its transaction; see `ControlStore.forget`."""
+        """Delete the rows of partitions, within its transaction; see `ControlStore.forget`.
+
+        Args:
+            run: the run.
+            records: the commit records of the partitions.
+            rows_of: the table from which the rows are deleted; None to leave them.
+        """
 
     # Requests to copy partitions again
 
-    def recopied(self, run_id: str, request: str) -> frozenset[str]:
+    def recopied_partitions(self, run_id: str, request: str) -> frozenset[str]:
         where = {"run_id": run_id, "request": request}
-        found = self._records.read(Kind.RECOPY, where, ("partition_id",))
-        return frozenset(row["partition_id"] for row in found)
+        rows = self._records.read(Kind.RECOPY, where, ("partition_id",))
+        return frozenset(row["partition_id"] for row in rows)
 
     def forget(
         self,
@@ -48,19 +54,19 @@ class RecordedRuns(StepRecords):
         names = sorted(set(partition_ids))
 
         def take_back() -> frozenset[str]:
-            seen = self.recopied(run_id, request)
-            new = tuple(name for name in names if name not in seen)
+            recopied = self.recopied_partitions(run_id, request)
+            new = tuple(name for name in names if name not in recopied)
             row = {"run_id": run_id, "request": request}
             self._records.add(Kind.RECOPY, [{**row, "partition_id": name} for name in new])
             theirs = {"run_id": run_id, "partition_id": new}
-            found, run = self._commit_records(theirs), self.load_run(run_id)
-            if not found or run is None:
+            commits, run = self._commit_records(theirs), self.load_run(run_id)
+            if not commits or run is None:
                 return frozenset()
             self.check_recopy(run_id)
-            self.take_back(run, found, rows_of)
+            self.take_back(run, commits, rows_of)
             self._records.delete(Kind.COMMIT, theirs)
             self._change(run_id, {"status": "running", "finished_at": None})
-            return frozenset(record.partition_id for record in found)
+            return frozenset(record.partition_id for record in commits)
 
-        with self._records.alone(run_id):
+        with self._records.exclusive(run_id):
             return self._records.transact(run_id, take_back, Hold.RECOPY, names, patience)

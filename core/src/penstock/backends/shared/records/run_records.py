@@ -37,19 +37,19 @@ _COMMIT = (
 
 
 class RunRecords(WatermarkRecords):
-    """What a `ControlStore` keeps of runs, whatever they load.
+    """The part of a `ControlStore` that keeps runs, whatever they load.
 
     Args:
         commit_columns: columns of commit records that only this backend has.
     """
 
-    may_be_left = False
+    closable_during_calls = False
 
     def __init__(self, records: RecordStore, commit_columns: Sequence[str] = ()) -> None:
         self._records = records
         self._commit_columns = (*_COMMIT, *commit_columns)
 
-    def intact(self, run_id: str) -> bool:
+    def is_intact(self, run_id: str) -> bool:
         """Whether a load is intact; see `ControlStore`.
 
         Overridden where loads can be volatile.
@@ -111,9 +111,9 @@ class RunRecords(WatermarkRecords):
             return None if row is None else _run_row(row)
 
     def load_runs(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
-        found = self._records.read_all(Kind.RUN, run_ids, _RUN)
+        rows_by_run = self._records.read_all(Kind.RUN, run_ids, _RUN)
         loaded: dict[str, RunRow] = {}
-        for run_id, rows in found.items():
+        for run_id, rows in rows_by_run.items():
             # A run that cannot be read is left out; `load_run` reports why.
             with suppress(PermanentError), reading_run(run_id):
                 for row in rows:
@@ -123,25 +123,25 @@ class RunRecords(WatermarkRecords):
     def heads(self) -> tuple[RunHead, ...]:
         columns = ("run_id", "status", "created_at", "finished_at")
         rows = self._records.read(Kind.RUN, {}, columns)
-        found = [RunHead(**{name: row[name] for name in columns}) for row in rows]
-        return tuple(sorted(found, key=lambda head: (head.created_at, head.run_id), reverse=True))
+        heads = [RunHead(**{name: row[name] for name in columns}) for row in rows]
+        return tuple(sorted(heads, key=lambda head: (head.created_at, head.run_id), reverse=True))
 
     def lines(self, heads: Sequence[RunHead]) -> tuple[RunLine, ...]:
         ids = tuple(head.run_id for head in heads)
         if not ids:
             return ()
         rows = self._records.read(Kind.RUN, {"run_id": ids}, ("run_id", "spec", "partitions"))
-        known = {row["run_id"]: row for row in rows}
+        rows_by_id = {row["run_id"]: row for row in rows}
         tally = self._records.tally(ids)
         return tuple(
             RunLine(
                 head,
-                dict(known[head.run_id]["spec"]),
-                known[head.run_id]["partitions"],
+                dict(rows_by_id[head.run_id]["spec"]),
+                rows_by_id[head.run_id]["partitions"],
                 *tally.get(head.run_id, (0, 0)),
             )
             for head in heads
-            if head.run_id in known
+            if head.run_id in rows_by_id
         )
 
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
@@ -165,7 +165,7 @@ class RunRecords(WatermarkRecords):
 
         def change() -> None:
             released = self._records.read_all(Kind.RUN, run_ids, ("snapshot_released_at",))
-            alike: dict[tuple[str, bool], list[str]] = {}
+            run_ids_by_change: dict[tuple[str, bool], list[str]] = {}
             for run_id in run_ids:
                 status, failures = statuses[run_id]
                 if failures:
@@ -174,10 +174,10 @@ class RunRecords(WatermarkRecords):
                     holds_snapshot = any(
                         row["snapshot_released_at"] is None for row in released[run_id]
                     )
-                    alike.setdefault((status, status == "done" and holds_snapshot), []).append(
-                        run_id
-                    )
-            for (status, releases), some in alike.items():
+                    run_ids_by_change.setdefault(
+                        (status, status == "done" and holds_snapshot), []
+                    ).append(run_id)
+            for (status, releases), some in run_ids_by_change.items():
                 changes = {
                     **_ended(status, ()),
                     **({"snapshot_released_at": NOW} if releases else {}),
@@ -249,25 +249,27 @@ class RunRecords(WatermarkRecords):
         journals: dict[str, tuple[Journal, ...]] = {}
         for run_id, rows in self._records.read_all(Kind.JOURNAL, run_ids, ("content",)).items():
             with reading_run(run_id):
-                found = [from_json(Journal, row["content"]) for row in rows]
-            journals[run_id] = tuple(sorted(found, key=lambda journal: journal.started_at))
+                journals_of_run = [from_json(Journal, row["content"]) for row in rows]
+            journals[run_id] = tuple(
+                sorted(journals_of_run, key=lambda journal: journal.started_at)
+            )
         return journals
 
     def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
-        found = self._commit_records({"run_id": run_id})
-        return tuple(sorted(found, key=lambda record: record.partition_id))
+        commits = self._commit_records({"run_id": run_id})
+        return tuple(sorted(commits, key=lambda record: record.partition_id))
 
     def committed_of(self, run_ids: Sequence[str]) -> dict[str, tuple[CommitRecord, ...]]:
-        found = self._records.read_all(Kind.COMMIT, run_ids, self._read_of_commits())
+        rows_by_run = self._records.read_all(Kind.COMMIT, run_ids, self._read_of_commits())
         return {
             run_id: tuple(sorted(map(_record, rows), key=lambda record: record.partition_id))
-            for run_id, rows in found.items()
+            for run_id, rows in rows_by_run.items()
         }
 
     def committed_in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
         columns = ("run_id", *self._read_of_commits())
-        found = self._records.read(Kind.COMMIT, {"series": series}, columns)
-        return {row["partition_id"]: (row["run_id"], _record(row)) for row in found}
+        rows = self._records.read(Kind.COMMIT, {"series": series}, columns)
+        return {row["partition_id"]: (row["run_id"], _record(row)) for row in rows}
 
     # Views
 
@@ -275,7 +277,7 @@ class RunRecords(WatermarkRecords):
         self,
         run_id: str,
         generation: int,
-        before: Sequence[Snapshot],
+        expected_snapshots: Sequence[Snapshot],
         state: SourceState,
         snapshots: Sequence[Snapshot],
         *,
@@ -286,7 +288,7 @@ class RunRecords(WatermarkRecords):
 
         def check() -> RunRow:
             run = self._check_generation(run_id, generation)
-            if run.snapshots != tuple(before):
+            if run.snapshots != tuple(expected_snapshots):
                 raise superseded(run_id)
             return run
 
@@ -294,7 +296,7 @@ class RunRecords(WatermarkRecords):
             run = check()
             committed = nothing_committed and self._records.count(Kind.COMMIT, {"run_id": run_id})
             # Earlier commits do not matter if a crash has removed their rows.
-            if committed and (not run.plan.load.volatile or self.intact(run_id)):
+            if committed and (not run.plan.load.volatile or self.is_intact(run_id)):
                 raise superseded(run_id)
             self._change(run_id, {**view, "generation": following})
 
@@ -315,15 +317,15 @@ class RunRecords(WatermarkRecords):
         return run
 
     def _read(self, run_id: str, columns: Sequence[str]) -> Row | None:
-        found = self._records.read(Kind.RUN, {"run_id": run_id}, columns)
-        return found[0] if found else None
+        rows = self._records.read(Kind.RUN, {"run_id": run_id}, columns)
+        return rows[0] if rows else None
 
     def _change(self, run_id: str, changes: Row) -> None:
         self._records.change(Kind.RUN, {"run_id": run_id}, changes)
 
     def _commit_records(self, where: Row) -> list[CommitRecord]:
-        found = self._records.read(Kind.COMMIT, where, self._read_of_commits())
-        return [_record(row) for row in found]
+        rows = self._records.read(Kind.COMMIT, where, self._read_of_commits())
+        return [_record(row) for row in rows]
 
     def _read_of_commits(self) -> tuple[str, ...]:
         return (*self._commit_columns, *(["spent"] if self.keeps_figures else []))
@@ -345,12 +347,12 @@ def _new_row(run: NewRun) -> Row:
 
 
 def _is_stored(run: NewRun, stored: Mapping[str, RunRow]) -> bool:
-    found = stored.get(run.run_id)
+    existing = stored.get(run.run_id)
     snapshots = (run.snapshot,) if run.snapshot else ()
     return (
-        found is not None
-        and found.snapshots == snapshots
-        and found.plan.fingerprint == run.plan.fingerprint
+        existing is not None
+        and existing.snapshots == snapshots
+        and existing.plan.fingerprint == run.plan.fingerprint
     )
 
 
@@ -380,10 +382,10 @@ def _ended(status: str, failures: Sequence[Mapping[str, Any]]) -> Row:
 
 
 def _record(row: Row) -> CommitRecord:
-    known = {name: row[name] for name in _COMMIT}
+    fields = {name: row[name] for name in _COMMIT}
     transaction, files = str(row.get("transaction") or ""), tuple(row.get("files") or ())
     spent = from_json(Spent, row["spent"]) if row.get("spent") else None
-    return CommitRecord(**known, transaction=transaction, files=files, spent=spent)
+    return CommitRecord(**fields, transaction=transaction, files=files, spent=spent)
 
 
 def view_columns(state: SourceState, snapshots: Sequence[Snapshot]) -> dict[str, Any]:

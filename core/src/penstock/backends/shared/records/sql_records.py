@@ -55,7 +55,7 @@ class SqlRecords(RecordStore):
         """Whether commit records have a column `spent`; if so, there are journals too."""
 
     @abstractmethod
-    def named(self, table: str) -> str:
+    def table_name(self, table: str) -> str:
         """Return a control table's name for statements."""
 
     def ident(self, column: str) -> str:
@@ -80,7 +80,7 @@ class SqlRecords(RecordStore):
         """Convert a JSON column to Python."""
         return json.loads(value)
 
-    def written(self, column: str, value: Any) -> Any:
+    def driver_value(self, column: str, value: Any) -> Any:
         """Convert a value for the driver."""
         return json.dumps(value, sort_keys=True) if column in JSON and value is not None else value
 
@@ -88,7 +88,7 @@ class SqlRecords(RecordStore):
         return self._select(kind, where, columns)
 
     def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
-        table = self.named(Kind.WATERMARK.value)
+        table = self.table_name(Kind.WATERMARK.value)
         newest = f"(SELECT max(w.epoch) FROM {table} AS w WHERE w.name = {table}.name)"
         where = {"name": tuple(names)}
         return self._select(Kind.WATERMARK, where, columns, f" AND epoch = {newest}")
@@ -106,34 +106,34 @@ class SqlRecords(RecordStore):
             f"CAST({self.ident(name)} AS {self.text})" if name in TIMES else self.ident(name)
             for name in columns
         )
-        found: list[Row] = []
+        records: list[Row] = []
         for condition, values in self._conditions(where):
             for row in self.execute(
-                f"SELECT {listed} FROM {self.named(kind.value)} WHERE {condition}{more}",
+                f"SELECT {listed} FROM {self.table_name(kind.value)} WHERE {condition}{more}",
                 values,
                 reading=True,
             ):
-                named = dict(zip(columns, row, strict=True))
-                for name in JSON & named.keys():
-                    named[name] = None if named[name] is None else self.read_json(named[name])
-                found.append(named)
-        return found
+                record = dict(zip(columns, row, strict=True))
+                for name in JSON & record.keys():
+                    record[name] = None if record[name] is None else self.read_json(record[name])
+                records.append(record)
+        return records
 
     def read_all(
         self, kind: Kind, run_ids: Sequence[str], columns: Sequence[str]
     ) -> dict[str, list[Row]]:
-        found: dict[str, list[Row]] = {run_id: [] for run_id in run_ids}
+        records: dict[str, list[Row]] = {run_id: [] for run_id in run_ids}
         fields = columns if "run_id" in columns else ("run_id", *columns)
         for row in self.read(kind, {"run_id": tuple(run_ids)}, fields) if run_ids else ():
-            found[row["run_id"]].append(row)
-        return found
+            records[row["run_id"]].append(row)
+        return records
 
     def count(self, kind: Kind, where: Row) -> int:
         return sum(
             count
             for condition, values in self._conditions(where)
             for (count,) in self.execute(
-                f"SELECT count(*) FROM {self.named(kind.value)} WHERE {condition}",
+                f"SELECT count(*) FROM {self.table_name(kind.value)} WHERE {condition}",
                 values,
                 reading=True,
             )
@@ -145,7 +145,7 @@ class SqlRecords(RecordStore):
             run_id: (int(partitions), int(total))
             for condition, values in self._conditions({"run_id": tuple(run_ids)})
             for run_id, partitions, total in self.execute(
-                f"SELECT run_id, count(*), sum({rows}) FROM {self.named(Kind.COMMIT.value)}"
+                f"SELECT run_id, count(*), sum({rows}) FROM {self.table_name(Kind.COMMIT.value)}"
                 f" WHERE {condition} GROUP BY run_id",
                 values,
                 reading=True,
@@ -162,7 +162,7 @@ class SqlRecords(RecordStore):
             )
             listed = ", ".join(map(self.ident, some[0]))
             added += self.insert(
-                f"INTO {self.named(kind.value)} ({listed}) VALUES {tuples}", values
+                f"INTO {self.table_name(kind.value)} ({listed}) VALUES {tuples}", values
             )
         return added
 
@@ -179,7 +179,8 @@ class SqlRecords(RecordStore):
                 for row in rows[first : first + JOURNALS]
             )
             self.execute(
-                f"INSERT INTO {self.named(Kind.JOURNAL.value)} ({key}, {content}) VALUES {listed}"
+                f"INSERT INTO {self.table_name(Kind.JOURNAL.value)} ({key}, {content})"
+                f" VALUES {listed}"
                 f" ON CONFLICT ({key}) DO UPDATE SET {content} = excluded.{content}",
                 values,
                 reading=False,
@@ -193,9 +194,11 @@ class SqlRecords(RecordStore):
         for execution_id, mine in by_execution.items():
             for run_ids in _pieces(list(mine), JOURNALS):
                 where = {"run_id": tuple(run_ids), "execution_id": execution_id}
-                there = {row["run_id"] for row in self.read(Kind.JOURNAL, where, ("run_id",))}
-                self.add(Kind.JOURNAL, [mine[run] for run in run_ids if run not in there])
-                changes = {run: {"content": mine[run]["content"]} for run in there}
+                existing_ids = {
+                    row["run_id"] for row in self.read(Kind.JOURNAL, where, ("run_id",))
+                }
+                self.add(Kind.JOURNAL, [mine[run] for run in run_ids if run not in existing_ids])
+                changes = {run: {"content": mine[run]["content"]} for run in existing_ids}
                 self.set_each(Kind.JOURNAL, changes, {"execution_id": execution_id})
 
     def insert(self, rows: str, values: Sequence[Any]) -> int:
@@ -221,7 +224,7 @@ class SqlRecords(RecordStore):
             f"{self.ident(name)} = {self._value(name, value, values)}"
             for name, value in changes.items()
         )
-        statement = f"UPDATE {self.named(kind.value)} SET {assignments} WHERE"
+        statement = f"UPDATE {self.table_name(kind.value)} SET {assignments} WHERE"
         return sum(
             self.update(f"{statement} {condition}", all_values)
             for condition, all_values in self._conditions(where, values)
@@ -250,7 +253,7 @@ class SqlRecords(RecordStore):
                     )
                     value = f"CASE {self.ident('run_id')} {cases} END"
                 assignments.append(f"{self.ident(name)} = {value}")
-            statement = f"UPDATE {self.named(kind.value)} SET {', '.join(assignments)} WHERE"
+            statement = f"UPDATE {self.table_name(kind.value)} SET {', '.join(assignments)} WHERE"
             for condition, all_values in self._conditions(
                 {"run_id": tuple(run_ids), **(further or {})}, values
             ):
@@ -259,7 +262,9 @@ class SqlRecords(RecordStore):
     def delete(self, kind: Kind, where: Row) -> None:
         for condition, values in self._conditions(where):
             self.execute(
-                f"DELETE FROM {self.named(kind.value)} WHERE {condition}", values, reading=False
+                f"DELETE FROM {self.table_name(kind.value)} WHERE {condition}",
+                values,
+                reading=False,
             )
 
     def _conditions(
@@ -293,10 +298,10 @@ class SqlRecords(RecordStore):
         """Add a value to the statement's values, and return its placeholder."""
         if isinstance(value, Now):
             return self.now
-        values.append(self.written(column, value))
+        values.append(self.driver_value(column, value))
         return self.placeholder(len(values))
 
 
-def _pieces(values: Sequence[T], most: int = MOST) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), most):
-        yield values[start : start + most]
+def _pieces(values: Sequence[T], size: int = MOST) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

@@ -59,7 +59,7 @@ class MergeCounts:
 
 
 class StepRecords(RunRecords, ABC):
-    """What a `ControlStore` does about the steps of a load; a backend adds how a step is done."""
+    """The part of a `ControlStore` that does the steps of a load; a backend adds how."""
 
     # Added by a backend
 
@@ -138,22 +138,22 @@ class StepRecords(RunRecords, ABC):
             # Its first steps may be done without a record that the run is prepared.
             stopped.append("created")
         rows = self._runs_in_place(pending, *stopped)
-        begun = [
+        prepared_ids = [
             row["run_id"]
             for row in rows
             if row["prepared_at"] is not None or not self._records.steps_with_records
         ]
-        if not begun:
+        if not prepared_ids:
             return pending
-        runs, done = self.load_runs(begun), self.steps_done_of(begun)
-        for run_id in begun:
+        runs, done = self.load_runs(prepared_ids), self.steps_done_of(prepared_ids)
+        for run_id in prepared_ids:
             run = runs.get(run_id)
             if run is not None and (table := run.plan.load.table) in pending:
-                undone = self._steps_left_by(run, done[run_id])
+                undone = self._unfinished_steps(run, done[run_id])
                 pending[table] += tuple((run_id, step) for step in undone)
         return pending
 
-    def _steps_left_by(self, run: RunRow, done: Collection[str]) -> Sequence[Step]:
+    def _unfinished_steps(self, run: RunRow, done: Collection[str]) -> Sequence[Step]:
         load = run.plan.load
         dropped: tuple[Step, ...] = ()
         if run.spec.get("data_only"):
@@ -173,8 +173,8 @@ class StepRecords(RunRecords, ABC):
         for row in self._runs_in_place([run.plan.load.table], "done"):
             alters = row["spec"]["allow_ddl"] or row["spec"].get("data_only")
             if row["created_at"] > run.created_at and alters:
-                other = self.load_run(row["run_id"])
-                load = other.plan.load if other else LoadPlan(run.plan.load.table)
+                other_run = self.load_run(row["run_id"])
+                load = other_run.plan.load if other_run else LoadPlan(run.plan.load.table)
                 steps = (*load.after, *load.links)
                 if any(step.id.endswith(f"{OF_STOPPED}{run.run_id}") for step in steps):
                     return True
@@ -183,8 +183,8 @@ class StepRecords(RunRecords, ABC):
     def _runs_in_place(self, tables: Collection[TableRef], *status: str) -> list[Row]:
         """Return runs, by status, that load one of these tables directly."""
         fields = ("run_id", "spec", "created_at", "prepared_at")
-        found = self._records.read(Kind.RUN, {"status": status}, fields)
-        return [row for row in found if _loads_in_place(row["spec"], tables)]
+        rows = self._records.read(Kind.RUN, {"status": status}, fields)
+        return [row for row in rows if _loads_in_place(row["spec"], tables)]
 
     # Before the first partition
 
@@ -235,30 +235,30 @@ class StepRecords(RunRecords, ABC):
     def check_target(self, run_id: str) -> None: ...
 
     def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
-        def alone(run_id: str) -> bool:
+        def do_one(run_id: str) -> bool:
             return self.prepare(run_id, loads[run_id])
 
-        def together(run_ids: Sequence[str]) -> Mapping[str, bool]:
+        def do_several(run_ids: Sequence[str]) -> Mapping[str, bool]:
             return self._records.transact_all(
                 run_ids,
                 lambda: self._prepare_all({run_id: loads[run_id] for run_id in run_ids}),
                 Hold.CHANGE,
             )
 
-        return self._joined(sorted(loads), together, alone)
+        return self._joined(sorted(loads), do_several, do_one)
 
     def _joined(
         self,
         run_ids: Sequence[str],
-        together: Callable[[Sequence[str]], Mapping[str, T]],
-        alone: Callable[[str], T],
+        do_several: Callable[[Sequence[str]], Mapping[str, T]],
+        do_one: Callable[[str], T],
     ) -> dict[str, T | PenstockError]:
         if len(run_ids) > 1 and self._joins_steps(run_ids):
-            return bisected(run_ids, together, alone)
+            return bisected(run_ids, do_several, do_one)
         return {
             name: outcome
             for run_id in run_ids
-            for name, outcome in bisected([run_id], together, alone).items()
+            for name, outcome in bisected([run_id], do_several, do_one).items()
         }
 
     def _joins_steps(self, run_ids: Sequence[str]) -> bool:
@@ -267,8 +267,8 @@ class StepRecords(RunRecords, ABC):
 
     def _prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool]:
         """Prepare runs in one transaction, which undoes both steps and records."""
-        known = self.load_runs(list(loads))
-        due = {run_id: run for run_id, run in known.items() if run.prepared_at is None}
+        runs = self.load_runs(list(loads))
+        due = {run_id: run for run_id, run in runs.items() if run.prepared_at is None}
         self.before_loads([(run, loads[run_id]) for run_id, run in due.items()])
         self.do_all([(run, step) for run_id, run in due.items() for step in loads[run_id].before])
         self.note_prepared([(run, loads[run_id]) for run_id, run in due.items()])
@@ -290,10 +290,10 @@ class StepRecords(RunRecords, ABC):
         if row is None:
             return False
         if row["prepared_at"] is not None:
-            for step in self._left_unrecorded(run_id):
+            for step in self._unrecorded_steps(run_id):
                 self.finish(run_id, step)
             return False
-        with self._records.alone(run_id):
+        with self._records.exclusive(run_id):
             if self._records.steps_with_records:
                 return self._records.transact(run_id, lambda: self._prepare(run_id, load))
             return self._prepare(run_id, load)
@@ -305,8 +305,8 @@ class StepRecords(RunRecords, ABC):
             return False
 
         def record() -> bool:
-            found = self._read(run_id, ("generation", "prepared_at"))
-            if found is None or found["prepared_at"] or found["generation"] != run.generation:
+            row = self._read(run_id, ("generation", "prepared_at"))
+            if row is None or row["prepared_at"] or row["generation"] != run.generation:
                 return False
             changes = self.after_preparing(run, load)
             self._change(run_id, {"prepared_at": NOW, "status": "running", **changes})
@@ -319,7 +319,7 @@ class StepRecords(RunRecords, ABC):
             return record()
         self._records.transact(run_id, lambda: self.before_load(run, load))
         for step in load.before:
-            self._do_apart(run, step, Hold.CHANGE)
+            self._do_in_transaction(run, step, Hold.CHANGE)
         return self._records.transact(run_id, record)
 
     def start_over(
@@ -342,7 +342,7 @@ class StepRecords(RunRecords, ABC):
             if self._records.steps_with_records:
                 self._prepare(run_id, load)
 
-        with self._records.alone(run_id):
+        with self._records.exclusive(run_id):
             self._records.transact(run_id, start, Hold.ALONE)
             # If no process gets to it, the run's next execution prepares it.
             if not self._records.steps_with_records:
@@ -398,7 +398,7 @@ class StepRecords(RunRecords, ABC):
     def finish(self, run_id: str, step: Step) -> bool:
         row = {"run_id": run_id, "step_id": step.id}
 
-        def together() -> bool:
+        def do_steps() -> bool:
             run = self._check_finishing(run_id)
             # Inserted first: a second call waits for this record, and then finds it.
             if not self._records.add(Kind.STEP, [row]):
@@ -421,16 +421,16 @@ class StepRecords(RunRecords, ABC):
 
         with_record = step.id in (GONE_STEP, MERGE_STEP, WATERMARK_STEP)
         if self._records.steps_with_records or with_record:
-            return self._records.transact(run_id, together, Hold.STEP)
+            return self._records.transact(run_id, do_steps, Hold.STEP)
 
         def look() -> tuple[RunRow, frozenset[str]]:
             return self._check_finishing(run_id), self.steps_done(run_id)
 
-        with self._records.alone(run_id, step.id):
+        with self._records.exclusive(run_id, step.id):
             run, done = self._records.transact(run_id, look, Hold.STEP)
             if step.id in done:
                 return False
-            self._do_apart(run, step, Hold.STEP)
+            self._do_in_transaction(run, step, Hold.STEP)
 
             def record() -> bool:
                 if self._check_finishing(run_id).generation != run.generation:
@@ -443,7 +443,7 @@ class StepRecords(RunRecords, ABC):
     def merge_all(self, run_ids: Sequence[str]) -> None:
         row = [{"run_id": run_id, "step_id": MERGE_STEP} for run_id in run_ids]
 
-        def together() -> None:
+        def do_steps() -> None:
             runs = [self._check_finishing(run_id) for run_id in run_ids]
             if self._records.add(Kind.STEP, row) != len(row):
                 raise not_committed(run_ids[0])  # another execution has done some
@@ -455,9 +455,9 @@ class StepRecords(RunRecords, ABC):
                 "--atomic table"
             )
         if len(run_ids) > 1:
-            self._records.transact_all(run_ids, together, Hold.STEP)
+            self._records.transact_all(run_ids, do_steps, Hold.STEP)
         else:
-            self._records.transact(run_ids[0], together, Hold.STEP)
+            self._records.transact(run_ids[0], do_steps, Hold.STEP)
 
     def _merge(self, runs: Sequence[RunRow]) -> None:
         """Merge runs, in the transaction that records it."""
@@ -473,22 +473,22 @@ class StepRecords(RunRecords, ABC):
         merged = self.merge(nights)
         self._note_merged(runs)
         self._records.change(Kind.COMMIT, {"run_id": tuple(run_ids)}, {"inserted": 0, "updated": 0})
-        for (run, records), found in zip(nights, merged, strict=True):
+        for (run, records), merge_counts in zip(nights, merged, strict=True):
             # A merge shared by all partitions is counted for the first one, so that sums are right.
-            if records and (found.inserted or found.updated):
+            if records and (merge_counts.inserted or merge_counts.updated):
                 first = {"run_id": run.run_id, "partition_id": records[0].partition_id}
-                counts = {"inserted": found.inserted, "updated": found.updated}
+                counts = {"inserted": merge_counts.inserted, "updated": merge_counts.updated}
                 self._records.change(Kind.COMMIT, first, counts)
             if mark := marks.get(run.run_id):
                 self.note_night(
                     replace(
                         mark,
-                        target=found.target,
+                        target=merge_counts.target,
                         # For a part of the table, other watermarks may cover the rest.
-                        rows=None if run.spec["where"] else found.rows,
-                        inserted=found.inserted,
-                        updated=found.updated,
-                        deleted=found.deleted,
+                        rows=None if run.spec["where"] else merge_counts.rows,
+                        inserted=merge_counts.inserted,
+                        updated=merge_counts.updated,
+                        deleted=merge_counts.deleted,
                     )
                 )
 
@@ -540,7 +540,7 @@ class StepRecords(RunRecords, ABC):
         )
 
     def take_deleted(self, run: RunRow) -> int:
-        """Forget the keys from `note_deleted`; return their number.
+        """Forget the keys from `record_deleted_keys`; return their number.
 
         Their rows go with the replaced table.
         """
@@ -552,14 +552,14 @@ class StepRecords(RunRecords, ABC):
         if not mine:
             return
         stopped = ("created", "running", "failed", "interrupted", "partial")
-        found = self._records.read(Kind.RUN, {"status": stopped}, ("run_id",))
-        others = self.load_runs([row["run_id"] for row in found if row["run_id"] not in run_ids])
+        rows = self._records.read(Kind.RUN, {"status": stopped}, ("run_id",))
+        other_runs = self.load_runs([row["run_id"] for row in rows if row["run_id"] not in run_ids])
         stages = [
-            other.plan.load.table
-            for other in others.values()
-            for night in (other.plan.night,)
+            other_run.plan.load.table
+            for other_run in other_runs.values()
+            for night in (other_run.plan.night,)
             # Other runs have loaded the target itself.
-            if mode_of(other.spec).builds_beside
+            if mode_of(other_run.spec).builds_beside
             if night and night.epoch <= mine.get(night.name, -1)
         ]
         if stages:
@@ -575,7 +575,7 @@ class StepRecords(RunRecords, ABC):
     def storage(self, table: TableRef) -> str:
         raise NotImplementedError  # as for `merge`
 
-    def note_deleted(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
+    def record_deleted_keys(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
         """See `FindsDeletedRows`.
 
         Args:
@@ -600,7 +600,7 @@ class StepRecords(RunRecords, ABC):
         """
         raise NotImplementedError  # its capabilities list no mode that gathers rows
 
-    def _do_apart(self, run: RunRow, step: Step, hold: Hold) -> None:
+    def _do_in_transaction(self, run: RunRow, step: Step, hold: Hold) -> None:
         def do() -> None:
             if self.is_done(run, step):
                 return
@@ -627,7 +627,7 @@ class StepRecords(RunRecords, ABC):
             self.check_not_shut_out(run)
         if run is None or not self._all_committed(run):
             raise not_committed(run_id)
-        if run.plan.load.volatile and not self.intact(run_id):
+        if run.plan.load.volatile and not self.is_intact(run_id):
             raise load_lost(run_id)
         return run
 
@@ -636,18 +636,21 @@ class StepRecords(RunRecords, ABC):
         return count == len(run.plan.partitions)
 
     def steps_done(self, run_id: str) -> frozenset[str]:
-        found = self._records.read(Kind.STEP, {"run_id": run_id}, ("step_id",))
-        return frozenset(row["step_id"] for row in found)
+        rows = self._records.read(Kind.STEP, {"run_id": run_id}, ("step_id",))
+        return frozenset(row["step_id"] for row in rows)
 
     def steps_done_of(self, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
-        found = self._records.read_all(Kind.STEP, run_ids, ("step_id",))
-        return {run_id: frozenset(row["step_id"] for row in rows) for run_id, rows in found.items()}
+        rows_by_run = self._records.read_all(Kind.STEP, run_ids, ("step_id",))
+        return {
+            run_id: frozenset(row["step_id"] for row in rows)
+            for run_id, rows in rows_by_run.items()
+        }
 
     def steps_in_effect(self, run_id: str) -> frozenset[str]:
-        unrecorded = self._left_unrecorded(run_id)
+        unrecorded = self._unrecorded_steps(run_id)
         return self.steps_done(run_id).union(step.id for step in unrecorded)
 
-    def _left_unrecorded(self, run_id: str) -> list[Step]:
+    def _unrecorded_steps(self, run_id: str) -> list[Step]:
         """Return the steps after the last partition that are done but not recorded."""
         if self._records.steps_with_records:
             return []

@@ -35,8 +35,8 @@ class WatermarkRecords:
 
     def latest_watermarks(self, names: Sequence[str]) -> dict[str, Watermark]:
         """Return watermarks by name; names without any are left out."""
-        found = self._records.latest_watermarks(names, _COLUMNS) if names else ()
-        return {row["name"]: _watermark(row) for row in found}
+        rows = self._records.latest_watermarks(names, _COLUMNS) if names else ()
+        return {row["name"]: _watermark(row) for row in rows}
 
     def watermark_names(self) -> frozenset[str]:
         """Return the names of all watermarks, which are never removed."""
@@ -47,8 +47,8 @@ class WatermarkRecords:
 
     def watermark_history(self, name: str) -> tuple[Watermark, ...]:
         """Return all watermarks of a name, newest first."""
-        found = self._watermarks({"name": name})
-        return tuple(sorted(found, key=lambda each: each.epoch, reverse=True))
+        watermarks = self._watermarks({"name": name})
+        return tuple(sorted(watermarks, key=lambda each: each.epoch, reverse=True))
 
     def watermark(self, name: str) -> Watermark | None:
         return self.latest_watermarks([name]).get(name)
@@ -129,8 +129,8 @@ def _read_as_of(run: RunRow, records: Sequence[CommitRecord], night: Night) -> W
     if not run.snapshots and night.cursor is not None:
         # There is no single moment, but it is not before the first partition.
         moment = min((record.started_at for record in records), default="")
-    known = moments <= {snapshot.taken_at for snapshot in used}
-    all_known = known and exact and len(exact) == len(horizons)
+    are_known = moments <= {snapshot.taken_at for snapshot in used}
+    all_known = are_known and exact and len(exact) == len(horizons)
     return replace(
         watermark,
         moment=moment,

@@ -25,14 +25,14 @@ def arrow_type(column: Column) -> pa.DataType:
     Raises:
         PlanningError: the type contains a struct without fields.
     """
-    found = column.traits[TRAIT]
-    assert isinstance(found, pa.DataType)
-    if has_empty_struct(found):
+    type_ = column.traits[TRAIT]
+    assert isinstance(type_, pa.DataType)
+    if has_empty_struct(type_):
         raise PlanningError(
-            f"column {column.name!r} is of type {found}: expected a struct with fields; leave "
+            f"column {column.name!r} is of type {type_}: expected a struct with fields; leave "
             "the column out with --columns"
         )
-    return found
+    return type_
 
 
 def in_arrow(
@@ -159,7 +159,7 @@ class Caster:
     def __init__(self, schema: pa.Schema, subject: str) -> None:
         self._schema = schema
         self._subject = subject
-        self._passed = 0
+        self._rows_before = 0
 
     def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Cast one batch.
@@ -176,7 +176,7 @@ class Caster:
             if not field.nullable and array.null_count:
                 row = next(i for i, valid in enumerate(array.is_valid()) if not valid.as_py())
                 raise self._error(field.name, row, "a value", "NULL")
-        self._passed += batch.num_rows
+        self._rows_before += batch.num_rows
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _cast(self, array: pa.Array, field: pa.Field) -> pa.Array:
@@ -184,63 +184,68 @@ class Caster:
             return exactly(array, field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             row = first_refused(array, field.type)
-            found = f"type {array.type}"
+            actual = f"type {array.type}"
             if len(array):
-                found = shown(array, row) + too_fine(array, row)
-            raise self._error(field.name, row, f"a value of {field.type}", found) from error
+                actual = shown(array, row) + too_fine(array, row)
+            raise self._error(field.name, row, f"a value of {field.type}", actual) from error
 
-    def _error(self, column: str, row: int, expected: str, found: str) -> PermanentError:
+    def _error(self, column: str, row: int, expected: str, actual: str) -> PermanentError:
         return PermanentError(
-            f"{self._subject}: column {column!r}, row {self._passed + row + 1:,}: expected "
-            f"{expected}, found {found}"
+            f"{self._subject}: column {column!r}, row {self._rows_before + row + 1:,}: expected "
+            f"{expected}, found {actual}"
         )
 
 
-def first_refused(array: pa.Array, wanted: pa.DataType) -> int:
+def first_refused(array: pa.Array, target_type: pa.DataType) -> int:
     """Return the index of the first value that cannot be cast."""
-    return first_failing(array, lambda part: exactly(part, wanted))
+    return first_failing(array, lambda part: exactly(part, target_type))
 
 
-def exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def exactly(array: pa.Array, target_type: pa.DataType) -> pa.Array:
     """Cast an array, rejecting values that Arrow's own cast would silently change.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit.
     """
     mine = array.type
-    if mine.equals(wanted):
+    if mine.equals(target_type):
         return array
     if pt.is_dictionary(mine):
-        return exactly(array.dictionary_decode(), wanted)
-    if is_list(mine) and is_text(wanted):
-        return json_texts(array).cast(wanted)
-    if (pt.is_list(mine) or pt.is_large_list(mine)) and is_list(wanted):
+        return exactly(array.dictionary_decode(), target_type)
+    if is_list(mine) and is_text(target_type):
+        return json_texts(array).cast(target_type)
+    if (pt.is_list(mine) or pt.is_large_list(mine)) and is_list(target_type):
         array = compacted(array)
-        items = exactly(array.values, wanted.value_type)
+        items = exactly(array.values, target_type.value_type)
         missing = array.is_null() if array.null_count else None
-        return type(array).from_arrays(array.offsets, items, mask=missing).cast(wanted)
-    if pt.is_struct(mine) and pt.is_struct(wanted) and mine.names == wanted.names:
+        return type(array).from_arrays(array.offsets, items, mask=missing).cast(target_type)
+    if pt.is_struct(mine) and pt.is_struct(target_type) and mine.names == target_type.names:
         parts = [
-            exactly(part, field.type) for part, field in zip(array.flatten(), wanted, strict=True)
+            exactly(part, field.type)
+            for part, field in zip(array.flatten(), target_type, strict=True)
         ]
         missing = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=missing)
-    if mine == pa.uuid() and pt.is_string(wanted):
-        return uuid_texts(array).cast(wanted)
-    if wanted == pa.uuid() and is_text(mine):
+        return pa.StructArray.from_arrays(parts, fields=list(target_type), mask=missing)
+    if mine == pa.uuid() and pt.is_string(target_type):
+        return uuid_texts(array).cast(target_type)
+    if target_type == pa.uuid() and is_text(mine):
         return uuids_of(array)
-    if pt.is_decimal(mine) and pt.is_floating(wanted):
+    if pt.is_decimal(mine) and pt.is_floating(target_type):
         # Arrow multiplies, which turns 99.99 into 99.99000000000001, and 76 digits into NaN.
-        return exactly(array.cast(pa.string()).cast(pa.float64()), wanted)
-    if pt.is_timestamp(mine) and pt.is_date32(wanted) and mine.unit in ("s", "ms"):
+        return exactly(array.cast(pa.string()).cast(pa.float64()), target_type)
+    if pt.is_timestamp(mine) and pt.is_date32(target_type) and mine.unit in ("s", "ms"):
         # Days beyond 32 bits would be truncated; microseconds never reach so many days.
         array = array.cast(pa.timestamp("us", mine.tz))
-    found = array.cast(wanted)
-    if pt.is_floating(mine) and pt.is_floating(wanted) and wanted.bit_width < mine.bit_width:
-        over = pc.and_(pc.is_inf(found.cast(pa.float64())), pc.is_finite(array))
+    result = array.cast(target_type)
+    if (
+        pt.is_floating(mine)
+        and pt.is_floating(target_type)
+        and target_type.bit_width < mine.bit_width
+    ):
+        over = pc.and_(pc.is_inf(result.cast(pa.float64())), pc.is_finite(array))
         if pc.any(over).as_py():
-            raise pa.ArrowInvalid(f"beyond the range of {wanted}")
-    return found
+            raise pa.ArrowInvalid(f"beyond the range of {target_type}")
+    return result
 
 
 def compacted(array: pa.Array) -> pa.Array:
@@ -300,35 +305,37 @@ def too_fine(array: pa.Array, index: int) -> str:
     return ""
 
 
-def shown(array: pa.Array, index: int, most: int = 100) -> str:
+def shown(array: pa.Array, index: int, max_characters: int = 100) -> str:
     """Return one of the values, for people.
 
     Args:
         array: the values.
         index: the index of the value in its array.
-        most: the most characters to show.
+        max_characters: the most characters to show.
     """
     if not array[index].is_valid:
         return "NULL"
-    text = values.value(_written(array[index]))
-    return text if len(text) <= most else text[:most] + "..."
+    text = values.value(_shown_value(array[index]))
+    return text if len(text) <= max_characters else text[:max_characters] + "..."
 
 
-def _written(value: pa.Scalar) -> str:
+def _shown_value(value: pa.Scalar) -> str:
     kind = value.type
     if not value.is_valid:
         return "NULL"
     if isinstance(value, pa.ExtensionScalar) and kind != pa.uuid():
-        return _written(value.value)
+        return _shown_value(value.value)
     if pt.is_dictionary(kind):
-        return _written(value.value)
+        return _shown_value(value.value)
     if is_list(kind):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(_shown_value, value))}]"
     if pt.is_map(kind):
         pairs = zip(value.values.field(0), value.values.field(1), strict=True)
-        return f"{{{', '.join(f'{_written(key)}: {_written(item)}' for key, item in pairs)}}}"
+        return (
+            f"{{{', '.join(f'{_shown_value(key)}: {_shown_value(item)}' for key, item in pairs)}}}"
+        )
     if pt.is_struct(kind):
-        return f"{{{', '.join(f'{name}: {_written(part)}' for name, part in value.items())}}}"
+        return f"{{{', '.join(f'{name}: {_shown_value(part)}' for name, part in value.items())}}}"
     if pt.is_temporal(kind):
         return _moment(value)
     if is_text(kind):
@@ -337,8 +344,8 @@ def _written(value: pa.Scalar) -> str:
             return repr(content.decode())
         except UnicodeDecodeError:
             return f"{content!r}, which is not UTF-8"
-    found = value.as_py()
-    return repr(found) if isinstance(found, bytes) else str(found)
+    python_value = value.as_py()
+    return repr(python_value) if isinstance(python_value, bytes) else str(python_value)
 
 
 def _moment(value: pa.Scalar) -> str:

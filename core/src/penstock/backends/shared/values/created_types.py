@@ -38,19 +38,19 @@ class CreatedTypes:
     zoned: Mapping[str, str]
 
     def of_all(
-        self, columns: Sequence[Column], definition: TableDefinition, asked: Collection[str] = ()
+        self, columns: Sequence[Column], definition: TableDefinition, excluded: Collection[str] = ()
     ) -> dict[str, str]:
         """Return, by name, the types of columns created like another system's.
 
         Args:
             columns: with the trait `arrow`.
             definition: the definition of the source's table.
-            asked: columns whose types the user specified, which are left out.
+            excluded: columns whose types the user specified, which are left out.
 
         Raises:
             PlanningError: the database has no type for a column.
         """
-        remaining = [column for column in columns if column.name not in asked]
+        remaining = [column for column in columns if column.name not in excluded]
         arrays = [column.name for column in remaining if is_list(arrow_type(column))]
         if arrays and definition.arrays != "json":
             raise PlanningError(
@@ -102,9 +102,9 @@ class CreatedTypes:
             (is_bytes, self.bytes),
             (pt.is_date, "date"),
         )
-        for test, written in plain:
+        for test, type_text in plain:
             if test(kind):
-                return written
+                return type_text
         raise PlanningError(
             f"target: column {name}: {self.database} has no type for {kind}; leave the column out "
             "with --columns, or have the source write it as text"
@@ -121,16 +121,16 @@ def with_units(name: str, fractions: Mapping[str, str]) -> dict[str, str]:
     return {unit: name + fraction for unit, fraction in fractions.items()}
 
 
-def check_type(of: re.Pattern[str], name: str, asked: str) -> None:
+def check_type(pattern: re.Pattern[str], name: str, text: str) -> None:
     """Check a type that the user specified.
 
     Args:
-        of: the pattern of the database's types, since the type becomes part of our statement.
+        pattern: the pattern of the database's types, since the type becomes part of our statement.
         name: the name of the column.
-        asked: the type that the user wrote.
+        text: the type that the user wrote.
 
     Raises:
         UsageError: the text is not a type.
     """
-    if not of.fullmatch(asked):
-        raise UsageError(f"--types: column {name}: expected a type, found {asked!r}")
+    if not pattern.fullmatch(text):
+        raise UsageError(f"--types: column {name}: expected a type, found {text!r}")

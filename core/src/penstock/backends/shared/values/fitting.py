@@ -1,4 +1,4 @@
-"""Which values of one Arrow type fit another, for targets that cast record batches."""
+"""Values of one Arrow type that fit another, for targets that cast record batches."""
 
 from __future__ import annotations
 

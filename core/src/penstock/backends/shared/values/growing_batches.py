@@ -17,23 +17,23 @@ BATCH_SECONDS = 1.0
 
 
 def growing(
-    fetch: Callable[[int], pa.RecordBatch], most: int, size: int
+    fetch: Callable[[int], pa.RecordBatch], max_rows: int, size: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield all rows; the first batch comes even if it has none.
 
     Args:
         fetch: returns the next rows, as many as requested; fewer at the end.
-        most: the maximum number of rows per batch.
+        max_rows: the maximum number of rows per batch.
         size: bytes per batch, if its rows are like those of the previous one.
     """
-    rows = min(FIRST_ROWS, most)
+    rows = min(FIRST_ROWS, max_rows)
     while True:
-        begun = time.monotonic()
+        started = time.monotonic()
         batch = fetch(rows)
-        growth = min(GROWTH, BATCH_SECONDS / max(1e-6, time.monotonic() - begun))
+        growth = min(GROWTH, BATCH_SECONDS / max(1e-6, time.monotonic() - started))
         count, each = batch.num_rows, batch.nbytes / max(1, batch.num_rows)
         yield batch
         del batch  # before the next one exists
         if count < rows:
             return
-        rows = max(1, min(most, int(rows * growth), int(size / max(1.0, each))))
+        rows = max(1, min(max_rows, int(rows * growth), int(size / max(1.0, each))))

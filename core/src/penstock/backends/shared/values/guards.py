@@ -26,7 +26,7 @@ class ValueGuard:
 
 
 def check_values(
-    batch: pa.RecordBatch, guards: Sequence[Iterable[ValueGuard]], subject: str, passed: int
+    batch: pa.RecordBatch, guards: Sequence[Iterable[ValueGuard]], subject: str, rows_before: int
 ) -> None:
     """Check a batch for values that its columns would change.
 
@@ -34,7 +34,7 @@ def check_values(
         batch: the record batch.
         guards: the guards of each column, in the batch's order.
         subject: the table being copied, for error messages.
-        passed: the number of rows before this batch.
+        rows_before: the number of rows before this batch.
 
     Raises:
         PermanentError: names the column, the row (counted from 1 in the stream) and the value.
@@ -44,21 +44,23 @@ def check_values(
             row = pc.index(guard.changed(array).fill_null(False), True).as_py()
             if row >= 0:
                 raise PermanentError(
-                    f"{subject}: column {name!r}, row {passed + row + 1:,}: expected "
+                    f"{subject}: column {name!r}, row {rows_before + row + 1:,}: expected "
                     f"{guard.expected}, found {shown(array, row)}",
                     Diagnosis(side="target"),
                 )
 
 
-def characters(most: int, type_: object) -> ValueGuard:
+def characters(max_length: int, type_: object) -> ValueGuard:
     """Return a guard against texts that are longer than their type."""
-    return ValueGuard(f"a value of {type_}", lambda array: pc.greater(pc.utf8_length(array), most))
+    return ValueGuard(
+        f"a value of {type_}", lambda array: pc.greater(pc.utf8_length(array), max_length)
+    )
 
 
-def octets(most: int, type_: object) -> ValueGuard:
+def octets(max_length: int, type_: object) -> ValueGuard:
     """Return a guard against binary values that are longer than their type."""
     return ValueGuard(
-        f"a value of {type_}", lambda array: pc.greater(pc.binary_length(array), most)
+        f"a value of {type_}", lambda array: pc.greater(pc.binary_length(array), max_length)
     )
 
 
@@ -80,8 +82,8 @@ def days(first: date, last: date, type_: object) -> ValueGuard:
     """
 
     def outside(array: pa.Array) -> pa.Array:
-        found = array.cast(pa.date32(), safe=False)  # without the time of day
-        return pc.or_(pc.less(found, first), pc.greater(found, last))
+        days = array.cast(pa.date32(), safe=False)  # without the time of day
+        return pc.or_(pc.less(days, first), pc.greater(days, last))
 
     return ValueGuard(f"a day from {first} to {last}, the range of {type_}", outside)
 

@@ -18,18 +18,20 @@ def json_texts(array: pa.Array) -> pa.Array:
     """
     return pa.array(
         [
-            None if value is None else _written(value)
+            None if value is None else _json_text(value)
             for value in array.to_pylist(maps_as_pydicts="strict")
         ],
         pa.large_string(),
     )
 
 
-def _written(value: Any) -> str:
+def _json_text(value: Any) -> str:
     if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(_json_text, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_text(key)}: {_written(part)}' for key, part in value.items())}}}"
+        return (
+            f"{{{', '.join(f'{_text(key)}: {_json_text(part)}' for key, part in value.items())}}}"
+        )
     if value is None or isinstance(value, bool | int):
         return json.dumps(value)
     if isinstance(value, float) and not math.isfinite(value):

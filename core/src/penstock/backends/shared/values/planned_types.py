@@ -39,10 +39,10 @@ class PromisedTypes(Generic[T]):
         self._table = table
         self.subject = subject
         self._rows = 0
-        self.wanted = [table.arrow_type(type_) or pa.null() for type_ in types]
+        self.arrow_types = [table.arrow_type(type_) or pa.null() for type_ in types]
 
-    def nothing(self) -> pa.RecordBatch:
-        empty = [pa.array([], kind) for kind in self.wanted]
+    def empty_batch(self) -> pa.RecordBatch:
+        empty = [pa.array([], kind) for kind in self.arrow_types]
         return pa.RecordBatch.from_arrays(empty, self._names)
 
     def as_travels(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -59,11 +59,11 @@ class PromisedTypes(Generic[T]):
         return pa.RecordBatch.from_arrays(columns, self._names) if columns else batch
 
     def _column(self, array: pa.Array, place: int) -> pa.Array:
-        wanted = self.wanted[place]
-        if array.type == wanted:
+        arrow_type = self.arrow_types[place]
+        if array.type == arrow_type:
             return array
         try:
-            return uuids_of(array) if wanted == pa.uuid() else array.cast(wanted)
+            return uuids_of(array) if arrow_type == pa.uuid() else array.cast(arrow_type)
         except pa.ArrowInvalid as error:
             raise PermanentError(
                 f"{self.subject}: column {self._names[place]!r}, rows {self._rows + 1:,} to "

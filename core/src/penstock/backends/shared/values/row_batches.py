@@ -39,7 +39,7 @@ class RowBatches:
         self._schema = schema
         self._subject = subject
         self._converted = converted or {}
-        self._passed = 0
+        self._rows_before = 0
 
     def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
         """Convert rows to a batch.
@@ -53,23 +53,24 @@ class RowBatches:
             self._array(list(column), field)
             for column, field in zip(columns, self._schema, strict=True)
         ]
-        self._passed += len(rows)
+        self._rows_before += len(rows)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _array(self, column: list[Any], field: pa.Field) -> pa.Array:
-        convert, known = self._converted.get(field.type), _PYTHON.get(field.type)
-        for place, found in enumerate(column):
-            if found is None:
+        convert, expected_type = self._converted.get(field.type), _PYTHON.get(field.type)
+        for place, value in enumerate(column):
+            if value is None:
                 continue
             try:
-                if known is not None and not isinstance(found, known):
+                if expected_type is not None and not isinstance(value, expected_type):
                     raise TypeError
                 if convert is not None:
-                    column[place] = convert(found)
+                    column[place] = convert(value)
             except (TypeError, ValueError):
                 raise PermanentError(
-                    f"{self._subject}: column {field.name!r}, row {self._passed + place + 1:,}: "
-                    f"expected a value of {field.type}, found {values.value(repr(found))}",
+                    f"{self._subject}: column {field.name!r}, row "
+                    f"{self._rows_before + place + 1:,}: "
+                    f"expected a value of {field.type}, found {values.value(repr(value))}",
                     Diagnosis(side="source"),
                 ) from None
         return pa.array(column, field.type)

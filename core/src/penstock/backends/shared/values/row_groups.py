@@ -35,14 +35,14 @@ class RowGroups:
     def full(self) -> Iterator[pa.Table]:
         """Yield the groups that are large enough by now."""
         while self._rows >= self._most or self.bytes >= ROW_GROUP_BYTES:
-            yield self._taken()
+            yield self._take_group()
 
-    def rest(self) -> Iterator[pa.Table]:
+    def remaining(self) -> Iterator[pa.Table]:
         """Yield all remaining rows."""
         while self._rows:
-            yield self._taken()
+            yield self._take_group()
 
-    def _taken(self) -> pa.Table:
+    def _take_group(self) -> pa.Table:
         table = pa.Table.from_batches(self._waiting)
         self._keep(table.slice(self._most).to_batches())
         return table.slice(0, self._most)

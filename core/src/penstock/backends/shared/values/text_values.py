@@ -22,28 +22,33 @@ class Refused(Exception):
         found: the value, as the server writes it.
     """
 
-    def __init__(self, index: int, found: str) -> None:
-        super().__init__(found)
+    def __init__(self, index: int, text: str) -> None:
+        super().__init__(text)
         self.index = index
-        self.found = found
+        self.text = text
 
     def error(
-        self, subject: str, column: Column, wanted: pa.DataType, passed: int, advice: str = ""
+        self,
+        subject: str,
+        column: Column,
+        arrow_type: pa.DataType,
+        rows_before: int,
+        advice: str = "",
     ) -> PermanentError:
         """Return the error for this value.
 
         Args:
             subject: the table or query being read.
             column: the column.
-            wanted: the Arrow type that the value does not fit into.
-            passed: the number of rows before the array.
+            arrow_type: the Arrow type that the value does not fit into.
+            rows_before: the number of rows before the array.
             advice: further advice, which precedes the general one.
         """
-        found = self.found if len(self.found) <= 100 else self.found[:100] + "..."
-        value = values.value(repr(found))
+        shown = self.text if len(self.text) <= 100 else self.text[:100] + "..."
+        value = values.value(repr(shown))
         return PermanentError(
-            f"{subject}: column {column.name!r}, row {passed + self.index + 1:,}: expected a "
-            f"{column.type} that fits into Arrow's {wanted}, found {value}; {advice}{_ADVICE}",
+            f"{subject}: column {column.name!r}, row {rows_before + self.index + 1:,}: expected a "
+            f"{column.type} that fits into Arrow's {arrow_type}, found {value}; {advice}{_ADVICE}",
             Diagnosis(side="source"),
         )
 

@@ -65,22 +65,22 @@ class TypeTable(Generic[T]):
     def __init__(
         self,
         lines: Mapping[str, TypeLine[T]],
-        other: TypeLine[T],
+        default: TypeLine[T],
         *,
         finer: Callable[[str, T], str],
         too_fine: str,
         created: CreatedTypes,
-        written: re.Pattern[str],
+        type_pattern: re.Pattern[str],
     ) -> None:
         self._lines = lines
-        self._other = other
+        self._default = default
         self.finer = finer
         self.too_fine = too_fine
         self.created = created
-        self._written = written
+        self._type_pattern = type_pattern
 
     def line(self, type_: T) -> TypeLine[T]:
-        return self._lines.get(type_.name, self._other)
+        return self._lines.get(type_.name, self._default)
 
     def tag(self, type_: T) -> str:
         """See `Bound`."""
@@ -116,15 +116,15 @@ class TypeTable(Generic[T]):
         if guards is not None:
             yield from guards(type_)
 
-    def asked(self, name: str, written: str) -> str:
+    def requested_type(self, name: str, text: str) -> str:
         """Return a type that the user specified, for a statement.
 
         Args:
             name: the column's name.
-            written: the type that the user wrote.
+            text: the type that the user wrote.
 
         Raises:
             UsageError: the text is not a type.
         """
-        check_type(self._written, name, written)
-        return written.strip()
+        check_type(self._type_pattern, name, text)
+        return text.strip()

@@ -74,16 +74,16 @@ def width_of(text: str, types: Mapping[str, Sized]) -> Width | None:
         text: in the database's spelling.
         types: by lower-case name without parentheses.
     """
-    found = _ARGUMENTS.search(text)
+    match = _ARGUMENTS.search(text)
     name = " ".join(_ARGUMENTS.sub(" ", text, count=1).lower().split())
-    if found is not None and name == "enum":
-        labels = tuple(each.replace("''", "'") for each in _LABEL.findall(found[1]))
+    if match is not None and name == "enum":
+        labels = tuple(each.replace("''", "'") for each in _LABEL.findall(match[1]))
         return Width(LABELS, (), labels)
     sized = types.get(name)
     if sized is None:
         return None
     try:
-        arguments = tuple(int(each) for each in found[1].split(",")) if found is not None else ()
+        arguments = tuple(int(each) for each in match[1].split(",")) if match is not None else ()
     except ValueError:
         return None
     return sized.width(arguments)

@@ -9,7 +9,13 @@ _DIGITS = "0123456789ABCDEF"
 
 
 def canonical(value: str, type_: Type, kind: str) -> str:
-    """See `Dialect.canonical`."""
+    """Return the canonical text of a value; see `Dialect.canonical`.
+
+    Args:
+        value: the value, as an expression.
+        type_: its type, as the session describes it.
+        kind: as in `ColumnPair.canonical`.
+    """
     text = f"CAST({value} AS VARCHAR)"
     match kind:
         case "decimal":

@@ -24,7 +24,7 @@ class SnowflakeMasking(Masking):
     def joined(self, first: str, second: str) -> str:
         return f"{first} || {second}"
 
-    def held(self, name: str) -> str:
+    def stored_bytes(self, name: str) -> str:
         raise NotImplementedError
 
     def year(self, value: str, type_: Any, tag: str) -> str:

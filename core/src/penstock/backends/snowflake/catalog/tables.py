@@ -25,22 +25,22 @@ _FACTS = TableQuery(
 
 def listed(
     session: SnowflakeSession,
-    what: str,
+    kind: str,
     table: TableRef,
     read: Callable[[SnowflakeSession, str, str], Mapping[TableRef, tuple[T, ...]]],
 ) -> tuple[T, ...]:
     """Return SHOW's answer about a table.
 
-    This also reads the answers for all `known` tables, by schema.
+    This also reads the answers for all tables of `catalog_facts`, by schema.
 
     Args:
         session: a session with the server.
-        what: the kind of fact, under which the answers are kept.
+        kind: the kind of fact, under which the answers are kept.
         table: the table.
         read: asks about a place, and takes its name for messages; returns the answers by table.
     """
     dialect = session.dialect
-    if session.known is None:
+    if session.catalog_facts is None:
         return read(session, f"TABLE {dialect.table(table)}", f"table {table}").get(table, ())
 
     def ask(tables: Sequence[TableRef]) -> dict[TableRef, tuple[T, ...]]:
@@ -49,7 +49,7 @@ def listed(
             answers |= read(session, f"SCHEMA {dialect.ident(schema)}", f"schema {schema}")
         return {each: answers.get(each, ()) for each in tables}
 
-    return session.known.about(what, table, ask)
+    return session.catalog_facts.about(kind, table, ask)
 
 
 def unique_keys(session: SnowflakeSession, table: TableRef) -> tuple[DeclaredKey, ...]:

@@ -1,4 +1,4 @@
-"""Which processes are active, shown by signs of life in a table.
+"""The processes that are active, shown by signs of life in a table.
 
 Snowflake's sessions hold no named locks, and outlive their clients.
 """
@@ -32,7 +32,7 @@ def _machine() -> str:
     return ""
 
 
-def _begun(number: int) -> str:
+def _start_of_process(number: int) -> str:
     """Return when a process began, to recognize reused ids; empty if it has ended.
 
     Raises:
@@ -49,7 +49,7 @@ def _begun(number: int) -> str:
 def this_process() -> str:
     """Return a text that identifies this process; empty if it cannot be determined."""
     try:
-        return f"{_machine()}|{os.getpid()}|{_begun(os.getpid())}"
+        return f"{_machine()}|{os.getpid()}|{_start_of_process(os.getpid())}"
     except OSError:
         return ""
 
@@ -57,11 +57,11 @@ def this_process() -> str:
 def has_ended(process: str | None) -> bool:
     """Whether a process is known to have ended."""
     machine, _, identity = (process or "").partition("|")
-    number, _, begun = identity.partition("|")
+    number, _, start = identity.partition("|")
     if not machine or machine != _machine():
         return False
     try:
-        return _begun(int(number)) != begun
+        return _start_of_process(int(number)) != start
     except OSError:
         return False
 
@@ -80,7 +80,7 @@ class Leases:
         self._table = table
         self._url = url
         self._token = token
-        self._left = threading.Event()
+        self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def is_held(self, names: Sequence[str]) -> bool:
@@ -123,7 +123,7 @@ class Leases:
     def _beat(self) -> None:
         """Give a sign of life, over a separate connection in case the other is in a transaction."""
         connection: Connection | None = None
-        while not self._left.wait(BEAT_SECONDS):
+        while not self._closed.wait(BEAT_SECONDS):
             try:
                 connection = connection or connect(self._url, "target")
                 connection.change(
@@ -138,8 +138,8 @@ class Leases:
 
     def close(self) -> None:
         """Release the names, so that others need not wait until they expire."""
-        if self._thread is None or self._left.is_set():
+        if self._thread is None or self._closed.is_set():
             return
-        self._left.set()
+        self._closed.set()
         with suppress(Error, PenstockError):
             self._connection.change(f"DELETE FROM {self._table} WHERE token = ?", [self._token])

@@ -127,7 +127,7 @@ class UploadStage(ServerStage[SnowflakeRecords]):
         file.unlink()
 
     def end(self, wait: Wait) -> int:
-        for group in self._groups.rest():
+        for group in self._groups.remaining():
             self._write_group(group, wait)
         if self._writer is not None:
             self._end_file(wait)

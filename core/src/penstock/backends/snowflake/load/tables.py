@@ -13,7 +13,9 @@ class SnowflakeTables(ServerTables):
 
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
 
-    def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+    def clone_statements(
+        self, session: Session, table: TableRef, new_table: TableRef
+    ) -> tuple[str, list[str]]:
         # The exchange transfers grants along with the rows.
-        new, old = session.dialect.table(beside), session.dialect.table(table)
+        new, old = session.dialect.table(new_table), session.dialect.table(table)
         return f"CREATE TABLE {new} LIKE {old} COPY GRANTS", []

@@ -29,44 +29,44 @@ class CatalogFacts:
     def forget(self) -> None:
         """Drop all facts, so that they are read again when needed."""
         self._once: dict[Hashable, Any] = {}
-        self._found: dict[Hashable, dict[TableRef, Any]] = {}
+        self._answers: dict[Hashable, dict[TableRef, Any]] = {}
         self._errors: dict[Hashable, dict[TableRef, PlanningError]] = {}
 
-    def once(self, what: Hashable, ask: Callable[[], T]) -> T:
+    def once(self, key: Hashable, ask: Callable[[], T]) -> T:
         """Return a fact that depends on no single table."""
-        if what not in self._once:
-            self._once[what] = ask()
-        found: T = self._once[what]
-        return found
+        if key not in self._once:
+            self._once[key] = ask()
+        fact: T = self._once[key]
+        return fact
 
     def about(
         self,
-        what: Hashable,
+        key: Hashable,
         table: TableRef,
         ask: Callable[[Sequence[TableRef]], Mapping[TableRef, T]],
     ) -> T:
         """Return a fact about a table.
 
         Args:
-            what: the kind of fact, as a key.
+            key: the kind of fact, as a key.
             table: the table.
             ask: answers for each of several tables.
 
         Raises:
             PlanningError: the database's error for this table.
         """
-        found = self._found.setdefault(what, {})
-        errors = self._errors.setdefault(what, {})
-        if table not in found and table not in errors:
-            others = [each for each in self.tables if each not in found and each not in errors]
-            wanted = list(dict.fromkeys([table, *others]))
-            for first in range(0, len(wanted), AT_ONCE):
-                some, failed = halved(wanted[first : first + AT_ONCE], ask, PlanningError)
-                found |= some
+        answers = self._answers.setdefault(key, {})
+        errors = self._errors.setdefault(key, {})
+        if table not in answers and table not in errors:
+            others = [each for each in self.tables if each not in answers and each not in errors]
+            tables = list(dict.fromkeys([table, *others]))
+            for first in range(0, len(tables), AT_ONCE):
+                some, failed = halved(tables[first : first + AT_ONCE], ask, PlanningError)
+                answers |= some
                 errors |= failed
         if table in errors:
             raise errors[table]
-        answer: T = found[table]
+        answer: T = answers[table]
         return answer
 
 

@@ -39,11 +39,11 @@ def tiles(
         count: the number of parts to aim for.
     """
     dialect = session.dialect
-    found = session.fetch(
+    bound_rows = session.fetch(
         f"""
         WITH counted AS (
             SELECT value, {dialect.counted} AS n FROM (
-                SELECT {dialect.compared(key, tag)} AS value FROM {rows}
+                SELECT {dialect.compared_key(key, tag)} AS value FROM {rows}
                 WHERE {condition(dialect, where, Whole())}
             ) AS listed GROUP BY value
         ), placed AS (
@@ -59,15 +59,15 @@ def tiles(
         FROM bounds WHERE previous IS NULL OR tile > previous ORDER BY value""",
         f"--key {key.text}",
     )
-    if not found:
+    if not bound_rows:
         return (), 0.0
-    _, _, known, nulls = found[0]
-    ends = [*(place for _, place, _, _ in found[1:]), known]
+    _, _, non_null, nulls = bound_rows[0]
+    ends = [*(place for _, place, _, _ in bound_rows[1:]), non_null]
     bounds = tuple(
-        WeightedBound(Bound(tag, text), float(end - place) / float(known))
-        for (text, place, _, _), end in zip(found, ends, strict=True)
+        WeightedBound(Bound(tag, text), float(end - place) / float(non_null))
+        for (text, place, _, _), end in zip(bound_rows, ends, strict=True)
     )
-    return bounds, float(nulls) / float(known + nulls)
+    return bounds, float(nulls) / float(non_null + nulls)
 
 
 def windows(
@@ -76,6 +76,15 @@ def windows(
     """Return windows; see `SourceCatalog.windows`.
 
     They start at the year, week, day or hour of the first value.
+
+    Args:
+        session: a session with the source.
+        rows: the item of FROM.
+        key: the key.
+        tag: the type of the key, as in `Bound`.
+        interval: the width of a window, such as `1 day`.
+        where: the condition of `--where`; None for all rows.
+        limit: the most windows; more are an error.
     """
     check_timed(key, tag)
     dialect = session.dialect
@@ -149,7 +158,7 @@ def check_windows(interval: str, count: int, limit: int, first: str, last: str) 
         )
 
 
-def distinct(
+def distinct_values(
     session: Session, key: Key, listed: str, tag: str, type_: str, limit: int, subject: str
 ) -> tuple[Bound, ...]:
     """Return the distinct non-NULL values of a query's single column, in the key's order.
@@ -168,8 +177,8 @@ def distinct(
             condition.
     """
     dialect = session.dialect
-    value = dialect.collated(key, tag, "value")
-    chosen = dialect.limited(
+    value = dialect.collated_value(key, tag, "value")
+    chosen = dialect.limited_query(
         f"SELECT DISTINCT {value} AS value FROM (SELECT {dialect.cast('value', type_)} AS value "
         "FROM penstock_listed) AS typed WHERE value IS NOT NULL",
         limit + 1,
@@ -183,7 +192,7 @@ def distinct(
     bounds = tuple(Bound(tag, text) for (text,) in values)
     try:
         for each in bounds[:1]:
-            dialect.bounded(key, each)
+            dialect.bound_operand(key, each)
     except PlanningError:
         raise PlanningError(f"{subject}: no condition can name values of type {tag}") from None
     return bounds
@@ -217,23 +226,38 @@ def check_distinct(subject: str, count: int, limit: int) -> None:
         )
 
 
-def misplaced(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None:
-    """See `SourceCatalog.misplaced`."""
+def misplaced_bound(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None:
+    """Return the index of a bound out of order; see `SourceCatalog.misplaced_bound`.
+
+    Args:
+        session: a session with the source.
+        key: the key, with the collation by which its values are compared.
+        bounds: the bounds, in the order to check.
+    """
     dialect = session.dialect
-    texts = [dialect.collated(key, bound.type, dialect.bound(bound)) for bound in bounds]
+    texts = [dialect.collated_value(key, bound.type, dialect.bound(bound)) for bound in bounds]
     # Some casts of a text return NULL, and a comparison with NULL proves nothing.
     tests = [f"CASE WHEN {low} < {high} THEN 0 ELSE 1 END" for low, high in pairwise(texts)]
     for first in range(0, len(tests), MOST_TESTS):
         listed = ", ".join(tests[first : first + MOST_TESTS])
-        (found,) = session.fetch(f"SELECT {listed}", f"--key {key.text}: bounds")
-        for place, fails in enumerate(found, first + 1):
+        (row,) = session.fetch(f"SELECT {listed}", f"--key {key.text}: bounds")
+        for place, fails in enumerate(row, first + 1):
             if fails:
                 return place
     return None
 
 
-def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[RankedBound, ...]:
-    """See `SourceCatalog.ranked`."""
+def rank_values(
+    session: Session, key: Key, tag: str, texts: Sequence[str]
+) -> tuple[RankedBound, ...]:
+    """Return values that the user wrote, ranked; see `SourceCatalog.rank_values`.
+
+    Args:
+        session: a session with the source.
+        key: the key.
+        tag: the type of the key, as in `Bound`.
+        texts: the values, as texts.
+    """
     if not texts:
         return ()
     dialect = session.dialect
@@ -241,14 +265,14 @@ def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[
         f"SELECT {place}, {_value(session, key, tag, text)}, {_is_exact(session, tag, text)}"
         for place, text in enumerate(texts)
     )
-    found = session.fetch(
+    rows = session.fetch(
         f"WITH penstock_written (place, value, exact) AS ({listed}) "
         f"SELECT {dialect.bound_text(tag, 'value')}, dense_rank() OVER (ORDER BY value), exact "
         "FROM penstock_written ORDER BY place",
         f"--key {key.text}: bounds",
     )
     return tuple(
-        RankedBound(Bound(tag, _plain(tag, text)), rank, bool(exact)) for text, rank, exact in found
+        RankedBound(Bound(tag, _plain(tag, text)), rank, bool(exact)) for text, rank, exact in rows
     )
 
 
@@ -259,7 +283,7 @@ def _plain(tag: str, text: str) -> str:
 
 def _value(session: Session, key: Key, tag: str, text: str) -> str:
     try:
-        return session.dialect.collated(key, tag, session.dialect.bound(Bound(tag, text)))
+        return session.dialect.collated_value(key, tag, session.dialect.bound(Bound(tag, text)))
     except PlanningError as error:
         raise PlanningError(f"--key {key.text}: {error.message}") from error
 

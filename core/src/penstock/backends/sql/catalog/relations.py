@@ -17,12 +17,12 @@ TYPE = "sql type"
 
 def read_relations(session: Session) -> dict[TableRef, bool]:
     """Return the database's tables and views, and for each whether it is a view."""
-    if session.known is None:
-        return relations_now(session)
-    return session.known.once("relations", lambda: relations_now(session))
+    if session.catalog_facts is None:
+        return read_relations_anew(session)
+    return session.catalog_facts.once("relations", lambda: read_relations_anew(session))
 
 
-def relations_now(session: Session) -> dict[TableRef, bool]:
+def read_relations_anew(session: Session) -> dict[TableRef, bool]:
     """Return tables and views without using known facts."""
     rows = session.fetch(session.dialect.relations, "tables", [session.catalog])
     return {TableRef(schema, name): kind == "VIEW" for schema, name, kind in rows}
@@ -34,20 +34,20 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
     Raises:
         PlanningError: the table or view does not exist.
     """
-    known = read_relations(session)
-    if table not in known:
-        raise no_such(table, known, session.side)
+    relations = read_relations(session)
+    if table not in relations:
+        raise missing_table_error(table, relations, session.side)
     rows = session.about(session.dialect.column_facts, table)
     facts = {column: traits for column, *traits in rows}
     columns = []
-    for column, type_ in session.described(table):
+    for column, type_ in session.column_types(table):
         # The catalog describes a view as of its creation.
         nullable, default, computed = facts.get(column, ("YES", None, 0))
         columns.append(
             Column(
                 column,
                 str(type_),
-                nullable=known[table] or nullable == "YES",
+                nullable=relations[table] or nullable == "YES",
                 generated=computed == 1,
                 has_default=default is not None,
                 traits={TYPE: type_},
@@ -73,18 +73,18 @@ def check_is_table(session: Session, table: TableRef, needs: str) -> None:
 
 def find_relation(session: Session, name: str) -> TableRef | None:
     """Return the first table or view of that name in the search path."""
-    known = read_relations(session)
+    relations = read_relations(session)
     refs = (TableRef(schema, name) for schema in session.search_path())
-    return next((ref for ref in refs if ref in known), None)
+    return next((ref for ref in refs if ref in relations), None)
 
 
-def matching(
-    known: Sequence[TableRef], include: Sequence[str], exclude: Sequence[str]
+def matching_tables(
+    tables: Sequence[TableRef], include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[TableRef, ...]:
     """Return tables whose ``schema.name`` matches an included pattern and no excluded one.
 
     Args:
-        known: the tables to choose from.
+        tables: the tables to choose from.
         include: patterns of tables to include; empty for all.
         exclude: patterns of tables to leave out.
     """
@@ -92,27 +92,29 @@ def matching(
     def is_one(table: TableRef, patterns: Sequence[str]) -> bool:
         return any(fnmatchcase(f"{table.schema}.{table.name}", pattern) for pattern in patterns)
 
-    return tuple(t for t in known if is_one(t, include) and not is_one(t, exclude))
+    return tuple(t for t in tables if is_one(t, include) and not is_one(t, exclude))
 
 
-def no_such(table: TableRef, known: Collection[TableRef], side: str) -> PlanningError:
+def missing_table_error(
+    table: TableRef, existing: Collection[TableRef], side: str
+) -> PlanningError:
     """Return an error that names existing tables, those with similar names first.
 
     Args:
         table: the table that does not exist.
-        known: the existing tables.
+        existing: the existing tables.
         side: `source` or `target`, for messages.
     """
-    names = [str(ref) for ref in known]
+    names = [str(ref) for ref in existing]
     near = get_close_matches(str(table), names, 3, 0.6) or [
-        str(ref) for ref in known if ref.name == table.name
+        str(ref) for ref in existing if ref.name == table.name
     ]
-    found = f"; similar names: {', '.join(near)}" if near else ""
+    hint = f"; similar names: {', '.join(near)}" if near else ""
     if not near and names:
-        found = f"; there are {', '.join(names[:5])}" + (" and more" if len(names) > 5 else "")
-    return PlanningError(f"{side}: expected table {table}, found no such table{found}")
+        hint = f"; there are {', '.join(names[:5])}" + (" and more" if len(names) > 5 else "")
+    return PlanningError(f"{side}: expected table {table}, found no such table{hint}")
 
 
-def beside(run_id: str, table: TableRef) -> TableRef:
+def replacement_table(run_id: str, table: TableRef) -> TableRef:
     """Return the name of a table that a run builds in the same schema to replace another."""
     return TableRef(table.schema, f"{table.name}~{hashlib.sha256(run_id.encode()).hexdigest()[:8]}")

@@ -50,13 +50,13 @@ def find_key(keys: Sequence[K], columns: Sequence[str]) -> K | None:
     return next((key for key in usable if set(key.names) == set(columns)), None)
 
 
-def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
+def choose_key(request: LoadRequest, keys: Sequence[K], requirement: str) -> K:
     """Return the key that the user named, the primary key, or the only key.
 
     Args:
         request: the request for the load.
         keys: all keys of the table, the primary key first.
-        wanted: the requirement for the key, for messages; ``{}`` stands for the table.
+        requirement: the requirement for the key, for messages; ``{}`` stands for the table.
 
     Raises:
         PlanningError: there is no key, or several without a primary key, or not all of its columns
@@ -64,14 +64,14 @@ def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
     """
     copied = {pair.target for pair in request.pairs}
     names = request.conflict_columns
-    there = "; ".join(map(str, keys)) or "none"
+    existing_keys = "; ".join(map(str, keys)) or "none"
     if names is not None:
         flag = f"--conflict-columns {','.join(names)}"
         key = find_key(keys, names)
         if key is None:
             raise PlanningError(
-                f"{flag}: expected exactly the columns of a {wanted.format(request.target)}; "
-                f"found {there}"
+                f"{flag}: expected exactly the columns of a {requirement.format(request.target)}; "
+                f"found {existing_keys}"
             )
         missing = [name for name in key.names if name not in copied]
         if missing:
@@ -89,6 +89,6 @@ def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
             f"choose one of its unique keys; found {'; '.join(map(str, usable))}"
         )
     raise PlanningError(
-        f"--mode upsert: expected a {wanted.format(request.target)}, and its columns all "
-        f"copied; found {there}"
+        f"--mode upsert: expected a {requirement.format(request.target)}, and its columns all "
+        f"copied; found {existing_keys}"
     )

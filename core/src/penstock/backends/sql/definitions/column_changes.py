@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.backends.api.optional.drift import Followed
+from penstock.backends.api.optional.drift import ColumnDifferences
 from penstock.backends.shared.values.widths import Width
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.session import Session
@@ -16,7 +16,7 @@ from penstock.model.tables import Column, ColumnPair, TableRef
 
 
 def needed_changes(
-    followed: Followed,
+    differences: ColumnDifferences,
     width: Callable[[str], Width | None],
     text: Callable[..., str],
     rewrites: Callable[[Width, Width], bool],
@@ -26,51 +26,59 @@ def needed_changes(
     The cost of a change that rewrites the table is a single word.
 
     Args:
-        followed: the columns that the target's table should follow.
+        differences: how the table's columns differ from the source's.
         width: returns the width of a type.
         text: returns a column's definition for a statement, given the current column, its new
             type and whether it will allow NULL.
         rewrites: whether widening one type to another rewrites the table.
     """
-    called = dict(followed.renamed)
-    for old, new in followed.renamed:
+    called = dict(differences.renamed)
+    for old, new in differences.renamed:
         yield ColumnChange(RENAME, new, old)
-    loose = {each.name: each for each in followed.loosened}
-    for there, wanted in followed.compared:
-        if not _is_wider(width(wanted.type), width(there.type)):
+    loose = {each.name: each for each in differences.newly_nullable}
+    for current, created in differences.type_pairs:
+        if not _is_wider(width(created.type), width(current.type)):
             continue
-        nullable = loose.pop(there.name, None) is not None
-        mine, theirs = width(there.type), width(wanted.type)
+        nullable = loose.pop(current.name, None) is not None
+        mine, theirs = width(current.type), width(created.type)
         assert mine is not None
         assert theirs is not None
         yield ColumnChange(
             WIDEN,
-            called.get(there.name, there.name),
-            there.type,
-            wanted.type,
-            text(there, wanted.type, nullable=nullable),
+            called.get(current.name, current.name),
+            current.type,
+            created.type,
+            text(current, created.type, nullable=nullable),
             nullable,
             cost="rewrites" if rewrites(mine, theirs) else "",
         )
-    for there in loose.values():
-        defined = text(there, there.type, nullable=True)
-        column = called.get(there.name, there.name)
+    for current in loose.values():
+        defined = text(current, current.type, nullable=True)
+        column = called.get(current.name, current.name)
         yield ColumnChange(WIDEN, column, text=defined, nullable=True)
-    for each in followed.added:
+    for each in differences.added:
         yield ColumnChange(ADD, each.name, type=each.type, text=each.type)
 
 
-def _is_wider(wanted: Width | None, there: Width | None) -> bool:
-    if wanted is None or there is None:
+def _is_wider(new: Width | None, current: Width | None) -> bool:
+    if new is None or current is None:
         return False
-    return wanted.holds(there) and not there.holds(wanted)
+    return new.holds(current) and not current.holds(new)
 
 
 def with_statements(
     dialect: CatalogDialect, table: TableRef, changes: Sequence[ColumnChange]
 ) -> tuple[ColumnChange, ...]:
-    """Return changes to a table's columns, each with the statement that makes it."""
-    return tuple(replace(each, statement=dialect.column_changed(table, each)) for each in changes)
+    """Return changes to a table's columns, each with the statement that makes it.
+
+    Args:
+        dialect: the dialect of the statements.
+        table: the table.
+        changes: the changes, without statements.
+    """
+    return tuple(
+        replace(each, statement=dialect.change_column_statement(table, each)) for each in changes
+    )
 
 
 def change_step(table: TableRef, change: ColumnChange) -> Step:
@@ -91,7 +99,7 @@ def stage_script(
         changes: the changes to the target's columns.
     """
     return [
-        dialect.column_changed(
+        dialect.change_column_statement(
             stage,
             replace(each, text=each.type, nullable=False) if each.kind == WIDEN else each,
         )
@@ -100,18 +108,18 @@ def stage_script(
     ]
 
 
-def is_made(change: ColumnChange, there: Mapping[str, Column]) -> bool:
+def is_applied(change: ColumnChange, columns: Mapping[str, Column]) -> bool:
     """Whether a change has been made.
 
     Args:
         change: the change.
-        there: the table's columns, by name.
+        columns: the table's columns, by name.
     """
-    column = there.get(change.column)
+    column = columns.get(change.column)
     if column is None:
         return False
     if change.kind == RENAME:
-        return change.was not in there
+        return change.was not in columns
     if change.kind == ADD:
         return True
     return (not change.type or column.type != change.was) and (
@@ -119,7 +127,7 @@ def is_made(change: ColumnChange, there: Mapping[str, Column]) -> bool:
     )
 
 
-def check_followed(
+def check_columns_unchanged(
     session: Session, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
 ) -> None:
     """Check the table's columns before the merge.

@@ -60,7 +60,7 @@ def definition_of(
     columns: Sequence[Column],
     model: TableModel,
     omitted: Sequence[NotCopied] = (),
-    others: Sequence[NotCopied] = (),
+    system_objects: Sequence[NotCopied] = (),
 ) -> TableDefinition:
     """Return the definition of a table.
 
@@ -69,7 +69,7 @@ def definition_of(
         columns: the columns.
         model: the model of the table.
         omitted: what a table of the same system is created without, besides keys.
-        others: objects that have no form in other systems.
+        system_objects: objects that have no form in other systems.
     """
     content: dict[str, Any] = {
         "columns": [[column.name, column.type, column.nullable] for column in columns],
@@ -77,7 +77,7 @@ def definition_of(
     }
     # The statements that create them are in this dialect.
     return TableDefinition(
-        dialect, content, model, tuple(replace(item, remedy="") for item in others)
+        dialect, content, model, tuple(replace(item, remedy="") for item in system_objects)
     )
 
 
@@ -102,7 +102,10 @@ def key_clause(dialect: Dialect, key: KeyModel) -> str:
 
 
 def omitted_of_clone(
-    definition: TableDefinition, source: Relation, target: TableRef, made: Collection[KeyModel]
+    definition: TableDefinition,
+    source: Relation,
+    target: TableRef,
+    created_keys: Collection[KeyModel],
 ) -> tuple[NotCopied, ...]:
     """Return the parts of a table that are not created in a target of the same system.
 
@@ -110,10 +113,13 @@ def omitted_of_clone(
         definition: the definition of the source's table.
         source: the source's table or query.
         target: the target's table.
-        made: the keys that are created.
+        created_keys: the keys that are created.
     """
-    own = from_json(tuple[NotCopied, ...], definition.content["left"])
-    omitted = [*(omitted_key(key) for key in definition.model.keys if key not in made), *own]
+    omitted_by_source = from_json(tuple[NotCopied, ...], definition.content["left"])
+    omitted = [
+        *(omitted_key(key) for key in definition.model.keys if key not in created_keys),
+        *omitted_by_source,
+    ]
     # Statements refer to a table with the source's name.
     return tuple(
         replace(item, table=str(target), remedy=item.remedy if source == target else "")
@@ -125,7 +131,7 @@ def omitted_parts(
     dialect: Dialect,
     definition: TableDefinition,
     target: TableRef,
-    made: Collection[KeyModel],
+    created_keys: Collection[KeyModel],
 ) -> Iterator[NotCopied]:
     """Yield the keys and attached objects of another system's table that are not created.
 
@@ -133,12 +139,12 @@ def omitted_parts(
         dialect: the dialect of the statement.
         definition: the definition of the source's table.
         target: the target's table.
-        made: the keys that are created.
+        created_keys: the keys that are created.
     """
     for key in definition.model.keys:
-        if key not in made:
-            made_later = dialect.key_statement(target, key.columns, primary=key.primary)
-            remedy = f"{made_later};" if made_later else ""
+        if key not in created_keys:
+            statement = dialect.key_statement(target, key.columns, primary=key.primary)
+            remedy = f"{statement};" if statement else ""
             yield replace(omitted_key(key), remedy=remedy, table=str(target))
     for item in definition.others:
         yield replace(item, table=str(target))
@@ -154,11 +160,11 @@ def listed_columns(
         columns: the columns.
         more: as in `TableExtras.columns`.
     """
-    found = []
+    clauses = []
     for column in columns:
         words = [dialect.ident(column.name), column.type, (more or {}).get(column.name, "")]
-        found.append(" ".join(filter(None, [*words, "" if column.nullable else "NOT NULL"])))
-    return found
+        clauses.append(" ".join(filter(None, [*words, "" if column.nullable else "NOT NULL"])))
+    return clauses
 
 
 def create_steps(
@@ -180,7 +186,7 @@ def create_steps(
     """
     name = dialect.table(table)
     body = ", ".join([*listed_columns(dialect, columns, extras.columns), *extras.constraints])
-    keeps = "" if fresh else dialect.unless_there
+    keeps = "" if fresh else dialect.if_not_exists
     create = f"CREATE TABLE {keeps}{name} ({body}) {extras.options}".rstrip()
     schemas = [
         Step(SCHEMA, f"create schema {table.schema}", statement)

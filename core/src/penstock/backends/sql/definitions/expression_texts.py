@@ -42,7 +42,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DIGITS = re.compile(r"-?(?:\d+\.?\d*|\.\d+)")
 
 
-def written_default(node: Node, kind: str, dialect: Dialect) -> str | None:
+def default_text(node: Node, kind: str, dialect: Dialect) -> str | None:
     """Return a column's default, in parentheses if required; None if the column cannot have it.
 
     Args:
@@ -55,8 +55,8 @@ def written_default(node: Node, kind: str, dialect: Dialect) -> str | None:
             return _moment(node[1], kind, dialect)
         if node[0] == "value":
             return dialect.default(_literal(node, kind, dialect), kind)
-        text, found = _Writer({}, dialect).value(node)
-        if found != kind and not {found, kind} <= {INTEGER, DECIMAL}:
+        text, text_kind = _Writer({}, dialect).value(node)
+        if text_kind != kind and not {text_kind, kind} <= {INTEGER, DECIMAL}:
             return None
         return text if text.startswith("(") else f"({text})"
     except Untranslatable:
@@ -76,7 +76,7 @@ def _moment(function: str, kind: str, dialect: Dialect) -> str | None:
     return dialect.functions.get(function)
 
 
-def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
+def check_text(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
     """Return a check of a row; None if its meaning would differ.
 
     Args:
@@ -90,7 +90,7 @@ def written_check(node: Node, kinds: Mapping[str, str], dialect: Dialect) -> str
         return None
 
 
-def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
+def value_text(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dialect) -> str | None:
     """Return the expression that computes a column; None if its values could differ.
 
     Args:
@@ -100,11 +100,11 @@ def written_value(node: Node, kind: str, kinds: Mapping[str, str], dialect: Dial
         dialect: the dialect of the statement.
     """
     try:
-        text, found = _Writer(kinds, dialect, exact=True).value(node)
+        text, text_kind = _Writer(kinds, dialect, exact=True).value(node)
     except Untranslatable:
         return None
-    alike = found == kind or {found, kind} <= {INTEGER, DECIMAL}
-    return text if alike else None
+    is_compatible = text_kind == kind or {text_kind, kind} <= {INTEGER, DECIMAL}
+    return text if is_compatible else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class _Writer:
             value, kind = self.value(parts[0])
             if kind != TEXT or parts[0][0] == "value":
                 raise Untranslatable
-            return self.dialect.liked(value, self.dialect.literal(parts[1]))
+            return self.dialect.like_condition(value, self.dialect.literal(parts[1]))
         if name == "column":
             return self._truth(*self.value(node))
         if name in _COMPARED or name == "in":
@@ -151,7 +151,7 @@ class _Writer:
             return f"{value} <> 0"
         raise Untranslatable
 
-    def _comparison(self, sign: str, left: Node, others: Sequence[Node]) -> str:
+    def _comparison(self, sign: str, left: Node, right: Sequence[Node]) -> str:
         value, kind = self.value(left)
         # Every collation has an order of its own, and databases order UUIDs differently.
         if kind not in _ORDERED and sign not in ("=", "<>", "in"):
@@ -161,12 +161,12 @@ class _Writer:
                 raise Untranslatable
             value = self.dialect.exactly(value)
         if sign == "in":
-            listed = ", ".join(_literal(other, kind, self.dialect) for other in others)
+            listed = ", ".join(_literal(other, kind, self.dialect) for other in right)
             return f"{value} IN ({listed})"
-        if others[0][0] == "value":
-            return f"{value} {sign} {_literal(others[0], kind, self.dialect)}"
-        other, its = self.value(others[0])
-        if kind != its and not {kind, its} <= set(_NUMBERS):
+        if right[0][0] == "value":
+            return f"{value} {sign} {_literal(right[0], kind, self.dialect)}"
+        other, other_kind = self.value(right[0])
+        if kind != other_kind and not {kind, other_kind} <= set(_NUMBERS):
             raise Untranslatable
         return f"{value} {sign} {other}"
 
@@ -188,9 +188,11 @@ class _Writer:
         if name in ("+", "-", "*"):
             return self._computed(name, parts)
         if name in ("integer", "number", "as text"):
-            wanted = {"integer": (INTEGER,), "number": (INTEGER, DECIMAL), "as text": (TEXT,)}[name]
+            allowed = {"integer": (INTEGER,), "number": (INTEGER, DECIMAL), "as text": (TEXT,)}[
+                name
+            ]
             value, kind = self.value(parts[0])
-            if kind not in wanted:
+            if kind not in allowed:
                 raise Untranslatable
             return value, DECIMAL if name == "number" else kind
         if name == "concat":
@@ -235,11 +237,11 @@ class _Writer:
         return f"coalesce({', '.join(values)})", kinds[0]
 
     def _of_text(self, function: str, node: Node) -> tuple[str, str]:
-        written = self.dialect.calls.get(function)
+        function_name = self.dialect.calls.get(function)
         value, kind = self.value(node)
-        if written is None or kind != TEXT or (self.exact and function in (LOWER, UPPER)):
+        if function_name is None or kind != TEXT or (self.exact and function in (LOWER, UPPER)):
             raise Untranslatable
-        return f"{written}({value})", TEXT if function in (LOWER, UPPER) else INTEGER
+        return f"{function_name}({value})", TEXT if function in (LOWER, UPPER) else INTEGER
 
 
 def _literal(node: Node, kind: str, dialect: Dialect) -> str:

@@ -134,12 +134,12 @@ class _Reader:
         position = 0
         text = text.strip()
         while position < len(text):
-            found = (_ESCAPED if style.escapes else _PLAIN).match(text, position)
-            if found is None:
+            match = (_ESCAPED if style.escapes else _PLAIN).match(text, position)
+            if match is None:
                 raise Untranslatable
-            position = found.end()
-            assert found.lastgroup is not None
-            self._tokens.append((found.lastgroup, found[found.lastgroup]))
+            position = match.end()
+            assert match.lastgroup is not None
+            self._tokens.append((match.lastgroup, match[match.lastgroup]))
         self._tokens.append(("end", ""))
         self._at = 0
 
@@ -227,19 +227,19 @@ class _Reader:
         """Parse = ANY (ARRAY[...]), after its parenthesis."""
         wrapped = self._takes("(")
         self._expect("array[")
-        found = self._list("]")
+        items = self._list("]")
         if wrapped:
             self._expect(")")
         self._cast(["value", TEXT, "0"])
         self._expect(")")
-        return found
+        return items
 
     def _list(self, end: str) -> list[Node]:
-        found = [self._sum()]
+        items = [self._sum()]
         while self._takes(","):
-            found.append(self._sum())
+            items.append(self._sum())
         self._expect(end)
-        return found
+        return items
 
     def _sum(self) -> Node:
         """Parse sums and concatenations, of which the latter have lower precedence."""
@@ -313,15 +313,15 @@ class _Reader:
             return self._word(text)
         raise Untranslatable
 
-    def _text(self, written: str) -> str:
-        if written[0] == "E":
+    def _text(self, literal: str) -> str:
+        if literal[0] == "E":
             raise Untranslatable
-        inner = written[written.index("'") + 1 : -1]
+        inner = literal[literal.index("'") + 1 : -1]
         if not self._style.escapes:
             return inner.replace("''", "'")
         return re.sub(
             r"''|\\(.)",
-            lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'",
+            lambda match: _ESCAPES.get(match[1], match[1]) if match[1] else "'",
             inner,
             flags=re.DOTALL,
         )
@@ -395,9 +395,9 @@ def _cast(node: Node, type_: str, limits: Sequence[Node]) -> Node:
     """
     name = type_.rpartition(" . ")[2]
     if node in (["call", NOW], ["value", TEXT, "now"]):
-        known = {"date": TODAY, "timestamp without time zone": NOW, "timestamp": NOW}
-        if name in known and not limits:
-            return ["call", known[name]]
+        functions = {"date": TODAY, "timestamp without time zone": NOW, "timestamp": NOW}
+        if name in functions and not limits:
+            return ["call", functions[name]]
         if node[0] == "call":
             raise Untranslatable
     if node[0] == "value":

@@ -47,7 +47,9 @@ class ForeignKeyChange:
         return Step(
             f"{self.kind}{self.table} {self.name}",
             f"{what} foreign key {self.name} of {self.table}",
-            dialect.foreign_key_dropped(self.table, self.name) if drops else self._made(dialect),
+            dialect.drop_foreign_key_statement(self.table, self.name)
+            if drops
+            else self._create_statement(dialect),
             after=not drops,
             # After the indexes, one of which it uses.
             rank=1,
@@ -55,20 +57,20 @@ class ForeignKeyChange:
             done=json.dumps([self.table.schema, self.table.name, self.name]),
         )
 
-    def _made(self, dialect: CatalogDialect) -> str:
+    def _create_statement(self, dialect: CatalogDialect) -> str:
         return dialect.foreign_key_statement(self.table, self.name, self.definition)
 
     def not_copied(self, dialect: CatalogDialect) -> NotCopied:
-        remedy = f"{self._made(dialect)};"
+        remedy = f"{self._create_statement(dialect)};"
         return NotCopied(KINDS["FOREIGN KEY"], self.name, remedy, str(self.table))
 
-    def is_there(self, session: Session) -> bool:
+    def exists(self, session: Session) -> bool:
         place = session.dialect.placeholder
-        found = session.fetch(
+        rows = session.fetch(
             "SELECT 1 FROM information_schema.table_constraints"
             f" WHERE table_schema = {place(1)} AND table_name = {place(2)}"
             f" AND constraint_name = {place(3)} AND constraint_type = 'FOREIGN KEY'",
             f"table {self.table}",
             [self.table.schema, self.table.name, self.name],
         )
-        return bool(found)
+        return bool(rows)

@@ -27,20 +27,20 @@ class IndexChange:
     table: TableRef
     indexes: Mapping[str, str]
     """By name, in the form of the database's catalog."""
-    makes: bool
+    creates: bool
     """Whether indexes are created; otherwise they are dropped."""
     exact: bool = True
     """Whether the catalog will return the same text; otherwise it comes from another server."""
 
     def step(self, dialect: CatalogDialect) -> Step:
-        name, what = (MAKE, "make") if self.makes else (DROP, "drop")
+        name, what = (MAKE, "make") if self.creates else (DROP, "drop")
         content = {"indexes": self.indexes, "exact": self.exact}
         return Step(
             name,
             f"{what} {'index' if len(self.indexes) == 1 else 'indexes'} "
             f"{', '.join(self.indexes)} of {self.table}",
             self.statement(dialect),
-            after=self.makes,
+            after=self.creates,
             done=json.dumps(content),
         )
 
@@ -55,49 +55,49 @@ class IndexChange:
         return cls(table, content["indexes"], id_ == MAKE, content["exact"])
 
     def statement(self, dialect: CatalogDialect) -> str:
-        if self.makes:
+        if self.creates:
             return dialect.index_statements(self.table, list(self.indexes.values()))
-        return dialect.indexes_dropped(self.table, list(self.indexes))
+        return dialect.drop_indexes_statement(self.table, list(self.indexes))
 
-    def is_done(self, there: Mapping[str, str]) -> bool:
+    def is_done(self, existing: Mapping[str, str]) -> bool:
         """Whether the change has been made.
 
         Args:
-            there: all indexes of the table, by name.
+            existing: all indexes of the table, by name.
         """
-        if not self.makes:
-            return not self.indexes.keys() & there.keys()
+        if not self.creates:
+            return not self.indexes.keys() & existing.keys()
         return all(
-            name in there and (there[name] == text or not self.exact)
+            name in existing and (existing[name] == text or not self.exact)
             for name, text in self.indexes.items()
         )
 
-    def remaining(self, there: Mapping[str, str]) -> IndexChange:
+    def remaining(self, existing: Mapping[str, str]) -> IndexChange:
         """Return the part of the change that remains to be made.
 
         Args:
-            there: as for `is_done`.
+            existing: as for `is_done`.
 
         Raises:
             PermanentError: another index has one of these names; nothing should be changed.
         """
-        others = {
-            name: there[name]
+        replaced = {
+            name: existing[name]
             for name, text in self.indexes.items()
-            if name in there and self.exact and there[name] != text
+            if name in existing and self.exact and existing[name] != text
         }
-        for name, other in others.items():
+        for name, definition in replaced.items():
             advice = (
                 "drop or rename that one, and resume"
-                if self.makes
+                if self.creates
                 else "it has changed since the run was planned; start a new run"
             )
             raise PermanentError(
                 f"target: index {name} of {self.table}: expected {self.indexes[name]}, found "
-                f"{other}; {advice}",
+                f"{definition}; {advice}",
                 Diagnosis(side="target"),
             )
         indexes = {
-            name: text for name, text in self.indexes.items() if (name in there) != self.makes
+            name: text for name, text in self.indexes.items() if (name in existing) != self.creates
         }
         return replace(self, indexes=indexes)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from penstock.backends.api.facts import Siblings
 from penstock.backends.sql.definitions.expression_texts import (
-    written_check,
-    written_default,
-    written_value,
+    check_text,
+    default_text,
+    value_text,
 )
 from penstock.backends.sql.dialect import Dialect
 from penstock.model.plans import Step
@@ -117,7 +117,7 @@ class Rendered:
     warnings: list[str] = field(default_factory=list)
 
     @staticmethod
-    def nothing(model: TableModel, table: TableRef) -> Iterator[NotCopied]:
+    def omit_all(model: TableModel, table: TableRef) -> Iterator[NotCopied]:
         """Yield entries for every part of a model except its keys."""
         for item in replace(model, keys=()).unmade():
             yield replace(item, table=str(table))
@@ -140,8 +140,8 @@ class Rendering:
         at_once: everything is created before the load, so nothing that may reject rows of the
             source.
         bare: create nothing that slows down a load: no checks, no indexes.
-        own: whether the source's text is in the target's own dialect.
-        lacks: columns that such text may refer to and the table lacks.
+        same_dialect: whether the source's text is in the target's own dialect.
+        missing_columns: columns that such text may refer to and the table lacks.
     """
 
     dialect: Dialect
@@ -155,50 +155,50 @@ class Rendering:
     computed: Mapping[str, str] = field(default_factory=dict)
     at_once: bool = False
     bare: bool = False
-    own: bool = False
-    lacks: Collection[str] = ()
+    same_dialect: bool = False
+    missing_columns: Collection[str] = ()
 
     def of(self, model: TableModel) -> Rendered:
-        return replace(self, kinds=_meant(self.kinds, model))._of(model)
+        return replace(self, kinds=_visible_kinds(self.kinds, model))._of(model)
 
     def _of(self, model: TableModel) -> Rendered:
-        found = Rendered()
+        rendered = Rendered()
         for column in model.columns:
             if column.name in self.kinds:
-                self._column(column, found)
+                self._column(column, rendered)
         for check in model.checks:
-            self._check(check, found)
+            self._check(check, rendered)
         for index in model.indexes:
-            self._index(index, found)
+            self._index(index, rendered)
         for foreign_key in model.foreign_keys:
-            self._foreign_key(foreign_key, found)
+            self._foreign_key(foreign_key, rendered)
         if model.comment:
-            self._comment("", model.comment, omitted_comment(model.comment), found)
+            self._comment("", model.comment, omitted_comment(model.comment), rendered)
         if model.partitioning:
-            remedy = f"ALTER TABLE {self._named} {model.partitioning};" * self.own
-            found.omitted.append(NotCopied(PARTITIONING, model.partitioning, remedy))
+            remedy = f"ALTER TABLE {self._table_name} {model.partitioning};" * self.same_dialect
+            rendered.omitted.append(NotCopied(PARTITIONING, model.partitioning, remedy))
         # Parts left out for other columns stay left out, whatever the table has.
-        found.omitted = [replace(item, table=str(self.table)) for item in found.omitted]
-        return found
+        rendered.omitted = [replace(item, table=str(self.table)) for item in rendered.omitted]
+        return rendered
 
     @property
-    def _named(self) -> str:
+    def _table_name(self) -> str:
         return self.dialect.table(self.table)
 
     # Columns
 
-    def _column(self, column: ColumnModel, found: Rendered) -> None:
+    def _column(self, column: ColumnModel, rendered: Rendered) -> None:
         name, kind = column.name, self.kinds[column.name]
         omitted = omitted_of_column(column)
         suffix = ""
         type_ = self.types.get(name, "")
         if column.identity is not None:
-            suffix = self._numbered(column, kind, omitted[IDENTITIES], found)
+            suffix = self._numbered(column, kind, omitted[IDENTITIES], rendered)
         elif column.default is not None:
             # In a literal, JSON and an enum label are text.
             content = kind or "text" * (column.type.kind in (JSON, ENUM))
             default = column.default.text
-            if not self.own:
+            if not self.same_dialect:
                 default = self._default(column.default, content, type_)
             suffix = f"DEFAULT {default}" if default else ""
             if not default:
@@ -206,112 +206,116 @@ class Rendering:
                 remedy = self.dialect.default_set(self.table, name, text) or self._only_with_table(
                     f"{self.dialect.ident(name)} {type_} DEFAULT {text}"
                 )
-                found.omitted.append(replace(omitted[DEFAULTS], remedy=_ended(remedy)))
+                rendered.omitted.append(replace(omitted[DEFAULTS], remedy=_terminated(remedy)))
         if column.on_update is not None:
             moment = column.on_update.text
-            if not self.own:
+            if not self.same_dialect:
                 moment = self._default(column.on_update, kind, type_)
             more = self.dialect.set_on_update(moment) if moment else ""
             suffix = f"{suffix} {more}".strip()
             if not more:
-                found.omitted.append(omitted[ON_UPDATES])
+                rendered.omitted.append(omitted[ON_UPDATES])
         if column.generated is not None:
             computed = self.computed.get(name)
-            suffix = self.dialect.generated(computed) if computed else suffix
+            suffix = self.dialect.generated_clause(computed) if computed else suffix
             if not computed:
-                own = column.generated.expression.text
-                remedy = self.dialect.generated_statement(self.table, name, column.native, own)
-                found.omitted.append(replace(omitted[GENERATED], remedy=_ended(remedy)))
+                source_text = column.generated.expression.text
+                remedy = self.dialect.generated_statement(
+                    self.table, name, column.native, source_text
+                )
+                rendered.omitted.append(replace(omitted[GENERATED], remedy=_terminated(remedy)))
         if column.comment:
-            inline = self.dialect.commented(column.comment)
+            inline = self.dialect.comment_clause(column.comment)
             suffix = f"{suffix} {inline}".strip()
             if not inline:
-                self._comment(name, column.comment, omitted[COMMENTS], found)
+                self._comment(name, column.comment, omitted[COMMENTS], rendered)
         if suffix:
-            found.columns[name] = suffix
-        if not self.own and (test := self._held(column, kind)):
-            self._check(CheckModel("", Expression("", test)), found)
+            rendered.columns[name] = suffix
+        if not self.same_dialect and (test := self._type_check(column, kind)):
+            self._check(CheckModel("", Expression("", test)), rendered)
 
-    def _numbered(self, column: ColumnModel, kind: str, omitted: NotCopied, found: Rendered) -> str:
+    def _numbered(
+        self, column: ColumnModel, kind: str, omitted: NotCopied, rendered: Rendered
+    ) -> str:
         name, identity, dialect = column.name, column.identity, self.dialect
         assert identity is not None
         suffix, number = "", kind in ("integer", "decimal")
         if number and dialect.has_sequences and not self.at_once:
-            found.sequences[name] = identity
+            rendered.sequences[name] = identity
         elif number and (not column.nullable or dialect.numbers_nullable):
             # Most databases that number a column themselves reject NULL in it.
-            suffix = dialect.numbered(identity.first, identity.step)
+            suffix = dialect.numbering_clause(identity.first, identity.step)
         if suffix:
-            found.numbered.append(name)
-        if suffix or name in found.sequences:
+            rendered.numbered.append(name)
+        if suffix or name in rendered.sequences:
             if identity.always and not dialect.refuses_numbers:
-                found.omitted.append(replace(omitted, name=f"{name}: ALWAYS"))
+                rendered.omitted.append(replace(omitted, name=f"{name}: ALWAYS"))
             return suffix
         type_ = self.types.get(name, "")
         remedy = dialect.identity_statements(self.table, name, type_, identity)
-        found.omitted.append(replace(omitted, remedy=_ended(remedy)))
+        rendered.omitted.append(replace(omitted, remedy=_terminated(remedy)))
         return ""
 
-    def _held(self, column: ColumnModel, kind: str) -> list[object] | None:
+    def _type_check(self, column: ColumnModel, kind: str) -> list[object] | None:
         """Return the tree of a check for values that only the source's type rejects."""
-        named = ["column", column.name]
+        column_node = ["column", column.name]
         if column.name in self.guarded:
             return None
         if column.type.kind == ENUM and column.type.labels and kind == "text":
-            return ["in", named, *(["value", "text", label] for label in column.type.labels)]
+            return ["in", column_node, *(["value", "text", label] for label in column.type.labels)]
         if column.type.unsigned and kind in ("integer", "decimal", "float"):
-            return [">=", named, ["value", "number", "0"]]
+            return [">=", column_node, ["value", "number", "0"]]
         return None
 
     def _default(self, expression: Expression, kind: str, type_: str) -> str:
         """Return the default; empty if the target has no equivalent."""
         if expression.meaning is None:
             return ""
-        written = written_default(expression.meaning, kind, self.dialect)
-        return self.dialect.fitting(written, type_) if written is not None else ""
+        text = default_text(expression.meaning, kind, self.dialect)
+        return self.dialect.fitted_default(text, type_) if text is not None else ""
 
-    def _comment(self, column: str, text: str, omitted: NotCopied, found: Rendered) -> None:
+    def _comment(self, column: str, text: str, omitted: NotCopied, rendered: Rendered) -> None:
         """Add a comment on a column; without a column, on the table."""
-        option = "" if column else self.dialect.table_commented(text)
+        option = "" if column else self.dialect.table_comment_option(text)
         statement = self.dialect.comment_statement(self.table, column, text)
         if option:
-            found.options.append(option)
+            rendered.options.append(option)
         elif statement:
-            found.comments.append(statement)
+            rendered.comments.append(statement)
         else:
-            found.omitted.append(omitted)
+            rendered.omitted.append(omitted)
 
     # Constraints and indexes
 
-    def _check(self, check: CheckModel, found: Rendered) -> None:
+    def _check(self, check: CheckModel, rendered: Rendered) -> None:
         text = None
-        if self.own and self._holds(check.test.text):
+        if self.same_dialect and self._holds(check.test.text):
             text = check.test.text
         elif check.enforced and check.test.meaning is not None:
-            text = written_check(check.test.meaning, self.kinds, self.dialect)
+            text = check_text(check.test.meaning, self.kinds, self.dialect)
         omitted = omitted_check(check)
         if text is None:
-            remedy = self._check_made(check.name, check.test.text)
-            found.omitted.append(replace(omitted, remedy=_ended(remedy)))
+            remedy = self._check_remedy(check.name, check.test.text)
+            rendered.omitted.append(replace(omitted, remedy=_terminated(remedy)))
             return
         if not check.test.text:
             omitted = replace(omitted, name=text)
         name = check.name
         if self.dialect.checks_with_table and not name:
-            name = f"{self.table.name}_check{len(found.checks) + 1}"
-        called = self._called(name, text, found, alone=True) if name else ""
-        omitted = self._with(omitted, self._check_made(called, text))
-        tested = text if self.own else self.dialect.test(text)
-        written = f"CHECK ({tested})" + " NOT ENFORCED" * (not check.enforced)
-        inline = f"CONSTRAINT {self.dialect.ident(called)} {written}"
-        clause = Clause(called or text, written, omitted, inline=inline)
-        risky = self.at_once and not self.own
+            name = f"{self.table.name}_check{len(rendered.checks) + 1}"
+        called = self._accepted_name(name, text, rendered, is_constraint=True) if name else ""
+        omitted = self._with(omitted, self._check_remedy(called, text))
+        tested = text if self.same_dialect else self.dialect.test(text)
+        clause_text = f"CHECK ({tested})" + " NOT ENFORCED" * (not check.enforced)
+        inline = f"CONSTRAINT {self.dialect.ident(called)} {clause_text}"
+        clause = Clause(called or text, clause_text, omitted, inline=inline)
+        risky = self.at_once and not self.same_dialect
         if risky or self.bare or not self.dialect.has_checks:
-            found.omitted.append(clause.omitted)
+            rendered.omitted.append(clause.omitted)
         else:
-            found.checks.append(clause)
+            rendered.checks.append(clause)
 
-    def _check_made(self, name: str, text: str) -> str:
+    def _check_remedy(self, name: str, text: str) -> str:
         if not self.dialect.has_checks:
             return ""
         statement = self.dialect.check_statement(self.table, name, text)
@@ -319,32 +323,32 @@ class Rendering:
 
     def _only_with_table(self, clause: str) -> str:
         """Return the reason for no statement, if only a new table accepts the clause."""
-        return f"-- in CREATE TABLE {self._named}: {clause}"
+        return f"-- in CREATE TABLE {self._table_name}: {clause}"
 
-    def _index(self, index: IndexModel, found: Rendered) -> None:
+    def _index(self, index: IndexModel, rendered: Rendered) -> None:
         omitted, dialect = omitted_index(index), self.dialect
-        called = self._called(index.name, "", found)
+        called = self._accepted_name(index.name, "", rendered)
         kind = "UNIQUE" if index.unique else dialect.index_kinds.get(index.method, "")
-        remedy = f"CREATE {f'{kind} INDEX'.lstrip()} {dialect.ident(called)} ON {self._named}"
-        if self.own:
+        remedy = f"CREATE {f'{kind} INDEX'.lstrip()} {dialect.ident(called)} ON {self._table_name}"
+        if self.same_dialect:
             omitted = self._with(omitted, f"{remedy} {index.text}" * dialect.has_indexes)
             clause = Clause(called, index.text, omitted, index.columns, kind)
             if dialect.has_indexes and self._holds(index.text):
-                found.indexes.append(clause)
+                rendered.indexes.append(clause)
             else:
-                found.omitted.append(omitted)
+                rendered.omitted.append(omitted)
             return
         whole = bool(index.columns) and self.kinds.keys() >= set(index.columns)
         plain, test = whole and not index.method, None
         if plain and index.predicate is not None:
-            if index.predicate.meaning is not None and dialect.indexes_some:
-                test = written_check(index.predicate.meaning, self.kinds, dialect)
+            if index.predicate.meaning is not None and dialect.has_partial_indexes:
+                test = check_text(index.predicate.meaning, self.kinds, dialect)
             plain = test is not None
         if not plain or not dialect.has_indexes:
             text = index.text
             if whole and index.predicate is None:
                 text = f"({', '.join(map(dialect.ident, index.columns))})"
-            found.omitted.append(
+            rendered.omitted.append(
                 self._with(omitted, f"{remedy} {text}" if dialect.has_indexes else "")
             )
             return
@@ -364,22 +368,22 @@ class Rendering:
         risky = any(self.kinds[each] not in _SHORT for each in index.columns) or index.unique
         # Texts may be equal in their beginnings only.
         if kept_out or self.bare or (self.at_once and risky) or (begins and index.unique):
-            found.omitted.append(clause.omitted)
+            rendered.omitted.append(clause.omitted)
             return
-        found.indexes.append(clause)
-        for kind, wanted, made in (
+        rendered.indexes.append(clause)
+        for kind, all_parts, kept_parts in (
             (INDEX_ORDERS, index.descending, descending),
             (INCLUDED, index.included, included),
         ):
-            if len(made) < len(wanted):
-                found.omitted.append(NotCopied(kind, f"{index.name}: {', '.join(wanted)}"))
+            if len(kept_parts) < len(all_parts):
+                rendered.omitted.append(NotCopied(kind, f"{index.name}: {', '.join(all_parts)}"))
 
-    def _foreign_key(self, foreign_key: ForeignKeyModel, found: Rendered) -> None:
+    def _foreign_key(self, foreign_key: ForeignKeyModel, rendered: Rendered) -> None:
         dialect, omitted = self.dialect, omitted_foreign_key(foreign_key)
         itself = foreign_key.target == self.source
         target = self.table if itself else self.siblings.targets.get(foreign_key.target)
         definition, lacks = referring(dialect, foreign_key, target or foreign_key.target)
-        called = self._called(foreign_key.name, definition, found, alone=True)
+        called = self._accepted_name(foreign_key.name, definition, rendered, is_constraint=True)
         remedy = dialect.foreign_key_statement(self.table, called, definition)
         if not remedy and dialect.has_foreign_keys:
             omitted = self._with(omitted, self._only_with_table(definition))
@@ -387,37 +391,39 @@ class Rendering:
             omitted = self._with(omitted, remedy)
         is_created = self.kinds.keys() >= set(foreign_key.columns) and target is not None
         if is_created and remedy and foreign_key.checked and not self.at_once:
-            found.foreign_keys.append(
+            rendered.foreign_keys.append(
                 ForeignKey(called, foreign_key.columns, target, definition, omitted, itself)
             )
-            found.omitted += lacks
+            rendered.omitted += lacks
         else:
-            found.omitted.append(omitted)
+            rendered.omitted.append(omitted)
 
     def _holds(self, text: str) -> bool:
         """Whether all columns exist that a text in the target's own dialect refers to."""
-        return not any(self.dialect.ident(name) in text for name in self.lacks)
+        return not any(self.dialect.ident(name) in text for name in self.missing_columns)
 
     def _with(self, omitted: NotCopied, remedy: str) -> NotCopied:
-        return replace(omitted, remedy=_ended(remedy), table=str(self.table))
+        return replace(omitted, remedy=_terminated(remedy), table=str(self.table))
 
-    def _called(self, name: str, text: str, found: Rendered, *, alone: bool = False) -> str:
+    def _accepted_name(
+        self, name: str, text: str, rendered: Rendered, *, is_constraint: bool = False
+    ) -> str:
         """Return a name that the target accepts.
 
         Args:
             name: the name in the source.
             text: the text that identifies the object, for a digest.
-            found: the rendered table, for warnings.
-            alone: it is a constraint's name, which in some databases belongs to its table, and
-                then need not contain the table's name.
+            rendered: the rendered table, for warnings.
+            is_constraint: whether it is a constraint's name, which in some databases belongs to
+                its table, and then need not contain the table's name.
         """
-        alone = self.own or (alone and self.dialect.constraints_by_table)
+        keeps_name = self.same_dialect or (is_constraint and self.dialect.constraints_by_table)
         word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
-        if not alone and not re.search(word, name):
+        if not keeps_name and not re.search(word, name):
             name = f"{self.table.name}_{name}"
         called = shortened(name, self.dialect.longest_name, text)
         if called != name:
-            found.warnings.append(
+            rendered.warnings.append(
                 f"{name} is shortened to {called}: names have at most {self.dialect.longest_name} "
                 "bytes"
             )
@@ -435,14 +441,14 @@ def referring(
         target: the table to reference.
     """
     listed = ", ".join(map(dialect.ident, foreign_key.columns))
-    others = ", ".join(map(dialect.ident, foreign_key.referenced))
-    words = [f"FOREIGN KEY ({listed}) REFERENCES {dialect.table(target)} ({others})"]
+    referenced = ", ".join(map(dialect.ident, foreign_key.referenced))
+    words = [f"FOREIGN KEY ({listed}) REFERENCES {dialect.table(target)} ({referenced})"]
     lacks = []
     for event in ("DELETE", "UPDATE"):
         action = foreign_key.on_delete if event == "DELETE" else foreign_key.on_update
-        written = dialect.referential(event, action)
-        words += [f"ON {event} {written}"] * bool(written)
-        if action and not written:
+        action_text = dialect.referential(event, action)
+        words += [f"ON {event} {action_text}"] * bool(action_text)
+        if action and not action_text:
             lacks.append(NotCopied(ACTIONS, f"{foreign_key.name}: ON {event} {action}"))
     if foreign_key.deferrable:
         deferrable = "DEFERRABLE" + " INITIALLY DEFERRED" * foreign_key.deferred
@@ -453,7 +459,7 @@ def referring(
     return " ".join(words), lacks
 
 
-def _meant(kinds: Mapping[str, str], model: TableModel) -> dict[str, str]:
+def _visible_kinds(kinds: Mapping[str, str], model: TableModel) -> dict[str, str]:
     """Return what columns hold, leaving out lists and JSON that are plain text in the target."""
     hidden = {each.name for each in model.columns if each.type.kind in (ARRAY, JSON)}
     return {
@@ -472,35 +478,35 @@ def computed_columns(
         kinds: what the columns of the target's table hold, see `expressions`.
         dialect: the dialect of the statement.
     """
-    if not dialect.generated("1"):
+    if not dialect.generated_clause("1"):
         return {}
     # Not from one another, which few databases support.
-    kinds = _meant(kinds, model)
+    kinds = _visible_kinds(kinds, model)
     stored = {each.name for each in model.columns if each.generated is None}
     plain = {name: kind for name, kind in kinds.items() if name in stored}
-    found = {}
+    expressions = {}
     for column in model.columns:
         meaning = column.generated.expression.meaning if column.generated is not None else None
         if meaning is None or column.name not in kinds:
             continue
-        text = written_value(meaning, kinds[column.name], plain, dialect)
+        text = value_text(meaning, kinds[column.name], plain, dialect)
         if text is not None:
-            found[column.name] = text
-    return found
+            expressions[column.name] = text
+    return expressions
 
 
-def shortened(name: str, most: int, text: str = "") -> str:
+def shortened(name: str, max_bytes: int, text: str = "") -> str:
     """Shorten a name to a maximum number of bytes: its beginning, and a digest of the rest.
 
     Args:
         name: the name.
-        most: the maximum number of bytes.
+        max_bytes: the maximum number of bytes.
         text: distinguishes it from other names with the same beginning.
     """
-    if len(name.encode()) <= most:
+    if len(name.encode()) <= max_bytes:
         return name
     digest = "_" + hashlib.sha256(f"{name}{text}".encode()).hexdigest()[:8]
-    return name.encode()[: most - len(digest)].decode(errors="ignore") + digest
+    return name.encode()[: max_bytes - len(digest)].decode(errors="ignore") + digest
 
 
 def steps_of(
@@ -522,5 +528,5 @@ def steps_of(
         yield clause.step(kind, table, rank)
 
 
-def _ended(statement: str) -> str:
+def _terminated(statement: str) -> str:
     return f"{statement};" if statement else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from penstock.backends.api.execution.control import RunRow
-from penstock.backends.api.optional.nights import Bucket, Chosen
+from penstock.backends.api.optional.nights import Bucket, KeySelection
 from penstock.backends.sql.dialect import NEVER
 from penstock.backends.sql.loads.night import deleted_keys_table
 from penstock.backends.sql.rows.checksums import as_loaded, canonical_texts, read_digests, row_text
@@ -37,7 +37,7 @@ class TargetKeys:
         self._match = " AND ".join(f"t.{name} = s.{name}" for name in map(dialect.ident, key))
         self._table = session.table(spec.target_ref)
         self._stage = session.table(run.plan.load.table)
-        self._gone = session.table(deleted_keys_table(run.plan.load.table))
+        self._keys_table = session.table(deleted_keys_table(run.plan.load.table))
         tests = [condition(dialect, spec.where, Whole())]
         if spec.gone.column:
             tests.append(f"{dialect.ident(spec.gone.column)} IS NULL")
@@ -47,7 +47,7 @@ class TargetKeys:
         self._texts = canonical_texts(session, self._table, pairs)
         self._digest = dialect.digest(row_text(dialect, list(self._texts.values())))
 
-    def _there(self, selected: str) -> str:
+    def _key_rows(self, selected: str) -> str:
         return f"(SELECT {self._listed} FROM {self._table} WHERE {selected}) AS t"
 
     @cached_property
@@ -57,22 +57,22 @@ class TargetKeys:
         Rows whose keys the stage spells differently are left out: after the merge they have the
         stage's spelling.
         """
-        respelled = self._dialect.respelled(self._key)
+        respelled = self._dialect.respelled_condition(self._key)
         if respelled == NEVER:
-            return self._there(self._selected)
+            return self._key_rows(self._selected)
         there = (
             f"(SELECT {self._listed}, {self._digest} AS digest FROM {self._table}"
             f" WHERE {self._selected}) AS t"
         )
         staged = f"(SELECT {self._listed} FROM {self._stage}) AS s"
-        found = self._session.fetch(
+        rows = self._session.fetch(
             f"SELECT t.digest FROM {staged} JOIN {there} ON {self._match} WHERE {respelled}",
             SUBJECT,
         )
-        if not found:
-            return self._there(self._selected)
-        listed = ", ".join(str(int(digest)) for (digest,) in found)
-        return self._there(f"{self._selected} AND {self._digest} NOT IN ({listed})")
+        if not rows:
+            return self._key_rows(self._selected)
+        listed = ", ".join(str(int(digest)) for (digest,) in rows)
+        return self._key_rows(f"{self._selected} AND {self._digest} NOT IN ({listed})")
 
     @property
     def _new(self) -> str:
@@ -82,14 +82,14 @@ class TargetKeys:
             f" WHERE NOT EXISTS (SELECT 1 FROM {self._rows} WHERE {self._match})) AS n"
         )
 
-    def count_after(self) -> int:
+    def count_after_merge(self) -> int:
         total = 0
         for rows in (self._rows, self._new):
             ((count,),) = self._session.fetch(f"SELECT count(*) FROM {rows}", SUBJECT)
             total += int(count)
         return total
 
-    def buckets_after(self, bits: int) -> dict[int, Bucket]:
+    def buckets_after_merge(self, bits: int) -> dict[int, Bucket]:
         """See `FindsDeletedRows`."""
         counts: Counter[int] = Counter()
         totals: Counter[int] = Counter()
@@ -108,28 +108,28 @@ class TargetKeys:
     def _bucket(self, digest: str, bits: int) -> str:
         return f"{digest} % {2**bits}"
 
-    def keys(self, chosen: Chosen | None) -> Iterator[Row]:
-        """See `FindsDeletedRows.keys_there`."""
+    def keys(self, selection: KeySelection | None) -> Iterator[Row]:
+        """See `FindsDeletedRows.target_keys`."""
         among = "1 = 1"
-        if chosen is not None:
-            numbers = ", ".join(map(str, chosen.buckets))
-            among = f"{self._bucket(self._digest, chosen.bits)} IN ({numbers})"
+        if selection is not None:
+            numbers = ", ".join(map(str, selection.buckets))
+            among = f"{self._bucket(self._digest, selection.bits)} IN ({numbers})"
         return read_digests(self._session, self._rows, among, self._texts, self._key, ())
 
     def keep(self, digests: Sequence[int]) -> int:
         """Store the keys with these digests in the table of deleted keys; return their number."""
         # A difference of sums that is not a digest: the target lacks a key that it should have.
-        known = sorted({each for each in digests if 0 <= each < 2**60})
+        valid_digests = sorted({each for each in digests if 0 <= each < 2**60})
         run = self._session.run
         # It lasts as long as the session: dropping it would end the transaction in some databases.
         run(f"CREATE TEMPORARY TABLE IF NOT EXISTS {DIGESTS} (digest BIGINT PRIMARY KEY)")
         run(f"DELETE FROM {DIGESTS}")
-        for start in range(0, len(known), MOST):
-            values = ", ".join(f"({each})" for each in known[start : start + MOST])
+        for start in range(0, len(valid_digests), MOST):
+            values = ", ".join(f"({each})" for each in valid_digests[start : start + MOST])
             run(f"INSERT INTO {DIGESTS} VALUES {values}")
         keys = f"(SELECT {self._listed}, {self._digest} AS digest FROM {self._rows}) AS k"
         listed = ", ".join(f"k.{self._dialect.ident(name)}" for name in self._key)
         return run(
-            f"INSERT INTO {self._gone} ({self._listed}) SELECT {listed} FROM {keys}"
+            f"INSERT INTO {self._keys_table} ({self._listed}) SELECT {listed} FROM {keys}"
             f" JOIN {DIGESTS} AS d ON d.digest = k.digest"
         )

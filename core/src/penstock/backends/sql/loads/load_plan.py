@@ -7,7 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.sql.catalog.relations import beside, check_is_table, read_relations
+from penstock.backends.sql.catalog.relations import (
+    check_is_table,
+    read_relations,
+    replacement_table,
+)
 from penstock.backends.sql.catalog.unique_keys import DeclaredKey, UniqueKey, choose_key
 from penstock.backends.sql.definitions.definition import (
     TableExtras,
@@ -62,15 +66,15 @@ class TargetTables:
         return ()
 
     def check_replaceable(
-        self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
+        self, session: Session, table: TableRef, option: str, recreated: Collection[TableRef] = ()
     ) -> None:
         """Raise `PlanningError` if an option needs to replace a table that cannot be replaced.
 
         Args:
             session: the session with the database.
             table: the table.
-            needs: the option that needs it, for messages.
-            remade: tables whose links to it are removed.
+            option: the option that needs it, for messages.
+            recreated: tables whose links to it are removed.
         """
         return
 
@@ -87,28 +91,28 @@ class TargetTables:
         definition = request.definition
         assert definition is not None
         dialect = session.dialect
-        alike = definition.dialect == self.definitions
+        same_system = definition.dialect == self.definitions
         whole = request.mode.recreates or self.makes_whole
         names = {column.name for column in columns}
         keys = {
             key_clause(dialect, key): key
             for key in definition.model.keys
-            if names.issuperset(key.columns) and (alike or whole or _finds_rows(request, key))
+            if names.issuperset(key.columns) and (same_system or whole or _finds_rows(request, key))
         }
-        refused = self.refused(session, columns, list(keys), alike=alike)
+        refused = self.refused_keys(session, columns, list(keys), same_system=same_system)
         created = {clause: key for clause, key in keys.items() if clause not in refused}
         warnings = [f"{clause} is not created: {why}" for clause, why in refused.items()]
-        found = TableExtras(tuple(created), keys=tuple(created.values()), warnings=tuple(warnings))
+        extras = TableExtras(tuple(created), keys=tuple(created.values()), warnings=tuple(warnings))
         if self.is_native(session, definition):
             omitted = omitted_of_clone(definition, request.source, request.target, created.values())
-            return replace(found, omitted=omitted)
+            return replace(extras, omitted=omitted)
         listed = omitted_parts(dialect, definition, request.target, created.values())
-        found = replace(found, omitted=tuple(listed))
+        extras = replace(extras, omitted=tuple(listed))
         model = definition.model.only(list(names))
         kinds = self.kinds(columns)
         if not kinds:
             return replace(
-                found, omitted=(*found.omitted, *Rendered.nothing(model, request.target))
+                extras, omitted=(*extras.omitted, *Rendered.omit_all(model, request.target))
             )
         texts = computed_columns(model, kinds, dialect)
         rendering = Rendering(
@@ -124,17 +128,17 @@ class TargetTables:
             at_once=not request.mode.loads_new_table,
             bare=not whole,
         )
-        return self.rendered(session, request, found, rendering.of(model))
+        return self.rendered_extras(session, request, extras, rendering.of(model))
 
-    def computing(
-        self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
+    def planned_columns(
+        self, definition: TableDefinition, columns: Sequence[Column], specified: Collection[str]
     ) -> Sequence[Column]:
         """Return the columns of a table like another system's, some of them computed.
 
         Args:
             definition: the definition of the source's table.
             columns: the columns to create.
-            asked: the columns that keep a type that the user specified.
+            specified: the columns that keep a type that the user specified.
         """
         return columns
 
@@ -142,41 +146,41 @@ class TargetTables:
         """Whether a definition is in the form that the target itself would produce."""
         return definition.dialect == self.definitions
 
-    def rendered(
-        self, session: Session, request: LoadRequest, found: TableExtras, rendered: Rendered
+    def rendered_extras(
+        self, session: Session, request: LoadRequest, extras: TableExtras, rendered: Rendered
     ) -> TableExtras:
         """Return the parts of another system's table that are created, with its keys.
 
         Args:
             session: the session with the database.
             request: the request for the load.
-            found: the keys alone.
+            extras: the keys alone.
             rendered: the source's table in the target's dialect.
         """
         dialect, table = session.dialect, request.target
         steps = tuple(steps_of(rendered, table, with_table=dialect.checks_with_table))
         with_table = [each.inline for each in rendered.checks if dialect.checks_with_table]
-        own: list[Step] = []
+        own_links: list[Step] = []
         links: list[Step] = []
         for each in rendered.foreign_keys:
             change = ForeignKeyChange(table, each.name, each.definition, each.target)
             # After the checks and indexes, which it would conflict with.
             link = replace(change.step(dialect), rank=len(steps) + 1)
-            (own if each.itself else links).append(link)
+            (own_links if each.itself else links).append(link)
         now = list(rendered.comments)
         if not request.mode.loads_new_table:
             now += [step.statement for step in steps]
             steps = ()
         return replace(
-            found,
-            constraints=(*found.constraints, *with_table),
+            extras,
+            constraints=(*extras.constraints, *with_table),
             complete=tuple(now),
-            after=(*steps, *own),
+            after=(*steps, *own_links),
             links=tuple(links),
             columns=rendered.columns,
             options=" ".join(rendered.options),
-            omitted=(*found.omitted, *rendered.omitted),
-            warnings=(*found.warnings, *rendered.warnings),
+            omitted=(*extras.omitted, *rendered.omitted),
+            warnings=(*extras.warnings, *rendered.warnings),
         )
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
@@ -194,8 +198,13 @@ class TargetTables:
         """Return the columns that no index may contain."""
         return ()
 
-    def refused(
-        self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
+    def refused_keys(
+        self,
+        session: Session,
+        columns: Sequence[Column],
+        clauses: Sequence[str],
+        *,
+        same_system: bool,
     ) -> Mapping[str, str]:
         """Return the keys that a table with such columns cannot have, each with the reason.
 
@@ -203,37 +212,37 @@ class TargetTables:
             session: the session with the database.
             columns: the columns of the table.
             clauses: the keys, as clauses of CREATE TABLE.
-            alike: whether the source is of the same system, which compares texts in the same
+            same_system: whether the source is of the same system, which compares texts in the same
                 way.
         """
         return {}
 
-    def unlinked(
+    def unlink_steps(
         self,
         session: Session,
         table: TableRef,
-        remade: Collection[TableRef],
+        recreated: Collection[TableRef],
         *,
-        own: bool = False,
+        include_own: bool = False,
     ) -> UnLinks:
-        """Return steps that drop foreign keys to a table, and steps that restore those not remade.
+        """Return steps that drop foreign keys to a table, and steps that restore the others.
 
         Args:
             session: the session with the database.
             table: the table.
-            remade: the tables whose foreign keys they are.
-            own: include the table's foreign keys to itself.
+            recreated: the tables whose foreign keys they are.
+            include_own: include the table's foreign keys to itself.
         """
         return (), ()
 
-    def advanced(self, session: Session, request: LoadRequest) -> Sequence[Step]:
+    def advance_steps(self, session: Session, request: LoadRequest) -> Sequence[Step]:
         """Return steps after which an existing table's columns continue the source's numbers.
 
         None if the server takes care of that.
         """
         return ()
 
-    def deferrable(
+    def deferrable_indexes(
         self, session: Session, table: TableRef
     ) -> tuple[Mapping[str, str], Sequence[str]]:
         """Return the indexes that a table can do without during the load, and the others.
@@ -243,7 +252,9 @@ class TargetTables:
         """
         return {}, ()
 
-    def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+    def clone_statements(
+        self, session: Session, table: TableRef, new_table: TableRef
+    ) -> tuple[str, list[str]]:
         """Return a statement that creates an empty table like another one.
 
         Also returns the statements for parts whose names cannot exist twice, to run after the
@@ -252,7 +263,7 @@ class TargetTables:
         Args:
             session: the session with the database.
             table: the table.
-            beside: the table whose place the new one will take.
+            new_table: the name of the new table.
         """
         raise NotImplementedError  # there is no mode swap
 
@@ -297,26 +308,26 @@ def plan_load(
         plain = replace(request, mode=mode, changes=())
         plan = plan_load(session, tables, plain, columns, schema)
         return staged(dialect, plan, request)
-    there = request.target in read_relations(session)
+    target_exists = request.target in read_relations(session)
     extras = TableExtras()
     warnings: list[str] = []
     links: Sequence[Step] = ()
     steps: list[Step] = []
     table = request.target
     if request.mode.builds_beside:
-        table = beside(request.run_id, request.target)
+        table = replacement_table(request.run_id, request.target)
     if request.definition is not None:
         if not request.mode.loads_new_table:
             check_no_changes(request)
-        remade = request.siblings.remade
-        if request.mode.recreates and there:
-            tables.check_replaceable(session, request.target, "--mode recreate", remade)
+        recreated = request.siblings.recreated
+        if request.mode.recreates and target_exists:
+            tables.check_replaceable(session, request.target, "--mode recreate", recreated)
         extras = tables.extras(session, request, columns)
         if request.deletes.column:
             mark = f"{dialect.ident(request.deletes.column)} {dialect.types['timestamptz']}"
             extras = replace(extras, constraints=(mark, *extras.constraints))
         warnings += extras.warnings
-        unlinked, links = tables.unlinked(session, request.target, remade)
+        unlinked, links = tables.unlink_steps(session, request.target, recreated)
         steps += unlinked
         steps += create_steps(
             dialect,
@@ -329,25 +340,25 @@ def plan_load(
     else:
         if request.changes:
             steps += changed_columns(request)
-        steps += tables.advanced(session, request)
+        steps += tables.advance_steps(session, request)
     if request.siblings.filled:
-        unlinked, links = tables.unlinked(
-            session, request.target, request.siblings.filled, own=True
+        unlinked, links = tables.unlink_steps(
+            session, request.target, request.siblings.filled, include_own=True
         )
         steps += unlinked
     if request.mode.truncates:
-        steps.append(Step("truncate", f"truncate {table}", dialect.emptied(table)))
+        steps.append(Step("truncate", f"truncate {table}", dialect.empty_statement(table)))
     # On an empty table; TRUNCATE may re-enable what was disabled.
     if request.indexes == "defer" and not request.mode.loads_new_table:
         steps += _defer(session, tables, table, warnings)
     if request.mode.builds_beside:
-        steps += _swap(session, tables, request.target, table, there=there)
+        steps += _swap(session, tables, request.target, table, there=target_exists)
     key: tuple[str, ...] = ()
     if request.mode.merges_by_key:
-        known: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in extras.keys]
+        keys: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in extras.keys]
         if request.definition is None:
-            known = tables.unique_keys(session, request.target)
-        key = choose_key(request, known, "primary key or unique constraint of {}").names
+            keys = tables.unique_keys(session, request.target)
+        key = choose_key(request, keys, "primary key or unique constraint of {}").names
     return LoadPlan(
         table,
         tuple(steps),
@@ -380,7 +391,7 @@ def _defer(
     session: Session, tables: TargetTables, table: TableRef, warnings: list[str]
 ) -> list[Step]:
     check_is_table(session, table, "--indexes defer")
-    deferred, kept = tables.deferrable(session, table)
+    deferred, kept = tables.deferrable_indexes(session, table)
     if kept:
         warnings.append(f"indexes that are needed are kept: {'; '.join(kept)}")
     if not deferred:
@@ -394,20 +405,20 @@ def _swap(
 ) -> list[Step]:
     """Return the steps that build a table next to an existing target, and exchange the two."""
     dialect = session.dialect
-    statements = [dialect.renamed(new, ref.name)]
+    statements = [dialect.rename_statement(new, ref.name)]
     steps = []
     if there:
         tables.check_replaceable(session, ref, "--mode swap")
-        create, after = tables.like(session, ref, new)
+        create, after = tables.clone_statements(session, ref, new)
         create = f"DROP TABLE IF EXISTS {dialect.table(new)};\n{create}"
-        deferred, _ = tables.deferrable(session, ref)
-        change = IndexChange(new, deferred, makes=True)
+        deferred, _ = tables.deferrable_indexes(session, ref)
+        change = IndexChange(new, deferred, creates=True)
         if deferred:
-            create += f";\n{replace(change, makes=False).statement(dialect)}"
+            create += f";\n{replace(change, creates=False).statement(dialect)}"
         steps.append(Step("create", f"create {new} beside {ref}", create))
         if deferred:
             steps.append(change.step(dialect))
-        statements = [*dialect.exchanged(ref, new), *after]
+        statements = [*dialect.exchange_statements(ref, new), *after]
     exchange = ";\n".join(statements)
     steps.append(Step(SWAP, f"swap {new} for {ref}", exchange, after=True, rank=1, urgent=True))
     return steps

@@ -11,7 +11,7 @@ from penstock.backends.api.execution.records import Row
 from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.backends.sql.catalog.relations import read_columns, read_relations
-from penstock.backends.sql.definitions.column_changes import is_made
+from penstock.backends.sql.definitions.column_changes import is_applied
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.missing_table import MAKE, make
 from penstock.backends.sql.dialect import CatalogDialect
@@ -37,8 +37,8 @@ class LoadedRuns(RecordedRuns):
         self._tables = tables
 
     def check_target(self, run_id: str) -> None:
-        with self._tables.reading() as found:
-            run = self.load_run(run_id) if found else None
+        with self._tables.reading() as tables_exist:
+            run = self.load_run(run_id) if tables_exist else None
             # What happens to the rows of a finished run does not concern it.
             if run is None or run.prepared_at is None or run.status == "done":
                 return
@@ -86,7 +86,7 @@ class LoadedRuns(RecordedRuns):
     def is_changed(self, change: ColumnChange, table: TableRef) -> bool:
         """Whether a change of a table's columns has been made."""
         columns = read_columns(self._tables.session, table)
-        return is_made(change, {column.name: column for column in columns})
+        return is_applied(change, {column.name: column for column in columns})
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
         executed: set[str] = set()
@@ -138,22 +138,28 @@ class LoadedRuns(RecordedRuns):
             LoadedTable(self._tables, run.plan.load.table).end()
         return replace(merged, target=self.storage(ref))
 
-    def keep_deleted(
+    def record_deleted_digests(
         self, run_id: str, digests: Sequence[int], check: Callable[[int], None]
     ) -> bool:
-        """See `FindsDeletedRows.note_deleted`."""
+        """Store the keys with these digests; see `FindsDeletedRows.record_deleted_keys`.
+
+        Args:
+            run_id: the id of the run.
+            digests: the digests of the keys.
+            check: called with the number of matching rows, before anything is recorded.
+        """
 
         def keep(run: RunRow) -> None:
             check(TargetKeys(self._tables.session, run).keep(digests) if digests else 0)
 
-        return self.note_deleted(run_id, keep)
+        return self.record_deleted_keys(run_id, keep)
 
     def drop_stages(self, stages: Sequence[TableRef]) -> None:
         tables = [table for stage in stages for table in stage_tables(stage)]
-        with self._tables.reading() as found:
-            there = read_relations(self._tables.session) if found else {}
+        with self._tables.reading() as tables_exist:
+            relations = read_relations(self._tables.session) if tables_exist else {}
         for table in tables:
-            if table in there:
+            if table in relations:
                 with suppress(PenstockError):
                     self._tables.drop(table)
 

@@ -68,7 +68,7 @@ class LoadRecords(SqlRecords):
 
     def noted_rows(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the row counts in `loaded_table`, by table id."""
-        query = f"SELECT id, {self.ident('rows')} FROM {self.named('loaded_table')} AS l WHERE"
+        query = f"SELECT id, {self.ident('rows')} FROM {self.table_name('loaded_table')} AS l WHERE"
         return {
             id_: int(count)
             for tested, values in self._conditions({"id": tuple(ids)})
@@ -77,14 +77,14 @@ class LoadRecords(SqlRecords):
 
     def note_rows(self, rows: Mapping[str, int | None]) -> None:
         """Store row counts; None for a table that does not exist."""
-        named, counted = self.named("loaded_table"), self.ident("rows")
+        table_name, counted = self.table_name("loaded_table"), self.ident("rows")
         before = self.noted_rows(list(rows))
         emptied = tuple(id_ for id_, count in rows.items() if count is None and id_ in before)
         for tested, values in self._conditions({"id": emptied}) if emptied else ():
-            self.execute(f"DELETE FROM {named} WHERE {tested}", values, reading=False)
+            self.execute(f"DELETE FROM {table_name} WHERE {tested}", values, reading=False)
         for id_, count in rows.items():
             if count is not None and id_ in before and before[id_] != count:
-                changed = f"UPDATE {named} SET {counted} = {self.placeholder(1)}"
+                changed = f"UPDATE {table_name} SET {counted} = {self.placeholder(1)}"
                 self.execute(
                     f"{changed} WHERE id = {self.placeholder(2)}", [count, id_], reading=False
                 )
@@ -98,19 +98,21 @@ class LoadRecords(SqlRecords):
                 places = (self.placeholder(len(added) + place) for place in (1, 2))
                 listed.append(f"({', '.join(places)})")
                 added += pair
-            self.execute(f"INSERT INTO {named} VALUES {', '.join(listed)}", added, reading=False)
+            self.execute(
+                f"INSERT INTO {table_name} VALUES {', '.join(listed)}", added, reading=False
+            )
 
     keeps_nights: ClassVar[bool] = False
     """Whether there is a table `watermark`, which earlier versions lack."""
 
     def has_figures(self) -> bool:
-        with self.reading() as found:
-            if not found or not self._has_spent():
+        with self.reading() as tables_exist:
+            if not tables_exist or not self._has_spent():
                 return False
             return not self.keeps_nights or self.has_table(Kind.WATERMARK.value)
 
     def _has_spent(self) -> bool:
-        query = f"SELECT * FROM {self.named(Kind.COMMIT.value)}"
+        query = f"SELECT * FROM {self.table_name(Kind.COMMIT.value)}"
         return any(name == "spent" for name, _ in self.session.describe(query, "control tables"))
 
     @abstractmethod
@@ -164,7 +166,7 @@ class LoadedTable:
         self._table = table
         self._name = self._session.table(table)
         self._counted = self._dialect.ident("rows")
-        self._seen: tuple[int | None, int | None] | None = None
+        self._counts: tuple[int | None, int | None] | None = None
         self.id = json.dumps([table.schema, table.name], ensure_ascii=False)
         """As the control tables have it."""
 
@@ -183,12 +185,12 @@ class LoadedTable:
 
     def _look(self) -> tuple[int | None, int | None]:
         """Return the expected row count, None without one, and the actual one; see `rows`."""
-        seen, self._seen = self._seen, None
-        if seen is None:
+        counts, self._counts = self._counts, None
+        if counts is None:
             expected = self._expected()
-            seen = expected, None if expected is None else self.rows()
-            self._seen = seen if self._records.undisturbed else None
-        return seen
+            counts = expected, None if expected is None else self.rows()
+            self._counts = counts if self._records.undisturbed else None
+        return counts
 
     def _expected(self) -> int | None:
         return self._records.noted_rows([self.id]).get(self.id)
@@ -213,50 +215,50 @@ class LoadedTable:
                 f"since run {run_id} began to load it; start a new run",
                 Diagnosis(side="target"),
             )
-        expected, found = self._look()
+        expected, actual = self._look()
         if expected is None:
             return
-        suspect = by == SOMEBODY or found is None or found < expected
+        suspect = by == SOMEBODY or actual is None or actual < expected
         if mode.starts_empty:
-            if suspect or found != expected:
-                raise table_changed(run_id, self._table, _rows(expected), _rows(found))
+            if suspect or actual != expected:
+                raise table_changed(run_id, self._table, _rows(expected), _rows(actual))
         elif (suspect or (thoroughly and mode.deletes_by_partition)) and not (
-            self._are_there(run_id, known=found is not None)
+            self._rows_exist(run_id, table_exists=actual is not None)
         ):
             raise table_changed(
                 run_id,
                 self._table,
                 f"{_rows(expected)} or more, including all that it has committed",
-                f"{_rows(found)}, without some of those",
+                f"{_rows(actual)}, without some of those",
             )
 
     def _committed(self, run_id: str) -> dict[str, int]:
         """Return the committed row count of each partition of a run that has rows."""
-        found = self._records.read(Kind.COMMIT, {"run_id": run_id}, ("partition_id", "rows"))
-        return {row["partition_id"]: row["rows"] for row in found if row["rows"]}
+        records = self._records.read(Kind.COMMIT, {"run_id": run_id}, ("partition_id", "rows"))
+        return {row["partition_id"]: row["rows"] for row in records if row["rows"]}
 
-    def _are_there(self, run_id: str, *, known: bool) -> bool:
+    def _rows_exist(self, run_id: str, *, table_exists: bool) -> bool:
         """Whether the rows that a run has committed exist, as far as can be determined."""
         committed = self._committed(run_id)
         if not committed:
             return True
         where, extents = self._selection(run_id, committed)
-        if extents is None or not known:
+        if extents is None or not table_exists:
             return False
-        wanted = [(extents[partition_id], rows) for partition_id, rows in committed.items()]
-        for start in range(0, len(wanted), MOST_COUNTED):
-            some = wanted[start : start + MOST_COUNTED]
+        expected = [(extents[partition_id], rows) for partition_id, rows in committed.items()]
+        for start in range(0, len(expected), MOST_COUNTED):
+            some = expected[start : start + MOST_COUNTED]
             try:
                 counts = ", ".join(
                     f"count(CASE WHEN {condition(self._dialect, where, extent)} THEN 1 END)"
                     for extent, _ in some
                 )
-                (found,) = self._session.fetch(
+                (counted,) = self._session.fetch(
                     f"SELECT {counts} FROM {self._name}", f"table {self._table}"
                 )
             except PlanningError:
                 return False
-            if any(count < rows for count, (_, rows) in zip(found, some, strict=True)):
+            if any(count < rows for count, (_, rows) in zip(counted, some, strict=True)):
                 return False
         return True
 
@@ -281,10 +283,10 @@ class LoadedTable:
             TargetChanged: another run has loaded rows since this one was prepared, which would be
                 lost.
         """
-        named, place = self._records.named, self._records.placeholder
-        latest = self._dialect.limited(
-            f"SELECT o.run_id FROM {named('commit_record')} AS c JOIN {named('run')} AS o"
-            f" ON o.run_id = c.run_id JOIN {named('run')} AS mine ON mine.run_id = {place(1)}"
+        table_name, place = self._records.table_name, self._records.placeholder
+        latest = self._dialect.limited_query(
+            f"SELECT o.run_id FROM {table_name('commit_record')} AS c JOIN {table_name('run')} AS o"
+            f" ON o.run_id = c.run_id JOIN {table_name('run')} AS mine ON mine.run_id = {place(1)}"
             f" WHERE o.loads = {place(2)} AND o.run_id <> mine.run_id AND c.{self._counted} > 0"
             " AND c.committed_at > mine.prepared_at ORDER BY c.committed_at DESC",
             1,
@@ -302,7 +304,7 @@ class LoadedTable:
         An attempt reads this when it commits, in a transaction that locks its run's row. So the
         code that follows sees everything they have committed, and they commit no more.
         """
-        self._tell(run_id, self._others(run_id))
+        self._mark_disturbed(run_id, self._other_runs(run_id))
 
     def let_in(self, run_id: str) -> None:
         """Withdraw the notice, because the rows were not removed."""
@@ -313,12 +315,12 @@ class LoadedTable:
 
     def begin(self, run_id: str) -> None:
         """Before the first change, alert other runs if the table was changed by others."""
-        expected, found = self._look()
-        if expected is None or found == expected:
+        expected, actual = self._look()
+        if expected is None or actual == expected:
             return
-        fewer = found is None or found < expected
-        others = self._others(run_id)
-        self._tell(
+        fewer = actual is None or actual < expected
+        others = self._other_runs(run_id)
+        self._mark_disturbed(
             SOMEBODY,
             [each for each in others if each.mode.starts_empty or (fewer and each.has_committed)],
         )
@@ -330,8 +332,8 @@ class LoadedTable:
 
     def emptied(self, run_id: str) -> None:
         """Tell other runs that all of their rows were removed."""
-        others = self._others(run_id)
-        self._tell(
+        others = self._other_runs(run_id)
+        self._mark_disturbed(
             run_id, [each for each in others if each.mode.starts_empty or each.has_committed]
         )
 
@@ -342,12 +344,12 @@ class LoadedTable:
         """
         others = [
             other
-            for other in self._others(run_id)
+            for other in self._other_runs(run_id)
             if other.mode.starts_empty
             or (other.mode.only_adds and other.has_committed and self._overlaps(other.id, tested))
         ]
         self._session.run(f"DELETE FROM {self._name} WHERE {tested}")
-        self._tell(run_id, others)
+        self._mark_disturbed(run_id, others)
 
     def _overlaps(self, run_id: str, tested: str) -> bool:
         """Whether a run may have loaded some of the rows that a condition selects."""
@@ -372,11 +374,11 @@ class LoadedTable:
 
         As in `replace`, runs of the modes `replace` and `upsert` accept this.
         """
-        self._tell(
+        self._mark_disturbed(
             run_id,
             [
                 each
-                for each in self._others(run_id)
+                for each in self._other_runs(run_id)
                 if each.mode.starts_empty or (each.mode.only_adds and each.has_committed)
             ],
         )
@@ -414,24 +416,24 @@ class LoadedTable:
                     Diagnosis(side="target"),
                 )
 
-    def _tell(self, by: str, others: Collection[_Run]) -> None:
-        for other in others:
-            if not other.disturbed_by:
-                self._records.change(Kind.RUN, {"run_id": other.id}, {"disturbed_by": by})
+    def _mark_disturbed(self, run_id: str, runs: Collection[_Run]) -> None:
+        for run in runs:
+            if not run.disturbed_by:
+                self._records.change(Kind.RUN, {"run_id": run.id}, {"disturbed_by": run_id})
 
-    def _others(self, run_id: str) -> list[_Run]:
-        named, place = self._records.named, self._records.placeholder
-        found = self._records.execute(
-            f"SELECT run_id, spec, (SELECT count(*) FROM {named('commit_record')} AS c"
+    def _other_runs(self, run_id: str) -> list[_Run]:
+        table_name, place = self._records.table_name, self._records.placeholder
+        rows = self._records.execute(
+            f"SELECT run_id, spec, (SELECT count(*) FROM {table_name('commit_record')} AS c"
             f" WHERE c.run_id = r.run_id AND c.{self._counted} > 0), disturbed_by"
-            f" FROM {named('run')} AS r WHERE loads = {place(1)} AND status <> 'done'"
+            f" FROM {table_name('run')} AS r WHERE loads = {place(1)} AND status <> 'done'"
             f" AND run_id <> {place(2)}",
             [self.id, run_id],
             reading=True,
         )
         return [
             _Run(other, mode_of(self._records.read_json(spec)), count > 0, disturbed_by)
-            for other, spec, count, disturbed_by in found
+            for other, spec, count, disturbed_by in rows
         ]
 
 
@@ -441,17 +443,17 @@ def _rows(count: int | None) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def table_changed(run_id: str, table: TableRef, expected: str, found: str) -> TargetChanged:
+def table_changed(run_id: str, table: TableRef, expected: str, actual: str) -> TargetChanged:
     """Return the error for a table that others have changed while a run loads it.
 
     Args:
         run_id: the id of the run.
         table: the table.
         expected: the expected state, for people.
-        found: the state that was found, for people.
+        actual: the state that was found, for people.
     """
     return TargetChanged(
         f"target: {table} was changed by another session since run {run_id} began to load it: "
-        f"expected {expected}, found {found}; start a new run",
+        f"expected {expected}, found {actual}; start a new run",
         Diagnosis(side="target"),
     )

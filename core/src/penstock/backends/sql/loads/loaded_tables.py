@@ -24,22 +24,24 @@ class LoadedTables:
     def __init__(self, records: LoadRecords, tables: Mapping[str, TableRef]) -> None:
         self._records = records
         self._tables = {run_id: LoadedTable(records, table) for run_id, table in tables.items()}
-        self._named = dict(tables)
+        self._table_refs = dict(tables)
 
     def _rows(self) -> dict[str, int | None]:
         """Return the row counts by run; None for a table that does not exist."""
         session = self._records.session
-        there = read_relations(session)
-        some = [run_id for run_id, table in self._named.items() if not there.get(table, True)]
-        found: dict[str, int | None] = dict.fromkeys(self._named)
+        relations = read_relations(session)
+        some = [
+            run_id for run_id, table in self._table_refs.items() if not relations.get(table, True)
+        ]
+        counts: dict[str, int | None] = dict.fromkeys(self._table_refs)
         for first in range(0, len(some), AT_ONCE):
             piece = some[first : first + AT_ONCE]
             query = " UNION ALL ".join(
-                f"SELECT {place}, count(*) FROM {session.table(self._named[run_id])}"
+                f"SELECT {place}, count(*) FROM {session.table(self._table_refs[run_id])}"
                 for place, run_id in enumerate(piece)
             )
-            found |= {piece[place]: int(count) for place, count in session.fetch(query, "tables")}
-        return found
+            counts |= {piece[place]: int(count) for place, count in session.fetch(query, "tables")}
+        return counts
 
     def _expected(self) -> dict[str, int | None]:
         noted = self._records.noted_rows([table.id for table in self._tables.values()])
@@ -47,9 +49,9 @@ class LoadedTables:
 
     def begin(self) -> None:
         """See `LoadedTable.begin`."""
-        expected, found = self._expected(), self._rows()
+        expected, actual = self._expected(), self._rows()
         for run_id, table in self._tables.items():
-            if expected[run_id] is not None and found[run_id] != expected[run_id]:
+            if expected[run_id] is not None and actual[run_id] != expected[run_id]:
                 table.begin(run_id)
 
     def emptied(self, run_ids: Sequence[str]) -> None:
@@ -78,10 +80,10 @@ class LoadedTables:
             modes: the mode of each run.
         """
         runs = self._records.read_all(Kind.RUN, list(self._tables), ("disturbed_by",))
-        expected, found = self._expected(), self._rows()
+        expected, actual = self._expected(), self._rows()
 
         def is_doubtful(run_id: str) -> bool:
-            rows, noted, mode = found[run_id], expected[run_id], modes[run_id]
+            rows, noted, mode = actual[run_id], expected[run_id], modes[run_id]
             if any(row["disturbed_by"] is not None for row in runs[run_id]):
                 return True
             if noted is None:

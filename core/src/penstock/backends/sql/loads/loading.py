@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from penstock.backends.api.execution.attempt import Attempt, Standing
 from penstock.backends.api.execution.records import NOW, Kind, Row
-from penstock.backends.api.worker import Loaded
+from penstock.backends.api.worker import LoadResult
 from penstock.backends.shared.attempts.refusals import already_committed
 from penstock.backends.shared.records.sql_records import SqlRecords
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
@@ -27,19 +27,21 @@ def standing(records: SqlRecords, attempt: Attempt) -> Standing:
     spec, mine = attempt.spec, {"partition_id": attempt.partition.id}
     runs = records.read(Kind.RUN, {"run_id": spec.run_id}, ("generation",))
     committed = records.count(Kind.COMMIT, {"run_id": spec.run_id, **mine})
-    others: list[tuple[str, str]] = []
+    other_commits: list[tuple[str, str]] = []
     if spec.series:
         columns = ("run_id", "committed_at")
-        found = records.read(Kind.COMMIT, {"series": spec.series, **mine}, columns)
-        others = [(r["run_id"], r["committed_at"]) for r in found if r["run_id"] != spec.run_id]
+        commits = records.read(Kind.COMMIT, {"series": spec.series, **mine}, columns)
+        other_commits = [
+            (r["run_id"], r["committed_at"]) for r in commits if r["run_id"] != spec.run_id
+        ]
     return Standing(
         generation=runs[0]["generation"] if runs else None,
-        committed=bool(committed or others),
-        loaded_by=others[0] if others else None,
+        committed=bool(committed or other_commits),
+        loaded_by=other_commits[0] if other_commits else None,
     )
 
 
-def begun_record(attempt: Attempt) -> Row:
+def initial_record(attempt: Attempt) -> Row:
     """Return the part of a commit record that is known before the load."""
     spec = attempt.spec
     return {
@@ -52,14 +54,14 @@ def begun_record(attempt: Attempt) -> Row:
     }
 
 
-def completed_record(loaded: Loaded, bytes: int) -> Row:
+def final_fields(result: LoadResult, bytes: int) -> Row:
     """Return the rest of a commit record."""
     return {
-        **({"spent": to_json(loaded.spent)} if loaded.spent else {}),
-        "rows": loaded.rows,
+        **({"spent": to_json(result.spent)} if result.spent else {}),
+        "rows": result.rows,
         "bytes": bytes,
-        "inserted": loaded.inserted,
-        "updated": loaded.updated,
+        "inserted": result.inserted,
+        "updated": result.updated,
         "committed_at": NOW,
     }
 
@@ -138,7 +140,7 @@ class SqlLoading(ABC, Generic[S_contra]):
     def insert(self, attempt: Attempt, stage: S_contra) -> int:
         return self.insert_staged(stage, self._table)
 
-    def merge(self, attempt: Attempt, stage: S_contra) -> Loaded:
+    def merge(self, attempt: Attempt, stage: S_contra) -> LoadResult:
         key = attempt.spec.conflict_columns
         merging = Merging(self._session, self._dialect, self._table, self._names, key)
         with self.staged_table(stage) as (staged, rows):
@@ -154,7 +156,7 @@ class SqlLoading(ABC, Generic[S_contra]):
     def orders(self, key: Sequence[str]) -> Mapping[str, str]:
         """Return the collations of the table's columns, as in `Key.collation`.
 
-        Empty for columns without one. Asked if `Dialect.respelled` finds rows.
+        Empty for columns without one. Asked if `Dialect.respelled_condition` finds rows.
         """
         raise NotImplementedError
 
@@ -162,9 +164,9 @@ class SqlLoading(ABC, Generic[S_contra]):
         """After the table's last change, record what other runs that load it need."""
         self._loaded.end()
 
-    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+    def insert_record(self, attempt: Attempt, result: LoadResult, bytes: int) -> None:
         self.end_changes()
-        row = {**begun_record(attempt), **completed_record(loaded, bytes)}
+        row = {**initial_record(attempt), **final_fields(result, bytes)}
         if not self._records.add(Kind.COMMIT, [row]):
             raise already_committed(attempt)
 

@@ -9,11 +9,11 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.records.step_records import MergeCounts
-from penstock.backends.sql.catalog.relations import beside, read_columns
+from penstock.backends.sql.catalog.relations import read_columns, replacement_table
 from penstock.backends.sql.definitions.column_changes import (
     change_step,
-    check_followed,
-    is_made,
+    check_columns_unchanged,
+    is_applied,
     stage_script,
 )
 from penstock.backends.sql.dialect import CatalogDialect
@@ -48,9 +48,9 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
             "own; use --atomic table"
         )
     ref = plan.table
-    stage = beside(request.run_id, ref)
+    stage = replacement_table(request.run_id, ref)
     now = map(original_names(request.changes), [pair.target for pair in request.pairs])
-    script = _made(dialect, stage, ref, [each for each in now if each is not None])
+    script = _copy_script(dialect, stage, ref, [each for each in now if each is not None])
     altered = stage_script(dialect, stage, request.changes)
     what = f"create {stage}, the stage"
     before = [Step("stage", what, ";\n".join([script, *altered]))]
@@ -62,13 +62,13 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     after = [*changing, merging, *with_merge]
     if request.deletes.found:
         deleted = deleted_keys_table(stage)
-        script = _made(dialect, deleted, ref, plan.conflict_columns)
+        script = _copy_script(dialect, deleted, ref, plan.conflict_columns)
         before.append(Step("gone keys", f"create {deleted}, for the keys of deleted rows", script))
-        found = f"find rows of {ref} that the source no longer has"
+        description = f"find rows of {ref} that the source no longer has"
         rank = FIRST - 1 - len(changing)
-        after.insert(0, Step(GONE_STEP, found, "", after=True, rank=rank))
+        after.insert(0, Step(GONE_STEP, description, "", after=True, rank=rank))
     if dialect.ddl_commits:
-        dropped = ";\n".join(map(dialect.dropped, stage_tables(stage)))
+        dropped = ";\n".join(map(dialect.drop_statement, stage_tables(stage)))
         after.append(Step(DROP, f"drop {stage}", dropped, after=True, rank=1))
     return replace(plan, table=stage, steps=(*plan.before, *before, *after, *plan.after))
 
@@ -103,13 +103,15 @@ def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
     ref = CopySpec.from_stored(run.spec, "", "").target_ref
     if not dialect.ddl_commits:
         for each in changes:
-            if not is_made(each, {column.name: column for column in read_columns(session, ref)}):
+            if not is_applied(each, {column.name: column for column in read_columns(session, ref)}):
                 session.run(each.statement)
-    check_followed(session, ref, load.table, run.plan.pairs)
+    check_columns_unchanged(session, ref, load.table, run.plan.pairs)
 
 
-def _made(dialect: CatalogDialect, new: TableRef, like: TableRef, columns: Sequence[str]) -> str:
-    return f"{dialect.dropped(new)};\n{dialect.empty_copy(new, like, columns)}"
+def _copy_script(
+    dialect: CatalogDialect, new: TableRef, like: TableRef, columns: Sequence[str]
+) -> str:
+    return f"{dialect.drop_statement(new)};\n{dialect.empty_copy(new, like, columns)}"
 
 
 def deleted_keys_table(stage: TableRef) -> TableRef:
@@ -146,13 +148,13 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
     table, stage = session.table(spec.target_ref), session.table(load.table)
     deleted = 0
     if spec.gone.found:
-        found = table, session.table(deleted_keys_table(load.table)), load.conflict_columns
+        matching = table, session.table(deleted_keys_table(load.table)), load.conflict_columns
         if mark:
             name = dialect.ident(mark)
             change, unmarked = f"{name} = {dialect.now}", f"t.{name} IS NULL"
-            deleted = session.run(dialect.update_matching(*found, change, unmarked))
+            deleted = session.run(dialect.update_matching(*matching, change, unmarked))
         else:
-            deleted = session.run(dialect.delete_matching(*found))
+            deleted = session.run(dialect.delete_matching(*matching))
     names = [pair.target for pair in plan.pairs]
     if spec.load_mode.deletes_by_partition:
         listed = ", ".join(map(dialect.ident, names))
@@ -178,4 +180,4 @@ def _drop_stages(session: Session, dialect: CatalogDialect, spec: CopySpec, load
     """Drop the stages, if that does not end the transaction."""
     tables = stage_tables(load.table) if spec.gone.found else (load.table,)
     for each in () if dialect.ddl_commits else tables:
-        session.run(dialect.dropped(each))
+        session.run(dialect.drop_statement(each))

@@ -1,1 +1,1 @@
-"""What backends share for databases that are files, written by one process at a time."""
+"""The code that backends share for databases that are files with one writer at a time."""

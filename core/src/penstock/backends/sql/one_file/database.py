@@ -44,7 +44,7 @@ class OneFile(ABC):
     def control_table(self, schema: str, name: str) -> TableRef:
         return TableRef(schema, name)
 
-    def named(self, table: TableRef) -> str:
+    def table_name(self, table: TableRef) -> str:
         """Return a table's name for statements in any of its sessions."""
         return self.dialect.table(table)
 

@@ -21,10 +21,10 @@ class LazySession(NamedRelations):
 
     side = "target"
 
-    def __init__(self, database: OneFile, known: CatalogFacts, stack: ExitStack) -> None:
+    def __init__(self, database: OneFile, catalog_facts: CatalogFacts, stack: ExitStack) -> None:
         self.dialect = database.dialect
-        self.known = known
-        self.table = database.named  # type: ignore[method-assign]
+        self.catalog_facts = catalog_facts
+        self.table = database.table_name  # type: ignore[method-assign]
         self._database = database
         self._stack = stack
         self._session: Session | None = None
@@ -32,7 +32,7 @@ class LazySession(NamedRelations):
     def _opened(self) -> Session:
         if self._session is None:
             self._session = self._stack.enter_context(self._database.reading())
-            self._session.known = self.known
+            self._session.catalog_facts = self.catalog_facts
         return self._session
 
     def __getattr__(self, name: str) -> Any:

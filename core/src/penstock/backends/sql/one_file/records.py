@@ -39,8 +39,8 @@ class FileRecords(LoadRecords):
         self._schema = schema
         self._open = open
 
-    def named(self, table: str) -> str:
-        return self._database.named(self._database.control_table(self._schema, table))
+    def table_name(self, table: str) -> str:
+        return self._database.table_name(self._database.control_table(self._schema, table))
 
     @property
     def session(self) -> Session:
@@ -48,13 +48,13 @@ class FileRecords(LoadRecords):
         return self._open
 
     def create(self) -> None:
-        with self.reading() as found:
-            if found and self.keeps_figures:
+        with self.reading() as tables_exist:
+            if tables_exist and self.keeps_figures:
                 return
         types = self._dialect.types
         names = {
             **{
-                table: self.named(table)
+                table: self.table_name(table)
                 for table in (*_TABLES, Kind.JOURNAL.value, Kind.WATERMARK.value)
             },
             "text": types["text"],
@@ -80,7 +80,7 @@ class FileRecords(LoadRecords):
 
     def drop(self, table: TableRef) -> None:
         with self._transaction():
-            self.session.run(self._dialect.dropped(table))
+            self.session.run(self._dialect.drop_statement(table))
             LoadedTable(self, table).end()
 
     @contextmanager
@@ -89,9 +89,9 @@ class FileRecords(LoadRecords):
             yield True
             return
         with self._opened(self._database.reading()) as session:
-            there = read_relations(session)
+            relations = read_relations(session)
             tables = (self._database.control_table(self._schema, name) for name in _TABLES)
-            yield all(table in there for table in tables)
+            yield all(table in relations for table in tables)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -132,7 +132,7 @@ class FileRecords(LoadRecords):
         if self._open is not None:
             return self._open.fetch(statement, "control tables", values)
         if reading:
-            with self.reading() as found:
-                return self.execute(statement, values, reading=True) if found else []
+            with self.reading() as tables_exist:
+                return self.execute(statement, values, reading=True) if tables_exist else []
         with self._transaction():
             return self.execute(statement, values, reading=False)

@@ -42,8 +42,8 @@ class FileRuns(LoadedRuns):
         tables: Mapping[str, TableRef],
         check: Callable[[str, Sequence[str]], None],
     ) -> dict[str, PenstockError]:
-        named = {run_id: str(table) for run_id, table in tables.items()}
-        return self._presence.enter_all(named, check)
+        table_names = {run_id: str(table) for run_id, table in tables.items()}
+        return self._presence.enter_all(table_names, check)
 
     def leave_all(self, tables: Mapping[str, TableRef]) -> None:
         self._presence.leave(tables)
@@ -51,8 +51,8 @@ class FileRuns(LoadedRuns):
     def is_at_work(self, run_id: str, table: TableRef) -> bool:
         return self._presence.executes(run_id, str(table))
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
-        return self._database.attempts.running(run_id)
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
+        return self._database.attempts.running_attempts(run_id)
 
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         super().set_status(run_id, status, failures)
@@ -73,8 +73,8 @@ class FileRuns(LoadedRuns):
     def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
         if len(run_ids) < 2:
             return super().check_targets(run_ids)
-        with self._tables.reading() as found:
-            doubtful = self._doubtful(run_ids) if found else set()
+        with self._tables.reading() as tables_exist:
+            doubtful = self._doubtful(run_ids) if tables_exist else set()
         return super().check_targets([run_id for run_id in run_ids if run_id in doubtful])
 
     def _doubtful(self, run_ids: Sequence[str]) -> set[str]:

@@ -47,8 +47,8 @@ class DriverSession(NamedRelations, ABC):
 
     def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
         with self.planning(subject), self.in_use:
-            found: list[Row] = self.connection.execute(query, values).fetchall()
-            return found
+            rows: list[Row] = self.connection.execute(query, values).fetchall()
+            return rows
 
     def check(self, query: str, subject: str) -> None:
         self.fetch(f"EXPLAIN {query}", subject)

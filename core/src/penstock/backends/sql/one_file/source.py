@@ -37,8 +37,8 @@ class FileSource(SqlSource):
         return in_arrow(columns, self.arrow_types, "source")
 
     def state(self, relation: Relation) -> SourceState:
-        seen = self.versions.version(self._path)
-        return SourceState(self.versions.identity(self._path), seen, seen, seen)
+        version = self.versions.version(self._path)
+        return SourceState(self.versions.identity(self._path), version, version, version)
 
     def adopt(self, snapshot: Snapshot) -> None:
         self.versions.check(self._path, snapshot.token)

@@ -31,7 +31,7 @@ class FileTarget(SqlTarget):
 
     def __init__(self, database: OneFile, control_schema: str) -> None:
         self._database = database
-        self._known: CatalogFacts | None = None
+        self._catalog_facts: CatalogFacts | None = None
         self.control: FileRuns = self.runs(database, control_schema)
 
     def in_arrow(
@@ -52,19 +52,19 @@ class FileTarget(SqlTarget):
 
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
-        before, self._known = self._known, CatalogFacts(relations)
+        before, self._catalog_facts = self._catalog_facts, CatalogFacts(relations)
         try:
             yield
         finally:
-            self._known = before
+            self._catalog_facts = before
 
     @contextmanager
     def _reading(self) -> Iterator[Session]:
         with ExitStack() as stack:
-            if self._known is None:
+            if self._catalog_facts is None:
                 yield stack.enter_context(self._database.reading())
             else:
-                yield LazySession(self._database, self._known, stack)
+                yield LazySession(self._database, self._catalog_facts, stack)
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         with self._reading() as session:
@@ -81,8 +81,10 @@ class FileTarget(SqlTarget):
         return [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        columns = request.new_columns or request.followed or self.columns(request.target)
+        columns = (
+            request.new_columns or request.columns_after_changes or self.columns(request.target)
+        )
         by_name = {column.name: column for column in columns}
-        written = schema_of(by_name[pair.target] for pair in request.pairs)
+        stream_schema = schema_of(by_name[pair.target] for pair in request.pairs)
         with self._reading() as session:
-            return plan_load(session, self.tables, request, columns, schema_to_text(written))
+            return plan_load(session, self.tables, request, columns, schema_to_text(stream_schema))

@@ -67,7 +67,7 @@ class FileHooks:
     ) -> Iterator[StagedTransaction]:
         with opening as session:
             # No attempt creates or drops a table of the target.
-            session.known = CatalogFacts(())
+            session.catalog_facts = CatalogFacts(())
             records = FileRecords(self._database, attempt.spec.control_schema, session)
             yield self._loading(records, attempt)
 

@@ -33,8 +33,8 @@ def decimal(bound: Bound) -> tuple[str, int, int]:
     Raises:
         PlanningError: the bound is not a number.
     """
-    found = _NUMBER.fullmatch(bound.text)
-    if found is None or not (found[2] or found[3]):
+    match = _NUMBER.fullmatch(bound.text)
+    if match is None or not (match[2] or match[3]):
         raise no_value(bound)
     plain = format(Decimal(bound.text.strip()), "f")
     whole, _, fraction = plain.lstrip("+-").partition(".")
@@ -47,10 +47,10 @@ def hexadecimal(bound: Bound) -> str:
     Raises:
         PlanningError: the bound is not binary.
     """
-    found = _HEX.fullmatch(bound.text)
-    if found is None:
+    match = _HEX.fullmatch(bound.text)
+    if match is None:
         raise no_value(bound)
-    return found[1]
+    return match[1]
 
 
 def no_value(bound: Bound) -> PlanningError:

@@ -48,24 +48,26 @@ def row_text(dialect: CatalogDialect, texts: Sequence[str]) -> str:
     """Return the text of a row, from the canonical texts of its columns."""
     parts: list[str] = []
     for text in texts:
-        parts += ["';'", dialect.framed(text)]
+        parts += ["';'", dialect.framed_text(text)]
     return dialect.joined(parts[1:]) or "''"
 
 
-def read_checksum(session: Session, rows: str, chosen: str, texts: Mapping[str, str]) -> Checksum:
+def read_checksum(
+    session: Session, rows: str, selection: str, texts: Mapping[str, str]
+) -> Checksum:
     """Compute the checksum of some rows.
 
     Args:
         session: the session with the database.
         rows: an item of FROM.
-        chosen: a condition that selects rows.
+        selection: a condition that selects rows.
         texts: the canonical texts of the columns; if empty, rows are only counted.
     """
     dialect = session.dialect
     number = dialect.digest(row_text(dialect, list(texts.values()))) if texts else "0"
     total = dialect.total(number)
     ((count, digest),) = session.fetch(
-        f"SELECT {dialect.counted}, {total} FROM {rows} WHERE {chosen}", "checksum"
+        f"SELECT {dialect.counted}, {total} FROM {rows} WHERE {selection}", "checksum"
     )
     return Checksum(int(count), str(digest))
 
@@ -73,29 +75,33 @@ def read_checksum(session: Session, rows: str, chosen: str, texts: Mapping[str, 
 def read_digests(
     session: Session,
     rows: str,
-    chosen: str,
+    selection: str,
     texts: Mapping[str, str],
     key: Sequence[str],
-    only: Sequence[str],
+    only_keys: Sequence[str],
 ) -> Iterator[Row]:
     """Yield the key and the digest of every row, sorted by both as bytes.
 
     Args:
         session: the session with the database.
         rows: the item of FROM with the table's rows.
-        chosen: the condition for the rows to read.
+        selection: the condition for the rows to read.
         texts: the canonical texts of columns, by name.
         key: the names of the key columns among them.
-        only: the keys to read; all if empty.
+        only_keys: the keys to read; all if empty.
     """
     dialect = session.dialect
     number = dialect.text(dialect.digest(row_text(dialect, list(texts.values()))))
-    compared, order = (dialect.collated(_BYTES, "text", name) for name in ("row_key", "digest"))
-    wanted = (dialect.collated(_BYTES, "text", dialect.literal(text)) for text in only)
-    among = f"{compared} IN ({', '.join(wanted)})" if only else "1 = 1"
+    compared, order = (
+        dialect.collated_value(_BYTES, "text", name) for name in ("row_key", "digest")
+    )
+    key_literals = (
+        dialect.collated_value(_BYTES, "text", dialect.literal(text)) for text in only_keys
+    )
+    among = f"{compared} IN ({', '.join(key_literals)})" if only_keys else "1 = 1"
     rows = f"SELECT {_key_text(dialect, texts, key)} AS row_key, {number} AS digest FROM {rows}"
     query = (
-        f"SELECT row_key, digest FROM ({rows} WHERE {chosen}) AS digests WHERE {among} "
+        f"SELECT row_key, digest FROM ({rows} WHERE {selection}) AS digests WHERE {among} "
         f"ORDER BY {compared}, {order}"
     )
     return session.stream(query, "digests of rows")

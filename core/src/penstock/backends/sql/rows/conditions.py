@@ -51,9 +51,11 @@ def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
         case KeyRange(key, first, last):
             ends = []
             if first is not None:
-                ends.append(f"{dialect.compared(key, first.type)} >= {dialect.bounded(key, first)}")
+                value = dialect.bound_operand(key, first)
+                ends.append(f"{dialect.compared_key(key, first.type)} >= {value}")
             if last is not None:
-                ends.append(f"{dialect.compared(key, last.type)} < {dialect.bounded(key, last)}")
+                value = dialect.bound_operand(key, last)
+                ends.append(f"{dialect.compared_key(key, last.type)} < {value}")
             return ends
         case KeyIsNull(key):
             return [f"{dialect.key(key)} IS NULL"]
@@ -65,12 +67,12 @@ def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
             return [*_extent(dialect, first), *_extent(dialect, second)]
         case HashBucket(key, modulus, remainder):
             # Rows with a NULL key are in the first bucket.
-            number = dialect.hashed(dialect.key(key))
+            number = dialect.hash_number(dialect.key(key))
             return [f"coalesce({number} % {modulus}, 0) = {remainder}"]
         case _:
             raise PlanningError(f"{dialect.name} cannot select rows by {extent}")
 
 
 def _listed(dialect: Dialect, key: Key, test: str, values: Sequence[Bound]) -> str:
-    listed = ", ".join(dialect.bounded(key, value) for value in values)
-    return f"{dialect.compared(key, values[0].type)} {test} ({listed})"
+    listed = ", ".join(dialect.bound_operand(key, value) for value in values)
+    return f"{dialect.compared_key(key, values[0].type)} {test} ({listed})"

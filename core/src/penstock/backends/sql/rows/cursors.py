@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 from typing import Any
 
-from penstock.backends.api.optional.cursors import CursorNow, CursorRange
+from penstock.backends.api.optional.cursors import CursorRange, CursorState
 from penstock.backends.sql.dialect import Dialect, raw
 from penstock.backends.sql.rows.bounds import WHOLE_NUMBERS
 from penstock.errors import PlanningError
@@ -54,7 +54,7 @@ class CursorSql:
         max_ahead: float,
         *,
         nullable: bool,
-        most: str = "",
+        upper_limit: str = "",
     ) -> tuple[str, int, str]:
         """Return the current state of the columns.
 
@@ -64,29 +64,29 @@ class CursorSql:
             tag: the tag of their type.
             max_ahead: the most seconds that a value may be ahead of the clock; 0 for no limit.
             nullable: whether all of them may be NULL.
-            most: an expression for the upper limit of values; empty without one.
+            upper_limit: an expression for the upper limit of values; empty without one.
 
         Returns:
             up to where to read, the number of rows without a value, and a value that is too
-        far ahead; see `CursorNow`.
+        far ahead; see `CursorState`.
         """
         subject = f"{FLAG} {', '.join(columns)}"
         clock, limit = self._clock(tag, max_ahead, subject)
         greatest = self._greatest(where, columns)
         text = self.as_text(tag, "value")
         up_to = "value"
-        for least in (each for each in (clock, most) if each):
+        for least in (each for each in (clock, upper_limit) if each):
             up_to = f"CASE WHEN {up_to} > {least} THEN {least} ELSE {up_to} END"
         tested = f"CASE WHEN value > {limit} THEN 1 ELSE 0 END" if limit else "0"
         query = f"SELECT {text}, {self.as_text(tag, up_to)}, {tested} FROM ({greatest}) AS newest"
-        found = self.fetch(query, subject)
-        said, read_to, is_ahead = found[0] if found else (None, None, 0)
+        rows = self.fetch(query, subject)
+        greatest_text, read_to, is_ahead = rows[0] if rows else (None, None, 0)
         nulls = self._nulls(where, columns, subject) if nullable else 0
-        if said is None:
+        if greatest_text is None:
             return "", nulls, ""
-        if not is_finite(tag, str(said)):
-            return "", nulls, str(said)
-        return str(read_to), nulls, str(said) if is_ahead else ""
+        if not is_finite(tag, str(greatest_text)):
+            return "", nulls, str(greatest_text)
+        return str(read_to), nulls, str(greatest_text) if is_ahead else ""
 
     def _clock(self, tag: str, max_ahead: float, subject: str) -> tuple[str, str]:
         """Return the current time and the last allowed moment, as values; empty without any."""
@@ -134,13 +134,22 @@ class CursorSql:
     def _is_null(self, columns: Sequence[str]) -> str:
         return " AND ".join(f"{self._name(each)} IS NULL" for each in columns)
 
-    def range(self, since: Cursor, now: CursorNow, lookback: str, *, nulls: bool) -> CursorRange:
-        """See `ReadsByColumn.cursor_range`."""
+    def range(
+        self, since: Cursor, state: CursorState, lookback: str, *, nulls: bool
+    ) -> CursorRange:
+        """Return the rows that a night reads; see `ReadsByColumn.cursor_range`.
+
+        Args:
+            since: the cursor of the last night.
+            state: the state of the columns in the source.
+            lookback: how far below the last value to read.
+            nulls: whether to read rows without a value too.
+        """
         subject = f"{FLAG} {since.name}"
         last = Bound(since.type, since.text)
         ((text, is_less),) = self.fetch(
             f"SELECT {self.as_text(since.type, self._earlier(last, lookback, since.name))}, "
-            f"{self._is_less(now, last)}",
+            f"{self._is_less(state, last)}",
             subject,
         )
         lower = Bound(since.type, str(text))
@@ -148,10 +157,10 @@ class CursorSql:
             lower.text, self._condition(since.columns, lower, nulls=nulls), bool(is_less)
         )
 
-    def _is_less(self, now: CursorNow, last: Bound) -> str:
-        if not now.text:
+    def _is_less(self, state: CursorState, last: Bound) -> str:
+        if not state.text:
             return "1"
-        mine, theirs = (self.dialect.bound(each) for each in (Bound(now.type, now.text), last))
+        mine, theirs = (self.dialect.bound(each) for each in (Bound(state.type, state.text), last))
         return f"CASE WHEN {mine} < {theirs} THEN 1 ELSE 0 END"
 
     def _earlier(self, last: Bound, lookback: str, name: str) -> str:
@@ -185,18 +194,25 @@ class CursorSql:
     def keys_at(
         self, where: str | None, columns: Sequence[str], value: Bound, key: Sequence[str]
     ) -> str:
-        """See `ReadsByColumn.keys_at`."""
+        """Return a row with a value, identified by its key; see `ReadsByColumn.keys_at`.
+
+        Args:
+            where: the condition of `--where`; None for all rows.
+            columns: the columns of the cursor.
+            value: the value of the first of these columns.
+            key: the columns of the key.
+        """
         subject = f"{FLAG} {', '.join(columns)}"
         tests = [] if where is None else [raw(where)]
         chosen = " AND ".join([*tests, self._condition(columns, value, nulls=False)])
         names = ", ".join(map(self._name, key))
         query = self.first(f"SELECT {names} FROM {self.rows} WHERE {chosen}")
-        found = next(iter(self.fetch(query, subject)), None)
-        if found is None:
+        row = next(iter(self.fetch(query, subject)), None)
+        if row is None:
             return ""  # deleted since
         return ", ".join(
             f"{name} = {each if isinstance(each, int) else value_of(str(each))}"
-            for name, each in zip(key, found, strict=True)
+            for name, each in zip(key, row, strict=True)
         )
 
 
@@ -230,9 +246,9 @@ def tag_of_cursor(tags: Mapping[str, str], columns: Sequence[str], name: str) ->
                 f"{FLAG} {listed}: expected {column} to be of type {', '.join(CURSORS)}; found "
                 f"{tags[column]}"
             )
-    found = {tags[column] for column in columns}
-    if len(found) > 1:
+    column_tags = {tags[column] for column in columns}
+    if len(column_tags) > 1:
         raise PlanningError(
-            f"{FLAG} {listed}: expected columns of one type; found {', '.join(sorted(found))}"
+            f"{FLAG} {listed}: expected columns of one type; found {', '.join(sorted(column_tags))}"
         )
-    return found.pop()
+    return column_tags.pop()

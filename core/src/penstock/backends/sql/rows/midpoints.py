@@ -60,8 +60,8 @@ def time_of(text: str) -> datetime:
     Raises:
         ValueError: the text is not a date or time that Python supports.
     """
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _halved_decimal(low: str, high: str) -> str:
@@ -73,11 +73,12 @@ def _halved_decimal(low: str, high: str) -> str:
 
 def _halved(low: bytes, high: bytes) -> bytes:
     """Return the middle, treating the bytes after the common prefix as numbers."""
-    same = _shared(low, high)
+    common = _shared(low, high)
     numbers = [
-        int.from_bytes(each[same : same + _PREFIX].ljust(_PREFIX, b"\0")) for each in (low, high)
+        int.from_bytes(each[common : common + _PREFIX].ljust(_PREFIX, b"\0"))
+        for each in (low, high)
     ]
-    return low[:same] + (sum(numbers) // 2).to_bytes(_PREFIX)
+    return low[:common] + (sum(numbers) // 2).to_bytes(_PREFIX)
 
 
 def _shared(low: str | bytes, high: str | bytes) -> int:
@@ -95,13 +96,13 @@ def _by_letters(low: str, high: str) -> str:
 
     It treats letters as digits, whose order nearly all collations share.
     """
-    same = _shared(low, high)
-    number = sum(_number(text[same : same + _PREFIX]) for text in (low, high)) // 2
+    common = _shared(low, high)
+    number = sum(_number(text[common : common + _PREFIX]) for text in (low, high)) // 2
     digits = ""
     for _ in range(_PREFIX):
         number, place = divmod(number, len(_DIGITS))
         digits = _DIGITS[place] + digits
-    return low[:same] + digits.rstrip()
+    return low[:common] + digits.rstrip()
 
 
 def _number(text: str) -> int:
@@ -113,23 +114,23 @@ def _number(text: str) -> int:
 
 
 def _by_code_points(low: str, high: str) -> str:
-    same = _shared(low, high)
+    common = _shared(low, high)
     number = 0
     for text in (low, high):
-        for place in range(same, same + 2):
+        for place in range(common, common + 2):
             point = ord(text[place]) if place < len(text) else 0
-            number += point * (_POINTS if place == same else 1)
+            number += point * (_POINTS if place == common else 1)
     first, second = divmod(number // 2, _POINTS)
     # Low code points are not characters, and high ones may be surrogates.
     points = (chr(each) for each in (first, second) if each >= ord(" ") and not _is_half(each))
-    return low[:same] + "".join(points)
+    return low[:common] + "".join(points)
 
 
 def _beginnings(low: str, high: str) -> Sequence[str]:
     """Return prefixes of the ends: letters between them may come elsewhere in the alphabet."""
-    same = _shared(low, high)
-    longer = [low[: same + count] + "n" for count in range(1, _PREFIX)]
-    return (high[: same + 1], *longer)
+    common = _shared(low, high)
+    longer = [low[: common + count] + "n" for count in range(1, _PREFIX)]
+    return (high[: common + 1], *longer)
 
 
 def _is_half(point: int) -> bool:

@@ -1,1 +1,1 @@
-"""What server databases have in common: network sessions and named locks."""
+"""The code that server databases share: network sessions and named locks."""

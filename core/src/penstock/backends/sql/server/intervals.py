@@ -16,10 +16,10 @@ def parse_interval(text: str) -> tuple[int, str]:
     Raises:
         UsageError: the text is not an interval.
     """
-    found = _INTERVAL.fullmatch(text)
-    if found is None:
+    match = _INTERVAL.fullmatch(text)
+    if match is None:
         raise UsageError(
             "--interval: expected a number and a unit, such as '1 day' or '3 months'; found "
             f"{text!r}"
         )
-    return int(found[1]), found[2].lower()
+    return int(match[1]), match[2].lower()

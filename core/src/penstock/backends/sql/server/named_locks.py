@@ -29,13 +29,13 @@ class LockRecords(StageRecords[S]):
     # For subclasses
 
     @abstractmethod
-    def wait_for(self, name: str, seconds: float, what: str, *, shared: bool = False) -> None:
+    def wait_for(self, name: str, seconds: float, subject: str, *, shared: bool = False) -> None:
         """Take a lock that belongs to the transaction.
 
         Args:
             name: the name of the lock.
             seconds: the timeout; 0 for none.
-            what: the locked thing, for messages.
+            subject: the locked thing, for messages.
             shared: whether other transactions may share it.
 
         Raises:
@@ -49,9 +49,9 @@ class LockRecords(StageRecords[S]):
     # Locks
 
     @contextmanager
-    def holding(self, name: str, what: str) -> Iterator[None]:
+    def holding(self, name: str, subject: str) -> Iterator[None]:
         with self.transaction():
-            self._wait(name, what)
+            self._wait(name, subject)
             yield
 
     @contextmanager
@@ -61,7 +61,7 @@ class LockRecords(StageRecords[S]):
             yield
 
     @contextmanager
-    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+    def exclusive(self, run_id: str, step_id: str = "") -> Iterator[None]:
         yield  # steps are transactions
 
     def hold_run(self, run_id: str, *, shared: bool = True) -> None:
@@ -79,8 +79,8 @@ class LockRecords(StageRecords[S]):
         """
         self._wait(self.lock("penstock:making"), f"table {table}")
 
-    def _wait(self, name: str, what: str, *, shared: bool = False) -> None:
-        self.wait_for(name, self.patience.stall_timeout, what, shared=shared)
+    def _wait(self, name: str, subject: str, *, shared: bool = False) -> None:
+        self.wait_for(name, self.patience.stall_timeout, subject, shared=shared)
 
     # Transactions
 

@@ -27,7 +27,7 @@ class BatchQueryReader(BatchReader, Generic[S]):
     def __init__(self, spec: WorkerSpec) -> None:
         super().__init__(spec)
         self._session: S | None = None
-        self._found: list[Any] = []
+        self._source_types: list[Any] = []
         """The types of the columns that are read."""
 
     # For subclasses
@@ -37,7 +37,7 @@ class BatchQueryReader(BatchReader, Generic[S]):
         """Open a session in the source that reads as of the spec's snapshot."""
 
     @abstractmethod
-    def fetched(self, session: S, query: str, promised: PromisedTypes[Any]) -> Iterator[Any]:
+    def fetch_batches(self, session: S, query: str, promised: PromisedTypes[Any]) -> Iterator[Any]:
         """Yield the rows of a query as the driver's record batches.
 
         The first one comes even if it has no rows.
@@ -70,7 +70,7 @@ class BatchQueryReader(BatchReader, Generic[S]):
         if spec.snapshot != self._spec.snapshot:
             self.abandon()
         self._spec = spec
-        self._found = []
+        self._source_types = []
 
     def batches(self, partition: Partition, stopped: Callable[[], bool]) -> Iterator[Any]:
         spec, subject = self._spec, f"partition {partition.id}"
@@ -82,24 +82,24 @@ class BatchQueryReader(BatchReader, Generic[S]):
             rows, tested = self.selection(session, partition)
             rows, tested = computed_rows(session.dialect, rows, tested, spec.pairs)
             names = [session.dialect.ident(pair.source) for pair in spec.pairs]
-            if not self._found:
+            if not self._source_types:
                 query = f"SELECT {', '.join(names)} FROM {rows}"
-                self._found = [type_ for _, type_ in session.describe(query, subject)]
+                self._source_types = [type_ for _, type_ in session.describe(query, subject)]
             listed = [
                 self.travelling(session, name, type_)
-                for name, type_ in zip(names, self._found, strict=True)
+                for name, type_ in zip(names, self._source_types, strict=True)
             ]
-            finer = list(filter(None, map(self.types.finer, names, self._found)))
+            finer = list(filter(None, map(self.types.finer, names, self._source_types)))
             if finer:
                 listed.append(f"CASE WHEN {' OR '.join(finer)} THEN 1 ELSE 0 END")
             query = f"SELECT {', '.join(listed) or '1'} FROM {rows} WHERE {tested}"
             promised = PromisedTypes(
                 [pair.target for pair in spec.pairs],
-                self._found,
+                self._source_types,
                 self.types,
                 f"source: {spec.relation}, {subject}",
             )
-            for batch in self.fetched(session, query, promised):
+            for batch in self.fetch_batches(session, query, promised):
                 yield promised.as_travels(batch)
                 if stopped():
                     return

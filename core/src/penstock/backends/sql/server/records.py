@@ -62,8 +62,8 @@ class ControlScripts:
 
     def _read(self, name: str, schema: str) -> str:
         text = files(self.package).joinpath(name).read_text(encoding="utf-8").rstrip()
-        named = {"schema": self.dialect.ident(schema), "text": self.dialect.literal(schema)}
-        return text.format(**named, **self.more(schema))
+        names = {"schema": self.dialect.ident(schema), "text": self.dialect.literal(schema)}
+        return text.format(**names, **self.more(schema))
 
 
 def lock_name(control_schema: str, name: str) -> str:
@@ -81,7 +81,7 @@ class ServerRecords(LoadRecords):
 
     scheme: ClassVar[str]
     """The scheme of the server's URLs."""
-    kept_in: ClassVar[str]
+    schema_word: ClassVar[str]
     """The server's word for the place of its tables: a schema, or a database."""
     listing: ClassVar[str]
     """A query for the names of all tables there."""
@@ -92,7 +92,7 @@ class ServerRecords(LoadRecords):
     def __init__(self, session: ServerSession, schema: str, *, loading: bool = False) -> None:
         super().__init__(session.dialect)
         self._schema = schema
-        self._there = loading
+        self._tables_exist = loading
 
     @property
     @abstractmethod
@@ -103,27 +103,27 @@ class ServerRecords(LoadRecords):
         """The control schema."""
         return self._schema
 
-    def named(self, table: str) -> str:
+    def table_name(self, table: str) -> str:
         return f"{self.ident(self._schema)}.{self.ident(table)}"
 
     def lock(self, name: str) -> str:
         return lock_name(self._schema, name)
 
-    def written(self, column: str, value: Any) -> Any:
+    def driver_value(self, column: str, value: Any) -> Any:
         # Times are texts: the same everywhere, and sortable.
         if isinstance(value, datetime):
             return value.isoformat(" ")
-        return super().written(column, value)
+        return super().driver_value(column, value)
 
     # Locks by name
 
     @abstractmethod
-    def holding(self, name: str, what: str) -> AbstractContextManager[None]:
+    def holding(self, name: str, subject: str) -> AbstractContextManager[None]:
         """Hold a lock that is only held briefly.
 
         Args:
             name: the name of the lock.
-            what: the locked thing, for messages.
+            subject: the locked thing, for messages.
 
         Raises:
             StallError: another session holds it for longer than the stall timeout.
@@ -152,7 +152,7 @@ class ServerRecords(LoadRecords):
         return self.scripts.control(self._schema)
 
     @abstractmethod
-    def denied(self, error: Exception) -> str:
+    def denial_message(self, error: Exception) -> str:
         """Return the server's message if the user may not create tables; otherwise empty."""
 
     def figures_ddl(self) -> str:
@@ -160,18 +160,18 @@ class ServerRecords(LoadRecords):
         return self.scripts.figures(self._schema)
 
     @abstractmethod
-    def hurried(self) -> AbstractContextManager[None]:
+    def limited_lock_waits(self) -> AbstractContextManager[None]:
         """Keep the session from waiting long for table locks in the block."""
 
     def create(self) -> None:
-        if self._found():
+        if self._has_tables():
             if not self.keeps_figures:
                 self._add_figures()
             return
         with self.session.translated(CONTROL), self.making():
             if self._missing():
                 self._make()
-        self._there = True
+        self._tables_exist = True
 
     grants: ClassVar[str] = ""
     """The privileges that an administrator grants to users of the control tables; `{}` stands for
@@ -188,7 +188,7 @@ class ServerRecords(LoadRecords):
         try:
             yield
         except Exception as error:
-            words = self.denied(error) if self.grants else ""
+            words = self.denial_message(error) if self.grants else ""
             if not words or "denied" not in words.lower():
                 raise
             raise PermanentError(
@@ -202,7 +202,7 @@ class ServerRecords(LoadRecords):
         # without.
         with suppress(PenstockError), self.session.translated(CONTROL), self.making():
             if not self.has_figures():
-                with self.hurried():
+                with self.limited_lock_waits():
                     self._run(self.lacking(self.figures_ddl().split(";\n")))
 
     def _run(self, statements: Sequence[str]) -> None:
@@ -214,31 +214,31 @@ class ServerRecords(LoadRecords):
             return (name,) in self.session.connection.rows(self.listing, [self._schema])
 
     def drop(self, table: TableRef) -> None:
-        with self.session.translated(f"table {table}"), self.hurried():
-            self.session.run(self.session.dialect.dropped(table))
+        with self.session.translated(f"table {table}"), self.limited_lock_waits():
+            self.session.run(self.session.dialect.drop_statement(table))
 
     def _make(self) -> None:
         try:
             self._run(self.ddl().split(";\n"))
         except Exception as error:
-            words = self.denied(error)
+            words = self.denial_message(error)
             if not words:
                 raise
             raise PlanningError(
-                f"target: the user may not create the control tables in {self.kept_in} "
+                f"target: the user may not create the control tables in {self.schema_word} "
                 f"{self._schema!r}: {words}; expected that privilege, or tables that an "
                 "administrator created with the output of `penstock control-ddl --target "
                 f"{self.scheme}:// --control-schema {self._schema}`, or another --control-schema",
                 Diagnosis(side="target"),
             ) from error
 
-    def _found(self) -> bool:
+    def _has_tables(self) -> bool:
         """Whether the control tables exist.
 
         Raises:
             PermanentError: some of the control tables are missing.
         """
-        if self._there:
+        if self._tables_exist:
             return True
         missing, all_names = self._missing(), self._names()
         if missing and len(missing) < len(all_names):
@@ -254,8 +254,8 @@ class ServerRecords(LoadRecords):
                 "--control-schema for new runs",
                 Diagnosis(side="target"),
             )
-        self._there = not missing
-        return self._there
+        self._tables_exist = not missing
+        return self._tables_exist
 
     def _names(self) -> tuple[str, ...]:
         return ("loaded_table", *self.extra_columns, *(kind.value for kind in ESSENTIAL))
@@ -267,10 +267,10 @@ class ServerRecords(LoadRecords):
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
-        yield self._found()
+        yield self._has_tables()
 
     def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
-        if reading and not self._found():
+        if reading and not self._has_tables():
             return []
         with self.session.translated(CONTROL), self.permitted():
             return self.session.connection.rows(statement, values)

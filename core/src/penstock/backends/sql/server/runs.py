@@ -41,7 +41,7 @@ class ServerRuns(LoadedRuns):
         self._tables: ServerRecords = records
 
     @abstractmethod
-    def made_at(self, table: TableRef) -> str | None:
+    def creation_mark(self, table: TableRef) -> str | None:
         """Return when a table was created; None if it does not exist."""
 
     @abstractmethod
@@ -99,9 +99,9 @@ class ServerRuns(LoadedRuns):
         records, what = self._tables, f"table {table}"
         gate = records.lock(f"penstock:table:{table}")
         with records.session.translated(what), records.holding(gate, what):
-            others = self._executed(self._runs_on(table) - {run_id}, table)
-            if others:
-                check(others)
+            other_runs = self._executed(self._runs_on(table) - {run_id}, table)
+            if other_runs:
+                check(other_runs)
             self.keep_presence(run_id)
 
     def keep_presence(self, run_id: str) -> None:
@@ -124,17 +124,17 @@ class ServerRuns(LoadedRuns):
 
     def runs_by_table(self, tables: Collection[TableRef]) -> Mapping[TableRef, set[str]]:
         """Return the runs by target."""
-        found: dict[TableRef, set[str]] = {table: set() for table in tables}
-        if not found:
-            return found
-        by_id = {LoadedTable(self._tables, table).id: table for table in found}
+        runs: dict[TableRef, set[str]] = {table: set() for table in tables}
+        if not runs:
+            return runs
+        by_id = {LoadedTable(self._tables, table).id: table for table in runs}
         for row in self._tables.read(Kind.RUN, {"loads": tuple(by_id)}, ("run_id", "loads")):
-            found[by_id[row["loads"]]].add(row["run_id"])
+            runs[by_id[row["loads"]]].add(row["run_id"])
         for row in self._tables.read(Kind.RUN, {"status": UNFINISHED}, ("run_id", "spec")):
             table = CopySpec.from_stored(row["spec"], "", "").target_ref
-            if table in found:
-                found[table].add(row["run_id"])
-        return found
+            if table in runs:
+                runs[table].add(row["run_id"])
+        return runs
 
     def _executed(self, run_ids: Collection[str], table: TableRef) -> list[str]:
         # There may be hundreds, nearly always with no active run, which one question establishes.
@@ -163,12 +163,12 @@ class ServerRuns(LoadedRuns):
         table = LoadedTable(self._tables, load.table)
         if mode_of(run.spec).starts_empty:
             table.emptied(run.run_id)
-        return {"loads": table.id, "disturbed_by": None, "made": self.made_at(load.table)}
+        return {"loads": table.id, "disturbed_by": None, "made": self.creation_mark(load.table)}
 
     counts_rows = False
 
     def storage(self, table: TableRef) -> str:
-        return self.made_at(table) or ""
+        return self.creation_mark(table) or ""
 
     def check_rows(self, run: RunRow) -> None:
         self.check_loaded(run.run_id, run.plan.load.table, run.spec["mode"])
@@ -195,15 +195,15 @@ class ServerRuns(LoadedRuns):
         It may have to wait for a lock, and rows committed in the meantime would go with the old
         table.
         """
-        others = LoadedTable(self._tables, target)
+        other_loads = LoadedTable(self._tables, target)
         self.keep_out(run.run_id, target)
-        others.check_loaded_since(run.run_id)
+        other_loads.check_loaded_since(run.run_id)
         try:
             self.perform(step, run.plan.load.table)
         except PenstockError:
             # If the statement ended the transaction, what the runs were told has been committed.
             if not self._tables.steps_with_records:
-                others.let_in(run.run_id)
+                other_loads.let_in(run.run_id)
             raise
 
     def keep_out(self, run_id: str, table: TableRef) -> None:
@@ -238,13 +238,13 @@ class StagedRuns(ServerRuns):
         super().__init__(records)
         self._tables: StageRecords[Any] = records
 
-    def made_at(self, table: TableRef) -> str | None:
-        return self._tables.made_at(table)
+    def creation_mark(self, table: TableRef) -> str | None:
+        return self._tables.creation_mark(table)
 
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
         self._tables.check_loaded(run_id, table, mode)
 
-    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         with self._tables.session.translated(f"run {run_id}"):
             return tuple(
                 RunningAttempt(stage.partition_id, stage.attempt, "loading", "", None)

@@ -49,18 +49,18 @@ class ServerSession(NamedRelations, ABC):
     @abstractmethod
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]: ...
 
-    def resolve_type(self, written: str, subject: str) -> Type:
+    def resolve_type(self, type_text: str, subject: str) -> Type:
         """Return a type that the user wrote, as the server describes it."""
 
         def ask() -> Type:
-            ((_, type_),) = self.describe(f"SELECT CAST(NULL AS {written}) AS made", subject)
+            ((_, type_),) = self.describe(f"SELECT CAST(NULL AS {type_text}) AS made", subject)
             return type_
 
-        return self.kept(("type", written), ask)
+        return self.cached(("type", type_text), ask)
 
-    def kept(self, what: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, called once as long as something is `known`."""
-        return make() if self.known is None else self.known.once(what, make)
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the result of `make`, called once while there are `catalog_facts`."""
+        return make() if self.catalog_facts is None else self.catalog_facts.once(key, make)
 
     def check(self, query: str, subject: str) -> None:
         self.describe(query, subject)

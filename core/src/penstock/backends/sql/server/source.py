@@ -48,7 +48,7 @@ class ServerSource(SqlSource, Generic[S]):
 
     def query_columns(self, query: Query) -> Sequence[tuple[str, Type]]:
         """Return the names and types of a query's columns."""
-        return list(super().described(query).items())
+        return list(super().column_types(query).items())
 
     @abstractmethod
     def table_definition(self, table: TableRef) -> TableDefinition:
@@ -63,14 +63,14 @@ class ServerSource(SqlSource, Generic[S]):
         """
 
     @abstractmethod
-    def stored(self, table: TableRef) -> TableStatistics:
+    def table_statistics(self, table: TableRef) -> TableStatistics:
         """Return a table's statistics without reading it, and without its default key."""
 
     @abstractmethod
-    def leading(self, table: TableRef) -> Sequence[str]:
+    def leading_columns(self, table: TableRef) -> Sequence[str]:
         """Return the columns by which the server finds rows, the best first."""
 
-    def unstored(self, relation: Relation) -> TableStatistics:
+    def query_statistics(self, relation: Relation) -> TableStatistics:
         """Return the statistics of a query or view, without reading it."""
         return TableStatistics(
             rows=None,
@@ -82,13 +82,13 @@ class ServerSource(SqlSource, Generic[S]):
             sampled=False,
         )
 
-    def selected(self, relation: Relation, where: str, found: TableStatistics) -> float:
+    def selected_share(self, relation: Relation, where: str, statistics: TableStatistics) -> float:
         """Return the share of rows, 0 to 1, that a condition selects by the server's estimate.
 
         Args:
             relation: the source's table or query.
             where: the condition.
-            found: statistics of all rows.
+            statistics: statistics of all rows.
         """
         return 1.0
 
@@ -103,13 +103,13 @@ class ServerSource(SqlSource, Generic[S]):
         if isinstance(relation, TableRef):
             return self.table_columns(relation)
         assert isinstance(relation, Query)
-        found = self.query_columns(relation)
-        return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+        columns = self.query_columns(relation)
+        return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in columns)
 
-    def described(self, relation: Relation) -> dict[str, Type]:
+    def column_types(self, relation: Relation) -> dict[str, Type]:
         if isinstance(relation, TableRef):
             return {column.name: column.traits[TYPE] for column in self.columns(relation)}
-        return super().described(relation)
+        return super().column_types(relation)
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
         return tuple(self.types.in_arrow(column, column.traits[TYPE]) for column in columns)
@@ -159,17 +159,19 @@ class ServerSource(SqlSource, Generic[S]):
         self.check_where(relation, where)
         if self.is_table(relation):
             assert isinstance(relation, TableRef)
-            found = self.stored(relation)
-            found = replace(found, default_key=self._default_key(relation))
+            statistics = self.table_statistics(relation)
+            statistics = replace(statistics, default_key=self._default_key(relation))
         else:
-            found = self.unstored(relation)
+            statistics = self.query_statistics(relation)
         if where is not None:
-            found = replace(found, selected=self.selected(relation, where, found))
-        return replace(found, notes=self.notes)
+            statistics = replace(
+                statistics, selected=self.selected_share(relation, where, statistics)
+            )
+        return replace(statistics, notes=self.notes)
 
     def _default_key(self, table: TableRef) -> str | None:
         ranged = self._session.dialect.ranged
-        for name in self.leading(table)[:1]:
+        for name in self.leading_columns(table)[:1]:
             if self.key_type(table, Key(name)) in ranged:
                 return name
         return None

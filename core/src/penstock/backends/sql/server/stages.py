@@ -84,14 +84,14 @@ class StageRecords(ServerRecords, Generic[S]):
     # The table that is loaded
 
     @abstractmethod
-    def made_at(self, table: TableRef) -> str | None:
+    def creation_mark(self, table: TableRef) -> str | None:
         """Return a text that changes when a table is recreated; None or empty without a table."""
 
-    def creation_time(self, made: str) -> str:
+    def creation_time(self, mark: str) -> str:
         """Return when that was, for people."""
-        return made
+        return mark
 
-    def check_alone(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
+    def check_no_other_rows(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
         """Check for rows of others.
 
         Args:
@@ -112,7 +112,7 @@ class StageRecords(ServerRecords, Generic[S]):
             run_id: the id of the run.
             table: the table.
             mode: the name of the mode.
-            mine: as for `check_alone`.
+            mine: as for `check_no_other_rows`.
 
         Raises:
             TargetChanged: rows that the run has loaded are gone, or rows of others are in the
@@ -122,13 +122,13 @@ class StageRecords(ServerRecords, Generic[S]):
         for row in self.read(Kind.RUN, {"run_id": run_id}, ("made", "prepared_at")):
             if row["prepared_at"] is None or not row["made"]:
                 continue
-            found = self.made_at(table)
-            if found != row["made"]:
-                replacement = f"one created at {self.creation_time(found)}" if found else ""
-                there = replacement or "no table of that name"
+            mark = self.creation_mark(table)
+            if mark != row["made"]:
+                replacement = f"one created at {self.creation_time(mark)}" if mark else ""
+                actual = replacement or "no table of that name"
                 expected = f"the table created at {self.creation_time(row['made'])}"
-                raise table_changed(run_id, table, expected, there)
-            self.check_alone(run_id, table, MODES[mode], mine)
+                raise table_changed(run_id, table, expected, actual)
+            self.check_no_other_rows(run_id, table, MODES[mode], mine)
 
     # Attempts
 
@@ -164,7 +164,7 @@ class StageRecords(ServerRecords, Generic[S]):
     def drop_stage(self, token: str) -> None:
         """Remove an attempt's staged rows, and its row in `stage`."""
 
-    def claimed(self) -> tuple[str, Sequence[Any]]:
+    def claim_values(self) -> tuple[str, Sequence[Any]]:
         """Return additional values of a new row, as SQL, and their parameters."""
         return "", ()
 
@@ -173,7 +173,7 @@ class StageRecords(ServerRecords, Generic[S]):
         tests, values = self._tested(where)
         listed = ", ".join(("token, partition_id, attempt, beats, owner", *self.attributes))
         rows = self.session.connection.rows(
-            f"SELECT {listed} FROM {self.named('stage')}{f' WHERE {tests}' if tests else ''}"
+            f"SELECT {listed} FROM {self.table_name('stage')}{f' WHERE {tests}' if tests else ''}"
             " ORDER BY partition_id",
             values,
         )
@@ -190,11 +190,11 @@ class StageRecords(ServerRecords, Generic[S]):
         """Make an attempt the owner of its partition."""
         mine = {"run_id": attempt.spec.run_id, "partition_id": attempt.partition.id}
         self.void(mine)
-        more, values = self.claimed()
+        more, values = self.claim_values()
         places = ", ".join(self.placeholder(number) for number in range(1, 5))
         form = self.row_form.format(f"{places}, 1, 0{more}")
         self.session.connection.change(
-            f"INSERT INTO {self.named('stage')} {form}",
+            f"INSERT INTO {self.table_name('stage')} {form}",
             [token, *mine.values(), attempt.number, *values],
         )
 
@@ -202,7 +202,7 @@ class StageRecords(ServerRecords, Generic[S]):
         """Withdraw ownership from attempts, which notice before they commit."""
         tests, values = self._tested({**where, "owner": 1})
         self.session.connection.change(
-            f"UPDATE {self.named('stage')} SET owner = 0 WHERE {tests}", values
+            f"UPDATE {self.table_name('stage')} SET owner = 0 WHERE {tests}", values
         )
 
     def end_attempt(self, token: str) -> None:
@@ -212,7 +212,8 @@ class StageRecords(ServerRecords, Generic[S]):
     def beat(self, token: str) -> None:
         """Give a sign of life, for sessions that wait for an attempt."""
         self.session.connection.change(
-            f"UPDATE {self.named('stage')} SET {self.sign} WHERE token = {self.placeholder(1)}",
+            f"UPDATE {self.table_name('stage')} SET {self.sign}"
+            f" WHERE token = {self.placeholder(1)}",
             [token],
         )
 

@@ -46,8 +46,8 @@ class TableStage(ServerStage[R]):
         )
         with records.session.translated("stage"):
             records.session.connection.change(f"CREATE TABLE {self.table} ({listed})")
-        self._passed = 0
-        self._loader = BulkLoader(self.load, self.refused)
+        self._rows_before = 0
+        self._loader = BulkLoader(self.load, self.translated_error)
 
     # For subclasses
 
@@ -60,7 +60,7 @@ class TableStage(ServerStage[R]):
         """Load all batches into the stage, in a thread; return the number of rows."""
 
     @abstractmethod
-    def refused(self, error: BaseException) -> BaseException:
+    def translated_error(self, error: BaseException) -> BaseException:
         """Translate an error from `load`."""
 
     def as_loaded(self, batch: Any) -> Any:
@@ -77,17 +77,17 @@ class TableStage(ServerStage[R]):
 
     def write(self, block: Block, wait: Wait) -> None:
         batch = self._caster.cast(block)
-        check_values(batch, self._guards, self._subject, self._passed)
+        check_values(batch, self._guards, self._subject, self._rows_before)
         self._loader.await_room(wait)
-        self._passed += batch.num_rows
+        self._rows_before += batch.num_rows
         self._loader.put(self.as_loaded(batch))
         self.beat()
 
     def end(self, wait: Wait) -> int:
         self._loader.end(wait)
-        if self.rows != self._passed:
+        if self.rows != self._rows_before:
             raise TransientError(
-                f"{self._subject}: expected {self._passed:,} rows to be staged, found "
+                f"{self._subject}: expected {self._rows_before:,} rows to be staged, found "
                 f"{self.rows:,}",
                 Diagnosis(side="target"),
             )
@@ -98,7 +98,7 @@ class TableStage(ServerStage[R]):
     @property
     def rows(self) -> int:
         """The number of rows, known after the end."""
-        return self._loader.taken
+        return self._loader.row_count
 
     def remove(self) -> None:
         self._loader.abandon()

@@ -52,7 +52,7 @@ class ServerTarget(SqlTarget, Generic[S]):
         yield self._session
 
     @contextmanager
-    def _rows_made(self, table: TableRef) -> Iterator[tuple[S, str]]:
+    def _created_rows(self, table: TableRef) -> Iterator[tuple[S, str]]:
         yield self._session, no_rows(self._session, self._defined[table])
 
     # For subclasses
@@ -106,7 +106,7 @@ class ServerTarget(SqlTarget, Generic[S]):
             if column.name in created
         }
 
-    def written_type(self, column: Column) -> str:
+    def type_clause(self, column: Column) -> str:
         """Return a column's type as it appears in CREATE TABLE."""
         return column.type
 
@@ -146,22 +146,22 @@ class ServerTarget(SqlTarget, Generic[S]):
             whole = self.cloned_columns(table, definition, columns)
         else:
             translated = self.translated_types(columns, definition, types)
-        written, plain = [], []
+        clauses, plain = [], []
         for column in columns:
             name, requested = column.name, types.get(column.name, "")
             type_ = (
-                self.types.asked(name, requested)
+                self.types.requested_type(name, requested)
                 if requested
                 else translated.get(name, column.type)
             )
             mine = replace(column, type=type_, generated=False)
-            mine = replace(mine, type=self.written_type(mine))
-            written.append(whole[name] if name in whole and not requested else mine)
+            mine = replace(mine, type=self.type_clause(mine))
+            clauses.append(whole[name] if name in whole and not requested else mine)
             plain.append(type_)
-        described = self.created_types(table, written, plain)
+        described = self.created_types(table, clauses, plain)
         self._defined[table] = tuple(
             self._in_arrow(replace(column, traits={TYPE: kind}))
-            for column, kind in zip(written, described, strict=True)
+            for column, kind in zip(clauses, described, strict=True)
         )
         return self._defined[table]
 
@@ -172,7 +172,11 @@ class ServerTarget(SqlTarget, Generic[S]):
         return [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        columns = request.new_columns or request.followed or self.columns(request.target)
+        columns = (
+            request.new_columns or request.columns_after_changes or self.columns(request.target)
+        )
         by_name = {column.name: column for column in columns}
-        written = schema_of(by_name[pair.target] for pair in request.pairs)
-        return plan_load(self._session, self.tables, request, columns, schema_to_text(written))
+        stream_schema = schema_of(by_name[pair.target] for pair in request.pairs)
+        return plan_load(
+            self._session, self.tables, request, columns, schema_to_text(stream_schema)
+        )

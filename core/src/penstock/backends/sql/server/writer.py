@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Generic, TypeVar
 
 from penstock.backends.api.execution.attempt import Attempt, Stage
-from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.api.worker import LoadResult, Wait
 from penstock.backends.shared.attempts.refusals import attempt_ended, check_standing
 from penstock.backends.shared.background import compute
 from penstock.backends.sql.loads.loading import SqlLoading
@@ -52,7 +52,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
 
     def __init__(self, records: R, attempt: Attempt) -> None:
         super().__init__(records, attempt)
-        self._own = records
+        self._stage_records = records
         self._attempt = attempt
         self._stage: G | None = None
 
@@ -64,7 +64,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
         self._stage = stage
         return super().insert(attempt, stage)
 
-    def merge(self, attempt: Attempt, stage: G) -> Loaded:
+    def merge(self, attempt: Attempt, stage: G) -> LoadResult:
         self._stage = stage
         return super().merge(attempt, stage)
 
@@ -74,7 +74,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
     def check_loaded(self, mine: int) -> None:
         """See `StageRecords.check_loaded`."""
         spec = self._attempt.spec
-        self._own.check_loaded(spec.run_id, spec.target_table, spec.mode, mine)
+        self._stage_records.check_loaded(spec.run_id, spec.target_table, spec.mode, mine)
 
     def begin_changes(self, attempt: Attempt) -> None:
         """Do nothing: there is nothing to record."""
@@ -82,17 +82,17 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
     def end_changes(self) -> None:
         """Do nothing, as above."""
 
-    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+    def insert_record(self, attempt: Attempt, result: LoadResult, bytes: int) -> None:
         self.hold_run()
         # What held before the load may no longer hold.
         check_standing(attempt, self.standing(attempt))
         if self._stage is not None:
             self._stage.check_held()
-        self.check_loaded(loaded.rows)
-        super().insert_record(attempt, loaded, bytes)
+        self.check_loaded(result.rows)
+        super().insert_record(attempt, result, bytes)
 
     def commit(self) -> None:
-        self._own.commit()
+        self._stage_records.commit()
 
 
 class ServerHooks(ABC, Generic[R, G]):

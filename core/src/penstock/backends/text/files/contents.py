@@ -33,7 +33,7 @@ class TextContents:
     """By path; None if the files were not read."""
 
 
-_known: dict[object, TextContents] = {}
+_cache: dict[object, TextContents] = {}
 """Planning asks about the same files several times, but they are read once."""
 
 
@@ -53,10 +53,10 @@ def find(
         TransientError, PermanentError: a file cannot be read; says which, and where.
     """
     key = (fingerprint(files), options)
-    if key not in _known:
-        _known.clear()
-        _known[key] = _find(filesystem, files, options, side)
-    return _known[key]
+    if key not in _cache:
+        _cache.clear()
+        _cache[key] = _find(filesystem, files, options, side)
+    return _cache[key]
 
 
 def _find(

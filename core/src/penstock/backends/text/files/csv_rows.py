@@ -46,7 +46,7 @@ def names_of(opened: Opened, options: TextOptions) -> tuple[str, ...]:
 
 
 def batches(
-    opened: Opened, options: TextOptions, names: Sequence[str], wanted: Sequence[str]
+    opened: Opened, options: TextOptions, names: Sequence[str], selected: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows as texts.
 
@@ -54,7 +54,7 @@ def batches(
         opened: opens the file at its beginning.
         options: the file's format.
         names: the names of all columns of the file.
-        wanted: the names of the columns to read, in order.
+        selected: the names of the columns to read, in order.
 
     Raises:
         Broken: a row has too many or too few values, a quote is not closed, or the text is not
@@ -66,7 +66,7 @@ def batches(
     while True:
         skipped = passed
         try:
-            for batch in _batches(opened, options, names, wanted, block):
+            for batch in _batches(opened, options, names, selected, block):
                 if skipped >= batch.num_rows:
                     skipped -= batch.num_rows
                     continue
@@ -84,12 +84,12 @@ def _batches(
     opened: Opened,
     options: TextOptions,
     names: Sequence[str],
-    wanted: Sequence[str],
+    selected: Sequence[str],
     block: int,
 ) -> Iterator[pa.RecordBatch]:
     with opened() as stream:
         reader = _reader(stream, options, block, names)
-        places = [names.index(name) for name in wanted]
+        places = [names.index(name) for name in selected]
         while True:
             try:
                 batch = reader.read_next_batch()

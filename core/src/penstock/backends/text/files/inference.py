@@ -177,11 +177,11 @@ _ORDER: tuple[Callable[[], _Candidate], ...] = (
 
 
 class ColumnType:
-    """What is known about a column from the values seen so far."""
+    """The possible types of a column, by its values so far."""
 
     def __init__(self) -> None:
-        self._left = [candidate() for candidate in _ORDER]
-        self._seen = False
+        self._candidates = [candidate() for candidate in _ORDER]
+        self._has_values = False
         self._kinds: set[str] = set()
         self.is_nullable = False
 
@@ -195,8 +195,8 @@ class ColumnType:
             self.is_nullable = True
             texts = texts.drop_null()
         if len(texts):
-            self._seen = True
-            self._left = [each for each in self._left if each.look(texts)]
+            self._has_values = True
+            self._candidates = [each for each in self._candidates if each.look(texts)]
 
     def note(self, kinds: set[str], not_finite: bool) -> None:
         """Consider values from JSON.
@@ -214,7 +214,7 @@ class ColumnType:
     def field(self, name: str) -> pa.Field:
         if self.is_nested:
             return pa.field(name, pa.string(), metadata=JSON)
-        for each in self._left if self._seen else ():
+        for each in self._candidates if self._has_values else ():
             if self._kinds <= each.kinds:
                 return pa.field(name, each.type())
         return pa.field(name, pa.string())

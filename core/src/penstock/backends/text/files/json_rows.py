@@ -97,19 +97,19 @@ def text(value: Any) -> str | None:
         return str(value)
     if of is bool:
         return "true" if value else "false"
-    return written(value)
+    return json_text(value)
 
 
-def written(value: Any) -> str:
+def json_text(value: Any) -> str:
     """Return a value as JSON, with numbers as they were written."""
     of = type(value)
     if of is Number:
         return str(value)
     if of is dict:
-        pairs = (f"{json.dumps(k, ensure_ascii=False)}: {written(v)}" for k, v in value.items())
+        pairs = (f"{json.dumps(k, ensure_ascii=False)}: {json_text(v)}" for k, v in value.items())
         return f"{{{', '.join(pairs)}}}"
     if of is list:
-        return f"[{', '.join(map(written, value))}]"
+        return f"[{', '.join(map(json_text, value))}]"
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -127,7 +127,7 @@ def batch(
     for name in columns:
         cells = (row.get(name) for row in rows)
         if name in nested:
-            texts = [None if value is None else written(value) for value in cells]
+            texts = [None if value is None else json_text(value) for value in cells]
         else:
             texts = [text(value) for value in cells]
         arrays.append(pa.array(texts, pa.string()))

@@ -52,7 +52,7 @@ class TextScan(FileScan):
         self,
         part: FilePart,
         columns: Sequence[str],
-        chosen: Sequence[int] | None,
+        row_groups: Sequence[int] | None,
         head: int | None,
     ) -> Iterator[pa.RecordBatch]:
         keys = ListedFile(part.path, part.size, part.version).keys

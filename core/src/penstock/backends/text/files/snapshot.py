@@ -43,9 +43,11 @@ def listed(location: TextLocation, token: str | None = None) -> tuple[ListedFile
         PlanningError: no file has the format's suffix.
     """
     all_files = list_files(location.files)
-    named = tuple(file for file in all_files if is_text_file(file.path, location.options.format))
+    with_suffix = tuple(
+        file for file in all_files if is_text_file(file.path, location.options.format)
+    )
     # If the URL names a single file or the format, the suffix does not matter.
-    files = named or (all_files if len(all_files) == 1 else ())
+    files = with_suffix or (all_files if len(all_files) == 1 else ())
     if not files:
         raise PlanningError(
             f"source: {location}: expected files that end in .{location.options.extension}, found "
@@ -73,7 +75,7 @@ class TextSnapshot:
         schema = contents_of(location, files).schema
         self.snapshot = Snapshot(token_of(files, schema), datetime.now(UTC).isoformat())
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Return True: there is nothing that could end."""
         return True
 

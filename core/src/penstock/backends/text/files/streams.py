@@ -36,7 +36,7 @@ class TextStream(io.RawIOBase):
     def __init__(self, stream: pa.NativeFile) -> None:
         super().__init__()
         self._stream = stream
-        self._begun = self._ended = False
+        self._has_begun = self._ended = False
         self._last = b""
         self.quotes = 0
         """How many double quotes were read."""
@@ -54,8 +54,8 @@ class TextStream(io.RawIOBase):
             Broken: the file has another encoding.
         """
         piece = b"" if self._ended else self._filled(size)
-        if not self._begun and piece:
-            self._begun = True
+        if not self._has_begun and piece:
+            self._has_begun = True
             for mark, name in _OTHERS:
                 if piece.startswith(mark):
                     raise Broken(f"expected UTF-8, found {name}; convert it first, as with iconv")

@@ -26,16 +26,16 @@ def header(schema: pa.Schema, options: TextOptions) -> bytes:
     if not options.header:
         return b""
     names = pa.table({name: pa.array([], pa.string()) for name in schema.names})
-    return _written(names, options, header=True)
+    return _csv_bytes(names, options, header=True)
 
 
 def rows(table: pa.Table, options: TextOptions) -> bytes:
     """Return rows as CSV."""
     arrays = [_flat(column.combine_chunks()) for column in table.columns]
-    return _written(pa.table(arrays, table.schema.names), options, header=False)
+    return _csv_bytes(pa.table(arrays, table.schema.names), options, header=False)
 
 
-def _written(table: pa.Table, options: TextOptions, *, header: bool) -> bytes:
+def _csv_bytes(table: pa.Table, options: TextOptions, *, header: bool) -> bytes:
     sink = pa.BufferOutputStream()
     csv.write_csv(
         table,
