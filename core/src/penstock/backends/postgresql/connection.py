@@ -195,7 +195,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     _answered: SharedRoundTrips | None = None
     """Answers to the next questions."""
     _pid = 0
-    _begun = _ends = False
+    _is_in_transaction = _ends = False
     """Whether statements sent together are in a transaction, and whether that is their own."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -294,18 +294,18 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """
         self._settle()
         if self._is_sending_together:  # one statement at a time
-            self._begun = True
-            begun = super().execute(f"BEGIN {how}".encode())
+            self._is_in_transaction = True
+            cursor = super().execute(f"BEGIN {how}".encode())
             if self._each_time:
                 values = [self.info.backend_pid, list(self._set), list(self._set.values())]
                 super().execute(SET_IN_BATCH, values)
-            return begun
+            return cursor
         also = f"; {then}" if then else ""
         with self._translated_loss():
-            begun = super().execute(f"BEGIN {how}{self._each_time}{also}".encode())
+            cursor = super().execute(f"BEGIN {how}{self._each_time}{also}".encode())
             if not how:  # no statement may precede the import of a snapshot
                 self.note_pid()
-        return begun
+        return cursor
 
     def execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if self._asking is not None:
@@ -333,7 +333,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     def _execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if self._is_sending_together:
-            if self._each_time and not self._begun:
+            if self._each_time and not self._is_in_transaction:
                 self.begin()
                 self._ends = True
             return super().execute(*args, **options)
@@ -450,13 +450,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             return
         if not self._is_set or not (begin or self._is_named):
             self._settle()
-        self._begun, self._ends = not self._is_idle, False
-        named = self._is_named
+        self._is_in_transaction, self._ends = not self._is_idle, False
+        was_named = self._is_named
         with self._translated_loss(), self._watched():
             try:
                 with self.pipeline():
                     try:
-                        if not named:
+                        if not was_named:
                             super().execute(*self._naming())
                             self._is_named = True
                         if begin:
@@ -479,7 +479,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 failed = self.info.transaction_status == TransactionStatus.INERROR
                 if failed and (self._ends or begin):
                     super().execute("ROLLBACK")
-                    self._is_named = named
+                    self._is_named = was_named
 
     @contextmanager
     def transaction_of(

@@ -27,7 +27,7 @@ from penstock.backends.postgresql.catalog.cursors import (
     why_unproven,
 )
 from penstock.backends.postgresql.catalog.queries import described_columns, query_columns
-from penstock.backends.postgresql.catalog.relation_facts import Described
+from penstock.backends.postgresql.catalog.relation_facts import RelationFacts
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
     find_by_name,
@@ -52,9 +52,9 @@ from penstock.backends.postgresql.catalog.versions import (
     changed_since,
     check_fixed,
     check_versioned,
+    horizon_holder,
     or_in,
     versions_of,
-    who_holds_back,
 )
 from penstock.backends.postgresql.compare.checksums import (
     Values,
@@ -139,14 +139,14 @@ class PostgresSource:
         self._queries: dict[Query, tuple[Column, ...]] = {}
         self._computed: dict[Relation, tuple[Column, ...]] = {}
         """The computed columns from the last question about each relation."""
-        self._sets: list[Described] = []
+        self._sets: list[RelationFacts] = []
 
     def close(self) -> None:
         abandon(self._connection)
 
     @contextlib.contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
-        self._sets.append(Described(self._connection, relations, self._oids))
+        self._sets.append(RelationFacts(self._connection, relations, self._oids))
         try:
             yield
         finally:
@@ -191,9 +191,9 @@ class PostgresSource:
 
         connection.share_round_trips([partial(look, *each) for each in kinds])
 
-    def _about(self, relation: Relation) -> Described:
+    def _about(self, relation: Relation) -> RelationFacts:
         """Return the known facts about a relation; empty outside `describing`."""
-        return self._sets[-1] if self._sets else Described(self._connection, [relation])
+        return self._sets[-1] if self._sets else RelationFacts(self._connection, [relation])
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
         if isinstance(relation, Query):
@@ -210,10 +210,10 @@ class PostgresSource:
         return columns
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
-        from penstock.backends.postgresql.arrow.types import travels_as  # noqa: PLC0415
+        from penstock.backends.postgresql.arrow.types import arrow_type_of  # noqa: PLC0415
 
         return tuple(
-            replace(column, traits={**column.traits, "arrow": travels_as(column)})
+            replace(column, traits={**column.traits, "arrow": arrow_type_of(column)})
             for column in columns
         )
 
@@ -350,7 +350,7 @@ class PostgresSource:
         with planning("source", f"row versions of {relation}"):
             versions, storage = facts.get(("versions", children), relation, read)
             check_versioned(relation, storage)
-            oldest = facts.once("oldest", partial(who_holds_back, self._connection))
+            oldest = facts.once("oldest", partial(horizon_holder, self._connection))
         return replace(versions, oldest=oldest)
 
     def horizon(self) -> Horizon:

@@ -39,7 +39,7 @@ _SCALARS = frozenset(
     }
 )  # fmt: skip
 
-TAKES: dict[str, frozenset[str]] = {
+ACCEPTED_FAMILIES: dict[str, frozenset[str]] = {
     "boolean": frozenset({"boolean", "integer"}),
     "integer": frozenset({"integer", "decimal", "float"}),
     "decimal": frozenset({"integer", "decimal", "float"}),
@@ -121,21 +121,22 @@ def element_of(type_: pa.DataType) -> tuple[pa.DataType, int]:
     return type_, depth
 
 
-def goes_into(type_: pa.DataType, target: DataType) -> bool:
+def is_accepted(type_: pa.DataType, target: DataType) -> bool:
     """Whether a server type accepts the values of an Arrow type."""
     mine, theirs = family(type_), family_of(target)
     if mine in ("null", "text"):
         return True
-    if mine not in TAKES[theirs]:
+    if mine not in ACCEPTED_FAMILIES[theirs]:
         return False
     bare = target.bare
     if theirs == "array":
-        return goes_into(element_of(type_)[0], bare.below[0])
+        return is_accepted(element_of(type_)[0], bare.components[0])
     if theirs == "composite":
         struct = plain(type_)
         names = tuple(struct.field(place).name for place in range(struct.num_fields))
         return names == bare.labels and all(
-            goes_into(struct.field(place).type, part) for place, part in enumerate(bare.below)
+            is_accepted(struct.field(place).type, part)
+            for place, part in enumerate(bare.components)
         )
     return True
 
@@ -154,7 +155,7 @@ def canonical_kind(type_: pa.DataType, target: DataType) -> str:
     bare = target.bare
     if mine == "list" and theirs == "array":
         element, depth = element_of(type_)
-        kind = canonical_kind(element, bare.below[0])
+        kind = canonical_kind(element, bare.components[0])
         return "list:" * depth + kind if kind else ""
     if mine == "text" and (theirs == "enum" or bare.identity == "pg_catalog.json"):
         return "text"

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.postgresql.catalog.datatypes import Types
-from penstock.backends.postgresql.catalog.relations import find_oid, missing, oids_of
+from penstock.backends.postgresql.catalog.relations import find_oid, missing_table, oids_of
 from penstock.backends.postgresql.connection import Connection
 from penstock.errors import PlanningError
 from penstock.model.tables import Relation, TableRef
@@ -24,7 +24,7 @@ AT_ONCE = 300
 _OF_ALL = ("08", "25", "53", "57", "58")
 
 
-class Described:
+class RelationFacts:
     """The facts from a source's catalog about a set of relations, read when first needed.
 
     If the server refuses to answer for all relations, each half is asked separately. An error is
@@ -35,7 +35,7 @@ class Described:
         self,
         connection: Connection,
         relations: Iterable[Relation],
-        known: Mapping[TableRef, int] = MappingProxyType({}),
+        oids: Mapping[TableRef, int] = MappingProxyType({}),
     ) -> None:
         self.connection = connection
         unique = dict.fromkeys(relations)
@@ -49,19 +49,17 @@ class Described:
             self._together |= dict.fromkeys(piece, piece)
         self.types = Types(connection)
         """The types read so far; `forget` keeps them."""
-        self.forget(known)
+        self.forget(oids)
 
-    def forget(self, known: Mapping[TableRef, int] = MappingProxyType({})) -> None:
+    def forget(self, oids: Mapping[TableRef, int] = MappingProxyType({})) -> None:
         """Drop all facts, so that they are read again when needed.
 
         Args:
-            known: object ids just read, which are kept.
+            oids: object ids just read, which are kept.
         """
-        self._oids: dict[TableRef, int] = {
-            ref: known[ref] for ref in self._together if ref in known
-        }
+        self._oids: dict[TableRef, int] = {ref: oids[ref] for ref in self._together if ref in oids}
         self._facts: dict[Hashable, dict[int, Any]] = {}
-        self._made: dict[Hashable, Any] = {}
+        self._results: dict[Hashable, Any] = {}
         self.forget_savepoint()
 
     def first(self) -> TableRef | None:
@@ -96,7 +94,7 @@ class Described:
         """
         oid = self.find(ref)
         if oid is None:
-            raise missing(self.connection, ref, "source")
+            raise missing_table(self.connection, ref, "source")
         return oid
 
     def get(
@@ -131,9 +129,9 @@ class Described:
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
         """Return the result of a call, which is made once."""
-        if what not in self._made:
-            self._made[what] = make()
-        result: T = self._made[what]
+        if what not in self._results:
+            self._results[what] = make()
+        result: T = self._results[what]
         return result
 
     def _of_many(

@@ -10,7 +10,7 @@ from typing import Any
 from psycopg import sql
 
 from penstock.backends.api.facts import ChildTable, TableStatistics
-from penstock.backends.postgresql.catalog.relation_facts import Described
+from penstock.backends.postgresql.catalog.relation_facts import RelationFacts
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
@@ -49,7 +49,7 @@ def sizes_of(connection: Connection, oids: Sequence[int]) -> dict[int, Size]:
     }
 
 
-def read_statistics(described: Described, read: Relation, where: str | None) -> TableStatistics:
+def read_statistics(described: RelationFacts, read: Relation, where: str | None) -> TableStatistics:
     """Return the statistics of a relation; see `SourceCatalog.statistics`.
 
     Args:

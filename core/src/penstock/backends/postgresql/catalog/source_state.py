@@ -76,7 +76,7 @@ def may_have_moved(
             since=sql.Literal(int(match[1]) % (1 << 32)),
         )
         with planning("source", f"{relation}"):
-            total, written = connection.first(query)
-        if written or (rows is not None and total != rows):
+            total, written_rows = connection.first(query)
+        if written_rows or (rows is not None and total != rows):
             return True
     return False

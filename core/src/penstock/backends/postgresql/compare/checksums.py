@@ -20,10 +20,10 @@ from penstock.backends.postgresql.compare.canonical import canonical_text, frame
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.session.statements import (
+    column_expression,
     keeps_xmin,
     raw,
     rows_of,
-    selected_column,
     statement,
 )
 from penstock.backends.sql.rows.checksums import as_loaded
@@ -81,7 +81,7 @@ def source_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Co
         columns: the source's columns; called only if their types matter.
     """
     if not any(pair.canonical for pair in pairs):
-        return Values({pair.target: selected_column(pair) for pair in pairs})
+        return Values({pair.target: column_expression(pair) for pair in pairs})
     types = {column.name: data_type(column) for column in columns()}
     return Values(
         {
@@ -234,7 +234,7 @@ def read_loaded(
     return sums
 
 
-def written_by(
+def writer_conditions(
     loaded_by: Sequence[CommitRecord], other_than: Sequence[CommitRecord]
 ) -> Iterator[sql.Composable]:
     """Yield conditions on the transactions that wrote rows."""

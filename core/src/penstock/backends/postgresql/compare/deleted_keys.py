@@ -102,7 +102,7 @@ def in_buckets(values: Values, chosen: Chosen) -> sql.Composed:
 
 def keep_keys(
     connection: Connection,
-    gone: TableRef,
+    keys_table: TableRef,
     key: Sequence[str],
     rows: sql.Composable,
     values: Values,
@@ -112,14 +112,14 @@ def keep_keys(
 
     Args:
         connection: a session on the target.
-        gone: the table to store them in.
+        keys_table: the table to store them in.
         key: the columns of the key.
         rows: the rows to search, as an item of FROM.
         values: the values of the key.
         digests: the digests of the keys to store.
     """
     query = statement("keep_keys").format(
-        gone=quoted(gone),
+        gone=quoted(keys_table),
         key=column_list(key),
         digest=values.digest(),
         rows=rows,

@@ -89,7 +89,7 @@ def other_objects(table: Json) -> tuple[NotCopied, ...]:
     if parents:
         objects.append(NotCopied(INHERITANCE, ", ".join(map(str, parents))))
     objects += omitted_objects(
-        [table], lambda item: TableRef(item["schema"], item["name"]), but=FOREIGN_KEYS
+        [table], lambda item: TableRef(item["schema"], item["name"]), excluded_kind=FOREIGN_KEYS
     )
     for statistics in table["statistics"]:
         objects.append(NotCopied("extended statistics", statistics["name"]))

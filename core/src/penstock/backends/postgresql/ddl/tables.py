@@ -89,10 +89,10 @@ def _not_null(table: Json) -> dict[str, Json]:
 
 def nullable(table: Json) -> list[bool]:
     """Return which columns allow NULL, as `create_table` creates them."""
-    named = {
+    validated = {
         column: bool(constraint["validated"]) for column, constraint in _not_null(table).items()
     }
-    return [not named.get(column["name"], column["not_null"]) for column in table["columns"]]
+    return [not validated.get(column["name"], column["not_null"]) for column in table["columns"]]
 
 
 def _sequences(table: Json, names: Names) -> list[Json]:
@@ -153,7 +153,7 @@ def _default(expression: str, table: Json, names: Names) -> str:
         return expression
     # In one pass: one sequence's new name may be another's old name.
     either = "|".join(re.escape(before) for before in new_names)
-    return re.sub(either, lambda found: new_names[found[0]], expression)
+    return re.sub(either, lambda match: new_names[match[0]], expression)
 
 
 def _create_sequence(sequence: Json, names: Names, version: int) -> str:

@@ -16,13 +16,13 @@ Json = Mapping[str, Any]
 LONGEST_NAME = 63
 
 
-def beside(run_id: str, original: str) -> str:
+def temporary_name(run_id: str, original: str) -> str:
     """Return a name for what is built next to an object with a given name."""
     digest = hashlib.sha256(f"{run_id}:{original}".encode()).hexdigest()[:8]
-    return shortened(original, f"__penstock_{digest}")
+    return shorten(original, f"__penstock_{digest}")
 
 
-def shortened(text: str, suffix: str) -> str:
+def shorten(text: str, suffix: str) -> str:
     """Return a name with a suffix, within the maximum length."""
     room = LONGEST_NAME - len(suffix.encode())
     return text.encode()[:room].decode(errors="ignore") + suffix

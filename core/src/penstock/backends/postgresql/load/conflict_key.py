@@ -15,7 +15,7 @@ from penstock.backends.postgresql.session.statements import ident, name
 from penstock.backends.sql.catalog.unique_keys import choose_key
 from penstock.model.tables import TableRef
 
-_WANTED = (
+_EXPECTED_KEY = (
     "primary key or unique index of {} that is valid, not deferrable, not partial and without "
     "expressions"
 )
@@ -43,7 +43,7 @@ def conflict_columns(
         else:
             keys = read_unique_keys(facts.connection, table)
             rights = read_upsert_rights(facts.connection, [table])[table]
-        key = choose_key(request, keys, _WANTED)
+        key = choose_key(request, keys, _EXPECTED_KEY)
         _check_privileges(facts, request, rights)
     warnings = []
     if key.may_repeat:

@@ -52,7 +52,7 @@ _TYPES = {
 _REWRITTEN = ("whole", FLOAT, "blank-padded text")
 
 
-def described(connection: Connection, columns: Sequence[Column]) -> tuple[Column, ...]:
+def describe_columns(connection: Connection, columns: Sequence[Column]) -> tuple[Column, ...]:
     """Return columns with another server's types as this server describes them.
 
     Raises:
@@ -194,7 +194,7 @@ def step_of(change: ColumnChange, table: TableRef, *, rank: int = 0) -> Step:
     )
 
 
-def follow(connection: Connection, table: TableRef, changes: Sequence[ColumnChange]) -> None:
+def make_changes(connection: Connection, table: TableRef, changes: Sequence[ColumnChange]) -> None:
     """Make the changes that have not been made yet, in the open transaction.
 
     Args:
@@ -216,7 +216,7 @@ def follow(connection: Connection, table: TableRef, changes: Sequence[ColumnChan
     connection.execute("SELECT pg_catalog.set_config('lock_timeout', %s, true)", [before])
 
 
-def check_followed(
+def check_columns(
     connection: Connection, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
 ) -> None:
     """Check the table's columns before the merge.
@@ -292,7 +292,7 @@ def check_no_rename(table: TableRef, changes: Sequence[ColumnChange]) -> None:
         )
 
 
-def changing_new(plan: LoadPlan, table: TableRef, changes: Sequence[ColumnChange]) -> LoadPlan:
+def plan_with_changes(plan: LoadPlan, table: TableRef, changes: Sequence[ColumnChange]) -> LoadPlan:
     """Return the plan of a replacement table whose columns are changed while it is empty.
 
     Args:

@@ -42,7 +42,7 @@ class OtherSession:
         return f"session {self.pid} of user {self.user or '?'} ({self.name or 'no name'}): {what}"
 
 
-def listed(sessions: Sequence[OtherSession]) -> str:
+def session_list(sessions: Sequence[OtherSession]) -> str:
     """Return sessions as a list for a message."""
     return "; ".join(map(str, sessions)) or "a session that has ended since"
 
