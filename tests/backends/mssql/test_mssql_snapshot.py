@@ -14,7 +14,7 @@ from penstock import CopySpec
 from penstock.backends.mssql import MssqlBackend, backend, snapshot
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.errors import DriverError
-from penstock.backends.mssql.snapshot import HeldDatabase, enter, lock_of, made
+from penstock.backends.mssql.snapshot import HeldDatabase, creation_statement, enter, lock_of
 from penstock.errors import PlanningError, SnapshotLost, TransientError
 from penstock.events import SnapshotChanged
 from penstock.model.snapshots import Snapshot
@@ -79,7 +79,7 @@ def hold(monkeypatch: pytest.MonkeyPatch, *connections: Played) -> HeldDatabase:
 
 
 def test_the_statement_that_creates_a_snapshot() -> None:
-    assert made("penstock_snapshot_1", 'my "shop"', FILES) == (
+    assert creation_statement("penstock_snapshot_1", 'my "shop"', FILES) == (
         'CREATE DATABASE "penstock_snapshot_1" ON'
         " (NAME = \"shop\", FILENAME = N'/data/shop.mdf.penstock_snapshot_1'),"
         " (NAME = \"it's [2]\", FILENAME = N'D:\\data\\2.ndf.penstock_snapshot_1')"

@@ -79,15 +79,15 @@ class Connection:
         This session can answer other questions in between, and its transaction survives an error in
         the query.
         """
-        other = connect(self._url, self.side)
+        connection = connect(self._url, self.side)
         try:
             if self.inside:
-                other.use(self.inside)
-            other.driver.execute(query)
-            while rows := other.driver.some(count):
+                connection.use(self.inside)
+            connection.driver.execute(query)
+            while rows := connection.driver.next_rows(count):
                 yield rows
         finally:
-            other.close()
+            connection.close()
 
     def batches(
         self, query: str, most: int, size: int, types: Sequence[pa.DataType] = ()

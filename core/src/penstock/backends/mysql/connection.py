@@ -142,11 +142,11 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
                 while cursor.nextset():
                     answers.append(list(cursor.fetchall()))
         except pymysql.Error:
-            if not self.answers():
+            if not self.is_alive():
                 raise
             answers.append(None)
 
-    def answers(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the session still exists."""
         with contextlib.suppress(pymysql.Error):
             self.change("DO 1")
@@ -273,8 +273,8 @@ def _set_up(connection: Connection, lock_seconds: int, isolation: str, more: Seq
     else:
         renamed = True
         timeouts = ("max_execution_time = 0", "information_schema_stats_expiry = 0")
-    named = "transaction_isolation" if renamed else "tx_isolation"
-    session_settings = (f"lock_wait_timeout = {lock_seconds}", f"{named} = '{isolation}'")
+    variable = "transaction_isolation" if renamed else "tx_isolation"
+    session_settings = (f"lock_wait_timeout = {lock_seconds}", f"{variable} = '{isolation}'")
     settings = (*_SETTINGS, *session_settings, *timeouts, *more)
     connection.change(f"SET {', '.join(f'SESSION {setting}' for setting in settings)}")
 

@@ -182,7 +182,7 @@ _LINES = {
     "uuid": TypeLine(pa.uuid(), kind=model.UUID),
 }
 _FRACTIONS = {"s": "", "ms": "(3)", "us": "(6)", "ns": "(6)"}
-_MADE = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+_INTEGER_TYPES = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 
 
 def _table(lines: Mapping[str, TypeLine[MyType]]) -> TypeTable[MyType]:
@@ -194,8 +194,8 @@ def _table(lines: Mapping[str, TypeLine[MyType]]) -> TypeTable[MyType]:
         created=CreatedTypes(
             database="MySQL",
             boolean="tinyint(1)",
-            signed=_MADE,
-            unsigned={bits: f"{name} unsigned" for bits, name in _MADE.items()},
+            signed=_INTEGER_TYPES,
+            unsigned={bits: f"{name} unsigned" for bits, name in _INTEGER_TYPES.items()},
             floats={32: "float", 64: "double"},
             # https://dev.mysql.com/doc/refman/8.4/en/fixed-point-types.html
             digits=(65, 30),

@@ -15,7 +15,7 @@ from penstock.backends.api.worker import LINES, Block, Loaded, Wait
 from penstock.backends.mysql.catalog.tables import (
     COLUMNS,
     columns_of,
-    finding,
+    dialect_for_key,
     order_of,
     table_columns,
 )
@@ -76,7 +76,7 @@ class Staged(SqlLoading[int]):
     def merge(self, attempt: Attempt, stage: int) -> Loaded:
         assert isinstance(self._session, MySqlSession)
         self._target = attempt.spec.target_table
-        self._dialect = finding(self._session, self._target, attempt.spec.conflict_columns)
+        self._dialect = dialect_for_key(self._session, self._target, attempt.spec.conflict_columns)
         return super().merge(attempt, stage)
 
     def orders(self, key: Sequence[str]) -> Mapping[str, str]:
@@ -109,7 +109,7 @@ class MySqlTransaction:
         self._connection: Connection | None = None
         self._lock = ""
         self._columns: list[tuple[Any, ...]] = []
-        self._seen: tuple[int, float, object] | None = None
+        self._last_look: tuple[int, float, object] | None = None
 
     def switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
@@ -191,9 +191,9 @@ class MySqlTransaction:
     def _signs(self, attempt: Attempt, number: int) -> object:
         """Return what changes while a session loads; a recent answer is reused."""
         now = time.monotonic()
-        if self._seen is None or self._seen[0] != number or now >= self._seen[1]:
-            self._seen = number, now + attempt.spec.grace / LOOKS, self._looked_at(number)
-        return self._seen[2]
+        if self._last_look is None or self._last_look[0] != number or now >= self._last_look[1]:
+            self._last_look = number, now + attempt.spec.grace / LOOKS, self._looked_at(number)
+        return self._last_look[2]
 
     def _looked_at(self, number: int) -> object:
         """Return the number of rows changed in a session's transaction.
@@ -259,10 +259,10 @@ class MySqlTransaction:
             TransientError: another run has taken its turn since.
         """
         with translated("target"):
-            other = self._turn(attempt, "LOCK IN SHARE MODE")
-        if other != attempt.spec.run_id:
+            run_id = self._turn(attempt, "LOCK IN SHARE MODE")
+        if run_id != attempt.spec.run_id:
             raise TransientError(
-                f"target: run {other} is replacing rows of {attempt.spec.target_table} at the "
+                f"target: run {run_id} is replacing rows of {attempt.spec.target_table} at the "
                 "moment; this attempt has to wait its turn",
                 Diagnosis(side="target"),
             )

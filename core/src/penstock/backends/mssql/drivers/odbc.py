@@ -125,7 +125,7 @@ class OdbcDriver:
         return [tuple(row) for row in self._cursor.fetchall()]
 
     @_call
-    def some(self, count: int) -> list[tuple[Any, ...]]:
+    def next_rows(self, count: int) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self._cursor.fetchmany(count)]
 
     @_call

@@ -39,14 +39,14 @@ def read_all_indexes(
 def deferrable(session: MySqlSession, table: TableRef) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return the deferrable indexes; see `TargetTables`. Unique keys stay, to reject duplicates."""
     model = model_of(session, table)
-    indexes, kept = indexes_of(model), dict[str, str]()
+    indexes, reasons = indexes_of(model), dict[str, str]()
     for columns, what in _needed(session, table, model):
         serving = [key.name for key in keys_of(model) if serves(key, columns)]
         if serving and indexes.keys() >= set(serving):
             # One of them is enough.
-            kept.setdefault(serving[0], what)
-    deferred = {name: text for name, text in indexes.items() if name not in kept}
-    return deferred, [f"{name} ({what})" for name, what in kept.items()]
+            reasons.setdefault(serving[0], what)
+    deferred = {name: text for name, text in indexes.items() if name not in reasons}
+    return deferred, [f"{name} ({what})" for name, what in reasons.items()]
 
 
 def serves(key: KeyModel | IndexModel, columns: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ def read_statement(session: MySqlSession, table: TableRef) -> str:
     Raises:
         PlanningError: the table does not exist.
     """
-    statement = session.of_each(
+    statement = session.batched_fact(
         "statements", table, lambda known: known, lambda tables: read_statements(session, tables)
     )
     if statement is None:

@@ -142,18 +142,18 @@ def _note_prepared(
         rows = records.read(
             Kind.RUN, {"run_id": tuple(due)}, ("run_id", "generation", "prepared_at")
         )
-        same = [
+        unchanged = [
             row["run_id"]
             for row in rows
             if not row["prepared_at"] and row["generation"] == due[row["run_id"]].generation
         ]
-        tables = {run_id: loads[run_id].table for run_id in same}
+        tables = {run_id: loads[run_id].table for run_id in unchanged}
         created_at = note_altered(records, list(tables.values()))
-        others = _other_runs(records, tables)
+        other_runs = _other_runs(records, tables)
         changes: dict[str, Row] = {}
         for run_id, table in tables.items():
             loaded = LoadedTable(records, table)
-            if MODES[due[run_id].spec["mode"]].starts_empty and others.get(loaded.id):
+            if MODES[due[run_id].spec["mode"]].starts_empty and other_runs.get(loaded.id):
                 loaded.emptied(run_id)
             changes[run_id] = {
                 "prepared_at": NOW,
@@ -163,7 +163,7 @@ def _note_prepared(
                 "made": created_at[table],
             }
         records.set_each(Kind.RUN, changes)
-        return frozenset(same)
+        return frozenset(unchanged)
 
     return records.transact_all(sorted(due), note, Hold.CHANGE)
 
@@ -258,17 +258,19 @@ def finish_batch(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> froze
         done = {run_id: each for run_id, each in due.items() if run_id not in refused}
 
         def record() -> frozenset[str]:
-            same = [
+            unchanged = [
                 run_id
                 for run_id, each in _due(runs, sorted(done), steps).items()
                 if each.run.generation == done[run_id].run.generation
             ]
-            note_altered(records, [done[run_id].table for run_id in same])
+            note_altered(records, [done[run_id].table for run_id in unchanged])
             rows = [
-                {"run_id": run_id, "step_id": step.id} for run_id in same for step in steps[run_id]
+                {"run_id": run_id, "step_id": step.id}
+                for run_id in unchanged
+                for step in steps[run_id]
             ]
             records.add(Kind.STEP, rows)
-            return frozenset(same)
+            return frozenset(unchanged)
 
         return records.transact_all(sorted(done), record, Hold.STEP) if done else frozenset()
 
@@ -284,12 +286,12 @@ def _due(
     for run_id, run in rows.items():
         table = run.plan.load.table
         complete = committed.get(run_id, (0, 0))[0] == len(run.plan.partitions)
-        begun = any(step.id in done[run_id] for step in steps[run_id])
+        has_begun = any(step.id in done[run_id] for step in steps[run_id])
         makes = all(
             change is not None and change.makes and change.table == table
             for change in (IndexChange.of(step, table) for step in steps[run_id])
         )
-        if complete and makes and not begun and run_id not in doubtful:
+        if complete and makes and not has_begun and run_id not in doubtful:
             due[run_id] = _Indexed(run, steps[run_id])
     return due
 

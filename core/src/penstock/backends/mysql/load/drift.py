@@ -86,11 +86,13 @@ def column_changes(
         loosened=[each for each in followed.loosened if each.name not in key],
     )
     if not (request.compared or request.loosened):
-        changes: Sequence[ColumnChange] = list(needed_changes(request, _width, _same, _rewrites))
+        changes: Sequence[ColumnChange] = list(
+            needed_changes(request, _width, _type_alone, _rewrites)
+        )
     else:
         texts = read_table(read_statement(session, table), table).columns
 
-        def defined(column: Column, type_: str, *, nullable: bool) -> str:
+        def definition(column: Column, type_: str, *, nullable: bool) -> str:
             """Return the column's definition, with its default, comment and so on."""
             text = texts[column.name]
             head = _TYPE.match(text)
@@ -103,7 +105,8 @@ def column_changes(
             return f"{type_ if type_ != column.type else head[0]}{options}"
 
         changes = [
-            _collated(each, texts) for each in needed_changes(request, _width, defined, _rewrites)
+            _collated(each, texts)
+            for each in needed_changes(request, _width, definition, _rewrites)
         ]
     changes = [replace(each, text=f"{each.text} NULL") if each.kind == "add" else each
                for each in changes]  # fmt: skip
@@ -121,7 +124,7 @@ def _collated(change: ColumnChange, texts: Mapping[str, str]) -> ColumnChange:
     return replace(change, type=change.type + clauses)
 
 
-def _same(column: Column, type_: str, *, nullable: bool) -> str:
+def _type_alone(column: Column, type_: str, *, nullable: bool) -> str:
     return type_
 
 
@@ -137,8 +140,8 @@ def _rewrites(mine: Width, theirs: Width) -> bool:
     if mine.kind != theirs.kind or mine.kind not in (TEXT, BYTES):
         return True
     texts = set(_LONGEST.values())
-    same = not texts.intersection((mine.sizes[0], theirs.sizes[0]))
-    return not same or (mine.sizes[0] <= _SHORT) != (theirs.sizes[0] <= _SHORT)
+    are_varchar = not texts.intersection((mine.sizes[0], theirs.sizes[0]))
+    return not are_varchar or (mine.sizes[0] <= _SHORT) != (theirs.sizes[0] <= _SHORT)
 
 
 def _cost(session: MySqlSession, table: TableRef) -> str:
