@@ -108,7 +108,13 @@ class Connection:
     def load(
         self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]
     ) -> int:
-        """See `Driver.load`."""
+        """Load rows in bulk over a connection of its own; return how many.
+
+        Args:
+            table: the table, quoted.
+            columns: the names and types of the table's columns, in the order of the batches.
+            batches: the rows.
+        """
         return self.driver.load(table, columns, batches)
 
     def interrupt(self) -> None:

@@ -204,7 +204,12 @@ class ControlTables(RecordedRuns):
             return not mode.starts_empty or self._is_empty(table)
         try:
             counts = read_loaded(
-                self._connection, table, None, records, target_values((), tuple), others=False
+                self._connection,
+                table,
+                None,
+                records,
+                target_values((), tuple),
+                digest_others=False,
             )
         except PlanningError:  # the user may write them, but not read them
             return False

@@ -475,7 +475,7 @@ class PostgresSource:
     def finer_statistics(
         self, relation: Relation, where: str | None, known: KeyStatistics, count: int
     ) -> KeyStatistics:
-        return self._key(relation, known.key).finer(where, known, count)
+        return self._key(relation, known.key).finer_statistics(where, known, count)
 
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         return self._key(relation, key).ntile(where, count)

@@ -329,7 +329,7 @@ class PostgresTarget:
             where,
             records,
             target_values(pairs, lambda: self.columns(table)),
-            others=others,
+            digest_others=others,
         )
 
     # Rows that the source has no more; see `FindsDeletedRows`

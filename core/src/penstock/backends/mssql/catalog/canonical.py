@@ -11,7 +11,13 @@ _DIGITS = "0123456789ABCDEF"
 
 
 def canonical(value: str, type_: Type, kind: str) -> str:
-    """See `Dialect.canonical`."""
+    """Return the canonical text of a value, as an expression; see `Dialect.canonical`.
+
+    Args:
+        value: the value, as an expression.
+        type_: the type of the value.
+        kind: the kind of the value, as in `ColumnPair.canonical`.
+    """
     text = f"CAST({value} AS {TEXT})"
     match kind:
         case "decimal":

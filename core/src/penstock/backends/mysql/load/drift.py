@@ -75,7 +75,13 @@ def _bare(text: str) -> str:
 def column_changes(
     session: MySqlSession, table: TableRef, followed: Followed
 ) -> tuple[ColumnChange, ...]:
-    """See `AltersColumns`."""
+    """Return the changes that a table needs; see `AltersColumns.column_changes`.
+
+    Args:
+        session: a session on the target.
+        table: the table to change.
+        followed: what follows the source: columns to add, rename, alter, and allow NULL in.
+    """
     key = _key(session, table)
     request = replace(
         followed,

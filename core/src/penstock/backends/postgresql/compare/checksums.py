@@ -205,9 +205,22 @@ def read_loaded(
     records: Sequence[CommitRecord],
     values: Values,
     *,
-    others: bool,
+    digest_others: bool,
 ) -> Mapping[str, Checksum] | None:
-    """See `TargetCatalog.checksums`."""
+    """Return checksums of loaded rows by partition; see `TargetCatalog.checksums`.
+
+    Args:
+        connection: a session on the target.
+        table: the table.
+        where: the run's condition; None for all rows.
+        records: the commit records of the partitions.
+        values: the values to digest; without texts, rows are only counted.
+        digest_others: whether to digest the rows that none of the records loaded, too.
+
+    Returns:
+        The checksums by partition id, those of other rows under the empty id. None if the table
+        does not show which transaction wrote a row.
+    """
     if values.texts:
         check_encoding(connection, "target")
     with planning("target", f"checksums of {table}"):
@@ -218,7 +231,7 @@ def read_loaded(
         partitions = {_xmin(record): record.partition_id for record in records}
         query = statement("checksums").format(
             transactions=_array(partitions),
-            others=sql.SQL("true" if others else "false"),
+            others=sql.SQL("true" if digest_others else "false"),
             digest=values.digest(),
             table=rows_of(table),
             condition=sql.SQL("true") if where is None else raw(where),

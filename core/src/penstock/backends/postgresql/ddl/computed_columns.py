@@ -31,7 +31,14 @@ _ORDERED = ("btree", "hash")
 def with_columns(
     connection: Connection, definition: TableDefinition, columns: Sequence[Column]
 ) -> TableDefinition:
-    """See `DefinesComputed`."""
+    """Return a table's definition with other columns; see `DefinesComputed.with_columns`.
+
+    Args:
+        connection: a session on the source.
+        definition: the definition of the source's table.
+        columns: all columns of the result; computed ones have the traits `EXPRESSION` and
+            `DISTINCT`.
+    """
     (table,) = definition.content["tables"]
     by_name = {column.name: column for column in columns}
     dropped = {each["name"] for each in table["columns"]} - by_name.keys()

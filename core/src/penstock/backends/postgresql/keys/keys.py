@@ -222,8 +222,16 @@ class SourceKey:
             rows, origin = self._sample(where)
         return self._weighted(rows, null_fraction, origin)
 
-    def finer(self, where: str | None, statistics: KeyStatistics, count: int) -> KeyStatistics:
-        """See `CutsFiner.finer_statistics`."""
+    def finer_statistics(
+        self, where: str | None, statistics: KeyStatistics, count: int
+    ) -> KeyStatistics:
+        """Return more bounds, if there are too few; see `CutsFiner.finer_statistics`.
+
+        Args:
+            where: the run's condition; None for all rows.
+            statistics: the bounds so far.
+            count: the number of partitions to aim for.
+        """
         from penstock.backends.postgresql.keys.interpolation import (  # noqa: PLC0415 - seldom
             PER_PARTITION,
             finer,
@@ -377,7 +385,13 @@ class SourceKey:
     def windows(
         self, interval: str, where: str | None, limit: int
     ) -> tuple[tuple[Bound, ...], str]:
-        """See `SourceCatalog.windows`."""
+        """Return the starts of windows; see `SourceCatalog.windows`.
+
+        Args:
+            interval: the width of a window, such as `1 day`.
+            where: the run's condition; None for all rows.
+            limit: the maximum number of windows; more are an error.
+        """
         check_timed(self._key, self.type)
         subject = f"--interval {interval!r}"
         with planning("source", subject):
@@ -426,7 +440,13 @@ class SourceKey:
         return low, high, "the index on the key" if indexed else "a scan of the key"
 
     def distinct(self, where: str | None, query: str | None, limit: int) -> tuple[Bound, ...]:
-        """See `SourceCatalog.distinct`."""
+        """Return the distinct values of the key; see `SourceCatalog.distinct`.
+
+        Args:
+            where: the run's condition; None for all rows.
+            query: lists the values, instead of a scan; None for a scan.
+            limit: the maximum number of values; more are an error.
+        """
         if self.type == "record":
             raise PlanningError(
                 f"{self._subject}: expected a column or an expression with one value, found a row, "

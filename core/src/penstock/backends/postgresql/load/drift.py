@@ -68,7 +68,13 @@ def describe_columns(connection: Connection, columns: Sequence[Column]) -> tuple
 def column_changes(
     facts: TargetFacts, table: TableRef, followed: Followed
 ) -> tuple[ColumnChange, ...]:
-    """See `AltersColumns`."""
+    """Return the changes that a table needs; see `AltersColumns.column_changes`.
+
+    Args:
+        facts: the facts about the target.
+        table: the table to change.
+        followed: what follows the source: columns to add, rename, alter, and allow NULL in.
+    """
     with planning("target", f"table {table}"):
         tree = facts.tree(table)
         key = {column for each in facts.unique_keys(table)[:1] for column in each.names}
