@@ -28,7 +28,7 @@ class Played(Connection):
     """A connection that imitates a server; part of a query determines its answer."""
 
     def __init__(self, **answers: Any) -> None:
-        self.side, self.home, self.inside = "source", "my shop", ""
+        self.side, self.database, self.snapshot = "source", "my shop", ""
         self.edition, self.product, self.babelfish = 3, "Developer Edition", False
         self.sent: list[str] = []
         self.left: list[str] = []
@@ -182,11 +182,11 @@ def test_servers_without_snapshots(
 def test_a_session_enters_one_snapshot_after_another() -> None:
     server = Played()
     enter(server, "penstock_snapshot_1")
-    assert server.inside == "penstock_snapshot_1"
+    assert server.snapshot == "penstock_snapshot_1"
     assert server.when(lock_of("penstock_snapshot_1")) == 0
     assert server.when('USE "penstock_snapshot_1"') == 1
     enter(server, "penstock_snapshot_2")
-    assert server.inside == "penstock_snapshot_2"
+    assert server.snapshot == "penstock_snapshot_2"
     # A lock belongs to the database in which it is taken.
     assert server.sent[2] == 'USE "my shop"'
     assert server.sent[3].endswith(lock_of("penstock_snapshot_1"))
@@ -204,14 +204,14 @@ def test_a_dropped_snapshot_cannot_be_entered(answers: dict[str, Any], message: 
     server = Played(**answers)
     with pytest.raises(SnapshotLost, match=message):
         enter(server, "penstock_snapshot_1")
-    assert not server.inside
+    assert not server.snapshot
 
 
 class OtherDatabase(HeldDatabase):
     """A substitute for servers without snapshots: another database with the table."""
 
     def _take(self) -> Snapshot:
-        database = self._connection.home
+        database = self._connection.database
         self._hold()
         self._connection.change(f'CREATE DATABASE "{self._name}"')
         self._connection.use(self._name)

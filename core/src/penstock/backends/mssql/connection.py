@@ -46,9 +46,9 @@ class Connection:
         """Of the engine; see `SERVERPROPERTY`."""
         self.product = ""
         """The edition's name."""
-        self.home = ""
+        self.database = ""
         """The database in which the session began."""
-        self.inside = ""
+        self.snapshot = ""
         """The snapshot of it in which the session reads."""
 
     def use(self, snapshot: str) -> None:
@@ -57,8 +57,8 @@ class Connection:
         Args:
             snapshot: its name; empty for none.
         """
-        self.change(f"USE {MSSQL.ident(snapshot or self.home)}")
-        self.inside = snapshot
+        self.change(f"USE {MSSQL.ident(snapshot or self.database)}")
+        self.snapshot = snapshot
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of the first result that has columns."""
@@ -81,8 +81,8 @@ class Connection:
         """
         connection = connect(self._url, self.side)
         try:
-            if self.inside:
-                connection.use(self.inside)
+            if self.snapshot:
+                connection.use(self.snapshot)
             connection.driver.execute(query)
             while rows := connection.driver.next_rows(count):
                 yield rows
@@ -156,7 +156,7 @@ def connect(url: str, side: str) -> Connection:
         )
     connection.utf8 = page is not None
     connection.babelfish = bool(babelfish)
-    connection.edition, connection.product, connection.home = int(edition), product, home
+    connection.edition, connection.product, connection.database = int(edition), product, home
     major = int(version.partition(".")[0])
     if edition not in _AZURE and not babelfish and major < OLDEST:
         connection.close()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.backends.mssql.catalog.partitions import with_partition_test, within
+from penstock.backends.mssql.catalog.partitions import rows_of_extent, with_partition_test
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
@@ -41,7 +41,7 @@ class MssqlReader(BatchQueryReader[MssqlSession]):
     def selection(self, session: MssqlSession, partition: Partition) -> tuple[str, str]:
         rows, chosen = super().selection(session, partition)
         extent = partition.extent
-        return within(rows, extent), with_partition_test(
+        return rows_of_extent(rows, extent), with_partition_test(
             session, self._spec.relation, extent, chosen
         )
 

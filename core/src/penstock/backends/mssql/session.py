@@ -33,12 +33,12 @@ class MssqlSession(InterruptibleSession):
 
     @property
     def catalog(self) -> str:
-        return self.connection.inside or self.connection.home
+        return self.connection.snapshot or self.connection.database
 
     @property
     def server(self) -> str:
         ((name,),) = self.once("SELECT @@SERVERNAME", "server")
-        return f"{name}/{self.connection.home}"
+        return f"{name}/{self.connection.database}"
 
     def resolve_type(self, written: str, subject: str) -> Type:
         return super().resolve_type(written.partition(" COLLATE")[0], subject)

@@ -102,7 +102,7 @@ class HeldDatabase:
             ((now,),) = connection.rows("SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 126)")
         try:
             with planning("source", "snapshot"):
-                connection.change(creation_statement(self._name, connection.home, files))
+                connection.change(creation_statement(self._name, connection.database, files))
         except PlanningError as error:
             raise PlanningError(f"{error.message}; or {_ALTERNATIVE}", error.diagnosis) from error
         # Without the seventh digit, which Python's times lack.
@@ -161,8 +161,8 @@ def enter(connection: Connection, name: str) -> None:
         SnapshotLost: the snapshot is gone.
     """
     with translated("source", "snapshot"):
-        if connection.inside:
-            former = connection.inside
+        if connection.snapshot:
+            former = connection.snapshot
             connection.use("")
             release(connection, lock_of(former))
         reason = f"the database snapshot {name} is being dropped"

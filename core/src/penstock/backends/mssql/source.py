@@ -13,8 +13,8 @@ from penstock.backends.mssql.catalog.partitions import (
     child_of,
     partitioning,
     parts_of,
+    rows_of_extent,
     with_partition_test,
-    within,
 )
 from penstock.backends.mssql.catalog.table_model import model_of
 from penstock.backends.mssql.catalog.tables import (
@@ -67,7 +67,7 @@ class MssqlSource(ServerSource[MssqlSession]):
 
     def adopt(self, snapshot: Snapshot) -> None:
         connection = self._session.connection
-        if snapshot.token != connection.inside:
+        if snapshot.token != connection.snapshot:
             enter(connection, snapshot.token)
             self.forget()
 
@@ -98,7 +98,7 @@ class MssqlSource(ServerSource[MssqlSession]):
         return layout_mark(self._session, table), partitions
 
     def rows_of(self, relation: Relation, extent: Extent) -> str:
-        return within(self._rows(relation), extent)
+        return rows_of_extent(self._rows(relation), extent)
 
     def condition_of(self, relation: Relation, where: str | None, extent: Extent) -> str:
         chosen = super().condition_of(relation, where, extent)

@@ -132,8 +132,8 @@ class MySqlDialect(CatalogDialect):
     def fitting(self, default: str, type_: str) -> str:
         if default == self.functions[NOW]:
             # It has the same number of digits as the column.
-            of = _CLOCK.match(type_)
-            return f"{default}{of[1] or ''}" if of else "(current_date())"
+            match = _CLOCK.match(type_)
+            return f"{default}{match[1] or ''}" if match else "(current_date())"
         return f"({default})" if _LONG.match(type_) and default[0] != "(" else default
 
     def set_on_update(self, moment: str) -> str:
@@ -152,8 +152,8 @@ class MySqlDialect(CatalogDialect):
         return self.literal(text).replace("\n", "\\n")
 
     def index_part(self, column: str, type_: str) -> str:
-        of = _VARYING.match(type_)
-        is_long = int(of[1]) > LONGEST_INDEXED if of else _LONG.match(type_)
+        match = _VARYING.match(type_)
+        is_long = int(match[1]) > LONGEST_INDEXED if match else _LONG.match(type_)
         return self.ident(column) + (f"({LONGEST_INDEXED // 4})" if is_long else "")
 
     def referential(self, event: str, action: str) -> str:

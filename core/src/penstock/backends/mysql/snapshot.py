@@ -66,7 +66,7 @@ _PREFIX = "penstock-snapshot-"
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 # No privilege to lock: all tables, one table, a database.
 _DENIED = {1044, 1142, 1227}
-_LATE = 1205
+_LOCK_TIMEOUT = 1205
 _PIECE = 1 << 18
 _CONNECTION_FACTS = ("server_version", "server_thread_id", "server_status", "server_capabilities")
 
@@ -177,7 +177,7 @@ class HeldSessions:
         try:
             yield
         except TransientError as error:
-            if error.diagnosis.code != str(_LATE):
+            if error.diagnosis.code != str(_LOCK_TIMEOUT):
                 raise
             with contextlib.closing(connect(url, "source")) as looker:
                 sessions = [
@@ -296,7 +296,7 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
             locker.change("FLUSH TABLES WITH READ LOCK")
         except pymysql.Error as error:
             tables = [MYSQL.table(r) for r in relations if isinstance(r, TableRef)]
-            if code_of(error) not in {*_DENIED, _LATE} or len(tables) < len(relations):
+            if code_of(error) not in {*_DENIED, _LOCK_TIMEOUT} or len(tables) < len(relations):
                 raise
             try:
                 locker.change(f"LOCK TABLES {', '.join(f'{table} READ' for table in tables)}")
@@ -305,7 +305,7 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
                 raise error if code_of(second) in _DENIED else second from second
     except pymysql.Error as error:
         ours = from_driver(error, "source", "snapshot")
-        if code_of(error) == _LATE:
+        if code_of(error) == _LOCK_TIMEOUT:
             raise TransientError(
                 f"{ours.message}; another session has been writing, or reading, for more than "
                 f"{LOCK_SECONDS} s, while new writes waited behind this lock; try again later, or "

@@ -31,7 +31,7 @@ from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.stream.lines import carried
+from penstock.backends.mysql.stream.lines import line_fit
 from penstock.backends.mysql.types import MyType, is_text, types_of
 from penstock.backends.shared.values import losses
 from penstock.backends.shared.values.fitting import fit_column
@@ -193,7 +193,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
             )
         if not settings.files:
             return fits
-        return [carried(*each) for each in zip(fits, source, target, strict=True)]
+        return [line_fit(*each) for each in zip(fits, source, target, strict=True)]
 
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
         if collation != order_name(flavour_of(self._session), native_name(collation)):

@@ -27,7 +27,7 @@ from penstock.backends.mysql.load.loading import load_stream, read_settings
 from penstock.backends.mysql.load.locks import holder
 from penstock.backends.mysql.records import DUPLICATE, MySqlRecords
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.stream.lines import check_carried
+from penstock.backends.mysql.stream.lines import check_line_columns
 from penstock.backends.mysql.types import MyType, is_text
 from penstock.backends.shared.attempts.refusals import started_over
 from penstock.backends.shared.attempts.transactional import TransactionalWriter
@@ -63,7 +63,7 @@ def open_writer(spec: WorkerSpec) -> TransactionalWriter:
     return TransactionalWriter(spec, MySqlTransaction(spec))
 
 
-class Staged(SqlLoading[int]):
+class StagedLoading(SqlLoading[int]):
     """Mode `upsert`: the rows of a temporary table of the session, and their number."""
 
     def insert_staged(self, stage: int, table: str) -> int:
@@ -176,7 +176,7 @@ class MySqlTransaction:
 
     def _look_by_condition(self, *, by_condition: bool) -> None:
         """Send each statement by itself if it contains a user's text."""
-        self._open.let_many(not by_condition)
+        self._open.accept_scripts(not by_condition)
 
     def _run(self, statements: Statements, answers: list[Answer]) -> bool:
         """Run statements; return whether the record was inserted."""
@@ -285,7 +285,7 @@ class MySqlTransaction:
             table, all_columns = STAGE, tuple(columns)
         lines, schema = spec.format == LINES, schema_from_text(spec.schema)
         if lines:
-            check_carried(columns, schema, table)
+            check_line_columns(columns, schema, table)
         with translated("target"):
             stream = load_stream(
                 self._open, table, columns, all_columns, self._settings, wait, lines=lines
@@ -315,7 +315,7 @@ class MySqlTransaction:
         return table.count(self._selected_by(attempt)) - rows
 
     def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
-        return Staged(self._records, attempt).merge(attempt, rows)
+        return StagedLoading(self._records, attempt).merge(attempt, rows)
 
     def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
         # From here on the run cannot be changed until the transaction ends. Not earlier: a process

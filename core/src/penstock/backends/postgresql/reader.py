@@ -28,7 +28,7 @@ from penstock.backends.postgresql.native import (
     pump,
 )
 from penstock.backends.postgresql.session.cancellable import await_copy, end_copy, send
-from penstock.backends.postgresql.session.masking import holding
+from penstock.backends.postgresql.session.masking import secret_statements
 from penstock.backends.postgresql.session.statements import (
     copy_format,
     named_columns,
@@ -334,7 +334,7 @@ class PostgresReader:
             name: values[name] for name in values if name not in self._secrets_set or self._commits
         }
         self._secrets_set.update(new)
-        secrets = holding(new, local=local) if new else []
+        secrets = secret_statements(new, local=local) if new else []
         if self._session_name == self._application_name and not self._commits:
             return secrets
         self._session_name = self._application_name

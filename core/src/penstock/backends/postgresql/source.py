@@ -24,7 +24,7 @@ from penstock.backends.postgresql.catalog.cursors import (
     identity_of,
     least_open,
     open_since,
-    why_unproven,
+    unproven_reason,
 )
 from penstock.backends.postgresql.catalog.queries import described_columns, query_columns
 from penstock.backends.postgresql.catalog.relation_facts import RelationFacts
@@ -66,20 +66,20 @@ from penstock.backends.postgresql.compare.checksums import (
 )
 from penstock.backends.postgresql.compare.conditions import select
 from penstock.backends.postgresql.compare.deleted_keys import (
-    bits_of_ranges,
-    in_buckets,
-    in_spans,
+    bucket_condition,
+    range_bits,
     read_buckets,
     read_ranges,
+    span_conditions,
 )
 from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import SourceKey, column_facts
 from penstock.backends.postgresql.session.masking import (
     MASKING,
-    holding,
     mask_tag,
     mask_type,
+    secret_statements,
 )
 from penstock.backends.postgresql.session.statements import column_list, ident, named_columns
 from penstock.backends.postgresql.session.statements import relation as read_from
@@ -395,7 +395,7 @@ class PostgresSource:
         facts = [self.key_facts(relation, Key(each)) for each in columns]
         self.note_open()
         before = self._open_since
-        unproven = why_unproven(self._connection, relation, columns, before)
+        unproven = unproven_reason(self._connection, relation, columns, before)
         text, nulls, ahead = cursor_sql(self._connection, relation).now(
             where,
             columns,
@@ -567,7 +567,7 @@ class PostgresSource:
             return
         with self._connection.transaction():
             with planning("source", "--mask"):
-                for question in holding(values, local=True):
+                for question in secret_statements(values, local=True):
                     self._connection.execute(*question)
             yield
 
@@ -591,7 +591,7 @@ class PostgresSource:
         if not integers_of([first], self.columns(relation)):
             return None
         rows = _rows(relation, Whole(), where, [first])
-        bits = bits_of_ranges(self._connection, rows, first.source, count)
+        bits = range_bits(self._connection, rows, first.source, count)
         counts = read_ranges(self._connection, "source", rows, first.source, bits)
         return None if counts is None else (bits, counts)
 
@@ -600,7 +600,7 @@ class PostgresSource:
     ) -> Iterator[KeyDigest]:
         rows, values = self._keys(relation, where, key, chosen.within)
         names = [pair.target for pair in key]
-        picked = in_buckets(values, chosen)
+        picked = bucket_condition(values, chosen)
         return read_rows(self._connection, "source", rows, picked, values, names, ())
 
     def _keys(
@@ -617,7 +617,7 @@ class PostgresSource:
         listed = column_list(pair.source for pair in key)
         parts = [
             select(relation, Whole(), part, listed)
-            for part in in_spans(where, key[0].source, within.spans())
+            for part in span_conditions(where, key[0].source, within.spans())
         ]
         return sql.SQL("({}) AS rows").format(sql.SQL(" UNION ALL ").join(parts)), values
 

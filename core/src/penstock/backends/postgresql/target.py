@@ -32,11 +32,11 @@ from penstock.backends.postgresql.compare.checksums import (
 )
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.compare.deleted_keys import (
-    in_buckets,
-    in_spans,
+    bucket_condition,
     keep_keys,
     read_buckets,
     read_ranges,
+    span_conditions,
 )
 from penstock.backends.postgresql.connection import (
     CONTROL,
@@ -75,7 +75,7 @@ def _privileges(mode: Mode) -> list[str]:
 def _among(run: RunRow, within: KeyRanges | None) -> list[str]:
     """Return conditions on the key that select some ranges without overlap."""
     key = run.plan.load.conflict_columns
-    return in_spans(None, key[0], within.spans()) if within else []
+    return span_conditions(None, key[0], within.spans()) if within else []
 
 
 class PostgresTarget:
@@ -393,7 +393,7 @@ class PostgresTarget:
             self._connection,
             "target",
             stage.target_rows(spec.where, _among(run, chosen.within if chosen else None)),
-            in_buckets(values, chosen) if chosen else sql.SQL("true"),
+            bucket_condition(values, chosen) if chosen else sql.SQL("true"),
             values,
             run.plan.load.conflict_columns,
             (),
@@ -435,7 +435,9 @@ class PostgresTarget:
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         with planning("target", f"table {table}"):
             keys = read_unique_keys(self._connection, table)
-        return next((key.names for key in keys if not key.obstacle and not key.may_repeat), ())
+        return next(
+            (key.names for key in keys if not key.obstacle and not key.distinct_null_columns), ()
+        )
 
     def row_digests(
         self,

@@ -39,7 +39,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             wide = f"CAST({value} AS varbinary(max))"
             return f"LOWER(CONVERT(varchar(max), {wide}, 2))"
         case "date" | "time" | "timestamp":
-            return f"CAST({counted(value, type_, kind)} AS varchar(20))"
+            return f"CAST({units_since_epoch(value, type_, kind)} AS varchar(20))"
         case "uuid":
             return f"LOWER(CAST({value} AS varchar(36)))"
         case "float":
@@ -50,7 +50,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             return f"CAST({value} AS nvarchar(4000))" if type_.name == "sql_variant" else text
 
 
-def counted(value: str, type_: Type, kind: str) -> str:
+def units_since_epoch(value: str, type_: Type, kind: str) -> str:
     """Return the days of a date since 1970, or the microseconds of a time.
 
     They count from midnight for a time of day, and from 1970 in UTC for a moment.

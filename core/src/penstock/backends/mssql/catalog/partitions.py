@@ -62,7 +62,7 @@ def partitioning(session: MssqlSession, table: TableRef) -> str:
     return sha256(repr(parts).encode()).hexdigest() if parts else ""
 
 
-def within(rows: str, extent: Extent) -> str:
+def rows_of_extent(rows: str, extent: Extent) -> str:
     """Return an item of FROM for an extent's rows.
 
     Args:

@@ -63,7 +63,7 @@ def _needed(
             yield (column.name,), f"{column.name} is AUTO_INCREMENT"
     for foreign_key in model.foreign_keys:
         yield foreign_key.columns, f"foreign key {foreign_key.name}"
-    for (of, name), columns in referring(session, table).items():
+    for (of, name), columns in referring_keys(session, table).items():
         yield tuple(columns), f"foreign key {name} of {of}"
 
 
@@ -76,7 +76,7 @@ _REFERRING = TableQuery(
 )
 
 
-def referring(
+def referring_keys(
     session: MySqlSession, table: TableRef
 ) -> Mapping[tuple[TableRef, str], Sequence[str]]:
     """Return the foreign keys that reference a table, by their tables and names.
@@ -84,6 +84,6 @@ def referring(
     The values are the referenced columns.
     """
     foreign_keys: dict[tuple[TableRef, str], list[str]] = {}
-    for schema, of, name, column in session.about(_REFERRING, table):
-        foreign_keys.setdefault((TableRef(schema, of), name), []).append(column)
+    for schema, table_name, name, column in session.about(_REFERRING, table):
+        foreign_keys.setdefault((TableRef(schema, table_name), name), []).append(column)
     return foreign_keys

@@ -15,7 +15,7 @@ def read_statement(session: MySqlSession, table: TableRef) -> str:
         PlanningError: the table does not exist.
     """
     statement = session.batched_fact(
-        "statements", table, lambda known: known, lambda tables: read_statements(session, tables)
+        "statements", table, lambda tables: tables, lambda tables: read_statements(session, tables)
     )
     if statement is None:
         ((_, statement, *_),) = session.fetch(_show_create(session, table), str(table))

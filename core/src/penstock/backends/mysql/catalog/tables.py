@@ -131,7 +131,7 @@ def _types(session: MySqlSession, table: TableRef) -> Sequence[MyType]:
     types = session.batched_fact(
         "types",
         table,
-        lambda known: [each for each in known if is_table(session, each)],
+        lambda tables: [each for each in tables if is_table(session, each)],
         lambda tables: _describe(session, tables),
     )
     return types if types is not None else _describe_at_once(session, [table])[table]

@@ -222,7 +222,7 @@ def note_altering(records: MySqlRecords, created_at: Mapping[TableRef, str | Non
 
 
 @dataclass(frozen=True, slots=True)
-class _Indexed:
+class _IndexedRun:
     """A run whose steps create indexes, and its table."""
 
     run: RunRow
@@ -277,7 +277,7 @@ def finish_batch(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> froze
 
 def _due(
     runs: JoinedRuns, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
-) -> dict[str, _Indexed]:
+) -> dict[str, _IndexedRun]:
     """Return runs that have committed all partitions and done no step, with unchanged tables."""
     rows = runs.load_runs(run_ids)
     committed, done = runs.tables.tally(run_ids), runs.steps_done_of(run_ids)
@@ -292,11 +292,11 @@ def _due(
             for change in (IndexChange.of(step, table) for step in steps[run_id])
         )
         if complete and makes and not has_begun and run_id not in doubtful:
-            due[run_id] = _Indexed(run, steps[run_id])
+            due[run_id] = _IndexedRun(run, steps[run_id])
     return due
 
 
-def _scripts(records: MySqlRecords, due: Mapping[str, _Indexed]) -> Iterator[tuple[str, str]]:
+def _scripts(records: MySqlRecords, due: Mapping[str, _IndexedRun]) -> Iterator[tuple[str, str]]:
     """Yield the remaining statements of each run; empty if there are none."""
     indexes_of = read_all_indexes(records.session, [each.table for each in due.values()])
     for run_id, each in due.items():

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mysql.catalog.indexes import deferrable, referring
+from penstock.backends.mysql.catalog.indexes import deferrable, referring_keys
 from penstock.backends.mysql.catalog.table_model import model_of
 from penstock.backends.mysql.catalog.tables import (
     DIALECT,
@@ -45,7 +45,7 @@ KEY_CHARACTERS = 768
 """The characters of a text that fit into a key: 3,072 bytes."""
 
 
-def by_bytes(session: MySqlSession) -> str:
+def byte_collation(session: MySqlSession) -> str:
     """Return the collation that distinguishes all texts."""
     return "utf8mb4_nopad_bin" if session.connection.is_mariadb else "utf8mb4_0900_bin"
 
@@ -87,7 +87,7 @@ def translated_types(
             types[column.name] = _CREATED.json
         elif type_.kind == ENUM and _are_labels(type_.labels):
             listed = ", ".join(map(session.dialect.literal, type_.labels))
-            types[column.name] = f"enum({listed}) COLLATE {by_bytes(session)}"
+            types[column.name] = f"enum({listed}) COLLATE {byte_collation(session)}"
         elif key_text := key_type(session, column, definition):
             types[column.name] = key_text
         elif type_.kind == TEXT and type_.length:
@@ -136,7 +136,7 @@ def key_type(session: MySqlSession, column: Column, definition: TableDefinition)
     length = model.lengths.get(column.name, KEY_CHARACTERS + 1)
     if length > KEY_CHARACTERS or not any(column.name in key.columns for key in model.keys):
         return ""
-    return f"varchar({length}) COLLATE {by_bytes(session)}"
+    return f"varchar({length}) COLLATE {byte_collation(session)}"
 
 
 def _is_compared(column: Column) -> bool:
@@ -252,7 +252,9 @@ class MySqlTables(TargetTables):
         for clause in clauses:
             for column in texts:
                 if session.dialect.ident(column.name) in clause:
-                    remedy = f"--types '{column.name}=varchar(100) COLLATE {by_bytes(session)}'"
+                    remedy = (
+                        f"--types '{column.name}=varchar(100) COLLATE {byte_collation(session)}'"
+                    )
                     # Whatever the server's message says, this is what the user can do.
                     reasons[clause] = f"{column.type} does not distinguish all texts; {remedy} does"
         return reasons
@@ -267,7 +269,7 @@ class MySqlTables(TargetTables):
     ) -> UnLinks:
         assert isinstance(session, MySqlSession)
         drops, restores = [], []
-        for of, name in referring(session, table):
+        for of, name in referring_keys(session, table):
             if (of == table and not own) or of not in remade:
                 continue
             foreign_keys = model_of(session, of).foreign_keys
@@ -299,7 +301,7 @@ class MySqlTables(TargetTables):
         check_is_table(session, table, needs)
         assert isinstance(session, MySqlSession)
         referrers = {
-            str(of) for of, _ in referring(session, table) if of != table and of not in remade
+            str(of) for of, _ in referring_keys(session, table) if of != table and of not in remade
         }
         if referrers:
             raise PlanningError(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.backends.postgresql.arrow.array_encoders import array_encoder
-from penstock.backends.postgresql.arrow.families import family, family_of, plain
+from penstock.backends.postgresql.arrow.families import family, family_of, unwrap
 from penstock.backends.postgresql.arrow.texts import simplify, texts
 from penstock.backends.postgresql.arrow.types import DECIMAL128
 from penstock.backends.postgresql.catalog.columns import data_type
@@ -65,7 +65,7 @@ def binary_form(type_: pa.DataType, target: DataType) -> pa.DataType | None:
         return pa.string() if mine in ("text", "null") else None
     if bare.kind == "array":
         element = bare.components[0].bare
-        inner = plain(type_).value_type if is_list(plain(type_)) else None
+        inner = unwrap(type_).value_type if is_list(unwrap(type_)) else None
         if inner is None or element.schema != "pg_catalog" or element.name not in _ELEMENT_FORMS:
             return None
         wire = _ELEMENT_FORMS[element.name]
@@ -75,8 +75,8 @@ def binary_form(type_: pa.DataType, target: DataType) -> pa.DataType | None:
     if bare.schema != "pg_catalog" or bare.kind != "base":
         return None
     if bare.name == "numeric":
-        if mine == "decimal" and not pa.types.is_decimal256(plain(type_)):
-            return _decimal128(plain(type_))
+        if mine == "decimal" and not pa.types.is_decimal256(unwrap(type_)):
+            return _decimal128(unwrap(type_))
         return _WHOLE if mine == "integer" else None
     if mine == "null":
         return _COLUMN_FORMS.get(bare.name)

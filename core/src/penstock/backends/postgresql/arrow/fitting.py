@@ -14,9 +14,9 @@ from penstock.backends.postgresql.arrow.families import (
     family,
     family_of,
     is_accepted,
-    plain,
+    unwrap,
 )
-from penstock.backends.postgresql.catalog.columns import data_type, why_not_loadable
+from penstock.backends.postgresql.catalog.columns import data_type, unloadable_reason
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.load.losses import numeric_modifier, precision
 from penstock.backends.shared.values import losses
@@ -40,7 +40,7 @@ def fit_arrow(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
 
 
 def _fit(mine: Column, theirs: Column) -> Fit:
-    if reason := why_not_loadable(theirs):
+    if reason := unloadable_reason(theirs):
         return Fit(reason=reason)
     type_, target = arrow_type(mine), data_type(theirs)
     if not is_accepted(type_, target):
@@ -58,7 +58,7 @@ def _fit(mine: Column, theirs: Column) -> Fit:
 
 def _leaves(type_: pa.DataType, target: DataType) -> Iterator[tuple[pa.DataType, DataType]]:
     """Yield the components of both types, pairwise."""
-    type_, target = plain(type_), target.bare
+    type_, target = unwrap(type_), target.bare
     if target.kind == "array" and family(type_) == "list":
         yield from _leaves(element_of(type_)[0], target.components[0])
     elif target.kind == "composite" and family(type_) == "struct":

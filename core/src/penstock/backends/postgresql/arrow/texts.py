@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.postgresql.arrow.families import family, family_of, plain
+from penstock.backends.postgresql.arrow.families import family, family_of, unwrap
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.shared.values.arrow import compacted, is_list
 from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
@@ -55,7 +55,7 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
         ValueError: a value has no text in that type. This includes `pyarrow.ArrowInvalid`.
     """
     mine, theirs = family(array.type), family_of(target)
-    type_ = plain(array.type)
+    type_ = unwrap(array.type)
     array = simplify(array)
     if mine == "null":
         return pa.nulls(len(array), pa.string())

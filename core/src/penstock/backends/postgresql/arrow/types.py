@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.backends.postgresql.arrow.families import NESTED, element_of, family, plain
+from penstock.backends.postgresql.arrow.families import NESTED, element_of, family, unwrap
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.load.losses import numeric_modifier
@@ -72,7 +72,7 @@ def _decimal(typmod: int) -> pa.DataType:
 
 def column_type_for(type_: pa.DataType) -> str:
     """Return the column type to create for an Arrow type."""
-    type_ = plain(type_)
+    type_ = unwrap(type_)
     kind = family(type_)
     if kind == "integer":
         return _INTEGERS[str(type_)]

@@ -22,7 +22,7 @@ from penstock.backends.postgresql.catalog.children import (
 )
 from penstock.backends.postgresql.catalog.relations import table_oid
 from penstock.backends.postgresql.connection import Connection, full_names
-from penstock.backends.postgresql.ddl.children import WITHIN, create_child, index_child
+from penstock.backends.postgresql.ddl.children import BOUNDS_CONSTRAINT, create_child, index_child
 from penstock.backends.postgresql.ddl.definition import read_tables
 from penstock.backends.postgresql.ddl.steps import URGENT_LOCK_MS
 from penstock.backends.postgresql.ddl.text import shorten, temporary_name
@@ -132,7 +132,7 @@ class AttachedChild:
         if rows:
             attach = f"ALTER TABLE {parent} ATTACH PARTITION {table} {self._child.bounds}"
             self._compute(attach, wait)
-            self._compute(f"ALTER TABLE {table} DROP CONSTRAINT {WITHIN}", wait)
+            self._compute(f"ALTER TABLE {table} DROP CONSTRAINT {BOUNDS_CONSTRAINT}", wait)
             child = self._rename(old, wait)
         else:
             self._compute(f"DROP TABLE {table}", wait)

@@ -15,7 +15,7 @@ import psycopg
 from penstock.backends.postgresql.session.waiting import (
     SNAPSHOT,
     OtherSession,
-    in_the_way,
+    blocking_sessions,
     session_list,
 )
 from penstock.backends.shared.attempts.older_attempts import Stalled
@@ -188,7 +188,7 @@ class _Watch(threading.Thread):
                 if self._guard.shut_out is not None:
                     self._guard.shut_out(looker)
                 pid = self._pid if self._guard.find is None else self._guard.find(looker)
-                sessions = [] if pid is None else in_the_way(looker, pid)
+                sessions = [] if pid is None else blocking_sessions(looker, pid)
             except (psycopg.Error, PenstockError):
                 continue  # try again at the next look
             pause = LOOK_EVERY if sessions or self._guard.shut_out else LOOK_AGAIN

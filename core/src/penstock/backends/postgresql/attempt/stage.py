@@ -285,7 +285,7 @@ class PostgresStage:
             )
 
     def _check_nulls(self, run: Run) -> None:
-        columns = self._key.may_repeat
+        columns = self._key.distinct_null_columns
         if not columns:
             return
         null = sql.SQL(" OR ").join(

@@ -142,7 +142,7 @@ def data_type(column: Column) -> DataType:
     return type_
 
 
-def why_not_loadable(column: Column) -> str:
+def unloadable_reason(column: Column) -> str:
     """Return why a target column cannot be loaded; empty if it can."""
     if column.generated:
         return COMPUTED

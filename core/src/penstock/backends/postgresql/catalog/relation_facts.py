@@ -81,7 +81,7 @@ class RelationFacts:
         """
         if ref not in self._oids:
             unknown = [each for each in self._together.get(ref, ()) if each not in self._oids]
-            self._oids |= self._of_many(lambda refs: oids_of(self.connection, refs), unknown)
+            self._oids |= self._read_many(lambda refs: oids_of(self.connection, refs), unknown)
         if ref not in self._oids and (oid := find_oid(self.connection, ref)) is not None:
             self._oids[ref] = oid
         return self._oids.get(ref)
@@ -115,7 +115,7 @@ class RelationFacts:
         oid = self.oid(ref)
         if oid not in facts:
             oids = (self._oids.get(each) for each in self._together.get(ref, ()))
-            facts |= self._of_many(read, [o for o in oids if o is not None and o not in facts])
+            facts |= self._read_many(read, [o for o in oids if o is not None and o not in facts])
         if oid not in facts:
             facts |= self._ask(read, [oid])
         if oid not in facts:
@@ -134,7 +134,7 @@ class RelationFacts:
         result: T = self._results[what]
         return result
 
-    def _of_many(
+    def _read_many(
         self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], keys: Sequence[Any]
     ) -> Mapping[Any, Any]:
         """Read a fact about many relations.
@@ -149,7 +149,7 @@ class RelationFacts:
             if self.connection.closed or (error.sqlstate or "08")[:2] in _OF_ALL:
                 raise
         half = len(keys) // 2
-        return {**self._of_many(read, keys[:half]), **self._of_many(read, keys[half:])}
+        return {**self._read_many(read, keys[:half]), **self._read_many(read, keys[half:])}
 
     def _ask(
         self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], keys: Sequence[Any]

@@ -45,9 +45,9 @@ def versions_of(
             SourceVersions(
                 system, int(line), database, oid, dict(leaves or {}), shape or "", standby
             ),
-            other or "",
+            storage or "",
         )
-        for oid, system, line, database, leaves, shape, standby, other in rows
+        for oid, system, line, database, leaves, shape, standby, storage in rows
     }
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS, foreign_key
-from penstock.backends.postgresql.ddl.text import Json, comment, under_name
+from penstock.backends.postgresql.ddl.text import Json, comment, replace_table_name
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.tables import NotCopied, TableRef
 
@@ -60,9 +60,9 @@ def _policy(item: Json, table: Json, ref: TableRef) -> str:
         f"FOR {COMMANDS[item['command']]} TO {', '.join(item['roles'])}",
     ]
     if item["using"] is not None:
-        words.append(f"USING ({under_name(item['using'], table, ref)})")
+        words.append(f"USING ({replace_table_name(item['using'], table, ref)})")
     if item["check"] is not None:
-        words.append(f"WITH CHECK ({under_name(item['check'], table, ref)})")
+        words.append(f"WITH CHECK ({replace_table_name(item['check'], table, ref)})")
     return " ".join(words)
 
 

@@ -49,7 +49,7 @@ class Names:
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[^\W\d][\w$]*|.""", re.DOTALL)
 
 
-def under_name(text: str, table: Json, ref: TableRef) -> str:
+def replace_table_name(text: str, table: Json, ref: TableRef) -> str:
     """Rewrite a table's expression for another table name.
 
     It may refer to the whole row, ``name.*``, or to the table, ``'schema.name'::regclass``.
@@ -73,7 +73,7 @@ def under_name(text: str, table: Json, ref: TableRef) -> str:
     return "".join(parts)
 
 
-def with_value(text: str, column: str) -> str:
+def replace_value(text: str, column: str) -> str:
     """Rewrite a domain's expression, which refers to VALUE, to refer to a column."""
     return "".join(ident(column) if each == "VALUE" else each for each in _TOKEN.findall(text))
 

@@ -46,9 +46,9 @@ def conflict_columns(
         key = choose_key(request, keys, _EXPECTED_KEY)
         _check_privileges(facts, request, rights)
     warnings = []
-    if key.may_repeat:
+    if key.distinct_null_columns:
         warnings.append(
-            f"--mode upsert: {', '.join(key.may_repeat)} may be NULL, and {key.index} "
+            f"--mode upsert: {', '.join(key.distinct_null_columns)} may be NULL, and {key.index} "
             "treats NULLs as distinct: a row with a NULL there fails its partition"
         )
     fixed = sorted(copied.intersection(rights.identities).difference(key.names))

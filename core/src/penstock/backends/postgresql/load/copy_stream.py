@@ -15,7 +15,7 @@ from penstock.backends.api.worker import ARROW, Block, Wait
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.load.pending_error import error_ahead
+from penstock.backends.postgresql.load.pending_error import has_pending_error
 from penstock.backends.postgresql.native import CopySink
 from penstock.backends.postgresql.session.cancellable import end_copy, flush, start_copy
 from penstock.backends.postgresql.session.statements import column_list, copy_format, statement
@@ -129,7 +129,7 @@ class CopyStream:
         """Look for a message from the server in mid-stream: an error ends the stream early."""
         connection = self._connection
         with self._translated():
-            refused = error_ahead(connection)
+            refused = has_pending_error(connection)
             connection.pgconn.consume_input()
             if refused:
                 self._take_error(connection)

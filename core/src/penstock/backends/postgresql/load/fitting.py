@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit
-from penstock.backends.postgresql.catalog.columns import data_type, why_not_loadable
+from penstock.backends.postgresql.catalog.columns import data_type, unloadable_reason
 from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType
 from penstock.backends.postgresql.load.losses import cast_losses, modifier_losses
 from penstock.backends.postgresql.session.statements import BINARY, TEXT
@@ -42,7 +42,7 @@ def _holds_text(type_: DataType) -> bool:
 
 
 def _fit(mine: Column, theirs: Column) -> Fit:
-    if reason := why_not_loadable(theirs):
+    if reason := unloadable_reason(theirs):
         return Fit(reason=reason)
     source, target = data_type(mine), data_type(theirs)
     losses = list(dict.fromkeys(_losses(source, target)))

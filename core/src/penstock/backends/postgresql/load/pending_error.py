@@ -16,7 +16,7 @@ from penstock.backends.postgresql.session.libpq import library, pointer
 _HEAD = 6
 
 
-def error_ahead(connection: Connection) -> bool:
+def has_pending_error(connection: Connection) -> bool:
     """Peek at the next message without consuming it."""
     head = (
         _peek_decrypted(connection) if connection.pgconn.ssl_in_use else _peek(connection.fileno())

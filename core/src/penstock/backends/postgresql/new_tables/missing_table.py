@@ -260,6 +260,8 @@ def _not_created(table: Json, names: Names) -> Iterator[NotCopied]:
             yield step.instead
     for constraint in table["constraints"]:
         if tables.is_unchecked(constraint):
-            (added, *_) = tables.unchecked({**table, "constraints": [constraint]}, names)
+            (added, *_) = tables.unchecked_constraints(
+                {**table, "constraints": [constraint]}, names
+            )
             yield NotCopied(KINDS["CHECK"], constraint["name"], f"{added};", str(ref))
     yield from omitted_objects([table], names.table, excluded_kind=FOREIGN_KEYS)

@@ -246,11 +246,11 @@ def read_translated(
         definition: the source's definition.
     """
     ref, columns, model = request.target, request.new_columns, definition.model
-    named = enum_types(ref, columns, definition)
+    enum_of_column = enum_types(ref, columns, definition)
     enums = {
-        each.name: named[each.name]
+        each.name: enum_of_column[each.name]
         for each in columns
-        if each.name in named and data_type(each).name == named[each.name]["name"]
+        if each.name in enum_of_column and data_type(each).name == enum_of_column[each.name]["name"]
     }
     # Until they are created, text stands in: it can be a key wherever they can.
     keyed = [(c.name, "text" if c.name in enums else _type_text(c)) for c in columns]

@@ -133,7 +133,10 @@ def _completion_steps(
             yield steps.set_logged(names.table(table), table["oid"])
     yield from indexes.build_steps(definitions, names, tablespaces=False)
     for table in definitions:
-        late = [*tables.unchecked(table, names), *tables.create_statistics(table, names)]
+        late = [
+            *tables.unchecked_constraints(table, names),
+            *tables.create_statistics(table, names),
+        ]
         if late:
             yield steps.after(
                 f"dress {table['oid']}",

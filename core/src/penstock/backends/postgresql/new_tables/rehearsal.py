@@ -358,7 +358,7 @@ def _statements(definitions: Sequence[Json], ref: TableRef, version: int) -> lis
         step.statement for step in indexes.build_steps(definitions, names, tablespaces=False)
     ]
     for table in definitions:
-        statements += tables.unchecked(table, names)
+        statements += tables.unchecked_constraints(table, names)
         statements += tables.create_statistics(table, names)
     return statements
 

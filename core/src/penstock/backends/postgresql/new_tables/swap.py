@@ -155,7 +155,7 @@ def _dress(
     table: Json, names: Names, new: TableRef, default_grantees: Sequence[str], version: int
 ) -> list[Step]:
     statements = [
-        *tables.unchecked(table, names),
+        *tables.unchecked_constraints(table, names),
         *tables.create_statistics(table, names),
         *tables.comments(table, names, version),
         *attachments.policies(table, new),

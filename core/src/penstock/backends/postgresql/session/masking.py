@@ -58,7 +58,7 @@ def mask_type(column: Column) -> str:
     return type_.bare.text if type_.kind == "domain" else column.type
 
 
-def holding(values: Mapping[str, str], *, local: bool) -> list[Question]:
+def secret_statements(values: Mapping[str, str], *, local: bool) -> list[Question]:
     """Return statements that store secret texts in the session.
 
     Args:

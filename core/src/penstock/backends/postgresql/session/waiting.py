@@ -47,7 +47,7 @@ def session_list(sessions: Sequence[OtherSession]) -> str:
     return "; ".join(map(str, sessions)) or "a session that has ended since"
 
 
-def in_the_way(looker: Connection, pid: int) -> list[OtherSession]:
+def blocking_sessions(looker: Connection, pid: int) -> list[OtherSession]:
     """Return the sessions that block a session, directly or indirectly."""
     rows = looker.execute(for_server(looker, "blockers"), {"pid": pid}).fetchall()
     return [OtherSession(*row) for row in rows]
