@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.backends.postgresql.definitions import definitions
 
-from penstock.backends.postgresql.ddl.text import beside
+from penstock.backends.postgresql.ddl.text import temporary_name
 from penstock.events import Opened, Warned
 from penstock_testkit import PostgresServer
 
@@ -99,7 +99,7 @@ def test_a_crash_between_two_executions_restarts_the_run(
 SET_LOGGED = {
     "truncate, deferred": b'"item" SET LOGGED',
     "recreate": b'"item" SET LOGGED',
-    "swap": f'"{beside(RUN_ID, "item")}" SET LOGGED'.encode(),
+    "swap": f'"{temporary_name(RUN_ID, "item")}" SET LOGGED'.encode(),
 }
 
 

@@ -110,7 +110,7 @@ def test_types_that_only_the_server_can_parse_have_no_binary_form() -> None:
 
 
 def array_of(element: DataType) -> DataType:
-    return replace(element, name=f"_{element.name}", kind="array", below=(element,))
+    return replace(element, name=f"_{element.name}", kind="array", components=(element,))
 
 
 def base(name: str) -> DataType:

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.backends.mssql.load.stage import ALIGNMENT, aligned
+from penstock.backends.mssql.load.stage import ALIGNMENT, align
 
 DECIMALS = pa.array([Decimal("1.25"), None, Decimal("-9.75"), Decimal(0)], pa.decimal128(9, 2))
 TEXTS = pa.array(["a", None, "ccc", ""])
@@ -28,11 +28,11 @@ def moved(array: pa.Array, by: int) -> pa.Array:
 def test_misaligned_buffers_are_moved(array: pa.Array, by: int) -> None:
     odd = moved(array, by)
     assert any(buffer.address % ALIGNMENT for buffer in odd.buffers())
-    found = aligned(odd)
+    found = align(odd)
     assert not any(buffer.address % ALIGNMENT for buffer in found.buffers())
     found.validate(full=True)
     assert found.equals(array)
 
 
 def test_aligned_buffers_are_not_copied() -> None:
-    assert aligned(DECIMALS) is DECIMALS
+    assert align(DECIMALS) is DECIMALS

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.mssql.catalog.tables import CODE_PAGE
-from penstock.backends.mssql.load.code_pages import guards_of, unknown
+from penstock.backends.mssql.load.code_pages import guards_of, unencodable
 from penstock.backends.mssql.types import MAX, TYPES, MsType
 from penstock.backends.shared.values.guards import check_values
 from penstock.backends.sql.catalog.relations import TYPE
@@ -37,12 +37,12 @@ from penstock.model.tables import Column
 )
 def test_characters_outside_the_code_page(page: int, text: str, known: bool) -> None:
     texts = pa.array(["plain", None, "", "a" + text, "b"])
-    assert unknown(texts, page).to_pylist() == [False, False, False, not known, False]
+    assert unencodable(texts, page).to_pylist() == [False, False, False, not known, False]
 
 
 def test_an_array_without_texts() -> None:
-    assert unknown(pa.array([], pa.string()), 1252).to_pylist() == []
-    assert unknown(pa.array([None], pa.string()), 1252).to_pylist() == [False]
+    assert unencodable(pa.array([], pa.string()), 1252).to_pylist() == []
+    assert unencodable(pa.array([None], pa.string()), 1252).to_pylist() == [False]
 
 
 def at(micros: int, day: tuple[int, int, int] = (1960, 2, 3)) -> datetime:

@@ -33,7 +33,7 @@ class Played(MssqlSession):
         self.queries: list[str] = []
         self._answers = [[found] if found else [], list(steps)]
 
-    def facts_of_one(self, query: str, table: TableRef) -> list[tuple[Any, ...]]:
+    def facts_of_table(self, query: str, table: TableRef) -> list[tuple[Any, ...]]:
         self.queries.append(query)
         if len(self.queries) > len(self._answers):
             raise PlanningError("source: table dbo.t: Invalid object name")

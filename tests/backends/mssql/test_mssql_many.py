@@ -8,12 +8,12 @@ from typing import Any, cast
 
 from penstock.backends.api.execution.records import NOW, Kind
 from penstock.backends.mssql import catalog
-from penstock.backends.mssql.catalog.tables import stored
+from penstock.backends.mssql.catalog.tables import size_of
 from penstock.backends.mssql.connection import LOCK_TIMEOUT
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import DriverError
 from penstock.backends.mssql.records import MOST_VALUES, MssqlRecords
-from penstock.backends.mssql.session import CATALOG, ONE_TABLE, MssqlSession, of_many
+from penstock.backends.mssql.session import CATALOG, ONE_TABLE, MssqlSession, query_for_many
 from penstock.backends.sql.session import keeping
 from penstock.model.tables import TableRef
 
@@ -22,12 +22,12 @@ TABLES = [TableRef("dbo", "a"), TableRef("dbo", "b"), TableRef("dbo", "gone")]
 
 def test_a_query_about_one_table_is_rewritten_for_many() -> None:
     one = f"SELECT c.name {ONE_TABLE} JOIN sys.columns AS c ON c.object_id = o.object_id"
-    assert of_many(f"{one} ORDER BY c.column_id", [7, 9]) == (
+    assert query_for_many(f"{one} ORDER BY c.column_id", [7, 9]) == (
         "SELECT o.object_id, c.name FROM (SELECT v.object_id FROM (VALUES (7), (9)) AS v"
         " (object_id)) AS o JOIN sys.columns AS c ON c.object_id = o.object_id"
         " ORDER BY c.column_id"
     )
-    assert of_many(one.replace("SELECT", "SELECT DISTINCT", 1), [7]).startswith(
+    assert query_for_many(one.replace("SELECT", "SELECT DISTINCT", 1), [7]).startswith(
         "SELECT DISTINCT o.object_id, c.name FROM (SELECT v.object_id"
     )
 
@@ -36,7 +36,10 @@ def test_each_catalog_query_can_be_rewritten_for_many_tables() -> None:
     names = [file.stem for file in Path(catalog.__path__[0]).joinpath("sql").iterdir()]
     assert len(names) > 20
     for name in names:
-        assert of_many(CATALOG[name], [7]).count("FROM (VALUES (7)) AS v (object_id)) AS o ") == 1
+        assert (
+            query_for_many(CATALOG[name], [7]).count("FROM (VALUES (7)) AS v (object_id)) AS o ")
+            == 1
+        )
 
 
 class Connection:
@@ -69,7 +72,7 @@ def opened() -> tuple[MssqlSession, Connection]:
 def test_facts_of_all_tables_take_one_query() -> None:
     session, connection = opened()
     with keeping(session, TABLES):
-        assert [stored(session, table) for table in TABLES] == [
+        assert [size_of(session, table) for table in TABLES] == [
             (10, 10 * 8192),
             (20, 20 * 8192),
             (0, 0),

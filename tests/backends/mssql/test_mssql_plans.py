@@ -12,7 +12,7 @@ import penstock
 from penstock import CopySpec
 from penstock.backends.mssql import backend
 from penstock.backends.mssql.catalog.partitions import child_of, parts_of
-from penstock.backends.mssql.catalog.partitions import tested as condition_of
+from penstock.backends.mssql.catalog.partitions import with_partition_test as condition_of
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.session import MssqlSession
 from penstock.errors import PermanentError

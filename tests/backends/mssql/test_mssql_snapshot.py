@@ -14,7 +14,7 @@ from penstock import CopySpec
 from penstock.backends.mssql import MssqlBackend, backend, snapshot
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.errors import DriverError
-from penstock.backends.mssql.snapshot import HeldDatabase, enter, lock_of, made
+from penstock.backends.mssql.snapshot import HeldDatabase, creation_statement, enter, lock_of
 from penstock.errors import PlanningError, SnapshotLost, TransientError
 from penstock.events import SnapshotChanged
 from penstock.model.snapshots import Snapshot
@@ -28,7 +28,7 @@ class Played(Connection):
     """A connection that imitates a server; part of a query determines its answer."""
 
     def __init__(self, **answers: Any) -> None:
-        self.side, self.home, self.inside = "source", "my shop", ""
+        self.side, self.database, self.snapshot = "source", "my shop", ""
         self.edition, self.product, self.babelfish = 3, "Developer Edition", False
         self.sent: list[str] = []
         self.left: list[str] = []
@@ -79,7 +79,7 @@ def hold(monkeypatch: pytest.MonkeyPatch, *connections: Played) -> HeldDatabase:
 
 
 def test_the_statement_that_creates_a_snapshot() -> None:
-    assert made("penstock_snapshot_1", 'my "shop"', FILES) == (
+    assert creation_statement("penstock_snapshot_1", 'my "shop"', FILES) == (
         'CREATE DATABASE "penstock_snapshot_1" ON'
         " (NAME = \"shop\", FILENAME = N'/data/shop.mdf.penstock_snapshot_1'),"
         " (NAME = \"it's [2]\", FILENAME = N'D:\\data\\2.ndf.penstock_snapshot_1')"
@@ -182,11 +182,11 @@ def test_servers_without_snapshots(
 def test_a_session_enters_one_snapshot_after_another() -> None:
     server = Played()
     enter(server, "penstock_snapshot_1")
-    assert server.inside == "penstock_snapshot_1"
+    assert server.snapshot == "penstock_snapshot_1"
     assert server.when(lock_of("penstock_snapshot_1")) == 0
     assert server.when('USE "penstock_snapshot_1"') == 1
     enter(server, "penstock_snapshot_2")
-    assert server.inside == "penstock_snapshot_2"
+    assert server.snapshot == "penstock_snapshot_2"
     # A lock belongs to the database in which it is taken.
     assert server.sent[2] == 'USE "my shop"'
     assert server.sent[3].endswith(lock_of("penstock_snapshot_1"))
@@ -204,14 +204,14 @@ def test_a_dropped_snapshot_cannot_be_entered(answers: dict[str, Any], message: 
     server = Played(**answers)
     with pytest.raises(SnapshotLost, match=message):
         enter(server, "penstock_snapshot_1")
-    assert not server.inside
+    assert not server.snapshot
 
 
 class OtherDatabase(HeldDatabase):
     """A substitute for servers without snapshots: another database with the table."""
 
     def _take(self) -> Snapshot:
-        database = self._connection.home
+        database = self._connection.database
         self._hold()
         self._connection.change(f'CREATE DATABASE "{self._name}"')
         self._connection.use(self._name)

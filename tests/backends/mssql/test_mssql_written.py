@@ -7,13 +7,13 @@ import pytest
 from penstock.backends.mssql.catalog.native_parts import NativeIndex, NativeParts
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.load.table_clone import (
-    always,
     check_statement,
     check_text,
     column_text,
+    constraint_clause,
     index_statement,
     key_text,
-    unnamed,
+    no_clause,
     with_name,
 )
 from penstock.backends.sql.definitions.index_changes import IndexChange
@@ -53,7 +53,9 @@ TABLE = TableRef("dbo", "t")
 )
 def test_columns(column: ColumnModel, text: str) -> None:
     own = NativeParts({"named": "df"}, (), ())
-    assert column_text(column, own, always if column.name == "named" else unnamed) == text
+    assert (
+        column_text(column, own, constraint_clause if column.name == "named" else no_clause) == text
+    )
 
 
 def index(**facts: object) -> NativeIndex:
@@ -86,25 +88,25 @@ def test_indexes(made: NativeIndex, text: str) -> None:
 def test_keys() -> None:
     key = index(constraint="PRIMARY KEY", unique=True, kind="CLUSTERED", descending=("a",))
     text = 'PRIMARY KEY CLUSTERED ("a" DESC, "b")'
-    assert key_text(key, always) == f'CONSTRAINT "i]x" {text}'
-    assert key_text(key, unnamed) == text
+    assert key_text(key, constraint_clause) == f'CONSTRAINT "i]x" {text}'
+    assert key_text(key, no_clause) == text
 
 
 def test_check_constraints() -> None:
     check = CheckModel("c", Expression("([a]>(0))"))
-    assert check_text(check, always) == 'CONSTRAINT "c" CHECK ([a]>(0))'
-    assert check_statement(check, TABLE, always) == (
+    assert check_text(check, constraint_clause) == 'CONSTRAINT "c" CHECK ([a]>(0))'
+    assert check_statement(check, TABLE, constraint_clause) == (
         'ALTER TABLE "dbo"."t" WITH NOCHECK ADD CONSTRAINT "c" CHECK ([a]>(0))'
     )
     off = CheckModel("c", Expression("([a]>(0))"), enforced=False)
-    assert check_statement(off, TABLE, always).endswith(
+    assert check_statement(off, TABLE, constraint_clause).endswith(
         ';\nALTER TABLE "dbo"."t" NOCHECK CONSTRAINT "c"'
     )
 
 
 def test_a_disabled_check_gets_a_name() -> None:
     off = with_name(CheckModel("", Expression("([a]>(0))"), enforced=False), TABLE)
-    assert check_statement(off, TABLE, always) == (
+    assert check_statement(off, TABLE, constraint_clause) == (
         'ALTER TABLE "dbo"."t" WITH NOCHECK ADD CONSTRAINT "t_check" CHECK ([a]>(0));\n'
         'ALTER TABLE "dbo"."t" NOCHECK CONSTRAINT "t_check"'
     )

@@ -308,7 +308,7 @@ def test_a_definition_as_mysql_shows_it() -> None:
     )  # fmt: skip
     assert (check.name, check.test.text, check.enforced) == ("c", "(`a` > 0)", False)
     assert model.partitioning.endswith("PARTITIONS 4 */")
-    assert [(item.kind, item.name) for item in found.others] == [
+    assert [(item.kind, item.name) for item in found.omitted] == [
         ("index options", "hidden: INVISIBLE"), ("index options", "f: WITH PARSER `ngram`"),
     ]  # fmt: skip
 

@@ -109,7 +109,7 @@ def test_into_the_same_flavour(mariadb: str, other: str) -> None:
     )
     assert theirs.columns == mine.columns
     assert theirs.model == mine.model
-    assert theirs.made_with == mine.made_with
+    assert theirs.options_text == mine.options_text
     assert rows(other, "SELECT loud FROM rich ORDER BY id") == [("a!",), ("A!",)]
     # A listed part is created by its statement.
     execute(other, found["sequences", "numbers"].remedy)
@@ -235,7 +235,7 @@ def test_a_default_that_looks_like_clauses() -> None:
     assert not any(each.identity or each.on_update for each in found.model.columns)
     assert found.model.checks == ()
     assert found.model.comment == "AUTO_INCREMENT=7"
-    assert [(item.kind, item.name) for item in found.others] == [
+    assert [(item.kind, item.name) for item in found.omitted] == [
         ("column options", "d: INVISIBLE"), ("column options", "e: SRID 4326"),
     ]  # fmt: skip
 

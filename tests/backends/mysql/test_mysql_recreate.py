@@ -184,7 +184,7 @@ def test_every_part_of_a_table_is_recreated(
     assert (above.name, above.columns, above.target.name, above.referenced, above.on_delete) == (
         "above", ("parent",), "dressed", ("id",), "SET NULL",
     )  # fmt: skip
-    assert theirs.made_with == "DEFAULT CHARSET=latin1 COLLATE=latin1_bin"
+    assert theirs.options_text == "DEFAULT CHARSET=latin1 COLLATE=latin1_bin"
     assert theirs.model.comment == "a = 'b';"
     (planned,) = (event for event in events if isinstance(event, Planned))
     (item,) = planned.not_copied

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.backends.postgresql.arrow.encoder import Encoder
-from penstock.backends.postgresql.arrow.types import made_for
+from penstock.backends.postgresql.arrow.types import column_type_for
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.backends.shared.values.arrow import arrow_type
@@ -55,7 +55,7 @@ def test_types_written_to_a_server(pair: Pair) -> None:
 
 def test_types_of_created_columns(pair: Pair) -> None:
     for mine, theirs in lines("postgresql/made"):
-        assert made_for(ARROW_TYPES[mine]) == theirs, mine
+        assert column_type_for(ARROW_TYPES[mine]) == theirs, mine
         # The server's own name for the type.
         pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {theirs})")
         found = pair.target.value(

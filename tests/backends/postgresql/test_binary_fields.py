@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from penstock.backends.postgresql.arrow.encoded import _buffers
+from penstock.backends.postgresql.arrow.array_encoders import _buffers
 from penstock.backends.postgresql.arrow.wire import _array
 
 from .binary_fields import END, HEAD, REFUSED, Field, arrow_type, golden, row, stream

@@ -46,7 +46,7 @@ def test_casts_follow_the_servers_own_assignment_rules(pair: Pair) -> None:
     pairs = [
         (source, target) for source in columns for target in columns if source.type != target.type
     ]
-    expected = [(source.name, data_type(target).bare.written) for source, target in pairs]
+    expected = [(source.name, data_type(target).bare.text) for source, target in pairs]
     ours = castable(connection, columns, expected)
     connection.close()
     assert any(ours)

@@ -12,7 +12,7 @@ from tests.backends.postgresql.definitions import definitions
 from tests.backends.postgresql.test_recreate import EVERYTHING, LOADED, PAST, ROWS, TYPES
 
 from penstock import PermanentError, PlanningError, copy
-from penstock.backends.postgresql.ddl.text import beside
+from penstock.backends.postgresql.ddl.text import temporary_name
 from penstock.events import Committed, StepChanged
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def test_a_grant_waits_for_a_session_that_alters_the_table(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id int, a int)")
     pair.source.run("INSERT INTO t VALUES (1, 1)")
     pair.target.run("GRANT SELECT ON t TO PUBLIC", "CREATE TABLE other (id int PRIMARY KEY)")
-    new = f'"{beside("r", "t")}"'
+    new = f'"{temporary_name("r", "t")}"'
     states = []
     with psycopg.connect(pair.target.url) as other:
         for event in copy(pair.spec(mode="swap", run_id="r")):

@@ -46,9 +46,9 @@ class Connection:
         """Of the engine; see `SERVERPROPERTY`."""
         self.product = ""
         """The edition's name."""
-        self.home = ""
+        self.database = ""
         """The database in which the session began."""
-        self.inside = ""
+        self.snapshot = ""
         """The snapshot of it in which the session reads."""
 
     def use(self, snapshot: str) -> None:
@@ -57,8 +57,8 @@ class Connection:
         Args:
             snapshot: its name; empty for none.
         """
-        self.change(f"USE {MSSQL.ident(snapshot or self.home)}")
-        self.inside = snapshot
+        self.change(f"USE {MSSQL.ident(snapshot or self.database)}")
+        self.snapshot = snapshot
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of the first result that has columns."""
@@ -79,15 +79,15 @@ class Connection:
         This session can answer other questions in between, and its transaction survives an error in
         the query.
         """
-        other = connect(self._url, self.side)
+        connection = connect(self._url, self.side)
         try:
-            if self.inside:
-                other.use(self.inside)
-            other.driver.execute(query)
-            while rows := other.driver.some(count):
+            if self.snapshot:
+                connection.use(self.snapshot)
+            connection.driver.execute(query)
+            while rows := connection.driver.next_rows(count):
                 yield rows
         finally:
-            other.close()
+            connection.close()
 
     def batches(
         self, query: str, most: int, size: int, types: Sequence[pa.DataType] = ()
@@ -108,7 +108,13 @@ class Connection:
     def load(
         self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]
     ) -> int:
-        """See `Driver.load`."""
+        """Load rows in bulk over a connection of its own; return how many.
+
+        Args:
+            table: the table, quoted.
+            columns: the names and types of the table's columns, in the order of the batches.
+            batches: the rows.
+        """
         return self.driver.load(table, columns, batches)
 
     def interrupt(self) -> None:
@@ -150,7 +156,7 @@ def connect(url: str, side: str) -> Connection:
         )
     connection.utf8 = page is not None
     connection.babelfish = bool(babelfish)
-    connection.edition, connection.product, connection.home = int(edition), product, home
+    connection.edition, connection.product, connection.database = int(edition), product, home
     major = int(version.partition(".")[0])
     if edition not in _AZURE and not babelfish and major < OLDEST:
         connection.close()

@@ -128,7 +128,7 @@ class MssqlDialect(CatalogDialect):
 
     def limited_query(self, select: str, count: int) -> str:
         # An inner query could not be ordered.
-        return _SELECT.sub(lambda found: f"{found[0]}TOP ({count}) ", select, count=1)
+        return _SELECT.sub(lambda match: f"{match[0]}TOP ({count}) ", select, count=1)
 
     @property
     def relations(self) -> str:
@@ -188,19 +188,19 @@ class MssqlDialect(CatalogDialect):
         self, table: str, staged: str, key: Sequence[str], other_columns: Sequence[str]
     ) -> str:
         keys, rest_names = list(map(self.ident, key)), list(map(self.ident, other_columns))
-        same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+        matches = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         listed = ", ".join([*keys, *rest_names])
         values = ", ".join(f"s.{name}" for name in [*keys, *rest_names])
         insert = (
             f"INSERT INTO {table} ({listed}) SELECT {values} FROM {staged} AS s"
-            f" WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
+            f" WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {matches})"
         )
         # Including texts of the key, so that a row gets the source's spelling.
         changed = [*other_columns, *(name for name in key if name in self._texts)]
         if not changed:
             return insert
         changes = ", ".join(f"{name} = s.{name}" for name in map(self.ident, changed))
-        update = f"UPDATE t SET {changes} FROM {table} AS t JOIN {staged} AS s ON {same}"
+        update = f"UPDATE t SET {changes} FROM {table} AS t JOIN {staged} AS s ON {matches}"
         return f"{update} WHERE {self.differ(changed)};\n{insert}"
 
     # Bounds

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.backends.mssql.catalog.partitions import tested, within
+from penstock.backends.mssql.catalog.partitions import rows_of_extent, with_partition_test
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
@@ -41,7 +41,9 @@ class MssqlReader(BatchQueryReader[MssqlSession]):
     def selection(self, session: MssqlSession, partition: Partition) -> tuple[str, str]:
         rows, chosen = super().selection(session, partition)
         extent = partition.extent
-        return within(rows, extent), tested(session, self._spec.relation, extent, chosen)
+        return rows_of_extent(rows, extent), with_partition_test(
+            session, self._spec.relation, extent, chosen
+        )
 
     def travelling(self, session: MssqlSession, value: str, type_: MsType) -> str:
         return session.connection.driver.travelling(value, type_)

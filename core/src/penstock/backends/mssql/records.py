@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from penstock.backends.api.execution.records import Kind, Row
-from penstock.backends.mssql.catalog.tables import made_at
+from penstock.backends.mssql.catalog.tables import creation_mark
 from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import INTEGRITY, DriverError, translated
@@ -31,7 +31,7 @@ LOCK_MS = 5_000
 MOST_VALUES = 2_000
 
 
-def _named(schema: str) -> dict[str, str]:
+def _names_of(schema: str) -> dict[str, str]:
     name = MSSQL.ident(schema)
     return {
         "journal": MSSQL.literal(f"{name}.journal"),
@@ -39,7 +39,7 @@ def _named(schema: str) -> dict[str, str]:
     }
 
 
-SCRIPTS = ControlScripts(__package__, MSSQL, _named)
+SCRIPTS = ControlScripts(__package__, MSSQL, _names_of)
 ddl = SCRIPTS.control
 
 
@@ -194,7 +194,7 @@ class MssqlRecords(LockRecords[MssqlSession]):
     # The table that is loaded
 
     def creation_mark(self, table: TableRef) -> str:
-        return made_at(self.session, table)
+        return creation_mark(self.session, table)
 
     def creation_time(self, mark: str) -> str:
         return mark.partition(":")[2]

@@ -33,12 +33,12 @@ class MssqlSession(InterruptibleSession):
 
     @property
     def catalog(self) -> str:
-        return self.connection.inside or self.connection.home
+        return self.connection.snapshot or self.connection.database
 
     @property
     def server(self) -> str:
         ((name,),) = self.once("SELECT @@SERVERNAME", "server")
-        return f"{name}/{self.connection.home}"
+        return f"{name}/{self.connection.database}"
 
     def resolve_type(self, written: str, subject: str) -> Type:
         return super().resolve_type(written.partition(" COLLATE")[0], subject)
@@ -47,13 +47,13 @@ class MssqlSession(InterruptibleSession):
         """Return a catalog's rows about a table; the query's value is the table's object id."""
         if self.catalog_facts is not None and ONE_TABLE in query:
             return self.catalog_facts.about(query, table, partial(self._facts_of_many, query))
-        return self.facts_of_one(query, table)
+        return self.facts_of_table(query, table)
 
     def catalog_rows(self, name: str, table: TableRef) -> list[Row]:
         """Return the answer to a catalog query about a table."""
         return self.facts(CATALOG[name], table)
 
-    def facts_of_one(self, query: str, table: TableRef) -> list[Row]:
+    def facts_of_table(self, query: str, table: TableRef) -> list[Row]:
         """Return the same for this table alone."""
         number = self._number(table)
         return [] if number is None else self.fetch(query, f"table {table}", [number])
@@ -67,7 +67,7 @@ class MssqlSession(InterruptibleSession):
             if (number := self.catalog_facts.about("number", each, self._numbers)) is not None
         }
         if numbers:
-            for number, *row in self.fetch(of_many(query, list(numbers)), "tables"):
+            for number, *row in self.fetch(query_for_many(query, list(numbers)), "tables"):
                 facts[numbers[int(number)]].append(tuple(row))
         return facts
 
@@ -100,7 +100,7 @@ class MssqlSession(InterruptibleSession):
         return translated(self.side, subject)
 
     @contextmanager
-    def undone(self) -> Iterator[None]:
+    def trial_transaction(self) -> Iterator[None]:
         """Open a transaction that is rolled back."""
         self.connection.change("BEGIN TRANSACTION")
         try:
@@ -120,7 +120,7 @@ class MssqlSession(InterruptibleSession):
         ]
 
 
-def of_many(query: str, numbers: Sequence[int]) -> str:
+def query_for_many(query: str, numbers: Sequence[int]) -> str:
     """Return a query about one table, asked about several.
 
     Its rows begin with the table's object id.

@@ -29,14 +29,14 @@ DROP_SECONDS = 30
 # https://learn.microsoft.com/en-us/sql/t-sql/functions/serverproperty-transact-sql
 _EDITIONS = (2, 3, 4)
 """Editions of SQL Server itself. Azure's have no files that could be named."""
-_OTHERWISE = "pass --snapshot none, and prevent writes to the source until the copy ends"
+_ALTERNATIVE = "pass --snapshot none, and prevent writes to the source until the copy ends"
 _RIGHTS = (
     "expected the privileges to create and drop a database snapshot: GRANT CREATE ANY DATABASE TO "
     "the login and add its user to the database role db_owner, or GRANT ALTER ANY DATABASE TO the "
     "login"
 )
 # A snapshot inherits the privileges of its source, including the one to drop it.
-_MAY = (
+_IS_PERMITTED = (
     "SELECT CASE WHEN HAS_PERMS_BY_NAME(NULL, NULL, 'ALTER ANY DATABASE') = 1"
     " OR (HAS_PERMS_BY_NAME(NULL, NULL, 'CREATE ANY DATABASE') = 1"
     " OR HAS_PERMS_BY_NAME('master', 'DATABASE', 'CREATE DATABASE') = 1)"
@@ -47,7 +47,7 @@ _FILES = (
     "SELECT name, physical_name FROM sys.master_files"
     " WHERE database_id = DB_ID() AND type = 0 ORDER BY file_id"
 )
-_LEFT = (
+_LEFTOVERS = (
     "SELECT name FROM sys.databases WHERE source_database_id = DB_ID()"
     f" AND LEFT(name, {len(MARK)}) = '{MARK}'"
     f" AND create_date < DATEADD(second, -{AGE_SECONDS}, GETDATE())"
@@ -55,7 +55,7 @@ _LEFT = (
 _ONLINE = "SELECT count(*) FROM sys.databases WHERE name = ? AND state = 0"
 
 
-def made(name: str, database: str, files: Sequence[tuple[str, str]]) -> str:
+def creation_statement(name: str, database: str, files: Sequence[tuple[str, str]]) -> str:
     """Return the statement that creates a snapshot.
 
     Args:
@@ -93,18 +93,18 @@ class HeldDatabase:
         connection = self._connection
         _check_edition(connection)
         with planning("source", "snapshot"):
-            ((may,),) = connection.rows(_MAY)
+            ((may,),) = connection.rows(_IS_PERMITTED)
             files = [(str(logical), str(path)) for logical, path in connection.rows(_FILES)]
             if not may or not files:
-                raise PlanningError(f"source: snapshot: {_RIGHTS}; or {_OTHERWISE}")
+                raise PlanningError(f"source: snapshot: {_RIGHTS}; or {_ALTERNATIVE}")
             sweep(connection)
             self._hold()
             ((now,),) = connection.rows("SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 126)")
         try:
             with planning("source", "snapshot"):
-                connection.change(made(self._name, connection.home, files))
+                connection.change(creation_statement(self._name, connection.database, files))
         except PlanningError as error:
-            raise PlanningError(f"{error.message}; or {_OTHERWISE}", error.diagnosis) from error
+            raise PlanningError(f"{error.message}; or {_ALTERNATIVE}", error.diagnosis) from error
         # Without the seventh digit, which Python's times lack.
         return Snapshot(self._name, f"{now[:26]}+00:00")
 
@@ -149,7 +149,7 @@ def _check_edition(connection: Connection) -> None:
     """
     if connection.edition not in _EDITIONS or connection.babelfish:
         raise PlanningError(
-            f"source: snapshot: {connection.product} has no database snapshots; {_OTHERWISE}",
+            f"source: snapshot: {connection.product} has no database snapshots; {_ALTERNATIVE}",
             Diagnosis(side="source"),
         )
 
@@ -161,8 +161,8 @@ def enter(connection: Connection, name: str) -> None:
         SnapshotLost: the snapshot is gone.
     """
     with translated("source", "snapshot"):
-        if connection.inside:
-            former = connection.inside
+        if connection.snapshot:
+            former = connection.snapshot
             connection.use("")
             release(connection, lock_of(former))
         reason = f"the database snapshot {name} is being dropped"
@@ -186,7 +186,7 @@ def drop(connection: Connection, name: str) -> None:
 
 def sweep(connection: Connection) -> None:
     """Drop the snapshots of killed holders."""
-    for (name,) in connection.rows(_LEFT):
+    for (name,) in connection.rows(_LEFTOVERS):
         if try_lock(connection, lock_of(name), owner=SESSION):
             with suppress(DriverError):
                 drop(connection, name)

@@ -13,18 +13,18 @@ from penstock.backends.mssql.catalog.partitions import (
     child_of,
     partitioning,
     parts_of,
-    tested,
-    within,
+    rows_of_extent,
+    with_partition_test,
 )
 from penstock.backends.mssql.catalog.table_model import model_of
 from penstock.backends.mssql.catalog.tables import (
     COLLATION,
     DIALECT,
-    indexed,
-    kept_as,
-    laid_out,
     last_numbers,
-    stored,
+    layout_mark,
+    leading_columns,
+    size_of,
+    storage_kind,
     table_columns,
 )
 from penstock.backends.mssql.connection import connect
@@ -46,7 +46,7 @@ from penstock.model.tables import Column, Query, Relation, SequencePosition, Tab
 SAMPLE = 100_000
 _COLLATED = "is compared by its collation"
 # Types whose values other systems compare differently.
-_UNLIKE = {
+_OTHER_ORDERS = {
     **dict.fromkeys(("char", "varchar", "nchar", "nvarchar"), _COLLATED),
     "datetime": "counts ticks of 1/300 s, which targets round",
     "uniqueidentifier": "has its own sort order",
@@ -67,7 +67,7 @@ class MssqlSource(ServerSource[MssqlSession]):
 
     def adopt(self, snapshot: Snapshot) -> None:
         connection = self._session.connection
-        if snapshot.token != connection.inside:
+        if snapshot.token != connection.snapshot:
             enter(connection, snapshot.token)
             self.forget()
 
@@ -95,21 +95,21 @@ class MssqlSource(ServerSource[MssqlSession]):
 
     def layout(self, table: TableRef) -> tuple[str, str]:
         partitions = partitioning(self._session, table)
-        return laid_out(self._session, table), partitions
+        return layout_mark(self._session, table), partitions
 
     def rows_of(self, relation: Relation, extent: Extent) -> str:
-        return within(self._rows(relation), extent)
+        return rows_of_extent(self._rows(relation), extent)
 
     def condition_of(self, relation: Relation, where: str | None, extent: Extent) -> str:
         chosen = super().condition_of(relation, where, extent)
-        return tested(self._session, relation, extent, chosen)
+        return with_partition_test(self._session, relation, extent, chosen)
 
     # Sizes
 
     def table_statistics(self, table: TableRef) -> TableStatistics:
-        rows, size = stored(self._session, table)
+        rows, size = size_of(self._session, table)
         size = size or rows * ROW_BYTES
-        what, paged = kept_as(self._session, table)
+        what, paged = storage_kind(self._session, table)
         parts = parts_of(self._session, table)
         if parts:
             what += f" in {len(parts)} partition{'s' * (len(parts) > 1)}"
@@ -134,7 +134,7 @@ class MssqlSource(ServerSource[MssqlSession]):
         return tuple(f"read {note}" for note in self._session.connection.driver.notes)
 
     def leading_columns(self, table: TableRef) -> Sequence[str]:
-        return indexed(self._session, table)
+        return leading_columns(self._session, table)
 
     # Keys
 
@@ -143,14 +143,14 @@ class MssqlSource(ServerSource[MssqlSession]):
         if key.expression or not self.is_table(relation):
             return nullable, False
         assert isinstance(relation, TableRef)
-        return nullable, key.text in indexed(self._session, relation)
+        return nullable, key.text in leading_columns(self._session, relation)
 
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         tag = self._ranged(relation, key)
         # For the rows that a condition selects, a sample is better.
         if where is None and not key.expression and self.is_table(relation):
             assert isinstance(relation, TableRef)
-            type_, (rows, _) = self._type_of(relation, key), stored(self._session, relation)
+            type_, (rows, _) = self._type_of(relation, key), size_of(self._session, relation)
             bounds = read_bounds(self._session, relation, key, tag, type_, rows)
             if bounds is not None:
                 return self._statistics(relation, key, *bounds)
@@ -181,10 +181,10 @@ class MssqlSource(ServerSource[MssqlSession]):
             PlanningError: a target would delete other rows than the partition's.
         """
         type_ = self._type_of(relation, key)
-        if type_.name in _UNLIKE:
+        if type_.name in _OTHER_ORDERS:
             raise PlanningError(
-                f"--key {key.text}: {type_} {_UNLIKE[type_.name]}, so the target would select "
-                "other rows than the source; use another key, or another --mode"
+                f"--key {key.text}: {type_} {_OTHER_ORDERS[type_.name]}, so the target would "
+                "select other rows than the source; use another key, or another --mode"
             )
         return ""
 

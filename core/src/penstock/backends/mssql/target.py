@@ -10,7 +10,7 @@ from penstock.backends.mssql.capabilities import TARGET
 from penstock.backends.mssql.catalog.native_parts import OWN, NativeParts
 from penstock.backends.mssql.catalog.tables import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.load.table_clone import column_text, identity_steps, names_free
+from penstock.backends.mssql.load.table_clone import column_text, free_name_clause, identity_steps
 from penstock.backends.mssql.load.tables import MssqlTables, text_type
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.runs import MssqlRuns
@@ -47,7 +47,7 @@ class MssqlTarget(ServerTarget[MssqlSession]):
     ) -> Mapping[str, Column]:
         if OWN not in definition.content:
             return {}
-        named = names_free(self._session, table)
+        name_clause = free_name_clause(self._session, table)
         native = from_json(NativeParts, definition.content[OWN])
         models = definition.model.columns
         # If the columns are only a part, each has been specified.
@@ -55,7 +55,7 @@ class MssqlTarget(ServerTarget[MssqlSession]):
         return {
             each.name: Column(
                 each.name,
-                column_text(each, native, named),
+                column_text(each, native, name_clause),
                 each.nullable,
                 generated=each.generated is not None,
             )

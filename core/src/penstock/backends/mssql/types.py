@@ -71,12 +71,12 @@ def type_of(name: str, length: int, precision: int, scale: int) -> MsType:
     return MsType(name)
 
 
-def _decimal(of: MsType) -> pa.DataType:
-    return pa.decimal128(of.length, of.scale)
+def _decimal(type_: MsType) -> pa.DataType:
+    return pa.decimal128(type_.length, type_.scale)
 
 
-def _finer(value: str, of: MsType) -> str:
-    if of.name in FRACTIONS and of.length > MICROS:
+def _finer(value: str, type_: MsType) -> str:
+    if type_.name in FRACTIONS and type_.length > MICROS:
         return f"DATEPART(nanosecond, {value}) % 1000 <> 0"
     return ""
 
@@ -88,37 +88,37 @@ _MINUTE = 60_000_000
 _TICKS = pa.array([0, 3, 7, -3, -7], pa.int64())
 
 
-def _texts(of: MsType) -> Iterator[ValueGuard]:
-    if of.length != MAX:
-        yield guards.characters(of.length, of)
+def _texts(type_: MsType) -> Iterator[ValueGuard]:
+    if type_.length != MAX:
+        yield guards.characters(type_.length, type_)
 
 
-def _octets(of: MsType) -> Iterator[ValueGuard]:
-    if of.length != MAX:
-        yield guards.octets(of.length, of)
+def _octets(type_: MsType) -> Iterator[ValueGuard]:
+    if type_.length != MAX:
+        yield guards.octets(type_.length, type_)
 
 
-def _all_octets(of: MsType) -> Iterator[ValueGuard]:
-    yield guards.all_octets(of.length, of)
+def _all_octets(type_: MsType) -> Iterator[ValueGuard]:
+    yield guards.all_octets(type_.length, type_)
 
 
 # A type's first and last day, see
 # https://learn.microsoft.com/en-us/sql/t-sql/data-types/date-and-time-types
-def _ticks(of: MsType) -> Iterator[ValueGuard]:
-    yield guards.days(date(1753, 1, 1), date(9999, 12, 31), of)
+def _ticks(type_: MsType) -> Iterator[ValueGuard]:
+    yield guards.days(date(1753, 1, 1), date(9999, 12, 31), type_)
     yield ValueGuard(
         "a time on one of its ticks (.000, .003, .007 s), or a column of datetime2", _off_tick
     )
 
 
-def _minutes(of: MsType) -> Iterator[ValueGuard]:
-    yield guards.days(date(1900, 1, 1), date(2079, 6, 6), of)
-    yield guards.steps(_MINUTE, of)
+def _minutes(type_: MsType) -> Iterator[ValueGuard]:
+    yield guards.days(date(1900, 1, 1), date(2079, 6, 6), type_)
+    yield guards.steps(_MINUTE, type_)
 
 
-def _fractions(of: MsType) -> Iterator[ValueGuard]:
-    if of.length < MICROS:
-        yield guards.steps(int(10 ** (MICROS - of.length)), of)
+def _fractions(type_: MsType) -> Iterator[ValueGuard]:
+    if type_.length < MICROS:
+        yield guards.steps(int(10 ** (MICROS - type_.length)), type_)
 
 
 def _off_tick(array: pa.Array) -> pa.Array:

@@ -35,7 +35,7 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
 
     def insert_staged(self, stage: BulkStage, table: str) -> int:
         self._check_open()
-        with self._identity_kept():
+        with self._identity_insert():
             count = self._session.run(
                 f"INSERT INTO {table} WITH (TABLOCK) ({self._listed}) SELECT {self._listed}"
                 f" FROM {stage.table}"
@@ -52,14 +52,14 @@ class MssqlLoading(ServerLoading[MssqlRecords, BulkStage]):
     def merge(self, attempt: Attempt, stage: BulkStage) -> LoadResult:
         utf8 = self._stage_records.connection.utf8
         self._dialect = MssqlDialect(utf8=utf8, texts=stage.texts)
-        with self._identity_kept():
+        with self._identity_insert():
             return super().merge(attempt, stage)
 
     def orders(self, key: Sequence[str]) -> Mapping[str, str]:
         return self._orders
 
     @contextmanager
-    def _identity_kept(self) -> Iterator[None]:
+    def _identity_insert(self) -> Iterator[None]:
         """Insert the source's numbers into a column that the server numbers."""
         if not self._numbered:
             yield
@@ -99,14 +99,14 @@ class MssqlHooks(ServerHooks[MssqlRecords, BulkStage]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: tuple[str, Sequence[Column]] | None = None
+        self._run_columns: tuple[str, Sequence[Column]] | None = None
 
     def connect(self, spec: WorkerSpec) -> MssqlRecords:
         session = MssqlSession(connect(spec.target, "target"))
         return MssqlRecords(session, spec.control_schema, loading=True)
 
     def forget(self) -> None:
-        self._known = None
+        self._run_columns = None
 
     def stage(self, records: MssqlRecords, attempt: Attempt, token: str) -> BulkStage:
         return BulkStage(records, attempt, token, self._columns(records, attempt))
@@ -120,8 +120,8 @@ class MssqlHooks(ServerHooks[MssqlRecords, BulkStage]):
     def _columns(self, records: MssqlRecords, attempt: Attempt) -> Sequence[Column]:
         """Return the loaded columns, looked up once per run, and again after a failure."""
         spec = attempt.spec
-        if self._known is None or self._known[0] != spec.run_id:
+        if self._run_columns is None or self._run_columns[0] != spec.run_id:
             columns = table_columns(records.session, spec.target_table)
             by_name = {column.name: column for column in columns}
-            self._known = spec.run_id, [by_name[pair.target] for pair in spec.pairs]
-        return self._known[1]
+            self._run_columns = spec.run_id, [by_name[pair.target] for pair in spec.pairs]
+        return self._run_columns[1]

@@ -46,7 +46,7 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP
 
 
 @cache
-def _unchecked() -> ssl.SSLContext:
+def _unverified() -> ssl.SSLContext:
     """Return a context for sessions whose server is not verified.
 
     Creating one takes 20 ms of CPU time, since it reads the system's certificates.
@@ -84,7 +84,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
 
     def _create_ssl_ctx(self, options: Mapping[str, Any]) -> ssl.SSLContext:
         if not options:
-            return _unchecked()
+            return _unverified()
         context: ssl.SSLContext = super()._create_ssl_ctx(options)
         # PyMySQL checks the server's name only if a CA is given.
         context.check_hostname = bool(options.get("check_hostname"))
@@ -101,7 +101,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
             return int(cursor.execute(statement, tuple(values) or None))
 
     @property
-    def takes_many(self) -> bool:
+    def accepts_scripts(self) -> bool:
         """Whether the session accepts several statements at once."""
         return bool(self.client_flag & self.server_capabilities & CLIENT.MULTI_STATEMENTS)
 
@@ -116,7 +116,7 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
         """
         with self.cursor() as cursor:
             texts = [cursor.mogrify(text, tuple(values) or None) for text, values in statements]
-            for text in [";\n".join(texts)] if self.takes_many else texts:
+            for text in [";\n".join(texts)] if self.accepts_scripts else texts:
                 cursor.execute(text)
                 answers.append(Answer(cursor.rowcount, list(cursor.fetchall())))
                 while cursor.nextset():
@@ -125,8 +125,8 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     def rows_of_each(self, queries: Sequence[str]) -> list[list[tuple[Any, ...]] | None]:
         """Return the rows of several queries, sent together; None for one that is rejected."""
         answers: list[list[tuple[Any, ...]] | None] = []
-        with self.taking_many():
-            most = MOST_TOGETHER if self.takes_many else 1
+        with self.accepting_scripts():
+            most = MOST_TOGETHER if self.accepts_scripts else 1
             while len(answers) < len(queries):
                 self._read_each(queries[len(answers) : len(answers) + most], answers)
         return answers
@@ -142,11 +142,11 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
                 while cursor.nextset():
                     answers.append(list(cursor.fetchall()))
         except pymysql.Error:
-            if not self.answers():
+            if not self.is_alive():
                 raise
             answers.append(None)
 
-    def answers(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the session still exists."""
         with contextlib.suppress(pymysql.Error):
             self.change("DO 1")
@@ -154,18 +154,18 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
         return False
 
     @contextlib.contextmanager
-    def taking_many(self) -> Iterator[None]:
+    def accepting_scripts(self) -> Iterator[None]:
         """Accept several statements at once in the block, which must contain no user's text."""
-        self.let_many(True)
+        self.accept_scripts(True)
         try:
             yield
         finally:
             with contextlib.suppress(pymysql.Error):  # the session may have ended
-                self.let_many(False)
+                self.accept_scripts(False)
 
-    def let_many(self, many: bool) -> None:
-        if many != self.takes_many and self.server_capabilities & CLIENT.MULTI_STATEMENTS:
-            self._execute_command(COMMAND.COM_SET_OPTION, _ON if many else _OFF)
+    def accept_scripts(self, accept: bool) -> None:
+        if accept != self.accepts_scripts and self.server_capabilities & CLIENT.MULTI_STATEMENTS:
+            self._execute_command(COMMAND.COM_SET_OPTION, _ON if accept else _OFF)
             self._read_packet()
             self.client_flag ^= CLIENT.MULTI_STATEMENTS
 
@@ -273,8 +273,8 @@ def _set_up(connection: Connection, lock_seconds: int, isolation: str, more: Seq
     else:
         renamed = True
         timeouts = ("max_execution_time = 0", "information_schema_stats_expiry = 0")
-    named = "transaction_isolation" if renamed else "tx_isolation"
-    session_settings = (f"lock_wait_timeout = {lock_seconds}", f"{named} = '{isolation}'")
+    variable = "transaction_isolation" if renamed else "tx_isolation"
+    session_settings = (f"lock_wait_timeout = {lock_seconds}", f"{variable} = '{isolation}'")
     settings = (*_SETTINGS, *session_settings, *timeouts, *more)
     connection.change(f"SET {', '.join(f'SESSION {setting}' for setting in settings)}")
 

@@ -66,7 +66,7 @@ def native_name(order: str) -> str:
     return order.rpartition(":")[2]
 
 
-def replaced(new: TableRef) -> TableRef:
+def old_table(new: TableRef) -> TableRef:
     """Return the name of a replaced table until it is dropped."""
     return replace(new, name=f"{new.name}-old")
 
@@ -76,7 +76,7 @@ class MySqlDialect(CatalogDialect):
 
     Args:
         by_bytes: whether to compare texts by their bytes if a key names no collation.
-        found_by: the index of the target's table by which `merge` finds rows; any if empty.
+        index: the index of the target's table by which `merge` finds rows; any if empty.
     """
 
     name = "MySQL"
@@ -132,8 +132,8 @@ class MySqlDialect(CatalogDialect):
     def fitted_default(self, default: str, type_: str) -> str:
         if default == self.functions[NOW]:
             # It has the same number of digits as the column.
-            of = _CLOCK.match(type_)
-            return f"{default}{of[1] or ''}" if of else "(current_date())"
+            match = _CLOCK.match(type_)
+            return f"{default}{match[1] or ''}" if match else "(current_date())"
         return f"({default})" if _LONG.match(type_) and default[0] != "(" else default
 
     def set_on_update(self, moment: str) -> str:
@@ -154,16 +154,16 @@ class MySqlDialect(CatalogDialect):
         return self.literal(text).replace("\n", "\\n")
 
     def index_part(self, column: str, type_: str) -> str:
-        of = _VARYING.match(type_)
-        is_long = int(of[1]) > LONGEST_INDEXED if of else _LONG.match(type_)
+        match = _VARYING.match(type_)
+        is_long = int(match[1]) > LONGEST_INDEXED if match else _LONG.match(type_)
         return self.ident(column) + (f"({LONGEST_INDEXED // 4})" if is_long else "")
 
     def referential(self, event: str, action: str) -> str:
         return "" if action == "SET DEFAULT" else action
 
-    def __init__(self, *, by_bytes: bool = False, found_by: str = "") -> None:
+    def __init__(self, *, by_bytes: bool = False, index: str = "") -> None:
         self._by_bytes = by_bytes
-        self._found_by = found_by
+        self._index = index
 
     def ident(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"
@@ -206,7 +206,7 @@ class MySqlDialect(CatalogDialect):
 
     def exchange_statements(self, table: TableRef, new: TableRef) -> Sequence[str]:
         # One statement, so that the table is never missing, even after a kill.
-        old = self.table(replaced(new))
+        old = self.table(old_table(new))
         return (
             f"DROP TABLE IF EXISTS {old}",
             f"RENAME TABLE {self.table(table)} TO {old}, {self.table(new)} TO {self.table(table)}",
@@ -243,9 +243,9 @@ class MySqlDialect(CatalogDialect):
         self, table: str, staged: str, key: Sequence[str], other_columns: Sequence[str]
     ) -> str:
         keys, updated = list(map(self.ident, key)), list(map(self.ident, other_columns))
-        same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+        matches = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         values = ", ".join(f"s.{name}" for name in [*keys, *updated])
-        target = f"{self._indexed(table)} ON {same}"
+        target = f"{self._indexed(table)} ON {matches}"
         insert = (
             f"INSERT INTO {table} ({', '.join([*keys, *updated])}) SELECT {values}"
             f" FROM {staged} AS s LEFT JOIN {target} WHERE t.{keys[0]} IS NULL"
@@ -258,7 +258,7 @@ class MySqlDialect(CatalogDialect):
     def _indexed(self, table: str) -> str:
         # The server takes a table filled a moment ago to be small, and would read all of it for
         # each staged row.
-        index = f" FORCE INDEX ({self.ident(self._found_by)})" if self._found_by else ""
+        index = f" FORCE INDEX ({self.ident(self._index)})" if self._index else ""
         return f"{table} AS t{index}"
 
     def spellings(self, staged: str, key: Sequence[str]) -> str:
@@ -270,17 +270,17 @@ class MySqlDialect(CatalogDialect):
             f" GROUP BY {', '.join(names)} HAVING count(*) > 1 LIMIT 1"
         )
 
-    def _beside(self, table: str, keys: str, key: Sequence[str]) -> str:
-        same = " AND ".join(f"t.{name} <=> s.{name}" for name in map(self.ident, key))
-        return f"{keys} AS s STRAIGHT_JOIN {self._indexed(table)} ON {same}"
+    def _joined_keys(self, table: str, keys: str, key: Sequence[str]) -> str:
+        matches = " AND ".join(f"t.{name} <=> s.{name}" for name in map(self.ident, key))
+        return f"{keys} AS s STRAIGHT_JOIN {self._indexed(table)} ON {matches}"
 
     def delete_matching(self, table: str, keys: str, key: Sequence[str]) -> str:
-        return f"DELETE t FROM {self._beside(table, keys, key)}"
+        return f"DELETE t FROM {self._joined_keys(table, keys, key)}"
 
     def update_matching(
         self, table: str, keys: str, key: Sequence[str], change: str, tested: str
     ) -> str:
-        return f"UPDATE {self._beside(table, keys, key)} SET {change} WHERE {tested}"
+        return f"UPDATE {self._joined_keys(table, keys, key)} SET {change} WHERE {tested}"
 
     # Bounds
 

@@ -37,5 +37,5 @@ def tls_options(location: Location) -> dict[str, Any]:
     if mode == "preferred" and not files:
         return {}
     verified = mode.startswith("verify")
-    named = mode == "verify_identity"
-    return {"ssl": {**files, "verify_mode": verified, "check_hostname": named}}
+    check_hostname = mode == "verify_identity"
+    return {"ssl": {**files, "verify_mode": verified, "check_hostname": check_hostname}}

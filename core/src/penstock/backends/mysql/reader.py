@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from penstock.backends.api.worker import Block, Wait
-from penstock.backends.mysql.catalog.partitions import within
+from penstock.backends.mysql.catalog.partitions import rows_of_extent
 from penstock.backends.mysql.connection import connect, kill
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import translated
@@ -53,7 +53,7 @@ class MySqlReader:
         with wait.answering("source"), translated("source"):
             session = self._connected()
             session.hold(spec.session_values)
-            table = within(session.rows_of(spec.relation), partition.extent)
+            table = rows_of_extent(session.rows_of(spec.relation), partition.extent)
             tested = condition(MYSQL, spec.where, partition.extent)
             table, tested = computed_rows(MYSQL, table, tested, spec.pairs)
             names = [MYSQL.ident(pair.source) for pair in spec.pairs]

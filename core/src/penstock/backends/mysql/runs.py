@@ -7,8 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from penstock.backends.api.execution.control import RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.mysql.catalog.indexes import read_indexes
-from penstock.backends.mysql.catalog.tables import creation_times, finding, made_at, table_columns
-from penstock.backends.mysql.dialect import MySqlDialect, replaced
+from penstock.backends.mysql.catalog.tables import (
+    creation_time,
+    creation_times,
+    dialect_for_key,
+    table_columns,
+)
+from penstock.backends.mysql.dialect import MySqlDialect, old_table
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.load.batched_steps import (
     finish_batch,
@@ -50,7 +55,7 @@ class MySqlRuns(ServerRuns):
         return self._tables
 
     def creation_mark(self, table: TableRef) -> str | None:
-        return made_at(self._tables.session, table)
+        return creation_time(self._tables.session, table)
 
     def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
         check_loaded(self._tables, run_id, table, mode)
@@ -139,7 +144,7 @@ class MySqlRuns(ServerRuns):
         return set(run_ids) - sound
 
     def dialect(self, table: TableRef, key: Sequence[str]) -> MySqlDialect:
-        return finding(self._tables.session, table, key)
+        return dialect_for_key(self._tables.session, table, key)
 
     # Steps
 
@@ -199,7 +204,7 @@ class MySqlRuns(ServerRuns):
             target = CopySpec.from_stored(run.spec, "", "").target_ref
             return self.is_changed(step.change, target)
         if step.id == DROP:
-            return made_at(self._tables.session, run.plan.load.table) is None
+            return creation_time(self._tables.session, run.plan.load.table) is None
         if step.id == SCHEMA:
             # Creating an existing table would wait for all readers of it.
             ref = run.plan.load.table
@@ -213,19 +218,19 @@ class MySqlRuns(ServerRuns):
         if (link := ForeignKeyChange.of(step)) is not None:
             exists = link.exists(self._tables.session)
             if link.kind == RELINK:
-                return exists or self._is_made_again(run, link.table)
+                return exists or self._is_recreated(run, link.table)
             return exists != (link.kind == UNLINK)
-        if step.id != SWAP or made_at(self._tables.session, run.plan.load.table) is not None:
+        if step.id != SWAP or creation_time(self._tables.session, run.plan.load.table) is not None:
             return False
         # It has replaced the table; the process that did so may not have dropped the old one.
-        old = self._tables.session.table(replaced(run.plan.load.table))
+        old = self._tables.session.table(old_table(run.plan.load.table))
         self._tables.session.run(f"DROP TABLE IF EXISTS {old}")
         return True
 
-    def _is_made_again(self, run: RunRow, table: TableRef) -> bool:
+    def _is_recreated(self, run: RunRow, table: TableRef) -> bool:
         """Whether a run has created another table since this run was planned."""
         (row,) = self._tables.read(Kind.RUN, {"run_id": run.run_id}, ("created_at",))
-        return made_at(self._tables.session, table) is None or any(
+        return creation_time(self._tables.session, table) is None or any(
             mode_of(other["spec"]).recreates and (other["prepared_at"] or "") > row["created_at"]
             for other in self._tables.read(
                 Kind.RUN, {"loads": LoadedTable(self._tables, table).id}, ("spec", "prepared_at")

@@ -50,42 +50,42 @@ class MySqlSession(IdentifiedServer):
 
     @property
     def server(self) -> str:
-        return self._known_server().id
+        return self._server_facts().id
 
-    def _known_server(self) -> ServerFacts:
+    def _server_facts(self) -> ServerFacts:
         if self._about_server is None:
-            named = "@@hostname, @@port" if self.connection.is_mariadb else "@@server_uuid, ''"
-            query = f"SELECT {named}, @@lower_case_table_names, database()"
+            identity = "@@hostname, @@port" if self.connection.is_mariadb else "@@server_uuid, ''"
+            query = f"SELECT {identity}, @@lower_case_table_names, database()"
             ((first, second, folds, database),) = super().fetch(query, "server")
             self._about_server = ServerFacts(f"{first}:{second}", bool(int(folds)), database)
         return self._about_server
 
     def search_path(self) -> tuple[str, ...]:
-        database = self._known_server().database
+        database = self._server_facts().database
         return (database,) if database else ()
 
     # Facts about tables
 
     def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
-        folds = self._known_server().folds
+        folds = self._server_facts().folds
 
-        def known_as(schema: str, name: str) -> tuple[str, str]:
+        def key_of(schema: str, name: str) -> tuple[str, str]:
             return (schema.casefold(), name.casefold()) if folds else (schema, name)
 
-        answers: dict[tuple[str, str], list[Row]] = {known_as(t.schema, t.name): [] for t in tables}
+        answers: dict[tuple[str, str], list[Row]] = {key_of(t.schema, t.name): [] for t in tables}
         if tables:
             text, values = query.statement(self.dialect.placeholder, self.catalog, tables)
             subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
             for schema, name, *row in self.fetch(text, subject, values):
                 # Some servers match names regardless of case, and still distinguish them.
-                answers.get(known_as(schema, name), []).append(tuple(row))
-        return {table: answers[known_as(table.schema, table.name)] for table in tables}
+                answers.get(key_of(schema, name), []).append(tuple(row))
+        return {table: answers[key_of(table.schema, table.name)] for table in tables}
 
-    def of_each(
+    def batched_fact(
         self,
         what: Hashable,
         table: TableRef,
-        others: Callable[[Sequence[TableRef]], Sequence[TableRef]],
+        choose: Callable[[Sequence[TableRef]], Sequence[TableRef]],
         ask: Callable[[Sequence[TableRef]], Mapping[TableRef, T]],
     ) -> T | None:
         """Return a fact that is read for several tables when the first one is needed.
@@ -93,7 +93,7 @@ class MySqlSession(IdentifiedServer):
         Args:
             what: names the fact among those that `catalog_facts` keeps.
             table: the table whose fact is needed.
-            others: which of the tables of `catalog_facts` may be asked about with it.
+            choose: which of the tables of `catalog_facts` may be asked about with it.
             ask: leaves out tables about which the server reports an error.
 
         Returns:
@@ -104,7 +104,7 @@ class MySqlSession(IdentifiedServer):
             return None
         facts: dict[TableRef, T] = self.catalog_facts.once(what, dict)
         if table not in facts:
-            unknown = [each for each in others(self.catalog_facts.tables) if each not in facts]
+            unknown = [each for each in choose(self.catalog_facts.tables) if each not in facts]
             facts |= ask(unknown if table in unknown else [table])
         return facts.get(table)
 

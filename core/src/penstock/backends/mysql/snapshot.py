@@ -60,15 +60,15 @@ _WAITING = (
     "SELECT id, user, time, left(info, 1000) FROM information_schema.processlist"
     " WHERE state = 'Waiting for table metadata lock' ORDER BY time DESC, id"
 )
-_ASKED = b"?"
+_REQUEST = b"?"
 _LONGEST_HOME = 60
 _PREFIX = "penstock-snapshot-"
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 # No privilege to lock: all tables, one table, a database.
 _DENIED = {1044, 1142, 1227}
-_LATE = 1205
+_LOCK_TIMEOUT = 1205
 _PIECE = 1 << 18
-_HANDED = ("server_version", "server_thread_id", "server_status", "server_capabilities")
+_CONNECTION_FACTS = ("server_version", "server_thread_id", "server_status", "server_capabilities")
 
 
 class HeldSessions:
@@ -88,7 +88,7 @@ class HeldSessions:
             with keeping(session, relations):
                 check_engines(session, [each for each in relations if isinstance(each, TableRef)])
                 groups = _joined(session, relations)
-            self._lock_own(url, groups)
+            self._lock_groups(url, groups)
             with self._unless_blocked(url, *relations), translated("source", "snapshot"):
                 self._lock_definitions(groups)
             self._serve()
@@ -141,7 +141,7 @@ class HeldSessions:
             locker.abandon()  # which releases its lock
         self._taken_at = f"{now}+00:00"
 
-    def _lock_own(self, url: str, groups: Sequence[Mapping[str, Relation]]) -> None:
+    def _lock_groups(self, url: str, groups: Sequence[Mapping[str, Relation]]) -> None:
         for group in groups:
             try:
                 self._first.rows(f"SELECT 1 FROM {', '.join(group)} LIMIT 0")
@@ -177,7 +177,7 @@ class HeldSessions:
         try:
             yield
         except TransientError as error:
-            if error.diagnosis.code != str(_LATE):
+            if error.diagnosis.code != str(_LOCK_TIMEOUT):
                 raise
             with contextlib.closing(connect(url, "source")) as looker:
                 sessions = [
@@ -222,7 +222,7 @@ class HeldSessions:
         if session is None:
             client.sendall(b"{}\n")
             return
-        facts = {name: getattr(session, name) for name in _HANDED}
+        facts = {name: getattr(session, name) for name in _CONNECTION_FACTS}
         channel = session._sock
         # From here on the socket belongs to another process.
         session._rfile.close()
@@ -296,7 +296,7 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
             locker.change("FLUSH TABLES WITH READ LOCK")
         except pymysql.Error as error:
             tables = [MYSQL.table(r) for r in relations if isinstance(r, TableRef)]
-            if code_of(error) not in {*_DENIED, _LATE} or len(tables) < len(relations):
+            if code_of(error) not in {*_DENIED, _LOCK_TIMEOUT} or len(tables) < len(relations):
                 raise
             try:
                 locker.change(f"LOCK TABLES {', '.join(f'{table} READ' for table in tables)}")
@@ -305,7 +305,7 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
                 raise error if code_of(second) in _DENIED else second from second
     except pymysql.Error as error:
         ours = from_driver(error, "source", "snapshot")
-        if code_of(error) == _LATE:
+        if code_of(error) == _LOCK_TIMEOUT:
             raise TransientError(
                 f"{ours.message}; another session has been writing, or reading, for more than "
                 f"{LOCK_SECONDS} s, while new writes waited behind this lock; try again later, or "
@@ -329,12 +329,12 @@ def _pass_on(inner: ssl.SSLSocket, outer: socket.socket) -> None:
         inner.setblocking(True)
         while True:
             ready = [inner] if inner.pending() else select.select([inner, outer], [], [])[0]
-            for this, other in ((inner, outer), (outer, inner)):
-                if this in ready:
-                    piece = this.recv(_PIECE)
+            for sender, receiver in ((inner, outer), (outer, inner)):
+                if sender in ready:
+                    piece = sender.recv(_PIECE)
                     if not piece:
                         return
-                    other.sendall(piece)
+                    receiver.sendall(piece)
 
 
 def take(token: str) -> Connection:
@@ -347,7 +347,7 @@ def take(token: str) -> Connection:
         try:
             holder.settimeout(ANSWER_SECONDS)
             holder.connect(token)
-            holder.sendall(_ASKED)
+            holder.sendall(_REQUEST)
             answer, descriptors, _, _ = socket.recv_fds(holder, 1 << 16, 1)
         except OSError as error:
             raise SnapshotLost(
@@ -366,7 +366,7 @@ def take(token: str) -> Connection:
         )
     session = Connection(charset="utf8mb4", defer_connect=True, ssl_disabled=True)
     session.side = "source"
-    for name in _HANDED:
+    for name in _CONNECTION_FACTS:
         setattr(session, name, facts[name])
     session._sock = socket.socket(fileno=descriptors[0])
     session._sock.settimeout(None)

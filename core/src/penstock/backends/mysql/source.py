@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import KeyStatistics, TableStatistics, WeightedBound
 from penstock.backends.mysql.catalog import bounds
-from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
+from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, rows_of_extent
 from penstock.backends.mysql.catalog.sequences import omitted_sequences
 from penstock.backends.mysql.catalog.statements import read_statement
 from penstock.backends.mysql.catalog.table_model import next_number
@@ -179,7 +179,7 @@ class MySqlSource(ServerSource[MySqlSession]):
         return [] if name is None else [name]
 
     def rows_of(self, relation: Relation, extent: Extent) -> str:
-        return within(self._rows(relation), extent)
+        return rows_of_extent(self._rows(relation), extent)
 
     # Keys
 

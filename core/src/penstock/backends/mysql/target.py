@@ -13,9 +13,9 @@ from penstock.backends.mysql.catalog.tables import (
     COLLATION,
     DIALECT,
     TRANSACTIONAL,
+    creation_time,
     engine_of,
     flavour_of,
-    made_at,
     native_columns,
     table_columns,
 )
@@ -31,7 +31,7 @@ from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.stream.lines import carried
+from penstock.backends.mysql.stream.lines import line_fit
 from penstock.backends.mysql.types import MyType, is_text, types_of
 from penstock.backends.shared.values import losses
 from penstock.backends.shared.values.fitting import fit_column
@@ -69,7 +69,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
             return mode.recreates
         if table in read_relations(self._session):
             return False
-        if made_at(self._session, table) is None:
+        if creation_time(self._session, table) is None:
             return True
         # The table has been created in the meantime, so earlier facts no longer apply.
         if self._session.catalog_facts is not None:
@@ -169,20 +169,20 @@ class MySqlTarget(ServerTarget[MySqlSession]):
 
     def _described(self, columns: Sequence[Column], subject: str) -> list[MyType]:
         """Return the types in a table created for this session alone."""
-        with self._made_of(columns) as table:
+        with self._temporary_table(columns) as table:
             # Named explicitly: the table may have invisible columns.
             names = ", ".join(self._session.dialect.ident(column.name) for column in columns)
             query = f"SELECT {names} FROM {table}"
             return [type_ for _, type_ in self._session.describe(query, subject)]
 
-    def _made_of(self, columns: Sequence[Column]) -> AbstractContextManager[str]:
+    def _temporary_table(self, columns: Sequence[Column]) -> AbstractContextManager[str]:
         plain = [replace(each, nullable=True) for each in without_numbers(columns)]
         body = ", ".join(listed_columns(self._session.dialect, plain))
         return temporary_table(self._session, body)
 
     @contextmanager
     def _created_rows(self, table: TableRef) -> Iterator[tuple[MySqlSession, str]]:
-        with self._made_of(self._defined[table]) as rows:
+        with self._temporary_table(self._defined[table]) as rows:
             yield self._session, rows
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
@@ -193,7 +193,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
             )
         if not settings.files:
             return fits
-        return [carried(*each) for each in zip(fits, source, target, strict=True)]
+        return [line_fit(*each) for each in zip(fits, source, target, strict=True)]
 
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
         if collation != order_name(flavour_of(self._session), native_name(collation)):

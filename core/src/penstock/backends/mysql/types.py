@@ -134,24 +134,24 @@ def _integer(signed: pa.DataType, tag: str, unsigned: pa.DataType, wider: str) -
     )
 
 
-def _bits(of: MyType) -> pa.DataType:
+def _bits(type_: MyType) -> pa.DataType:
     kinds = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
-    return next(kind for kind in kinds if of.length <= kind.bit_width)
+    return next(kind for kind in kinds if type_.length <= kind.bit_width)
 
 
-def _bytes_or_text(of: MyType) -> pa.DataType:
-    return pa.binary() if of.binary else pa.string()
+def _bytes_or_text(type_: MyType) -> pa.DataType:
+    return pa.binary() if type_.binary else pa.string()
 
 
-def _decimal(of: MyType) -> pa.DataType:
-    wide = of.length > DECIMAL128
-    return (pa.decimal256 if wide else pa.decimal128)(of.length, of.scale)
+def _decimal(type_: MyType) -> pa.DataType:
+    wide = type_.length > DECIMAL128
+    return (pa.decimal256 if wide else pa.decimal128)(type_.length, type_.scale)
 
 
-def _tinyint1(of: MyType) -> pa.DataType:
-    if of.is_tinyint1:
+def _tinyint1(type_: MyType) -> pa.DataType:
+    if type_.is_tinyint1:
         return pa.bool_()
-    return pa.uint8() if of.unsigned else pa.int8()
+    return pa.uint8() if type_.unsigned else pa.int8()
 
 
 # By default a float has 6 digits, and a number with a scale is rounded to it. An addition would
@@ -182,7 +182,7 @@ _LINES = {
     "uuid": TypeLine(pa.uuid(), kind=model.UUID),
 }
 _FRACTIONS = {"s": "", "ms": "(3)", "us": "(6)", "ns": "(6)"}
-_MADE = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+_INTEGER_TYPES = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 
 
 def _table(lines: Mapping[str, TypeLine[MyType]]) -> TypeTable[MyType]:
@@ -194,8 +194,8 @@ def _table(lines: Mapping[str, TypeLine[MyType]]) -> TypeTable[MyType]:
         created=CreatedTypes(
             database="MySQL",
             boolean="tinyint(1)",
-            signed=_MADE,
-            unsigned={bits: f"{name} unsigned" for bits, name in _MADE.items()},
+            signed=_INTEGER_TYPES,
+            unsigned={bits: f"{name} unsigned" for bits, name in _INTEGER_TYPES.items()},
             floats={32: "float", 64: "double"},
             # https://dev.mysql.com/doc/refman/8.4/en/fixed-point-types.html
             digits=(65, 30),

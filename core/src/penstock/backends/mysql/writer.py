@@ -15,7 +15,7 @@ from penstock.backends.api.worker import LINES, Block, LoadResult, Wait
 from penstock.backends.mysql.catalog.tables import (
     COLUMNS,
     columns_of,
-    finding,
+    dialect_for_key,
     order_of,
     table_columns,
 )
@@ -27,7 +27,7 @@ from penstock.backends.mysql.load.loading import load_stream, read_settings
 from penstock.backends.mysql.load.locks import holder
 from penstock.backends.mysql.records import DUPLICATE, MySqlRecords
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.stream.lines import check_carried
+from penstock.backends.mysql.stream.lines import check_line_columns
 from penstock.backends.mysql.types import MyType, is_text
 from penstock.backends.shared.attempts.refusals import started_over
 from penstock.backends.shared.attempts.transactional import TransactionalWriter
@@ -63,7 +63,7 @@ def open_writer(spec: WorkerSpec) -> TransactionalWriter:
     return TransactionalWriter(spec, MySqlTransaction(spec))
 
 
-class Staged(SqlLoading[int]):
+class StagedLoading(SqlLoading[int]):
     """Mode `upsert`: the rows of a temporary table of the session, and their number."""
 
     def insert_staged(self, stage: int, table: str) -> int:
@@ -76,7 +76,7 @@ class Staged(SqlLoading[int]):
     def merge(self, attempt: Attempt, stage: int) -> LoadResult:
         assert isinstance(self._session, MySqlSession)
         self._target = attempt.spec.target_table
-        self._dialect = finding(self._session, self._target, attempt.spec.conflict_columns)
+        self._dialect = dialect_for_key(self._session, self._target, attempt.spec.conflict_columns)
         return super().merge(attempt, stage)
 
     def orders(self, key: Sequence[str]) -> Mapping[str, str]:
@@ -109,7 +109,7 @@ class MySqlTransaction:
         self._connection: Connection | None = None
         self._lock = ""
         self._columns: list[tuple[Any, ...]] = []
-        self._seen: tuple[int, float, object] | None = None
+        self._last_look: tuple[int, float, object] | None = None
 
     def switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
@@ -178,7 +178,7 @@ class MySqlTransaction:
 
     def _look_by_condition(self, *, by_condition: bool) -> None:
         """Send each statement by itself if it contains a user's text."""
-        self._open.let_many(not by_condition)
+        self._open.accept_scripts(not by_condition)
 
     def _run(self, statements: Statements, answers: list[Answer]) -> bool:
         """Run statements; return whether the record was inserted."""
@@ -193,9 +193,9 @@ class MySqlTransaction:
     def _signs(self, attempt: Attempt, number: int) -> object:
         """Return what changes while a session loads; a recent answer is reused."""
         now = time.monotonic()
-        if self._seen is None or self._seen[0] != number or now >= self._seen[1]:
-            self._seen = number, now + attempt.spec.grace / LOOKS, self._looked_at(number)
-        return self._seen[2]
+        if self._last_look is None or self._last_look[0] != number or now >= self._last_look[1]:
+            self._last_look = number, now + attempt.spec.grace / LOOKS, self._looked_at(number)
+        return self._last_look[2]
 
     def _looked_at(self, number: int) -> object:
         """Return the number of rows changed in a session's transaction.
@@ -261,10 +261,10 @@ class MySqlTransaction:
             TransientError: another run has taken its turn since.
         """
         with translated("target"):
-            other = self._turn(attempt, "LOCK IN SHARE MODE")
-        if other != attempt.spec.run_id:
+            run_id = self._turn(attempt, "LOCK IN SHARE MODE")
+        if run_id != attempt.spec.run_id:
             raise TransientError(
-                f"target: run {other} is replacing rows of {attempt.spec.target_table} at the "
+                f"target: run {run_id} is replacing rows of {attempt.spec.target_table} at the "
                 "moment; this attempt has to wait its turn",
                 Diagnosis(side="target"),
             )
@@ -287,7 +287,7 @@ class MySqlTransaction:
             table, all_columns = STAGE, tuple(columns)
         lines, schema = spec.format == LINES, schema_from_text(spec.schema)
         if lines:
-            check_carried(columns, schema, table)
+            check_line_columns(columns, schema, table)
         with translated("target"):
             stream = load_stream(
                 self._open, table, columns, all_columns, self._settings, wait, lines=lines
@@ -317,7 +317,7 @@ class MySqlTransaction:
         return table.count(self._selected_by(attempt)) - rows
 
     def merge(self, attempt: Attempt, rows: int, wait: Wait) -> LoadResult:
-        return Staged(self._records, attempt).merge(attempt, rows)
+        return StagedLoading(self._records, attempt).merge(attempt, rows)
 
     def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:
         # From here on the run cannot be changed until the transaction ends. Not earlier: a process

@@ -189,13 +189,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """Whether the session has its settings, instead of each transaction setting them."""
     _is_named = True
     """Whether the session has its name."""
-    _opened_on = ""
+    _side_of_settings = ""
     _each_time = ""
-    _asking: SharedRoundTrips | None = None
-    _answered: SharedRoundTrips | None = None
+    _round_trips: SharedRoundTrips | None = None
+    _ready_answers: SharedRoundTrips | None = None
     """Answers to the next questions."""
     _pid = 0
-    _begun = _ends = False
+    _is_in_transaction = _ends = False
     """Whether statements sent together are in a transaction, and whether that is their own."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -228,14 +228,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     def set_up_later(self, settings: Mapping[str, str], side: str) -> None:
         """Apply settings together with the first statement, which saves a round trip."""
-        self._set, self._is_set, self._opened_on = settings, False, side
+        self._set, self._is_set, self._side_of_settings = settings, False, side
 
     def set_up(self, settings: Mapping[str, str]) -> None:
         """Apply settings to the session.
 
         Not behind a pooler, which reports process ids of its own.
         """
-        if self._asking is not None:
+        if self._round_trips is not None:
             raise psycopg.OperationalError("settings are not asked for")
         self._set, self._is_set = settings, True
         if self.execute(*self._setting()).rowcount == 0:
@@ -255,7 +255,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 self.set_up(self._set)
             except psycopg.Error as error:
                 self._is_set = False
-                raise from_connecting(error, self._opened_on) from error
+                raise from_connecting(error, self._side_of_settings) from error
         if not self._is_named and not self._is_sending_together:
             with self._translated_loss():
                 super().execute(*self._naming())
@@ -294,23 +294,26 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """
         self._settle()
         if self._is_sending_together:  # one statement at a time
-            self._begun = True
-            begun = super().execute(f"BEGIN {how}".encode())
+            self._is_in_transaction = True
+            cursor = super().execute(f"BEGIN {how}".encode())
             if self._each_time:
                 values = [self.info.backend_pid, list(self._set), list(self._set.values())]
                 super().execute(SET_IN_BATCH, values)
-            return begun
+            return cursor
         also = f"; {then}" if then else ""
         with self._translated_loss():
-            begun = super().execute(f"BEGIN {how}{self._each_time}{also}".encode())
+            cursor = super().execute(f"BEGIN {how}{self._each_time}{also}".encode())
             if not how:  # no statement may precede the import of a snapshot
                 self.note_pid()
-        return begun
+        return cursor
 
     def execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
-        if self._asking is not None:
-            return self._asking.answer(args)
-        if self._answered is not None and (answer := self._answered.take(args)) is not None:
+        if self._round_trips is not None:
+            return self._round_trips.answer(args)
+        if (
+            self._ready_answers is not None
+            and (answer := self._ready_answers.take(args)) is not None
+        ):
             return answer
         self._settle()
         if self._is_sending_together:
@@ -333,7 +336,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     def _execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if self._is_sending_together:
-            if self._each_time and not self._begun:
+            if self._each_time and not self._is_in_transaction:
                 self.begin()
                 self._ends = True
             return super().execute(*args, **options)
@@ -362,31 +365,31 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         result.
         """
         if psycopg.Pipeline.is_supported():
-            self._asking = asking = SharedRoundTrips(self)
+            self._round_trips = round_trips = SharedRoundTrips(self)
             try:
-                asking.make(calls, self._send_together)
+                round_trips.make(calls, self._send_together)
             except Interrupted:
                 raise
             except (psycopg.Error, PenstockError):
                 pass
             finally:
-                self._asking = None
+                self._round_trips = None
 
     @contextmanager
     def asking_full_names(self) -> Iterator[None]:
         """See `full_names`."""
-        asking = self._asking
-        assert asking is not None
-        before, asking.full_names = asking.full_names, True
+        round_trips = self._round_trips
+        assert round_trips is not None
+        before, round_trips.full_names = round_trips.full_names, True
         try:
             yield
         finally:
-            asking.full_names = before
+            round_trips.full_names = before
 
     @property
     def is_asking(self) -> bool:
         """Whether the current statement is sent together with those of other calls."""
-        return self._asking is not None
+        return self._round_trips is not None
 
     def _send_together(
         self, questions: Sequence[Question], full: Sequence[Question]
@@ -400,7 +403,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         Raises:
             psycopg.Error: the server rejects one. The transaction continues.
         """
-        asking, self._asking = self._asking, None
+        round_trips, self._round_trips = self._round_trips, None
         within = not self._is_idle
         is_first, self._is_set = not self._is_set, True
         try:
@@ -421,7 +424,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 super().execute("ROLLBACK TO together; RELEASE together")
             raise
         finally:
-            self._asking = asking
+            self._round_trips = round_trips
         if setting is not None and setting.rowcount == 0:
             self.set_in_transactions(self._set)
             return self._send_together(questions, full)  # the settings belonged to another session
@@ -450,13 +453,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             return
         if not self._is_set or not (begin or self._is_named):
             self._settle()
-        self._begun, self._ends = not self._is_idle, False
-        named = self._is_named
+        self._is_in_transaction, self._ends = not self._is_idle, False
+        was_named = self._is_named
         with self._translated_loss(), self._watched():
             try:
                 with self.pipeline():
                     try:
-                        if not named:
+                        if not was_named:
                             super().execute(*self._naming())
                             self._is_named = True
                         if begin:
@@ -479,7 +482,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 failed = self.info.transaction_status == TransactionStatus.INERROR
                 if failed and (self._ends or begin):
                     super().execute("ROLLBACK")
-                    self._is_named = named
+                    self._is_named = was_named
 
     @contextmanager
     def transaction_of(
@@ -499,17 +502,17 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                     self.execute(*statement)
                 yield
             return
-        self._asking = asking = SharedRoundTrips(self)
+        self._round_trips = round_trips = SharedRoundTrips(self)
         try:
-            questions = asking.first_questions(reads)
+            questions = round_trips.first_questions(reads)
         finally:
-            self._asking = None
+            self._round_trips = None
         with self.together(begin=True):
             for statement in first:
                 self.execute(*statement)
             answers = [self.execute(*question) for question in questions]
-        asking.note(answers)
-        self._answered = asking
+        round_trips.note(answers)
+        self._ready_answers = round_trips
         try:
             yield
         except BaseException:
@@ -517,7 +520,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 super().execute("ROLLBACK")
             raise
         finally:
-            self._answered = None
+            self._ready_answers = None
         self.execute("COMMIT")
 
     @contextmanager
@@ -544,7 +547,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def transaction(
         self, savepoint_name: str | None = None, force_rollback: bool = False
     ) -> Iterator[psycopg.Transaction]:
-        if self._asking is not None:
+        if self._round_trips is not None:
             raise psycopg.OperationalError("a transaction cannot be asked for together with others")
         self._settle()
         outermost = self._is_idle

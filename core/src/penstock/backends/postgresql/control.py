@@ -12,9 +12,9 @@ from psycopg.types.json import Jsonb
 from penstock.backends.api.execution.control import RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Hold, Kind, Row
 from penstock.backends.postgresql.attempt.presence import (
+    active_runs,
     enter,
     enter_all,
-    executed,
     leave_all,
 )
 from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_rows
@@ -64,8 +64,8 @@ class ControlTables(RecordedRuns):
         self._tables.reads = self._reads
         self._connection = connection
         self._schema = schema
-        self._steps_left: dict[TableRef, tuple[tuple[str, Step], ...]] = {}
-        self._marked: frozenset[str] | None = None
+        self._pending_steps: dict[TableRef, tuple[tuple[str, Step], ...]] = {}
+        self._watermark_names: frozenset[str] | None = None
         """The names of watermarks; None: not asked for ahead."""
 
     def _reads(self, run_ids: Sequence[str], hold: Hold) -> list[Callable[[], object]]:
@@ -85,7 +85,7 @@ class ControlTables(RecordedRuns):
         return reads
 
     def questions(
-        self, tables: Collection[TableRef], *, making: bool
+        self, tables: Collection[TableRef], *, creates_tables: bool
     ) -> list[Callable[[], object]]:
         """Return calls that ask planning's questions about runs.
 
@@ -93,30 +93,31 @@ class ControlTables(RecordedRuns):
 
         Args:
             tables: the tables of the batch.
-            making: whether the tables are created again, so that unfinished runs do not matter.
+            creates_tables: whether the tables are created again, so that unfinished runs do not
+                matter.
         """
 
-        def note_steps_left() -> None:
-            self._steps_left |= super(ControlTables, self).pending_steps(tuple(tables))
+        def note_pending_steps() -> None:
+            self._pending_steps |= super(ControlTables, self).pending_steps(tuple(tables))
 
         def note_watermarks() -> None:
-            self._marked = super(ControlTables, self).watermark_names()
+            self._watermark_names = super(ControlTables, self).watermark_names()
 
-        steps = [note_steps_left] if tables and not making else []
+        steps = [note_pending_steps] if tables and not creates_tables else []
         return [self._tables.look, *([note_watermarks] if tables else []), *steps]
 
     def forget_answers(self) -> None:
-        self._steps_left.clear()
-        self._marked = None
+        self._pending_steps.clear()
+        self._watermark_names = None
 
     def watermark_names(self) -> frozenset[str]:
-        return super().watermark_names() if self._marked is None else self._marked
+        return super().watermark_names() if self._watermark_names is None else self._watermark_names
 
     def pending_steps(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
-        if all(table in self._steps_left for table in tables):
-            return {table: self._steps_left[table] for table in tables}
+        if all(table in self._pending_steps for table in tables):
+            return {table: self._pending_steps[table] for table in tables}
         return super().pending_steps(tables)
 
     def _statement(self, name: str) -> sql.Composed:
@@ -161,13 +162,13 @@ class ControlTables(RecordedRuns):
 
     # The table that is loaded
 
-    def _loaded(self, run_id: str) -> LoadedTable:
+    def _loaded_table(self, run_id: str) -> LoadedTable:
         return LoadedTable(self._connection, self._schema, run_id)
 
     def check_target(self, run_id: str) -> None:
         run = self.load_run(run_id)
         assert run is not None
-        loaded = self._loaded(run_id)
+        loaded = self._loaded_table(run_id)
         with translated("target"):
             change = loaded.find_change()
             if mode_of(run.spec).inserts_in_place:
@@ -176,7 +177,7 @@ class ControlTables(RecordedRuns):
             return
         what, same_table = change
         if not same_table or not self._holds_rows(run):
-            raise loaded.changed(what)
+            raise loaded.change_error(what)
         with translated("target"):  # VACUUM FULL and the like move rows but lose none
             if mode_of(run.spec).attaches:
                 loaded.note_rewritten()
@@ -198,7 +199,7 @@ class ControlTables(RecordedRuns):
         table, records = run.plan.load.table, self.committed(run.run_id)
         if not any(record.rows for record in records):
             mode = mode_of(run.spec)
-            if mode.empties_before and self._loaded(run.run_id).emptied_by():
+            if mode.empties_before and self._loaded_table(run.run_id).last_emptying_run():
                 return False  # that run has loaded nothing either, and continues from here
             return not mode.starts_empty or self._is_empty(table)
         try:
@@ -270,27 +271,27 @@ class ControlTables(RecordedRuns):
 
     def check_emptying(self, run: RunRow) -> None:
         if run.plan.load.before and not run.plan.load.volatile:
-            self._loaded(run.run_id).check_loaded_since(run.plan.load.table)
+            self._loaded_table(run.run_id).check_loaded_since(run.plan.load.table)
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         if load.volatile:
             self._connection.execute(self._statement("mark_volatile"), [run.run_id])
         # Mode attach adds children, and records each.
         children = not mode_of(run.spec).attaches
-        self._loaded(run.run_id).note(load.table, children=children)
+        self._loaded_table(run.run_id).note(load.table, children=children)
         return {}
 
     def check_rows(self, run: RunRow) -> None:
-        self._loaded(run.run_id).check()
+        self._loaded_table(run.run_id).check()
 
     def do(self, run: RunRow, step: Step) -> None:
         if step.after:
             if step.urgent:
                 self._connection.execute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}")
-            self._loaded(run.run_id).check()
+            self._loaded_table(run.run_id).check()
             if step.id == SWAP:
                 target = CopySpec.from_stored(run.spec, "", "").target_ref
-                self._loaded(run.run_id).check_loaded_since(target)
+                self._loaded_table(run.run_id).check_loaded_since(target)
             elif (
                 step.done
                 and self.is_done(run, step)
@@ -358,7 +359,7 @@ class ControlTables(RecordedRuns):
 
     def _check_all(self, run_ids: Sequence[str]) -> None:
         for run_id in changed_runs(self._connection, self._schema, run_ids, ()):
-            self._loaded(run_id).check()
+            self._loaded_table(run_id).check()
 
     def note_prepared(self, prepared: Sequence[tuple[RunRow, LoadPlan]]) -> None:
         if len(prepared) < 2:
@@ -375,7 +376,7 @@ class ControlTables(RecordedRuns):
 
     def is_executed(self, run_id: str, table: TableRef) -> bool:
         with translated("target"):
-            return run_id in executed(self._connection, self._schema, table)
+            return run_id in active_runs(self._connection, self._schema, table)
 
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
         if self.is_executed(run_id, table) or self.running_attempts(run_id):
@@ -387,16 +388,16 @@ class ControlTables(RecordedRuns):
         with translated("target"):
             if step.id == SWAP:
                 ref = CopySpec.from_stored(run.spec, "", "").target_ref
-                return self._loaded(run.run_id).has_taken_place(ref)
+                return self._loaded_table(run.run_id).has_replaced(ref)
             if (query := is_restored(step)) is not None:
                 return bool(self._connection.value(query))
             return bool(step.done and self._connection.value(step.done))
 
     def after_step(self, run: RunRow, step: Step) -> None:
         if step.id == SWAP:  # from here on the loaded table has the old table's name
-            self._loaded(run.run_id).forget()
+            self._loaded_table(run.run_id).forget()
         elif step.id.startswith(SET_LOGGED):
-            self._loaded(run.run_id).note_rewritten()
+            self._loaded_table(run.run_id).note_rewritten()
 
     # Partitions that are copied again
 

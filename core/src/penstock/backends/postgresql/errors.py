@@ -79,7 +79,7 @@ _REFUSED = (
     r"(?i)authentication failed|no pg_hba|no such (user|database)"
     r"|(role|user|database) \S+ does not exist"
 )
-_LATER = (
+_TRANSIENT = (
     r"(?i)starting up|shutting down|in recovery|terminat|cannot connect now"
     r"|database system is not (yet )?accepting"
     r"|could not fork|out of memory|cannot allocate memory|temporarily unavailable"
@@ -91,12 +91,12 @@ _LATER = (
     r"|client_login_timeout|server_login_retry|connect_timeout \("
 )
 # libpq rejected its input before contacting a server.
-_GIVEN = (
+_INPUT_ERRORS = (
     r"^connection is bad: (?!connection to server|could not|out of memory)"
     r"|invalid \w+ value|invalid (integer )?value|bad value for|invalid port number"
     r"|channel binding required"
 )
-_NEVER = r"(?i)FATAL|no password supplied|certificate|SSL|authentication"
+_PERMANENT = r"(?i)FATAL|no password supplied|certificate|SSL|authentication"
 
 
 def from_driver(
@@ -194,8 +194,8 @@ def from_connecting(error: psycopg.Error, side: str) -> PenstockError:
         return TooManyConnections(
             f"{side}: {text}", Diagnosis(side=side, code=TOO_MANY_CONNECTIONS)
         )
-    later = re.search(_LATER, text) and not re.search(_REFUSED, text)
-    if re.search(_GIVEN, text) or (re.search(_NEVER, text) and not later):
+    later = re.search(_TRANSIENT, text) and not re.search(_REFUSED, text)
+    if re.search(_INPUT_ERRORS, text) or (re.search(_PERMANENT, text) and not later):
         return PermanentError(f"{side}: {text}", diagnosis)
     return TransientError(f"{side}: {text}", diagnosis)
 

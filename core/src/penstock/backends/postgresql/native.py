@@ -119,20 +119,20 @@ class NativeMover:
 
     def __init__(
         self,
-        moved: Any,
+        native_mover: Any,
         connections: tuple[Connection, ...],
         *,
         finish: Callable[[], None] = _nothing,
-        refused: Callable[[int, int, str, bytes], PenstockError] | None = None,
+        refusal: Callable[[int, int, str, bytes], PenstockError] | None = None,
     ) -> None:
-        self._moved = moved
+        self._native_mover = native_mover
         self._connections = connections
         self._finish = finish
-        self._refused = refused
+        self._refusal = refusal
 
     def run(self, seconds: float, target_socket: int, check: Callable[[], None]) -> bool:
         limits = () if self.max_turn_bytes is None else (self.max_turn_bytes,)
-        outcome = self._moved.run(seconds, target_socket, *limits)
+        outcome = self._native_mover.run(seconds, target_socket, *limits)
         if outcome == READY:
             self._finish()
             return False
@@ -144,27 +144,27 @@ class NativeMover:
                 message = self._connections[place].pgconn.get_error_message()
                 raise psycopg.OperationalError(message or "the connection was lost")
         elif outcome == REFUSED:
-            assert self._refused is not None
-            raise self._refused(*self._moved.fault)
+            assert self._refusal is not None
+            raise self._refusal(*self._native_mover.fault)
         return True
 
     @property
     def wait_seconds(self) -> tuple[float, float]:
-        source, target, _, _ = self._moved.waits
+        source, target, _, _ = self._native_mover.waits
         return source, target
 
     @property
     def idle_seconds(self) -> float:
-        return float(self._moved.waits[2])
+        return float(self._native_mover.waits[2])
 
     @property
     def side(self) -> str:
-        return str(self._moved.waits[3])
+        return str(self._native_mover.waits[3])
 
     @property
     def rows(self) -> int:
-        return int(self._moved.rows)
+        return int(self._native_mover.rows)
 
     @property
     def bytes(self) -> int:
-        return int(self._moved.bytes)
+        return int(self._native_mover.bytes)

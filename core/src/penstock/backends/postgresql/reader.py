@@ -28,11 +28,11 @@ from penstock.backends.postgresql.native import (
     pump,
 )
 from penstock.backends.postgresql.session.cancellable import await_copy, end_copy, send
-from penstock.backends.postgresql.session.masking import holding
+from penstock.backends.postgresql.session.masking import secret_statements
 from penstock.backends.postgresql.session.statements import (
     copy_format,
     named_columns,
-    selected,
+    select_list,
     statement,
 )
 from penstock.backends.postgresql.snapshot.importing import import_locked, import_snapshot
@@ -62,10 +62,10 @@ class PostgresReader:
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._connection: Connection | None = None
-        self._opening: ConnectionOpening[_Opened] | None = None
+        self._opening: ConnectionOpening[_OpenSession] | None = None
         self._locked: set[Relation] = set()
         self._application_name = f"penstock:{spec.run_id}"
-        self._labelled = ""
+        self._session_name = ""
         """The session's name in the server's monitoring."""
         self._secrets_set: set[str] = set()
         """Names of secret texts that the session has."""
@@ -84,23 +84,23 @@ class PostgresReader:
 
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         with wait.answering("source"):
-            connection = self._ready(partition)
+            connection = self._ready_connection(partition)
             if self._spec.format in SHARED_FORMATS:
                 self._columns = self._columns or self._read_columns(connection)
         if self._spec.format in SHARED_FORMATS and available():
             if self._spec.format == ARROW:
-                return self._decoded(connection, partition, wait)
-            return self._lines(connection, partition, wait)
-        return self._gathered(connection, partition, wait)
+                return self._decode_batches(connection, partition, wait)
+            return self._gather_lines(connection, partition, wait)
+        return self._gather_blocks(connection, partition, wait)
 
-    def _gathered(
+    def _gather_blocks(
         self, connection: Connection, partition: Partition, wait: Wait
     ) -> Iterator[tuple[Block, int, int]]:
         """Yield blocks in the server's own format, or converted in this process."""
         form = self._form(partition)
         self._start(connection, partition, wait, form)
         empty = True
-        for block, count in self._blocks(connection, wait, form.gathered if form else GATHER):
+        for block, count in self._blocks(connection, wait, form.block_bytes if form else GATHER):
             # Keep no reference to a large row while the target takes it.
             if form:
                 batch = form.decode(block)
@@ -115,7 +115,7 @@ class PostgresReader:
         if form and empty:
             yield form.decode(b""), 0, 0
 
-    def _decoded(
+    def _decode_batches(
         self, connection: Connection, partition: Partition, wait: Wait
     ) -> Iterator[tuple[Block, int, int]]:
         """Yield record batches, decoded outside the interpreter."""
@@ -126,7 +126,7 @@ class PostgresReader:
         wire = Wire(self._columns, self._spec.pairs, self._subject(partition))
         unanswered = self._start(connection, partition, wait, wire, native=True)
         decoder = wire.decoder(connection, unanswered)
-        mover = NativeMover(decoder, (connection,), refused=wire.refused)
+        mover = NativeMover(decoder, (connection,), refusal=wire.refusal)
         more = empty = True
         while more:
             while wait.turn(mover):
@@ -141,7 +141,7 @@ class PostgresReader:
                 empty = False
         self._finish(connection, wait)
 
-    def _lines(
+    def _gather_lines(
         self, connection: Connection, partition: Partition, wait: Wait
     ) -> Iterator[tuple[Block, int, int]]:
         """Yield blocks of lines, gathered outside the interpreter."""
@@ -163,7 +163,7 @@ class PostgresReader:
         if not available():
             return None
         with wait.answering("source"):
-            connection = self._ready(partition)
+            connection = self._ready_connection(partition)
         unanswered = self._start(connection, partition, wait, None, native=True)
         ends = (connection, sink.connection)
         return NativeMover(
@@ -192,8 +192,8 @@ class PostgresReader:
             Whether the server's response is left to the reader of the stream.
         """
         query = statement("copy_out").format(
-            rows=self._rows(partition, form.selected if form else selected(self._spec.pairs)),
-            format=copy_format(form.copied_as if form else self._spec.format),
+            rows=self._rows(partition, form.select_list if form else select_list(self._spec.pairs)),
+            format=copy_format(form.copy_format if form else self._spec.format),
         )
         with translated("source"):
             unread = send(connection, query, "source", wait)
@@ -269,7 +269,7 @@ class PostgresReader:
         """Return the conversion of the stream for another system; None if rows leave unchanged."""
         if self._spec.format not in SHARED_FORMATS:
             return None
-        # Imported here: see `_decoded`.
+        # Imported here: see `_decode_batches`.
         from penstock.backends.postgresql.arrow.decoder import Decoder  # noqa: PLC0415
         from penstock.backends.postgresql.arrow.lines import Lines  # noqa: PLC0415
 
@@ -297,12 +297,14 @@ class PostgresReader:
     def connect_ahead(self, partition: Partition) -> None:
         if self._opening is not None:
             return
-        tables = self._to_lock(partition)
+        tables = self._unlocked_tables(partition)
         if self._connection is None:
-            self._labelled = self._application_name
-            opened = partial(_opened, self._spec, self._labelled, tables)
-        elif self._spec.snapshot is not None and (naming := self._naming()):
-            opened = partial(_named, self._connection, naming, tables, self._spec.stall_timeout)
+            self._session_name = self._application_name
+            opened = partial(_open_session, self._spec, self._session_name, tables)
+        elif self._spec.snapshot is not None and (naming := self._name_statements()):
+            opened = partial(
+                _prepare_session, self._connection, naming, tables, self._spec.stall_timeout
+            )
         else:
             return
         self._opening = ConnectionOpening(opened, lambda opened: abandon(opened.connection))
@@ -317,14 +319,14 @@ class PostgresReader:
         assert self._connection is not None
         return self._connection
 
-    def _to_lock(self, partition: Partition) -> Sequence[Relation]:
+    def _unlocked_tables(self, partition: Partition) -> Sequence[Relation]:
         """Return tables to be read with the snapshot that this session has not locked yet."""
         if self._spec.snapshot is None:
             return ()
         tables = tables_of(self._spec.relation, partition.extent)
         return [table for table in tables if table not in self._locked]
 
-    def _naming(self) -> Sequence[Question]:
+    def _name_statements(self) -> Sequence[Question]:
         """Return statements that set the session's name and secrets; empty if they are set."""
         local = self._commits or self._spec.snapshot is not None
         values = self._spec.session_values
@@ -332,14 +334,14 @@ class PostgresReader:
             name: values[name] for name in values if name not in self._secrets_set or self._commits
         }
         self._secrets_set.update(new)
-        secrets = holding(new, local=local) if new else []
-        if self._labelled == self._application_name and not self._commits:
+        secrets = secret_statements(new, local=local) if new else []
+        if self._session_name == self._application_name and not self._commits:
             return secrets
-        self._labelled = self._application_name
+        self._session_name = self._application_name
         query = "SELECT pg_catalog.set_config('application_name', %s, %s)"
-        return [(query, [self._labelled, local]), *secrets]
+        return [(query, [self._session_name, local]), *secrets]
 
-    def _ready(self, partition: Partition) -> Connection:
+    def _ready_connection(self, partition: Partition) -> Connection:
         """Return a connection in the transaction that reads the partition, with its name set.
 
         A connection with the run's snapshot stays open for the worker's lifetime, so that the
@@ -348,7 +350,7 @@ class PostgresReader:
         connection = self._connect(partition)
         alone = self._spec.format not in SHARED_FORMATS and not connection.pooled
         self._commits = self._spec.snapshot is None and not alone
-        naming, tables = self._naming(), self._to_lock(partition)
+        naming, tables = self._name_statements(), self._unlocked_tables(partition)
         if tables:
             join_locks(connection, tables, self._spec.stall_timeout, naming)
             self._locked.update(tables)
@@ -369,17 +371,19 @@ class PostgresReader:
             abandon(connection)
 
 
-class _Opened(NamedTuple):
+class _OpenSession(NamedTuple):
     """A session ready to be read from, and the tables it has locked."""
 
     connection: Connection
     locked: Sequence[Relation]
 
 
-def _opened(spec: WorkerSpec, application_name: str, tables: Sequence[Relation]) -> _Opened:
+def _open_session(
+    spec: WorkerSpec, application_name: str, tables: Sequence[Relation]
+) -> _OpenSession:
     """Open a session, with the run's snapshot if there is one."""
     if spec.snapshot is None:
-        return _Opened(connect(spec.source, "source", application_name), ())
+        return _OpenSession(connect(spec.source, "source", application_name), ())
     connection = connect(spec.source, "source", application_name, set_up=False)
     try:
         with translated("source"):
@@ -389,12 +393,12 @@ def _opened(spec: WorkerSpec, application_name: str, tables: Sequence[Relation])
     except BaseException:
         connection.close()
         raise
-    return _Opened(connection, tables if oids is not None else ())
+    return _OpenSession(connection, tables if oids is not None else ())
 
 
-def _named(
+def _prepare_session(
     connection: Connection, naming: Sequence[Question], tables: Sequence[Relation], seconds: float
-) -> _Opened:
+) -> _OpenSession:
     """Add the locks and the name for another partition to an open session."""
     if tables:
         join_locks(connection, tables, seconds, naming)
@@ -402,4 +406,4 @@ def _named(
         with translated("source"), connection.together():
             for statement in naming:
                 connection.execute(*statement)
-    return _Opened(connection, tables)
+    return _OpenSession(connection, tables)

@@ -31,7 +31,7 @@ T = TypeVar("T")
 # An arbitrary number that is unlikely to be used elsewhere: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
 # Milliseconds. Attempts of other runs use the table that lacks a column.
-ADDING_MS = 1000
+ADD_COLUMN_LOCK_MS = 1000
 DENIED, LOCKED = "42501", "55P03"
 # How long a transaction of many runs waits for a lock, in milliseconds.
 JOINED_LOCK_MS = 2000
@@ -131,7 +131,7 @@ class PostgresRecords(SqlRecords):
                     if not missing:
                         # Sessions queue behind one that waits to alter a table, so it must not wait
                         # for long.
-                        self._connection.execute(f"SET LOCAL lock_timeout = {ADDING_MS}")
+                        self._connection.execute(f"SET LOCAL lock_timeout = {ADD_COLUMN_LOCK_MS}")
                     self._connection.execute(ddl(self._name).encode())
             except Exception as error:
                 state = getattr(error, "sqlstate", None)

@@ -24,10 +24,10 @@ from penstock.backends.postgresql.catalog.cursors import (
     identity_of,
     least_open,
     open_since,
-    why_unproven,
+    unproven_reason,
 )
 from penstock.backends.postgresql.catalog.queries import described_columns, query_columns
-from penstock.backends.postgresql.catalog.relation_facts import Described
+from penstock.backends.postgresql.catalog.relation_facts import RelationFacts
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
     find_by_name,
@@ -52,9 +52,9 @@ from penstock.backends.postgresql.catalog.versions import (
     changed_rows_condition,
     check_fixed,
     check_versioned,
+    horizon_holder,
     or_in_tables,
     versions_of,
-    who_holds_back,
 )
 from penstock.backends.postgresql.compare.checksums import (
     Values,
@@ -66,20 +66,20 @@ from penstock.backends.postgresql.compare.checksums import (
 )
 from penstock.backends.postgresql.compare.conditions import select
 from penstock.backends.postgresql.compare.deleted_keys import (
-    bits_of_ranges,
-    in_buckets,
-    in_spans,
+    bucket_condition,
+    range_bits,
     read_buckets,
     read_ranges,
+    span_conditions,
 )
 from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import SourceKey, column_facts
 from penstock.backends.postgresql.session.masking import (
     MASKING,
-    holding,
     mask_tag,
     mask_type,
+    secret_statements,
 )
 from penstock.backends.postgresql.session.statements import column_list, ident, named_columns
 from penstock.backends.postgresql.session.statements import relation as read_from
@@ -139,14 +139,14 @@ class PostgresSource:
         self._queries: dict[Query, tuple[Column, ...]] = {}
         self._computed: dict[Relation, tuple[Column, ...]] = {}
         """The computed columns from the last question about each relation."""
-        self._sets: list[Described] = []
+        self._sets: list[RelationFacts] = []
 
     def close(self) -> None:
         abandon(self._connection)
 
     @contextlib.contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
-        self._sets.append(Described(self._connection, relations, self._oids))
+        self._sets.append(RelationFacts(self._connection, relations, self._oids))
         try:
             yield
         finally:
@@ -191,9 +191,9 @@ class PostgresSource:
 
         connection.share_round_trips([partial(look, *each) for each in kinds])
 
-    def _about(self, relation: Relation) -> Described:
+    def _about(self, relation: Relation) -> RelationFacts:
         """Return the known facts about a relation; empty outside `describing`."""
-        return self._sets[-1] if self._sets else Described(self._connection, [relation])
+        return self._sets[-1] if self._sets else RelationFacts(self._connection, [relation])
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
         if isinstance(relation, Query):
@@ -210,10 +210,10 @@ class PostgresSource:
         return columns
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
-        from penstock.backends.postgresql.arrow.types import travels_as  # noqa: PLC0415
+        from penstock.backends.postgresql.arrow.types import arrow_type_of  # noqa: PLC0415
 
         return tuple(
-            replace(column, traits={**column.traits, "arrow": travels_as(column)})
+            replace(column, traits={**column.traits, "arrow": arrow_type_of(column)})
             for column in columns
         )
 
@@ -350,7 +350,7 @@ class PostgresSource:
         with planning("source", f"row versions of {relation}"):
             versions, storage = facts.get(("versions", children), relation, read)
             check_versioned(relation, storage)
-            oldest = facts.once("oldest", partial(who_holds_back, self._connection))
+            oldest = facts.once("oldest", partial(horizon_holder, self._connection))
         return replace(versions, oldest=oldest)
 
     def horizon(self) -> Horizon:
@@ -395,7 +395,7 @@ class PostgresSource:
         facts = [self.key_facts(relation, Key(each)) for each in columns]
         self.note_open()
         before = self._open_since
-        unproven = why_unproven(self._connection, relation, columns, before)
+        unproven = unproven_reason(self._connection, relation, columns, before)
         text, nulls, ahead = cursor_sql(self._connection, relation).now(
             where,
             columns,
@@ -475,7 +475,7 @@ class PostgresSource:
     def finer_statistics(
         self, relation: Relation, where: str | None, statistics: KeyStatistics, count: int
     ) -> KeyStatistics:
-        return self._key(relation, statistics.key).finer(where, statistics, count)
+        return self._key(relation, statistics.key).finer_statistics(where, statistics, count)
 
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         return self._key(relation, key).ntile(where, count)
@@ -569,7 +569,7 @@ class PostgresSource:
             return
         with self._connection.transaction():
             with planning("source", "--mask"):
-                for question in holding(values, local=True):
+                for question in secret_statements(values, local=True):
                     self._connection.execute(*question)
             yield
 
@@ -593,7 +593,7 @@ class PostgresSource:
         if not integers_of([first], self.columns(relation)):
             return None
         rows = _rows(relation, Whole(), where, [first])
-        bits = bits_of_ranges(self._connection, rows, first.source, count)
+        bits = range_bits(self._connection, rows, first.source, count)
         counts = read_ranges(self._connection, "source", rows, first.source, bits)
         return None if counts is None else (bits, counts)
 
@@ -606,7 +606,7 @@ class PostgresSource:
     ) -> Iterator[KeyDigest]:
         rows, values = self._keys(relation, where, key, selection.within)
         names = [pair.target for pair in key]
-        picked = in_buckets(values, selection)
+        picked = bucket_condition(values, selection)
         return read_rows(self._connection, "source", rows, picked, values, names, ())
 
     def _keys(
@@ -623,7 +623,7 @@ class PostgresSource:
         listed = column_list(pair.source for pair in key)
         parts = [
             select(relation, Whole(), part, listed)
-            for part in in_spans(where, key[0].source, within.spans())
+            for part in span_conditions(where, key[0].source, within.spans())
         ]
         return sql.SQL("({}) AS rows").format(sql.SQL(" UNION ALL ").join(parts)), values
 

@@ -28,15 +28,15 @@ from penstock.backends.postgresql.compare.checksums import (
     read_loaded,
     read_rows,
     target_values,
-    written_by,
+    writer_conditions,
 )
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.compare.deleted_keys import (
-    in_buckets,
-    in_spans,
+    bucket_condition,
     keep_keys,
     read_buckets,
     read_ranges,
+    span_conditions,
 )
 from penstock.backends.postgresql.connection import (
     CONTROL,
@@ -75,7 +75,7 @@ def _privileges(mode: Mode) -> list[str]:
 def _among(run: RunRow, within: KeyRanges | None) -> list[str]:
     """Return conditions on the key that select some ranges without overlap."""
     key = run.plan.load.conflict_columns
-    return in_spans(None, key[0], within.spans()) if within else []
+    return span_conditions(None, key[0], within.spans()) if within else []
 
 
 class PostgresTarget:
@@ -93,7 +93,7 @@ class PostgresTarget:
         watch = partial(connect, url, "target", "penstock:watch", lock_seconds=LOOK_LOCK)
         self._connection.guard = Guard("", Patience(), watch, what="the target's catalog")
         self._control_schema = control_schema
-        self._made: dict[TableRef, Callable[[], AbstractContextManager[TableRef]]] = {}
+        self._creators: dict[TableRef, Callable[[], AbstractContextManager[TableRef]]] = {}
         self.control = ControlTables(self._connection, control_schema, watch)
         self._current_facts: TargetFacts | None = None
         self._outdated: set[TableRef] = set()
@@ -104,7 +104,7 @@ class PostgresTarget:
         refs = [each for each in relations if isinstance(each, TableRef)]
         before, self._current_facts = self._current_facts, TargetFacts(self._connection, refs)
         self._outdated.clear()
-        self._made.clear()
+        self._creators.clear()
         try:
             yield
         finally:
@@ -113,9 +113,11 @@ class PostgresTarget:
 
     def prefetch(self, definitions: Collection[bool] = ()) -> None:
         if self._current_facts is not None:
-            making = bool(definitions)
-            control = self.control.questions(self._current_facts.refs, making=making)
-            questions = self._current_facts.questions(making=making)
+            creates_tables = bool(definitions)
+            control = self.control.questions(
+                self._current_facts.refs, creates_tables=creates_tables
+            )
+            questions = self._current_facts.questions(creates_tables=creates_tables)
             self._connection.share_round_trips([*control, *questions])
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
@@ -127,7 +129,7 @@ class PostgresTarget:
         if self._current_facts is not None and contents:
             from penstock.backends.postgresql.new_tables.rehearsal import Rehearsals  # noqa: PLC0415 - seldom
 
-            self._current_facts.kept(Rehearsals).expect(contents)
+            self._current_facts.derive(Rehearsals).expect(contents)
 
     def _facts(self, table: TableRef) -> TargetFacts:
         """Return the current set of facts."""
@@ -187,21 +189,23 @@ class PostgresTarget:
     ) -> tuple[Column, ...]:
         if definition.dialect != DIALECT:
             from penstock.backends.postgresql.new_tables.other_systems import (  # noqa: PLC0415 - Arrow
-                computing,
                 created_columns,
                 enum_types,
                 types_for,
                 types_of_columns,
+                with_generated,
             )
 
             facts, enums = self._facts(table), enum_types(table, columns, definition, types)
             all_types = {**types_for(columns, definition.model, enums), **types}
-            self._made[table] = partial(types_of_columns, facts, table, columns, all_types, enums)
+            self._creators[table] = partial(
+                types_of_columns, facts, table, columns, all_types, enums
+            )
             defined = created_columns(facts, table, columns, all_types, types, enums)
-            return computing(definition.model, defined, types)
-        from penstock.backends.postgresql.new_tables.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
+            return with_generated(definition.model, defined, types)
+        from penstock.backends.postgresql.new_tables.rehearsal import defined_columns, rehearse  # noqa: PLC0415 - seldom
 
-        self._made[table] = partial(rehearsed, self._facts(table), table, definition.content)
+        self._creators[table] = partial(rehearse, self._facts(table), table, definition.content)
         return defined_columns(self._facts(table), table, definition.content)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
@@ -238,9 +242,9 @@ class PostgresTarget:
     ) -> tuple[Column, ...]:
         if any(ARROW in column.traits for column in columns):
             return self.defined_columns(table, define(), columns, {})
-        from penstock.backends.postgresql.load.drift import described  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.load.drift import describe_columns  # noqa: PLC0415 - seldom
 
-        return described(self._connection, columns)
+        return describe_columns(self._connection, columns)
 
     def column_changes(
         self, table: TableRef, differences: ColumnDifferences
@@ -277,7 +281,7 @@ class PostgresTarget:
         return False  # not another system's, whose ends compare by bytes
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
-        with self._there_or_made(table) as rows:
+        with self._existing_or_temporary(table) as rows:
             query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {}").format(
                 rows_of(rows), condition(where, extent)
             )
@@ -286,9 +290,9 @@ class PostgresTarget:
             check_same_rows(self._connection, rows, extent)
 
     @contextmanager
-    def _there_or_made(self, table: TableRef) -> Iterator[TableRef]:
+    def _existing_or_temporary(self, table: TableRef) -> Iterator[TableRef]:
         """Return the table, or a temporary one with the planned columns if it is to be created."""
-        create = self._made.get(table)
+        create = self._creators.get(table)
         if create is None:
             yield table
             return
@@ -355,7 +359,7 @@ class PostgresTarget:
                 return self._count(rows)
             # Counted when the night was planned, and not written by others since.
             with self._by_index(stage):
-                return night.rows + self._count(stage.new())
+                return night.rows + self._count(stage.new_rows())
 
     def _count(self, rows: sql.Composable) -> int:
         return int(self._connection.value(sql.SQL("SELECT count(*) FROM {}").format(rows)))
@@ -394,8 +398,8 @@ class PostgresTarget:
         return read_rows(
             self._connection,
             "target",
-            stage.rows_there(spec.where, _among(run, selection.within if selection else None)),
-            in_buckets(values, selection) if selection else sql.SQL("true"),
+            stage.target_rows(spec.where, _among(run, selection.within if selection else None)),
+            bucket_condition(values, selection) if selection else sql.SQL("true"),
             values,
             run.plan.load.conflict_columns,
             (),
@@ -423,7 +427,7 @@ class PostgresTarget:
                     self._connection,
                     deleted_keys_table(run.plan.load.table),
                     run.plan.load.conflict_columns,
-                    stage.rows_there(spec.where, _among(run, within)),
+                    stage.target_rows(spec.where, _among(run, within)),
                     self._key_values(run),
                     digests,
                 )
@@ -437,7 +441,9 @@ class PostgresTarget:
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         with planning("target", f"table {table}"):
             keys = read_unique_keys(self._connection, table)
-        return next((key.names for key in keys if not key.obstacle and not key.may_repeat), ())
+        return next(
+            (key.names for key in keys if not key.obstacle and not key.distinct_null_columns), ()
+        )
 
     def row_digests(
         self,
@@ -456,7 +462,7 @@ class PostgresTarget:
             "target",
             rows_of(table),
             sql.SQL(" AND ").join(
-                (condition(where, extent), *written_by(loaded_by, not_loaded_by))
+                (condition(where, extent), *writer_conditions(loaded_by, not_loaded_by))
             ),
             target_values(pairs, lambda: self.columns(table)),
             key,

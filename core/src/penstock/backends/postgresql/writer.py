@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from penstock.backends.api.execution.attempt import Attempt, BeginResult, LoadStream, Standing
 from penstock.backends.api.worker import LoadResult, Wait
 from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
-from penstock.backends.postgresql.attempt.replacement import Replaced
+from penstock.backends.postgresql.attempt.replacement import ReplacedRows
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.copy_stream import CopyStream
@@ -112,7 +112,7 @@ class PostgresTransaction:
             table = self._loaded_table(attempt)
             change = table.look()
         if inserted.rowcount:
-            table.check_found(change)
+            table.check_answer(change)
             return BeginResult()
         ((*_, is_locked),) = locked.fetchall()
         if is_locked:
@@ -140,11 +140,11 @@ class PostgresTransaction:
                 "series": spec.series,
             },
         ).fetchone()
-        generation, marked, other, at = run or (None, True, None, None)
+        generation, marked, loader, at = run or (None, True, None, None)
         return Standing(
             generation,
             committed=True,
-            loaded_by=(other, at) if other else None,
+            loaded_by=(loader, at) if loader else None,
             # A commit record from before the crash says nothing about the table.
             loss=load_lost(spec.run_id) if spec.volatile and not marked else None,
         )
@@ -153,12 +153,12 @@ class PostgresTransaction:
         return LoadedTable(self._open, attempt.spec.control_schema, attempt.spec.run_id)
 
     def delete(self, attempt: Attempt, wait: Wait) -> None:
-        self._replaced = Replaced(attempt.spec, attempt.partition)
+        self._replaced = ReplacedRows(attempt.spec, attempt.partition)
         self._replaced.delete(self._open, wait)
 
     def open_stream(self, attempt: Attempt, wait: Wait) -> LoadStream:
         connection, spec = self._open, attempt.spec
-        into: sql.Composable = quoted(spec.target_table)
+        table: sql.Composable = quoted(spec.target_table)
         if spec.load_mode.attaches:
             with wait.answering("target"):
                 from penstock.backends.postgresql.attempt.child import (  # noqa: PLC0415 - seldom
@@ -168,7 +168,7 @@ class PostgresTransaction:
 
                 self._parent = self._parent or Parent(connection, spec)
                 self._child = AttachedChild(connection, spec, attempt.partition, self._parent)
-            self._stream.start(connection, self._child.into, wait, freeze=True)
+            self._stream.start(connection, self._child.identifier, wait, freeze=True)
             return self._stream
         if spec.load_mode.merges_by_key:
             with wait.answering("target"):
@@ -179,8 +179,8 @@ class PostgresTransaction:
                         connection, spec.target_table, spec.conflict_columns, spec.pairs
                     )
                 self._stage.create(connection)
-            into = self._stage.into
-        self._stream.start(connection, into, wait)
+            table = self._stage.identifier
+        self._stream.start(connection, table, wait)
         return self._stream
 
     def delete_other_rows(self, attempt: Attempt, rows: int, wait: Wait) -> int:
@@ -212,7 +212,7 @@ class PostgresTransaction:
                     "updated": result.updated,
                 },
             )
-        table.check_found(change)
+        table.check_answer(change)
         if completed.rowcount != 1:
             return False
         connection.execute("COMMIT")

@@ -11,7 +11,13 @@ _DIGITS = "0123456789ABCDEF"
 
 
 def canonical(value: str, type_: Type, kind: str) -> str:
-    """See `Dialect.canonical`."""
+    """Return the canonical text of a value, as an expression; see `Dialect.canonical`.
+
+    Args:
+        value: the value, as an expression.
+        type_: the type of the value.
+        kind: the kind of the value, as in `ColumnPair.canonical`.
+    """
     text = f"CAST({value} AS {TEXT})"
     match kind:
         case "decimal":
@@ -33,7 +39,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             wide = f"CAST({value} AS varbinary(max))"
             return f"LOWER(CONVERT(varchar(max), {wide}, 2))"
         case "date" | "time" | "timestamp":
-            return f"CAST({counted(value, type_, kind)} AS varchar(20))"
+            return f"CAST({units_since_epoch(value, type_, kind)} AS varchar(20))"
         case "uuid":
             return f"LOWER(CAST({value} AS varchar(36)))"
         case "float":
@@ -44,7 +50,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             return f"CAST({value} AS nvarchar(4000))" if type_.name == "sql_variant" else text
 
 
-def counted(value: str, type_: Type, kind: str) -> str:
+def units_since_epoch(value: str, type_: Type, kind: str) -> str:
     """Return the days of a date since 1970, or the microseconds of a time.
 
     They count from midnight for a time of day, and from 1970 in UTC for a moment.

@@ -29,8 +29,8 @@ COARSE = 1 / 32
 # The share of rows below which ranges are not halved again.
 FINE = 1 / 1024
 # Types whose order differs from that of the steps: see `Dialect.comparable`.
-_OTHERWISE = ("varchar",)
-_FOUND = (
+_OTHER_ORDER = ("varchar",)
+_STATISTICS = (
     "JOIN sys.stats AS t ON t.object_id = o.object_id AND t.has_filter = 0"
     " JOIN sys.stats_columns AS x ON x.object_id = t.object_id AND x.stats_id = t.stats_id"
     " AND x.stats_column_id = 1"
@@ -69,10 +69,10 @@ def read_bounds(
         type_: the key's type.
         rows: the table's current number of rows.
     """
-    if tag in _OTHERWISE:
+    if tag in _OTHER_ORDER:
         return None
     try:
-        statistics = session.facts_of_one(statistics_query(session, key), table)
+        statistics = session.facts_of_table(statistics_query(session, key), table)
         if not statistics:
             return None
         ((number, name, counted, sampled, changed, day),) = statistics
@@ -80,7 +80,7 @@ def read_bounds(
             return None
         steps = [
             HistogramStep(text, float(below), float(equal))
-            for text, below, equal in session.facts_of_one(
+            for text, below, equal in session.facts_of_table(
                 steps_query(session, int(number), tag, type_), table
             )
         ]
@@ -97,7 +97,7 @@ def statistics_query(session: MssqlSession, key: Key) -> str:
     """Return the query for a column's most recent statistics, and how they were created."""
     return (
         "SELECT TOP (1) t.stats_id, t.name, p.rows, p.rows_sampled, p.modification_counter,"
-        f" CONVERT(varchar(10), p.last_updated, 23) {ONE_TABLE} {_FOUND}"
+        f" CONVERT(varchar(10), p.last_updated, 23) {ONE_TABLE} {_STATISTICS}"
         f" WHERE c.name = {session.dialect.literal(key.text)} AND p.rows > 0"
         " ORDER BY p.modification_counter, p.rows_sampled DESC"
     )
@@ -134,7 +134,7 @@ def bounds_of(
         return None
     pieces: list[tuple[str, float]] = []
     for (low, _, equal), (high, below, _) in pairwise(keyed):
-        (first, rows), *halves = _halved(tag, low, high, below, FINE * total)
+        (first, rows), *halves = _halve(tag, low, high, below, FINE * total)
         if max([rows, *(each for _, each in halves)]) > COARSE * total:
             return None
         pieces += [(first, rows + equal), *halves]
@@ -144,9 +144,7 @@ def bounds_of(
     return bounds, nulls / (nulls + total)
 
 
-def _halved(
-    tag: str, low: str, high: str, rows: float, least: float
-) -> Iterator[tuple[str, float]]:
+def _halve(tag: str, low: str, high: str, rows: float, least: float) -> Iterator[tuple[str, float]]:
     """Yield keys that halve the rows between two keys until few remain.
 
     Each comes with its rows up to the next.
@@ -156,8 +154,8 @@ def _halved(
     if at is None or not _EVEN[tag](low) < _EVEN[tag](at) < _EVEN[tag](high):
         yield low, rows
         return
-    yield from _halved(tag, low, at, rows / 2, least)
-    yield from _halved(tag, at, high, rows / 2, least)
+    yield from _halve(tag, low, at, rows / 2, least)
+    yield from _halve(tag, at, high, rows / 2, least)
 
 
 _EVEN: dict[str, Callable[[str], Any]] = {

@@ -20,7 +20,7 @@ def read_foreign_keys(session: MssqlSession, table: TableRef) -> tuple[ForeignKe
     for (
         name,
         schema,
-        other,
+        referenced,
         on_delete,
         on_update,
         disabled,
@@ -32,7 +32,7 @@ def read_foreign_keys(session: MssqlSession, table: TableRef) -> tuple[ForeignKe
         keys[name] = ForeignKeyModel(
             name,
             (*(before.columns if before else ()), mine),
-            TableRef(schema, other),
+            TableRef(schema, referenced),
             (*(before.referenced if before else ()), theirs),
             _action(on_delete),
             _action(on_update),

@@ -26,7 +26,7 @@ class Part:
     name: str
     """The name with its boundaries, which changes when the function is split or merged."""
     rows: int
-    tested: str
+    number_expression: str
     """The expression for the number of a row's partition."""
 
 
@@ -58,11 +58,11 @@ def child_of(table: TableRef, part: Part) -> TableRef:
 
 def partitioning(session: MssqlSession, table: TableRef) -> str:
     """Return a text that changes with the table's partitions; empty if there are none."""
-    parts = [(part.name, part.tested) for part in parts_of(session, table)]
+    parts = [(part.name, part.number_expression) for part in parts_of(session, table)]
     return sha256(repr(parts).encode()).hexdigest() if parts else ""
 
 
-def within(rows: str, extent: Extent) -> str:
+def rows_of_extent(rows: str, extent: Extent) -> str:
     """Return an item of FROM for an extent's rows.
 
     Args:
@@ -73,20 +73,22 @@ def within(rows: str, extent: Extent) -> str:
     return f"{rows} WITH (INDEX(0))" if isinstance(extent, BlockRange) else rows
 
 
-def tested(session: MssqlSession, relation: Relation, extent: Extent, chosen: str) -> str:
+def with_partition_test(
+    session: MssqlSession, relation: Relation, extent: Extent, condition: str
+) -> str:
     """Return a condition, extended by the test for an extent's partitions.
 
     Args:
         session: a session with the source.
         relation: the table or query.
         extent: the part of it.
-        chosen: the condition to extend.
+        condition: the condition to extend.
 
     Raises:
         PermanentError: the table consists of other partitions now.
     """
     if not isinstance(extent, Children):
-        return chosen
+        return condition
     assert isinstance(relation, TableRef)
     parts = {child_of(relation, part): part for part in parts_of(session, relation)}
     missing = [table for table in extent.tables if table not in parts]
@@ -97,4 +99,4 @@ def tested(session: MssqlSession, relation: Relation, extent: Extent, chosen: st
             Diagnosis(side="source"),
         )
     numbers = ", ".join(str(parts[table].number) for table in extent.tables)
-    return f"{parts[extent.tables[0]].tested} IN ({numbers}) AND {chosen}"
+    return f"{parts[extent.tables[0]].number_expression} IN ({numbers}) AND {condition}"

@@ -62,12 +62,12 @@ def unique_keys(session: MssqlSession, table: TableRef) -> tuple[DeclaredKey, ..
     return tuple(DeclaredKey(tuple(names), primary) for primary, names in keys.values())
 
 
-def indexed(session: MssqlSession, table: TableRef) -> Sequence[str]:
+def leading_columns(session: MssqlSession, table: TableRef) -> Sequence[str]:
     """Return the first column of each index, the clustered one's first."""
     return [name for (name,) in session.catalog_rows("leading_columns", table)]
 
 
-def stored(session: MssqlSession, table: TableRef) -> tuple[int, int]:
+def size_of(session: MssqlSession, table: TableRef) -> tuple[int, int]:
     """Return approximately how many rows and bytes a table has; 0 if unknown."""
     rows = _one(session.catalog_rows("rows", table))
     try:
@@ -82,20 +82,20 @@ def _one(rows: Sequence[Row]) -> int:
     return int(rows[0][0] or 0) if rows else 0
 
 
-def made_at(session: MssqlSession, table: TableRef) -> str:
+def creation_mark(session: MssqlSession, table: TableRef) -> str:
     """Return a text that changes when the table is dropped and recreated."""
     rows = session.catalog_rows("made", table)
     return ":".join(map(str, rows[0])) if rows else ""
 
 
-def laid_out(session: MssqlSession, table: TableRef) -> str:
+def layout_mark(session: MssqlSession, table: TableRef) -> str:
     """Return a text that also changes when all rows are rewritten, as by an index rebuild."""
     rows = session.catalog_rows("layout", table)
     last = rows[0][0] if rows else None
-    return f"{made_at(session, table)}:{last}"
+    return f"{creation_mark(session, table)}:{last}"
 
 
-def kept_as(session: MssqlSession, table: TableRef) -> tuple[str, bool]:
+def storage_kind(session: MssqlSession, table: TableRef) -> tuple[str, bool]:
     """Return how a table's rows are stored, for people, and whether each has a place on a page."""
     for type_, in_memory in session.catalog_rows("storage", table):
         if type_ in _PAGED and not in_memory:

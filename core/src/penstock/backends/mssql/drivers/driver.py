@@ -27,7 +27,7 @@ class Driver(Protocol):
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows of the first result that has columns, which others may precede."""
 
-    def some(self, count: int) -> list[tuple[Any, ...]]:
+    def next_rows(self, count: int) -> list[tuple[Any, ...]]:
         """Return the next rows; none at the end."""
 
     def batch(self, count: int, types: Sequence[pa.DataType]) -> pa.RecordBatch:

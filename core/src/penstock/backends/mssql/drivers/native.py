@@ -80,7 +80,7 @@ class NativeDriver:
         self._cursor = self._connection.cursor()
         # A load uses a connection of its own, opened with the parameters of this one.
         self._loader = self._connection.cursor()
-        self._kept: Any = None
+        self._idle_loader: Any = None
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
         with self._call():
@@ -96,7 +96,7 @@ class NativeDriver:
                     return []
             return [tuple(row) for row in self._cursor.fetchall()]
 
-    def some(self, count: int) -> list[tuple[Any, ...]]:
+    def next_rows(self, count: int) -> list[tuple[Any, ...]]:
         with self._call():
             return [tuple(row) for row in self._cursor.fetchmany(count)]
 
@@ -108,7 +108,7 @@ class NativeDriver:
         self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]
     ) -> int:
         # One that has failed, or still waits for rows, is not reused.
-        connection, self._kept = self._kept or self._connected_loader(), None
+        connection, self._idle_loader = self._idle_loader or self._connected_loader(), None
         try:
             loader = connection.cursor() if connection else self._loader
             result = loader.bulkcopy_arrow(
@@ -123,7 +123,7 @@ class NativeDriver:
             )
         except NativeError as error:
             raise driver_error(error) from error
-        self._kept = connection
+        self._idle_loader = connection
         return int(result["rows_copied"])
 
     def _connected_loader(self) -> Any:
@@ -147,7 +147,7 @@ class NativeDriver:
             self._cursor.hstmt._cancel()  # type: ignore[union-attr]
 
     def close(self) -> None:
-        self._kept = None
+        self._idle_loader = None
         self._in_use.free(CLOSE_SECONDS)
 
     def _free(self) -> None:

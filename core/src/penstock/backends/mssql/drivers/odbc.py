@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 import pyodbc
 
-from penstock.backends.mssql.catalog.canonical import counted
+from penstock.backends.mssql.catalog.canonical import units_since_epoch
 from penstock.backends.mssql.drivers.driver import CLOSE_SECONDS
 from penstock.backends.mssql.drivers.odbc_location import ODBC_URLS, odbc_string
 from penstock.backends.mssql.drivers.row_texts import READS_JSON, inserts
@@ -104,9 +104,9 @@ class OdbcDriver:
     def travelling(self, value: str, of: MsType) -> str:
         match of.name:
             case "date" | "time":
-                return counted(value, of, of.name)
+                return units_since_epoch(value, of, of.name)
             case "datetime" | "datetime2" | "smalldatetime" | "datetimeoffset":
-                return counted(value, of, "timestamp")
+                return units_since_epoch(value, of, "timestamp")
             case "money" | "smallmoney":
                 return f"CAST({value} AS decimal(19,4))"
             case "uniqueidentifier":
@@ -125,7 +125,7 @@ class OdbcDriver:
         return [tuple(row) for row in self._cursor.fetchall()]
 
     @_call
-    def some(self, count: int) -> list[tuple[Any, ...]]:
+    def next_rows(self, count: int) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self._cursor.fetchmany(count)]
 
     @_call

@@ -53,7 +53,7 @@ def inserts(
     """
     columns = ", ".join(map(MSSQL.ident, batch.schema.names))
     insert = f"INSERT INTO {table} WITH (TABLOCK) ({columns})"
-    read_as = list(map(_read_as, types))
+    read_as = list(map(_parsed_type, types))
     listed = ", ".join(f"c{place} {type_} '$[{place}]'" for place, type_ in enumerate(read_as))
     for part, long in parts(batch, JSON_ROWS if reads_json else LITERAL_ROWS):
         rows = _rows(part, long)
@@ -93,22 +93,22 @@ def parts(batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, Se
         yield batch.slice(row, 1), [place for place, mask in masks.items() if mask[row].as_py()]
 
 
-def _read_as(of: MsType) -> str:
+def _parsed_type(type_: MsType) -> str:
     """Return the type in which the server parses a value; a longer value would become NULL."""
-    match of.name:
+    match type_.name:
         case "decimal" | "numeric" | "bit" | "tinyint" | "smallint" | "int" | "bigint" | "date":
-            return str(of)
+            return str(type_)
         case "real" | "float" | "uniqueidentifier":
-            return str(of)
+            return str(type_)
         case "money" | "smallmoney":
             return "decimal(19,4)"
         case "time" | "datetimeoffset":
-            return f"{of.name}(7)"
+            return f"{type_.name}(7)"
         case "datetime" | "datetime2" | "smalldatetime":
             return "datetime2(7)"
         case "sql_variant":
             return "nvarchar(4000)"
-    return "varbinary(max)" if of.name in (*BYTES, "geometry", "geography") else "nvarchar(max)"
+    return "varbinary(max)" if type_.name in (*BYTES, "geometry", "geography") else "nvarchar(max)"
 
 
 def _parameter(read_as: str) -> str:

@@ -23,7 +23,7 @@ def guards_of(column: Column) -> Iterator[ValueGuard]:
     if page := code_page(column):
         advice = "change the column's type to nvarchar, or its collation to a UTF-8 one"
         yield ValueGuard(
-            f"characters of code page {page} ({advice})", lambda array: unknown(array, page)
+            f"characters of code page {page} ({advice})", lambda array: unencodable(array, page)
         )
 
 
@@ -33,7 +33,7 @@ def code_page(column: Column) -> int:
     return 0 if page == _UTF8 else page
 
 
-def unknown(texts: pa.Array, page: int) -> pa.Array:
+def unencodable(texts: pa.Array, page: int) -> pa.Array:
     """Return for each value whether it has a character that the code page lacks."""
     odd = pc.invert(pc.string_is_ascii(texts)).fill_null(False)
     if not pc.any(odd).as_py():

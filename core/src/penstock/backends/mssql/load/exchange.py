@@ -7,13 +7,13 @@ from penstock.backends.mssql.catalog.table_model import read_parts
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.load.table_clone import (
     LONGEST_NAME,
-    always,
     check_statement,
     check_text,
     column_text,
+    constraint_clause,
     index_statement,
     key_text,
-    unnamed,
+    no_clause,
     with_name,
 )
 from penstock.backends.mssql.session import MssqlSession
@@ -21,8 +21,8 @@ from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 
 
-def like(
-    session: MssqlSession, table: TableRef, beside: TableRef, needs: str = "--mode swap"
+def like_statements(
+    session: MssqlSession, table: TableRef, new_table: TableRef, needs: str = "--mode swap"
 ) -> tuple[str, list[str]]:
     """Return statements for a table like another; see `TargetTables.clone_statements`.
 
@@ -32,7 +32,7 @@ def like(
     Args:
         session: a session with the target.
         table: the table to imitate.
-        beside: the table to create.
+        new_table: the table to create.
         needs: the option that requires it, for messages.
 
     Returns:
@@ -49,37 +49,37 @@ def like(
                 "cannot be recreated; drop it, or use --mode truncate or replace, which keep the "
                 "table"
             )
-    suffix = beside.name[len(table.name) :]
+    suffix = new_table.name[len(table.name) :]
     names: dict[str, str] = {}
 
-    def named(name: str) -> str:
+    def temporary_name_clause(name: str) -> str:
         if not name:
             return ""
         names[name] = name[: LONGEST_NAME - len(suffix)] + suffix
-        return always(names[name])
+        return constraint_clause(names[name])
 
     # Babelfish cannot rename constraints.
-    called = unnamed if session.connection.babelfish else named
+    name_clause = no_clause if session.connection.babelfish else temporary_name_clause
     parts = [
-        f"{MSSQL.ident(each.name)} {column_text(each, native, called)}"
+        f"{MSSQL.ident(each.name)} {column_text(each, native, name_clause)}"
         + ("" if each.nullable else " NOT NULL")
         for each in model.columns
     ]
     off = [check for check in model.checks if not check.enforced]
-    parts += [check_text(check, called) for check in model.checks if check.enforced]
-    parts += [key_text(index, called) for index in native.indexes if index.constraint]
-    create = [f"CREATE TABLE {MSSQL.table(beside)} ({', '.join(parts)})"]
+    parts += [check_text(check, name_clause) for check in model.checks if check.enforced]
+    parts += [key_text(index, name_clause) for index in native.indexes if index.constraint]
+    create = [f"CREATE TABLE {MSSQL.table(new_table)} ({', '.join(parts)})"]
     create += [
-        index_statement(index, beside)
+        index_statement(index, new_table)
         for index in sorted(native.indexes, key=lambda each: each.kind != "CLUSTERED")
         if not index.constraint
     ]
     disabled = [index.name for index in native.indexes if index.obstacle]
-    create += [MSSQL.drop_indexes_statement(beside, disabled)] if disabled else []
+    create += [MSSQL.drop_indexes_statement(new_table, disabled)] if disabled else []
     after = [MSSQL.rename_statement(TableRef(table.schema, new), old) for old, new in names.items()]
     for check in off:
         named_check = check if check.name else with_name(check, table)
-        after.append(check_statement(named_check, table, always))
+        after.append(check_statement(named_check, table, constraint_clause))
     return ";\n".join(create), [*after, *_grants(session, table), *_comments(session, table)]
 
 

@@ -9,7 +9,7 @@ from penstock.backends.mssql.catalog.native_parts import COMMENTS, GRANTS, attac
 from penstock.backends.mssql.connection import Connection, connect
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import planning, translated
-from penstock.backends.mssql.load.exchange import like as statements_like
+from penstock.backends.mssql.load.exchange import like_statements
 from penstock.backends.mssql.load.locks import SESSION, release, try_lock
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.shared.scratch_schema import LOCK_SECONDS, NEEDED_BY, ScratchSchema
@@ -40,7 +40,7 @@ class MssqlScratch(ScratchSchema[Connection]):
         if like not in read_relations(session):
             raise PlanningError(f"{NEEDED_BY}: the target has no table {like}")
         check_is_table(session, like, NEEDED_BY)
-        self._definition, _ = statements_like(session, like, self._table, NEEDED_BY)
+        self._definition, _ = like_statements(session, like, self._table, NEEDED_BY)
         kinds = dict.fromkeys(each.kind for each in attached(session, like))
         return {
             f"it has none of the target's {kind}": True

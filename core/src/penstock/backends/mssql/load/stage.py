@@ -68,13 +68,13 @@ class BulkStage(TableStage[MssqlRecords]):
     def as_loaded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch in the loader's form: UUIDs as texts, and aligned buffers."""
         columns = [
-            uuid_texts(array).cast(pa.string()) if array.type == pa.uuid() else aligned(array)
+            uuid_texts(array).cast(pa.string()) if array.type == pa.uuid() else align(array)
             for array in batch.columns
         ]
         return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
-def aligned(array: pa.Array) -> pa.Array:
+def align(array: pa.Array) -> pa.Array:
     """Copy an array to buffers aligned to `ALIGNMENT`, which buffers from a stream may not be.
 
     https://arrow.apache.org/docs/format/Columnar.html#buffer-alignment-and-padding
@@ -82,11 +82,11 @@ def aligned(array: pa.Array) -> pa.Array:
     buffers = array.buffers()
     if all(buffer is None or buffer.address % ALIGNMENT == 0 for buffer in buffers):
         return array
-    copies = [None if buffer is None else _copied(buffer) for buffer in buffers]
+    copies = [None if buffer is None else _copy(buffer) for buffer in buffers]
     return pa.Array.from_buffers(array.type, len(array), copies, offset=array.offset)
 
 
-def _copied(buffer: pa.Buffer) -> pa.Buffer:
+def _copy(buffer: pa.Buffer) -> pa.Buffer:
     copy = pa.allocate_buffer(buffer.size)
     memoryview(copy)[:] = memoryview(buffer)
     return copy

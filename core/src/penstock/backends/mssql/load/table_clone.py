@@ -20,40 +20,42 @@ from penstock.model.tables import Column, NotCopied, SequencePosition, TableRef
 LONGEST_NAME = 128
 IDENTITY = "identity"
 """The id of the step that continues the source's numbers."""
-Named = Callable[[str], str]
+NameClause = Callable[[str], str]
 """CONSTRAINT and a name, or nothing."""
 
 
-def unnamed(name: str) -> str:
+def no_clause(name: str) -> str:
     """Return nothing: the constraint gets a name from the server."""
     return ""
 
 
-def column_text(column: ColumnModel, native: NativeParts, named: Named = unnamed) -> str:
+def column_text(
+    column: ColumnModel, native: NativeParts, name_clause: NameClause = no_clause
+) -> str:
     """Return what follows a column's name, without NOT NULL.
 
     Args:
         column: the column.
         native: the parts of its table that the model cannot hold.
-        named: returns the clause that names a default.
+        name_clause: returns the clause that names a default.
     """
     words = [column.native]
     if column.identity is not None:
         words.append(MSSQL.numbering_clause(column.identity.first, column.identity.step))
     if column.default is not None:
         name = native.defaults.get(column.name, "")
-        words.append(f"{named(name)}DEFAULT {column.default.text}")
+        words.append(f"{name_clause(name)}DEFAULT {column.default.text}")
     return " ".join(words)
 
 
-def check_text(check: CheckModel, named: Named = unnamed) -> str:
+def check_text(check: CheckModel, name_clause: NameClause = no_clause) -> str:
     """Return the clause for a check."""
-    return f"{named(check.name)}CHECK {check.test.text}"
+    return f"{name_clause(check.name)}CHECK {check.test.text}"
 
 
-def key_text(index: NativeIndex, named: Named = unnamed) -> str:
+def key_text(index: NativeIndex, name_clause: NameClause = no_clause) -> str:
     """Return the clause for a key."""
-    name = named(index.name if index.called else "")
+    name = name_clause(index.name if index.called else "")
     return f"{name}{index.constraint} {index.kind} {index.columns}"
 
 
@@ -63,20 +65,20 @@ def index_statement(index: NativeIndex, table: TableRef) -> str:
     return f"CREATE {definition} ON {MSSQL.table(table)} {index.columns}"
 
 
-def check_statement(check: CheckModel, table: TableRef, named: Named) -> str:
+def check_statement(check: CheckModel, table: TableRef, name_clause: NameClause) -> str:
     """Return the statement for a check that is not enforced, or not met by all rows.
 
     Args:
         check: the check.
         table: the table to add it to.
-        named: returns the clause that names the check.
+        name_clause: returns the clause that names the check.
     """
     alter = f"ALTER TABLE {MSSQL.table(table)}"
-    statement = f"{alter} WITH NOCHECK ADD {check_text(check, named)}"
+    statement = f"{alter} WITH NOCHECK ADD {check_text(check, name_clause)}"
     return (
         statement
         if check.enforced
-        else f"{statement};\n{alter} NOCHECK {named(check.name).strip()}"
+        else f"{statement};\n{alter} NOCHECK {name_clause(check.name).strip()}"
     )
 
 
@@ -93,9 +95,9 @@ class _Part:
     """The entry that replaces it if it is not created."""
     text: str
     """A clause or a statement."""
-    tried: str
+    trial_text: str
     """The text tried on a temporary table, without names that other tables may have."""
-    late: bool = False
+    is_late: bool = False
     """Whether it is a statement to execute after the load."""
     is_check: bool = False
     unique: tuple[str, ...] = ()
@@ -115,26 +117,26 @@ def clone_parts(
     """
     assert request.definition is not None
     model, table = request.definition.model, request.target
-    beside = rehearsed(session, table)
+    rehearsal = rehearsal_table(session, table)
     omitted = [
         NotCopied("indexes", f"{index.name} ({index.obstacle})")
         for index in native.indexes
         if index.obstacle
     ]
-    named = names_free(session, table)
-    parts = list(_parts(model, native, table, beside, named))
-    nameless = {
-        column_text(each, native, named): column_text(each, native) for each in model.columns
+    name_clause = free_name_clause(session, table)
+    parts = list(_parts(model, native, table, rehearsal, name_clause))
+    without_names = {
+        column_text(each, native, name_clause): column_text(each, native) for each in model.columns
     }
     refused = refused_texts(
         session,
-        beside,
-        [replace(column, type=nameless.get(column.type, column.type)) for column in columns],
-        [(part.tried, part.late) for part in parts],
+        rehearsal,
+        [replace(column, type=without_names.get(column.type, column.type)) for column in columns],
+        [(part.trial_text, part.is_late) for part in parts],
     )
-    accepted = [part for part in parts if part.tried not in refused]
-    omitted += [part.omitted for part in parts if part.tried in refused]
-    late = [part for part in accepted if part.late]
+    accepted = [part for part in parts if part.trial_text not in refused]
+    omitted += [part.omitted for part in parts if part.trial_text in refused]
+    late = [part for part in accepted if part.is_late]
     complete: list[str] = []
     if not request.mode.loads_new_table:
         complete = [part.text for part in late if not part.is_check]
@@ -147,7 +149,7 @@ def clone_parts(
     ]
     identities = [column.name for column in model.columns if column.identity is not None]
     return TableExtras(
-        tuple(part.text for part in accepted if not part.late),
+        tuple(part.text for part in accepted if not part.is_late),
         complete=tuple(complete),
         keys=tuple(
             key
@@ -157,51 +159,57 @@ def clone_parts(
         after=(*steps, *identity_steps(request, identities)),
         omitted=tuple(replace(item, table=str(table)) for item in omitted),
         warnings=tuple(
-            f"{part.text} will not be created: {refused[part.tried]}"
+            f"{part.text} will not be created: {refused[part.trial_text]}"
             for part in parts
-            if part.tried in refused
+            if part.trial_text in refused
         ),
     )
 
 
 def _parts(
-    model: TableModel, native: NativeParts, table: TableRef, beside: TableRef, named: Named
+    model: TableModel,
+    native: NativeParts,
+    table: TableRef,
+    rehearsal: TableRef,
+    name_clause: NameClause,
 ) -> Iterator[_Part]:
     for check in model.checks:
         late = check.test.text in native.distrusted or not check.enforced
-        named_check = replace(check, name=check.name if named(check.name) else "")
+        named_check = replace(check, name=check.name if name_clause(check.name) else "")
         if not check.enforced and not named_check.name:
             named_check = with_name(check, table)
-        called = always if named_check.name else unnamed
+        own_clause = constraint_clause if named_check.name else no_clause
         text = (
-            check_statement(named_check, table, called) if late else check_text(named_check, called)
+            check_statement(named_check, table, own_clause)
+            if late
+            else check_text(named_check, own_clause)
         )
-        tried = check_text(check)
+        trial_text = check_text(check)
         if late:
-            tried = f"ALTER TABLE {MSSQL.table(beside)} ADD {tried}"
+            trial_text = f"ALTER TABLE {MSSQL.table(rehearsal)} ADD {trial_text}"
         omitted = NotCopied(KINDS["CHECK"], check.name or check.test.text)
-        yield _Part(omitted, text, tried, late, is_check=True)
+        yield _Part(omitted, text, trial_text, late, is_check=True)
     for index in native.indexes:
         if index.obstacle:
             continue
         if index.constraint:
             omitted = NotCopied(KINDS[index.constraint], index.name)
-            yield _Part(omitted, key_text(index, named), key_text(index), unique=index.keys)
+            yield _Part(omitted, key_text(index, name_clause), key_text(index), unique=index.keys)
     # The clustered index first, since the others refer to it.
     for index in sorted(native.indexes, key=lambda each: each.kind != "CLUSTERED"):
         if not (index.obstacle or index.constraint):
             text = index_statement(index, table)
             omitted = NotCopied("indexes", index.name, f"{text};")
-            tried, unique = index_statement(index, beside), index.keys * index.unique
-            yield _Part(omitted, text, tried, late=True, unique=unique)
+            trial_text, unique = index_statement(index, rehearsal), index.keys * index.unique
+            yield _Part(omitted, text, trial_text, is_late=True, unique=unique)
 
 
-def always(name: str) -> str:
+def constraint_clause(name: str) -> str:
     """Return the clause that names a constraint."""
     return f"CONSTRAINT {MSSQL.ident(name)} "
 
 
-def names_free(session: MssqlSession, table: TableRef) -> Named:
+def free_name_clause(session: MssqlSession, table: TableRef) -> NameClause:
     """Return names that no constraint of another table has: they are unique in a schema."""
     rows = session.fetch(
         # In Babelfish only unique keys have such names.
@@ -213,14 +221,14 @@ def names_free(session: MssqlSession, table: TableRef) -> Named:
         [table.schema, table.name],
     )
     names = {name for (name,) in rows}
-    return lambda name: always(name) if name and name not in names else ""
+    return lambda name: constraint_clause(name) if name and name not in names else ""
 
 
 # What the server accepts
 
 
-def rehearsed(session: MssqlSession, table: TableRef) -> TableRef:
-    """Create a table on which clauses and statements are tried, then rolled back."""
+def rehearsal_table(session: MssqlSession, table: TableRef) -> TableRef:
+    """Return the name of a table on which clauses and statements are tried, then rolled back."""
     rows = session.fetch("SELECT SCHEMA_ID(?)", f"schema {table.schema}", [table.schema])
     schema = table.schema if rows[0][0] is not None else session.search_path()[0]
     return TableRef(schema, f"{table.name}~rehearsal"[-LONGEST_NAME:])
@@ -236,7 +244,7 @@ def refused_texts(
 
     Args:
         session: a session with the target.
-        table: the table of `rehearsed`.
+        table: the table of `rehearsal_table`.
         columns: the columns of that table.
         texts: each with whether it is a statement.
 
@@ -269,7 +277,7 @@ def _obstacle(
     clauses = [text for text, late in texts if not late]
     body = ", ".join([*listed_columns(MSSQL, columns), *clauses])
     try:
-        with planning("target", "the new table"), session.undone():
+        with planning("target", "the new table"), session.trial_transaction():
             session.run(f"CREATE TABLE {MSSQL.table(table)} ({body})")
             for text, late in texts:
                 if late:

@@ -15,7 +15,7 @@ from penstock.backends.mssql.catalog.native_parts import (
 )
 from penstock.backends.mssql.catalog.tables import enabled_indexes, unique_keys
 from penstock.backends.mssql.dialect import BY_BYTES
-from penstock.backends.mssql.load.exchange import like
+from penstock.backends.mssql.load.exchange import like_statements
 from penstock.backends.mssql.load.table_clone import clone_parts, identity_steps
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.sql.catalog.relations import check_is_table
@@ -27,28 +27,28 @@ from penstock.model.codec import from_json
 from penstock.model.table_model import Expression, IndexModel, KeyModel, TableDefinition
 from penstock.model.tables import Column, NotCopied, TableRef
 
-MOST_KEPT = 400
+KEY_CHARACTERS = 400
 """The characters of a text that fit into a key: 900 bytes, less those of other columns."""
-MOST_UNITS = 4000
+ROW_UNITS = 4000
 """The UTF-16 code units of a text that fit into its row."""
 
 
 def text_type(column: Column, definition: TableDefinition) -> str:
     """Return the type of a text column with a length; empty if it has none, or is too long."""
-    length = definition.model.lengths.get(column.name, MOST_UNITS)
+    length = definition.model.lengths.get(column.name, ROW_UNITS)
     if type_ := key_type(column, definition):
         return type_
     # A character takes up to two units.
-    return f"nvarchar({2 * length})" if 0 < 2 * length <= MOST_UNITS else ""
+    return f"nvarchar({2 * length})" if 0 < 2 * length <= ROW_UNITS else ""
 
 
 def key_type(column: Column, definition: TableDefinition) -> str:
     """Return the type of a text column in a key or index; empty if it is in none, or too long."""
     model = definition.model
-    length = model.lengths.get(column.name, MOST_KEPT + 1)
+    length = model.lengths.get(column.name, KEY_CHARACTERS + 1)
     indexed = [key.columns for key in model.keys]
     indexed += [index.columns for index in model.indexes if not index.method]
-    if length > MOST_KEPT or not any(column.name in names for names in indexed):
+    if length > KEY_CHARACTERS or not any(column.name in names for names in indexed):
         return ""
     return f"nvarchar({length}) COLLATE {BY_BYTES}"
 
@@ -112,7 +112,7 @@ class MssqlTables(ServerTables):
         self, session: Session, table: TableRef, new_table: TableRef
     ) -> tuple[str, list[str]]:
         assert isinstance(session, MssqlSession)
-        return like(session, table, new_table)
+        return like_statements(session, table, new_table)
 
     def check_replaceable(
         self, session: Session, table: TableRef, option: str, recreated: Collection[TableRef] = ()
@@ -144,9 +144,9 @@ class MssqlTables(ServerTables):
                 f"{', '.join(name for (name,) in bound)}; drop what is bound first, or use --mode "
                 "truncate"
             )
-        lost = [item for item in attached(session, table) if _stays(item, option)]
-        if lost:
-            listed = ", ".join(f"{item.name} ({item.kind})" for item in lost)
+        dropped_objects = [item for item in attached(session, table) if _stays(item, option)]
+        if dropped_objects:
+            listed = ", ".join(f"{item.name} ({item.kind})" for item in dropped_objects)
             raise PlanningError(
                 f"{option}: {table} would lose {listed}; drop what you do not need, or use --mode "
                 "truncate or replace, which keep the table"

@@ -8,7 +8,13 @@ _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year")
 
 
 def canonical(value: str, type_: Type, kind: str) -> str:
-    """See `Dialect.canonical`."""
+    """Return the canonical text of a value, as an expression; see `Dialect.canonical`.
+
+    Args:
+        value: the value, as an expression.
+        type_: the type of the value.
+        kind: the kind of the value, as in `ColumnPair.canonical`.
+    """
     # The result of a computation has no leading zeros from ZEROFILL, and a year is 0000.
     if type_.name in _WHOLE:
         value = f"({value} + 0)"

@@ -39,14 +39,14 @@ def read_all_indexes(
 def deferrable(session: MySqlSession, table: TableRef) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return the deferrable indexes; see `TargetTables`. Unique keys stay, to reject duplicates."""
     model = model_of(session, table)
-    indexes, kept = indexes_of(model), dict[str, str]()
+    indexes, reasons = indexes_of(model), dict[str, str]()
     for columns, what in _needed(session, table, model):
         serving = [key.name for key in keys_of(model) if serves(key, columns)]
         if serving and indexes.keys() >= set(serving):
             # One of them is enough.
-            kept.setdefault(serving[0], what)
-    deferred = {name: text for name, text in indexes.items() if name not in kept}
-    return deferred, [f"{name} ({what})" for name, what in kept.items()]
+            reasons.setdefault(serving[0], what)
+    deferred = {name: text for name, text in indexes.items() if name not in reasons}
+    return deferred, [f"{name} ({what})" for name, what in reasons.items()]
 
 
 def serves(key: KeyModel | IndexModel, columns: Sequence[str]) -> bool:
@@ -63,7 +63,7 @@ def _needed(
             yield (column.name,), f"{column.name} is AUTO_INCREMENT"
     for foreign_key in model.foreign_keys:
         yield foreign_key.columns, f"foreign key {foreign_key.name}"
-    for (of, name), columns in referring(session, table).items():
+    for (of, name), columns in referring_keys(session, table).items():
         yield tuple(columns), f"foreign key {name} of {of}"
 
 
@@ -76,7 +76,7 @@ _REFERRING = TableQuery(
 )
 
 
-def referring(
+def referring_keys(
     session: MySqlSession, table: TableRef
 ) -> Mapping[tuple[TableRef, str], Sequence[str]]:
     """Return the foreign keys that reference a table, by their tables and names.
@@ -84,6 +84,6 @@ def referring(
     The values are the referenced columns.
     """
     foreign_keys: dict[tuple[TableRef, str], list[str]] = {}
-    for schema, of, name, column in session.about(_REFERRING, table):
-        foreign_keys.setdefault((TableRef(schema, of), name), []).append(column)
+    for schema, table_name, name, column in session.about(_REFERRING, table):
+        foreign_keys.setdefault((TableRef(schema, table_name), name), []).append(column)
     return foreign_keys

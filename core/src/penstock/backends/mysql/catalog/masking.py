@@ -30,7 +30,7 @@ class MySqlMasking(Masking):
 
     def year(self, value: str, type_: Any, tag: str) -> str:
         # Also for a zero date, which MAKEDATE would take for the year 2000.
-        begun = f"CONCAT(LPAD(YEAR({value}), 4, '0'), '-01-01')"
+        first_day = f"CONCAT(LPAD(YEAR({value}), 4, '0'), '-01-01')"
         if tag == "date":
-            return f"CAST({begun} AS date)"
-        return f"CAST({begun} AS datetime)"
+            return f"CAST({first_day} AS date)"
+        return f"CAST({first_day} AS datetime)"

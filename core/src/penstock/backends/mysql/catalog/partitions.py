@@ -49,7 +49,7 @@ def partitioning(session: MySqlSession, table: TableRef) -> str:
     return sha256(repr(parts).encode()).hexdigest() if parts else ""
 
 
-def within(rows: str, extent: Extent) -> str:
+def rows_of_extent(rows: str, extent: Extent) -> str:
     """Return an item of FROM with an extent's rows.
 
     Args:

@@ -27,10 +27,12 @@ def omitted_sequences(
         exclude: patterns of sequences to leave out.
     """
     sequences = [TableRef(schema, name) for schema, name in session.fetch(_ALL, "sequences")]
-    return tuple(_left(session, each) for each in matching_tables(sequences, include, exclude))
+    return tuple(
+        _omitted_sequence(session, each) for each in matching_tables(sequences, include, exclude)
+    )
 
 
-def _left(session: MySqlSession, sequence: TableRef) -> NotCopied:
+def _omitted_sequence(session: MySqlSession, sequence: TableRef) -> NotCopied:
     ((first, least, most, step, cached, cycles),) = session.fetch(
         "SELECT next_not_cached_value, minimum_value, maximum_value, increment, cache_size,"
         f" cycle_option FROM {session.table(sequence)}",

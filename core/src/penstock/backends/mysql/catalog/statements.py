@@ -14,8 +14,8 @@ def read_statement(session: MySqlSession, table: TableRef) -> str:
     Raises:
         PlanningError: the table does not exist.
     """
-    statement = session.of_each(
-        "statements", table, lambda known: known, lambda tables: read_statements(session, tables)
+    statement = session.batched_fact(
+        "statements", table, lambda tables: tables, lambda tables: read_statements(session, tables)
     )
     if statement is None:
         ((_, statement, *_),) = session.fetch(_show_create(session, table), str(table))

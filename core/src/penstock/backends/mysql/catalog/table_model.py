@@ -63,8 +63,8 @@ _CLAUSE = re.compile(
 )
 # Of an index: how it is stored is up to the server.
 _STORED = re.compile(r" USING (?:BTREE|HASH)|/\*!\d*|\*/")
-_MADE_WITH = ("DEFAULT CHARSET", "COLLATE")
-_MODELLED = ("ENGINE", "AUTO_INCREMENT", "COMMENT", *_MADE_WITH)
+_COPIED_OPTIONS = ("DEFAULT CHARSET", "COLLATE")
+_MODELLED = ("ENGINE", "AUTO_INCREMENT", "COMMENT", *_COPIED_OPTIONS)
 """Options of a table that are in its model, or do not matter to a similar table."""
 _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "b": "\b"}
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
@@ -84,7 +84,7 @@ _FUNCTIONS = {
 _STYLE = Style(escapes=True, functions=_FUNCTIONS)
 _OF_UTF8 = Style(escapes=True, functions={**_FUNCTIONS, "length": OCTETS, "octet_length": OCTETS})
 """The style of a table whose texts are all in UTF-8."""
-Reads = Callable[[str], Expression]
+Parse = Callable[[str], Expression]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +96,15 @@ class ReadTable:
     """The text after each column's name, as the server writes it."""
     options: Mapping[str, str]
     """The table's options by name, as the server writes them."""
-    altering: tuple[str, ...] = ()
+    alter_clauses: tuple[str, ...] = ()
     """ALTER TABLE clauses for the options without a form in the model, for people."""
-    others: tuple[NotCopied, ...] = ()
+    omitted: tuple[NotCopied, ...] = ()
     """Parts without a form in the model."""
 
     @property
-    def made_with(self) -> str:
+    def options_text(self) -> str:
         """The table options for a table like this one."""
-        return " ".join(f"{name}={self.options[name]}" for name in _MADE_WITH
+        return " ".join(f"{name}={self.options[name]}" for name in _COPIED_OPTIONS
                         if name in self.options)  # fmt: skip
 
 
@@ -134,39 +134,39 @@ def read_table(
     texts = {_unquoted(each[1]): each[2] for each in map(_COLUMN.fullmatch, clauses) if each}
     style = _OF_UTF8 if utf8 else _STYLE
 
-    def reads(text: str) -> Expression:
+    def parse(text: str) -> Expression:
         return Expression(text, read(text, list(texts), style))
 
     checks: list[CheckModel] = []
     keys: list[KeyModel | IndexModel] = []
     links: list[ForeignKeyModel] = []
-    others: list[NotCopied] = []
-    altering: list[str] = []
+    omitted: list[NotCopied] = []
+    alter_clauses: list[str] = []
     for text in clauses[len(texts) :]:
         if key := _KEY.fullmatch(text):
-            keys.append(_key(key[1] or "", _unquoted(key[2] or ""), key[3], others))
+            keys.append(_key(key[1] or "", _unquoted(key[2] or ""), key[3], omitted))
         elif (constraint := _CONSTRAINT.fullmatch(text)) and constraint[2] == "CHECK":
             test = enclosed(constraint[3], 0)
             # MySQL writes NOT ENFORCED in an executable comment.
             enforced = "NOT ENFORCED" not in constraint[3][len(test) :]
-            checks.append(CheckModel(_unquoted(constraint[1]), reads(test), enforced))
+            checks.append(CheckModel(_unquoted(constraint[1]), parse(test), enforced))
         elif constraint and (refers := _REFERENCES.match(constraint[3])):
             links.append(_foreign_key(_unquoted(constraint[1]), refers, table))
         else:
-            altering.append(f"ADD {text}")
-            others.append(NotCopied(TABLE_OPTIONS, text))
+            alter_clauses.append(f"ADD {text}")
+            omitted.append(NotCopied(TABLE_OPTIONS, text))
     by_name = {column.name: column for column in columns}
     by_name |= {name: Column(name, "") for name in texts if name not in by_name}
     modelled = [
-        _column(column, texts.get(name, ""), reads, checks, others)
+        _column(column, texts.get(name, ""), parse, checks, omitted)
         for name, column in by_name.items()
     ]
     head, partitions = lines[end].removeprefix(")"), "\n".join(lines[end + 1 :]).strip()
     options = dict(_OPTION.findall(head))
     unmodelled = [f"{name}={value}" for name, value in options.items() if name not in _MODELLED]
     remainder = _OPTION.sub("", head).strip()
-    altering += [*unmodelled, *filter(None, [remainder.replace("WITH ", "ADD ", 1)])]
-    others += [NotCopied(TABLE_OPTIONS, text) for text in (*unmodelled, remainder) if text]
+    alter_clauses += [*unmodelled, *filter(None, [remainder.replace("WITH ", "ADD ", 1)])]
+    omitted += [NotCopied(TABLE_OPTIONS, text) for text in (*unmodelled, remainder) if text]
     comment = options.get("COMMENT")
     model = TableModel(
         tuple(modelled),
@@ -177,7 +177,7 @@ def read_table(
         unescaped(comment) if comment else "",
         partitions,
     )
-    return ReadTable(model, texts, options, tuple(altering), tuple(others))
+    return ReadTable(model, texts, options, tuple(alter_clauses), tuple(omitted))
 
 
 def _unquoted(name: str) -> str:
@@ -188,7 +188,7 @@ def unescaped(text: str) -> str:
     """Return the value of a literal."""
     return re.sub(
         r"''|\\(.)",
-        lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'",
+        lambda match: _ESCAPES.get(match[1], match[1]) if match[1] else "'",
         text[1:-1],
         flags=re.DOTALL,
     )
@@ -203,16 +203,16 @@ def next_number(statement: str, table: TableRef) -> int:
 
 
 def _column(
-    column: Column, text: str, reads: Reads, checks: list[CheckModel], others: list[NotCopied]
+    column: Column, text: str, parse: Parse, checks: list[CheckModel], omitted: list[NotCopied]
 ) -> ColumnModel:
     """Parse the line of a column.
 
     Args:
         column: the column; an empty type leaves the model's type unknown.
         text: the definition after the column's name.
-        reads: parses an expression over the table's columns.
+        parse: parses an expression over the table's columns.
         checks: receives the column's check.
-        others: receives what has no form in the model.
+        omitted: receives what has no form in the model.
     """
     head = _TYPE.match(text)
     place = head.end() if head else 0
@@ -238,11 +238,11 @@ def _column(
     if "json_valid" in "".join(tests):
         type_ = ColumnType(table_model.JSON)
         tests = [test for test in tests if "json_valid" not in test]
-    checks += (CheckModel("", reads(test)) for test in tests)
+    checks += (CheckModel("", parse(test)) for test in tests)
     if unmodelled:
-        others.append(NotCopied(COLUMN_OPTIONS, f"{column.name}: {' '.join(unmodelled)}"))
+        omitted.append(NotCopied(COLUMN_OPTIONS, f"{column.name}: {' '.join(unmodelled)}"))
     if words["collation"] and type_.kind != table_model.JSON:
-        others.append(NotCopied(COLLATIONS, f"{column.name}: {words['collation']}"))
+        omitted.append(NotCopied(COLLATIONS, f"{column.name}: {words['collation']}"))
     generated, default, changed = words.get("generated"), words["default"], words["on_update"]
     has_default = not generated and not words["automatic"] and default.upper() not in ("", "NULL")
     return ColumnModel(
@@ -253,7 +253,7 @@ def _column(
         default=_default(default) if has_default else None,
         on_update=Expression(changed, read(changed)) if changed else None,
         identity=Identity() if words["automatic"] else None,
-        generated=Generated(reads(generated), words["kind"] != "VIRTUAL") if generated else None,
+        generated=Generated(parse(generated), words["kind"] != "VIRTUAL") if generated else None,
         comment=unescaped(words["comment"]) if words["comment"] else "",
     )
 
@@ -288,14 +288,14 @@ def _type(type_: MyType, definition: str) -> ColumnType:
 # Keys and constraints
 
 
-def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel | IndexModel:
+def _key(kind: str, name: str, body: str, omitted: list[NotCopied]) -> KeyModel | IndexModel:
     """Parse the line of a key or index.
 
     Args:
         kind: PRIMARY, UNIQUE, FULLTEXT, SPATIAL or empty.
         name: the name; empty for the primary key.
         body: the definition from the first parenthesis on.
-        others: receives what has no form in the model.
+        omitted: receives what has no form in the model.
     """
     listed = enclosed(body, 0)
     parts, place = [], 0
@@ -306,7 +306,7 @@ def _key(kind: str, name: str, body: str, others: list[NotCopied]) -> KeyModel |
     exact = place == len(listed) and not any(length for _, length, _ in parts)
     suffix = body[len(listed) + 2 :]
     if more := _STORED.sub("", suffix).strip():
-        others.append(NotCopied(INDEX_OPTIONS, f"{name or kind}: {more}"))
+        omitted.append(NotCopied(INDEX_OPTIONS, f"{name or kind}: {more}"))
     if exact and kind in ("PRIMARY", "UNIQUE"):
         return KeyModel(name, columns, kind == "PRIMARY", text=body)
     method = kind.lower() if kind in ("FULLTEXT", "SPATIAL") else ""
@@ -328,8 +328,8 @@ def clause_of(part: KeyModel | IndexModel) -> str:
         kind = "PRIMARY" if part.primary else "UNIQUE"
     else:
         kind = "UNIQUE" if part.unique else part.method.upper().replace("HASH", "")
-    named = "" if kind == "PRIMARY" else f"{MYSQL.ident(part.name)} "
-    return f"{kind} KEY {named}{part.text}".lstrip()
+    label = "" if kind == "PRIMARY" else f"{MYSQL.ident(part.name)} "
+    return f"{kind} KEY {label}{part.text}".lstrip()
 
 
 def keys_of(model: TableModel) -> list[KeyModel | IndexModel]:
@@ -354,12 +354,12 @@ def leading(part: KeyModel | IndexModel) -> tuple[str, ...]:
 
 
 def _foreign_key(name: str, match: re.Match[str], table: TableRef) -> ForeignKeyModel:
-    schema, other = (match[2], match[3]) if match[3] else (table.schema, match[2])
+    schema, referenced = (match[2], match[3]) if match[3] else (table.schema, match[2])
     actions: Mapping[str, str] = dict(_ACTION.findall(match.string))
     return ForeignKeyModel(
         name,
         _names(match[1]),
-        TableRef(_unquoted(schema), _unquoted(other)),
+        TableRef(_unquoted(schema), _unquoted(referenced)),
         _names(match[4]),
         actions.get("DELETE", "").replace("NO ACTION", ""),
         actions.get("UPDATE", "").replace("NO ACTION", ""),

@@ -37,11 +37,11 @@ others, and the name, timing and body of each trigger.
 CHARSET, COLLATION = "character set", "collation"
 """Traits of a column with texts."""
 _UTF8 = ("", "utf8", "utf8mb3", "utf8mb4", "ascii")
-_NAMED = ("table_schema", "table_name")
+_NAME_COLUMNS = ("table_schema", "table_name")
 _TABLE = TableQuery(
     "table_type, engine, CONVERT(create_time USING utf8mb4), table_rows, data_length",
     "information_schema.tables",
-    *_NAMED,
+    *_NAME_COLUMNS,
 )
 TRIGGERS_OF = TableQuery(
     "trigger_name, concat(action_timing, ' ', event_manipulation), action_statement",
@@ -52,18 +52,20 @@ TRIGGERS_OF = TableQuery(
 )
 # Seconds. While a table is being reopened, the server reports no time for it.
 _PAUSES = (0.01, 0.03, 0.1)
-MADE = TableQuery("CONVERT(create_time USING utf8mb4)", "information_schema.tables", *_NAMED)
+CREATION_TIME = TableQuery(
+    "CONVERT(create_time USING utf8mb4)", "information_schema.tables", *_NAME_COLUMNS
+)
 COLUMNS = TableQuery(
     "column_name, column_type, is_nullable, column_default, extra,"
     f" {MYSQL.computed}, character_set_name, collation_name",
     "information_schema.columns",
-    *_NAMED,
+    *_NAME_COLUMNS,
     order="ordinal_position",
 )
 _INDEXES = TableQuery(
     "index_name, column_name, sub_part, non_unique, seq_in_index",
     "information_schema.statistics",
-    *_NAMED,
+    *_NAME_COLUMNS,
     order="index_name <> 'PRIMARY', index_name, seq_in_index",
 )
 # A server joins at most 61 tables, and returns at most 4,096 columns.
@@ -126,16 +128,16 @@ def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ..
 
 def _types(session: MySqlSession, table: TableRef) -> Sequence[MyType]:
     """Return the types of a table's columns in a result set."""
-    types = session.of_each(
+    types = session.batched_fact(
         "types",
         table,
-        lambda known: [each for each in known if is_table(session, each)],
-        lambda tables: _described(session, tables),
+        lambda tables: [each for each in tables if is_table(session, each)],
+        lambda tables: _describe(session, tables),
     )
-    return types if types is not None else _described_alone(session, [table])[table]
+    return types if types is not None else _describe_at_once(session, [table])[table]
 
 
-def _described(
+def _describe(
     session: MySqlSession, tables: Sequence[TableRef]
 ) -> dict[TableRef, Sequence[MyType]]:
     """Return the types of many tables, without those that the server cannot describe."""
@@ -145,26 +147,26 @@ def _described(
     types: dict[TableRef, Sequence[MyType]] = {}
     with session.limited_lock_waits():
         for group in pieces(tables, widths, _JOINED, _MOST_COLUMNS):
-            types |= _described_by_halves(session, group)
+            types |= _describe_by_halves(session, group)
     return types
 
 
-def _described_by_halves(
+def _describe_by_halves(
     session: MySqlSession, tables: Sequence[TableRef]
 ) -> dict[TableRef, Sequence[MyType]]:
     try:
-        return _described_alone(session, tables)
+        return _describe_at_once(session, tables)
     except (PlanningError, TransientError):
-        if not session.connection.answers():
+        if not session.connection.is_alive():
             raise
         if len(tables) == 1:
             return {}
     half = len(tables) // 2
     first, second = tables[:half], tables[half:]
-    return _described_by_halves(session, first) | _described_by_halves(session, second)
+    return _describe_by_halves(session, first) | _describe_by_halves(session, second)
 
 
-def _described_alone(
+def _describe_at_once(
     session: MySqlSession, tables: Sequence[TableRef]
 ) -> dict[TableRef, Sequence[MyType]]:
     """Describe tables in one statement."""
@@ -249,7 +251,7 @@ def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
     )
 
 
-def finding(session: MySqlSession, table: TableRef, key: Sequence[str]) -> MySqlDialect:
+def dialect_for_key(session: MySqlSession, table: TableRef, key: Sequence[str]) -> MySqlDialect:
     """Return a dialect that finds a table's rows by the index of a unique key.
 
     Args:
@@ -259,7 +261,7 @@ def finding(session: MySqlSession, table: TableRef, key: Sequence[str]) -> MySql
     """
     keys = unique_keys(session, table)
     index = next((each.name for each in keys if set(each.names) == set(key)), "")
-    return MySqlDialect(by_bytes=True, found_by=index)
+    return MySqlDialect(by_bytes=True, index=index)
 
 
 def first_key(session: MySqlSession, table: TableRef) -> str | None:
@@ -274,24 +276,24 @@ def first_key(session: MySqlSession, table: TableRef) -> str | None:
     return None
 
 
-def made_at(session: MySqlSession, table: TableRef) -> str | None:
+def creation_time(session: MySqlSession, table: TableRef) -> str | None:
     """Return when a table was created, or emptied by TRUNCATE; None if it does not exist."""
     return creation_times(session, [table])[table]
 
 
 def creation_times(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
-    """Return the creation times of many tables, as `made_at` does.
+    """Return the creation times of many tables, as `creation_time` does.
 
     Empty if the server does not say: for a view, or for a table that is constantly renamed or
     altered.
     """
-    rows_of = session.about_all(MADE, tables)
+    rows_of = session.about_all(CREATION_TIME, tables)
     for pause in _PAUSES:
-        unsaid = [table for table, rows in rows_of.items() if rows and not rows[0][0]]
-        if not unsaid:
+        unanswered = [table for table, rows in rows_of.items() if rows and not rows[0][0]]
+        if not unanswered:
             break
         time.sleep(pause)
-        rows_of |= session.about_all(MADE, unsaid)
+        rows_of |= session.about_all(CREATION_TIME, unanswered)
     return {table: (rows[0][0] or "") if rows else None for table, rows in rows_of.items()}
 
 
@@ -332,12 +334,12 @@ def read_definition(
         for column in columns
     ]
     triggers = session.about(TRIGGERS_OF, table)
-    unmodelled = [*statement.others, *(NotCopied(TRIGGERS, str(name)) for name, *_ in triggers)]
+    unmodelled = [*statement.omitted, *(NotCopied(TRIGGERS, str(name)) for name, *_ in triggers)]
     definition = definition_of(DIALECT, defined, statement.model, (), unmodelled)
     more = {
         FLAVOUR: flavour_of(session),
-        OPTIONS: statement.made_with,
-        ALTERING: list(statement.altering),
+        OPTIONS: statement.options_text,
+        ALTERING: list(statement.alter_clauses),
         TRIGGERS: [list(trigger) for trigger in triggers],
     }
     return replace(definition, content={**definition.content, **more})

@@ -142,18 +142,18 @@ def _note_prepared(
         rows = records.read(
             Kind.RUN, {"run_id": tuple(due)}, ("run_id", "generation", "prepared_at")
         )
-        same = [
+        unchanged = [
             row["run_id"]
             for row in rows
             if not row["prepared_at"] and row["generation"] == due[row["run_id"]].generation
         ]
-        tables = {run_id: loads[run_id].table for run_id in same}
+        tables = {run_id: loads[run_id].table for run_id in unchanged}
         created_at = note_altered(records, list(tables.values()))
-        others = _other_runs(records, tables)
+        other_runs = _other_runs(records, tables)
         changes: dict[str, Row] = {}
         for run_id, table in tables.items():
             loaded = LoadedTable(records, table)
-            if MODES[due[run_id].spec["mode"]].starts_empty and others.get(loaded.id):
+            if MODES[due[run_id].spec["mode"]].starts_empty and other_runs.get(loaded.id):
                 loaded.emptied(run_id)
             changes[run_id] = {
                 "prepared_at": NOW,
@@ -163,7 +163,7 @@ def _note_prepared(
                 "made": created_at[table],
             }
         records.set_each(Kind.RUN, changes)
-        return frozenset(same)
+        return frozenset(unchanged)
 
     return records.transact_all(sorted(due), note, Hold.CHANGE)
 
@@ -222,7 +222,7 @@ def note_altering(records: MySqlRecords, created_at: Mapping[TableRef, str | Non
 
 
 @dataclass(frozen=True, slots=True)
-class _Indexed:
+class _IndexedRun:
     """A run whose steps create indexes, and its table."""
 
     run: RunRow
@@ -258,24 +258,26 @@ def finish_batch(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> froze
         done = {run_id: each for run_id, each in due.items() if run_id not in refused}
 
         def record() -> frozenset[str]:
-            same = [
+            unchanged = [
                 run_id
                 for run_id, each in _due(runs, sorted(done), steps).items()
                 if each.run.generation == done[run_id].run.generation
             ]
-            note_altered(records, [done[run_id].table for run_id in same])
+            note_altered(records, [done[run_id].table for run_id in unchanged])
             rows = [
-                {"run_id": run_id, "step_id": step.id} for run_id in same for step in steps[run_id]
+                {"run_id": run_id, "step_id": step.id}
+                for run_id in unchanged
+                for step in steps[run_id]
             ]
             records.add(Kind.STEP, rows)
-            return frozenset(same)
+            return frozenset(unchanged)
 
         return records.transact_all(sorted(done), record, Hold.STEP) if done else frozenset()
 
 
 def _due(
     runs: JoinedRuns, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
-) -> dict[str, _Indexed]:
+) -> dict[str, _IndexedRun]:
     """Return runs that have committed all partitions and done no step, with unchanged tables."""
     rows = runs.load_runs(run_ids)
     committed, done = runs.tables.tally(run_ids), runs.steps_done_of(run_ids)
@@ -284,17 +286,17 @@ def _due(
     for run_id, run in rows.items():
         table = run.plan.load.table
         complete = committed.get(run_id, (0, 0))[0] == len(run.plan.partitions)
-        begun = any(step.id in done[run_id] for step in steps[run_id])
+        has_begun = any(step.id in done[run_id] for step in steps[run_id])
         makes = all(
             change is not None and change.creates and change.table == table
             for change in (IndexChange.of(step, table) for step in steps[run_id])
         )
-        if complete and makes and not begun and run_id not in doubtful:
-            due[run_id] = _Indexed(run, steps[run_id])
+        if complete and makes and not has_begun and run_id not in doubtful:
+            due[run_id] = _IndexedRun(run, steps[run_id])
     return due
 
 
-def _scripts(records: MySqlRecords, due: Mapping[str, _Indexed]) -> Iterator[tuple[str, str]]:
+def _scripts(records: MySqlRecords, due: Mapping[str, _IndexedRun]) -> Iterator[tuple[str, str]]:
     """Yield the remaining statements of each run; empty if there are none."""
     indexes_of = read_all_indexes(records.session, [each.table for each in due.values()])
     for run_id, each in due.items():

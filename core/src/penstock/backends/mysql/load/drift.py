@@ -75,7 +75,13 @@ def _bare(text: str) -> str:
 def column_changes(
     session: MySqlSession, table: TableRef, differences: ColumnDifferences
 ) -> tuple[ColumnChange, ...]:
-    """See `AltersColumns`."""
+    """Return the changes that a table needs; see `AltersColumns.column_changes`.
+
+    Args:
+        session: a session on the target.
+        table: the table to change.
+        followed: what follows the source: columns to add, rename, alter, and allow NULL in.
+    """
     key = _key(session, table)
     request = replace(
         differences,
@@ -87,11 +93,13 @@ def column_changes(
         newly_nullable=[each for each in differences.newly_nullable if each.name not in key],
     )
     if not (request.type_pairs or request.newly_nullable):
-        changes: Sequence[ColumnChange] = list(needed_changes(request, _width, _same, _rewrites))
+        changes: Sequence[ColumnChange] = list(
+            needed_changes(request, _width, _type_alone, _rewrites)
+        )
     else:
         texts = read_table(read_statement(session, table), table).columns
 
-        def defined(column: Column, type_: str, *, nullable: bool) -> str:
+        def definition(column: Column, type_: str, *, nullable: bool) -> str:
             """Return the column's definition, with its default, comment and so on."""
             text = texts[column.name]
             head = _TYPE.match(text)
@@ -104,7 +112,8 @@ def column_changes(
             return f"{type_ if type_ != column.type else head[0]}{options}"
 
         changes = [
-            _collated(each, texts) for each in needed_changes(request, _width, defined, _rewrites)
+            _collated(each, texts)
+            for each in needed_changes(request, _width, definition, _rewrites)
         ]
     changes = [replace(each, text=f"{each.text} NULL") if each.kind == "add" else each
                for each in changes]  # fmt: skip
@@ -122,7 +131,7 @@ def _collated(change: ColumnChange, texts: Mapping[str, str]) -> ColumnChange:
     return replace(change, type=change.type + clauses)
 
 
-def _same(column: Column, type_: str, *, nullable: bool) -> str:
+def _type_alone(column: Column, type_: str, *, nullable: bool) -> str:
     return type_
 
 
@@ -138,8 +147,8 @@ def _rewrites(mine: Width, theirs: Width) -> bool:
     if mine.kind != theirs.kind or mine.kind not in (TEXT, BYTES):
         return True
     texts = set(_LONGEST.values())
-    same = not texts.intersection((mine.sizes[0], theirs.sizes[0]))
-    return not same or (mine.sizes[0] <= _SHORT) != (theirs.sizes[0] <= _SHORT)
+    are_varchar = not texts.intersection((mine.sizes[0], theirs.sizes[0]))
+    return not are_varchar or (mine.sizes[0] <= _SHORT) != (theirs.sizes[0] <= _SHORT)
 
 
 def _cost(session: MySqlSession, table: TableRef) -> str:

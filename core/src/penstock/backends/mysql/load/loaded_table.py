@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.backends.api.execution.records import Kind
-from penstock.backends.mysql.catalog.tables import MADE, made_at
+from penstock.backends.mysql.catalog.tables import CREATION_TIME, creation_time
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.session import MySqlSession
@@ -41,7 +41,7 @@ def look(records: MySqlRecords, run_id: str, table: TableRef, mode: str = "") ->
             f" FROM {records.table_name('run')} WHERE run_id = %s {mode}",
             [LoadedTable(records, table).id, run_id],
         ),
-        MADE.statement(MYSQL.placeholder, MySqlSession.catalog, [table]),
+        CREATION_TIME.statement(MYSQL.placeholder, MySqlSession.catalog, [table]),
     ]
 
 
@@ -75,7 +75,7 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
     """
     LoadedTable(records, table).check(run_id, MODES[mode])
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
-    created_at, recorded_at = made_at(records.session, table), row["made"]
+    created_at, recorded_at = creation_time(records.session, table), row["made"]
     if created_at == "" and recorded_at:
         raise TransientError(
             f"target: {table}: the server reports no creation time for the table (is another "

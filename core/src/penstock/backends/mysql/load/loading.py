@@ -57,7 +57,7 @@ def load_stream(
         all_columns: all columns of the table.
         settings: the server's settings, from `read_settings`.
         wait: waits for the socket, within the stall timeout.
-        lines: whether blocks are lines, see `lines.carried`.
+        lines: whether blocks are lines, see `lines.line_fit`.
 
     Raises:
         PermanentError: a column would change values, or the server does not accept lines.

@@ -46,7 +46,7 @@ def release_all(connection: Connection, names: Sequence[str]) -> None:
         pass
 
 
-def held_by(connection: Connection, names: Sequence[str]) -> dict[str, int]:
+def lock_holders(connection: Connection, names: Sequence[str]) -> dict[str, int]:
     """Return, for each lock in use, the number of the session that holds it."""
     holders = _each(connection, "is_used_lock({})", names)
     return {name: int(number) for name, number in holders if number is not None}
@@ -93,12 +93,12 @@ def locked(connection: Connection, name: str, patience: Patience, what: str) -> 
     Raises:
         StallError: the lock is held for longer than the stall timeout.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     while not try_lock(connection, name, _LOOK_SECONDS):
         number = holder(connection, name)
         if number is not None and idle_seconds(connection, number) >= patience.grace:
             connection.end_session(number)
-        waited = time.monotonic() - begun
+        waited = time.monotonic() - started
         if patience.stall_timeout and waited > patience.stall_timeout:
             raise StallError(
                 f"target: {what}: expected a lock within {patience.stall_timeout:g} s, found it "

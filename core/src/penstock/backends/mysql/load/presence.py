@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pymysql
 
-from penstock.backends.mysql.load.locks import held_by, release_all, try_all
+from penstock.backends.mysql.load.locks import lock_holders, release_all, try_all
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.model.tables import TableRef
 
@@ -48,18 +48,18 @@ class MySqlPresence:
         open_ = try_all(connection, sorted(gates.values()))
         try:
             free = {run: table for run, table in tables.items() if gates[table] in open_}
-            others = self._runs_on(list(free.values()))
+            active_runs = self._runs_on(list(free.values()))
             names = {
                 self.name(other, number): other
-                for run_ids in others.values()
+                for run_ids in active_runs.values()
                 for other in run_ids
                 for number in range(executions)
             }
-            executed = {names[name] for name in held_by(connection, list(names))}
+            executed = {names[name] for name in lock_holders(connection, list(names))}
             alone = {
                 run: self.name(run, 0)
                 for run, table in free.items()
-                if not executed.intersection(others.get(table, ())) - {run}
+                if not executed.intersection(active_runs.get(table, ())) - {run}
             }
             # Of two runs on one table, the second finds the first.
             firsts = {table: run for run, table in reversed(free.items()) if run in alone}

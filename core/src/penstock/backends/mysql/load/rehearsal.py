@@ -14,7 +14,7 @@ from penstock.backends.sql.definitions.definition import TableExtras, listed_col
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
-MADE = "the new table"
+NEW_TABLE = "the new table"
 
 
 def refused_clauses(
@@ -45,7 +45,7 @@ def refused_clauses(
     return reasons
 
 
-def check_makes(
+def check_creatable(
     session: MySqlSession, table: TableRef, columns: Sequence[Column], extras: TableExtras
 ) -> None:
     """Check that the server can create a table.
@@ -123,18 +123,18 @@ def _make(
     columns: Sequence[Column],
     clauses: Sequence[str],
     options: str,
-    subject: str = MADE,
+    subject: str = NEW_TABLE,
     more: Mapping[str, str] | None = None,
 ) -> None:
     """Create each such table once, within `describing`."""
-    accepted = _taken(session, columns, options, more)
+    accepted = _accepted_clauses(session, columns, options, more)
     if "" in accepted and accepted.issuperset(clauses):
         return  # a table with more clauses was created
     with temporary_table(session, _body(session, columns, clauses, more), options, subject):
         accepted.update(("", *clauses))
 
 
-def _taken(
+def _accepted_clauses(
     session: MySqlSession,
     columns: Sequence[Column],
     options: str,
@@ -162,12 +162,12 @@ def rehearse_all(
     answers = session.fetch_each(statements)[::2] if len(tables) > 1 else []
     for (columns, clauses, options), answer in zip(tables, answers, strict=False):
         if answer is not None:
-            _taken(session, columns, options).update(("", *clauses))
+            _accepted_clauses(session, columns, options).update(("", *clauses))
 
 
 @contextmanager
 def temporary_table(
-    session: MySqlSession, body: str, options: str = "", subject: str = MADE
+    session: MySqlSession, body: str, options: str = "", subject: str = NEW_TABLE
 ) -> Iterator[str]:
     """Create a temporary table, as an item of FROM.
 

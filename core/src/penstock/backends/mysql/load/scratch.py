@@ -34,11 +34,11 @@ class MySqlScratch(ScratchSchema[Connection]):
         return translated("target")
 
     def _read(self, like: TableRef) -> dict[str, object]:
-        named = [like.schema, like.name]
+        names = [like.schema, like.name]
         kinds = self._connection.rows(
             "SELECT table_type FROM information_schema.tables"
             " WHERE table_schema = %s AND table_name = %s",
-            named,
+            names,
         )
         if kinds != [("BASE TABLE",)]:
             kind = kinds[0][0] if kinds else "none"
@@ -48,7 +48,7 @@ class MySqlScratch(ScratchSchema[Connection]):
             " WHERE event_object_schema = %s AND event_object_table = %s),"
             " (SELECT count(*) FROM information_schema.table_constraints"
             " WHERE table_schema = %s AND table_name = %s AND constraint_type = 'FOREIGN KEY')",
-            [*named, *named],
+            [*names, *names],
         )
         return {
             "it has none of the target's triggers": triggers,

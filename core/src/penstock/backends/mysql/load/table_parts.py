@@ -71,7 +71,7 @@ def clone_parts(
     assert definition is not None
     fresh = request.mode.loads_new_table
     options = definition.content[OPTIONS]
-    rendered = _in_own_words(
+    rendered = _render_native(
         session, definition, columns, request.source, table, request.siblings, at_once=not fresh
     )
     keys, clauses = _keys(definition, columns), _clauses(session, rendered)
@@ -92,7 +92,7 @@ def clone_parts(
             if not any(map(begins.search, leading)):
                 now += [each for each in rendered.indexes if begins.match(each.text)][:1]
     parts = TableExtras(tuple(accepted), keys=tuple(accepted.values()))
-    return _completed(session, request, parts, rendered, render, now)
+    return _complete(session, request, parts, rendered, render, now)
 
 
 def rehearse_clones(session: MySqlSession, definitions: Sequence[TableDefinition]) -> None:
@@ -101,13 +101,13 @@ def rehearse_clones(session: MySqlSession, definitions: Sequence[TableDefinition
     table = TableRef("", "")
     for definition in definitions:
         columns = native_columns(definition)
-        rendered = _in_own_words(session, definition, columns, table, table)
+        rendered = _render_native(session, definition, columns, table, table)
         clauses = [*_keys(definition, columns), *_clauses(session, rendered)]
         expected.append((columns, clauses, definition.content[OPTIONS]))
     rehearse_all(session, expected)
 
 
-def _in_own_words(
+def _render_native(
     session: MySqlSession,
     definition: TableDefinition,
     columns: Sequence[Column],
@@ -122,7 +122,7 @@ def _in_own_words(
     The text after a column's name is its type, unless the user specified one.
     """
     model, by_name = definition.model, {column.name: column for column in columns}
-    own = {column.name: column.type for column in native_columns(definition)}
+    native_types = {column.name: column.type for column in native_columns(definition)}
     rendering = Rendering(
         session.dialect,
         source,
@@ -135,7 +135,7 @@ def _in_own_words(
         missing_columns=[each.name for each in model.columns if each.name not in by_name],
     )
     texts = {name: column.type for name, column in by_name.items()}
-    unchanged = {name for name, text in texts.items() if text == own[name]}
+    unchanged = {name for name, text in texts.items() if text == native_types[name]}
     omitted = [
         ColumnModel(each.name, native=each.native, generated=each.generated)
         if each.name in unchanged
@@ -158,7 +158,7 @@ def _not_created(
     session: MySqlSession, definition: TableDefinition, table: TableRef
 ) -> Iterator[NotCopied]:
     """Yield what is not created, with the statement that creates it."""
-    named = session.table(table)
+    quoted = session.table(table)
     for column in definition.model.columns:
         if column.default is not None and _NEXT.match(column.default.text):
             omitted = omitted_of_column(column)[DEFAULTS]
@@ -166,7 +166,7 @@ def _not_created(
             yield replace(omitted, remedy=f"{remedy};", table=str(table))
     for text in definition.content[ALTERING]:
         name = text.removeprefix("ADD ")
-        yield NotCopied(TABLE_OPTIONS, name, f"ALTER TABLE {named} {text};", str(table))
+        yield NotCopied(TABLE_OPTIONS, name, f"ALTER TABLE {quoted} {text};", str(table))
     # Only a versioned table has columns without versioning.
     yield from (replace(each, table=str(table)) for each in definition.others
                 if each.name.endswith(UNVERSIONED))  # fmt: skip
@@ -183,11 +183,11 @@ def omitted_triggers(
         definition: the source's definition.
         table: the target's table, which the statements name.
     """
-    named = session.table(table)
+    quoted = session.table(table)
     for name, when, body in definition.content.get(TRIGGERS, ()):  # views have none
         # In the database of its table.
         trigger = session.table(replace(table, name=name))
-        statement = f"CREATE TRIGGER {trigger} {when} ON {named} FOR EACH ROW {body}"
+        statement = f"CREATE TRIGGER {trigger} {when} ON {quoted} FOR EACH ROW {body}"
         yield NotCopied(TRIGGERS, name, f"{statement};", str(table))
 
 
@@ -227,7 +227,7 @@ def omitted_of_flavour(
 def foreign_parts(
     session: MySqlSession,
     request: LoadRequest,
-    found: TableExtras,
+    key_parts: TableExtras,
     rendered: Rendered,
     render: Renders,
 ) -> TableExtras:
@@ -236,12 +236,12 @@ def foreign_parts(
     Args:
         session: a session on the target.
         request: the request, with the source's definition.
-        found: the keys alone.
+        key_parts: the keys alone.
         rendered: the parts in the target's dialect, changed in place.
         render: renders what the server accepts.
     """
     dialect = session.dialect
-    keys = list(found.constraints)
+    keys = list(key_parts.constraints)
     for name in rendered.numbered:
         if not any(key.partition("(")[2].startswith(dialect.ident(name)) for key in keys):
             keys.append(f"KEY ({dialect.ident(name)})")
@@ -251,15 +251,15 @@ def foreign_parts(
     _leave_columns(session, request, rendered, keys, UTF8)
     automatic = [name for name, text in rendered.columns.items() if AUTOMATIC in text]
     if not automatic:
-        keys = list(found.constraints)
+        keys = list(key_parts.constraints)
     _leave_checks(session, rendered, automatic)
     clauses = _clauses(session, rendered, untried=())
     refused = refused_clauses(session, request.new_columns, list(clauses), UTF8)
     rendered.warnings += _warnings(refused)
     _leave(rendered, [clauses[text] for text in refused])
     now = [] if request.mode.loads_new_table else list(rendered.indexes)
-    return _completed(
-        session, request, replace(found, constraints=tuple(keys)), rendered, render, now
+    return _complete(
+        session, request, replace(key_parts, constraints=tuple(keys)), rendered, render, now
     )
 
 
@@ -312,8 +312,8 @@ def _leave_checks(session: MySqlSession, rendered: Rendered, automatic: Sequence
     for key in rendered.foreign_keys:
         if _CHANGES.search(key.definition):
             barred.update(key.columns)
-    named = [session.dialect.ident(name) for name in barred]
-    _leave(rendered, [each for each in rendered.checks if any(n in each.text for n in named)])
+    quoted = [session.dialect.ident(name) for name in barred]
+    _leave(rendered, [each for each in rendered.checks if any(n in each.text for n in quoted)])
 
 
 # Both
@@ -341,10 +341,10 @@ def _leave(rendered: Rendered, clauses: Sequence[Clause]) -> None:
     rendered.checks[:] = [each for each in rendered.checks if each not in clauses]
 
 
-def _completed(
+def _complete(
     session: MySqlSession,
     request: LoadRequest,
-    found: TableExtras,
+    key_parts: TableExtras,
     rendered: Rendered,
     render: Renders,
     now: Sequence[Clause],
@@ -354,7 +354,7 @@ def _completed(
     Args:
         session: a session on the target.
         request: the request, with the source's definition.
-        found: the keys.
+        key_parts: the keys.
         rendered: the parts that the server accepts; its indexes are emptied.
         render: renders what the server accepts.
         now: the indexes created with the table.
@@ -363,8 +363,8 @@ def _completed(
     _name_constraints(session, table, rendered)
     later = {each.name: _index(session, each) for each in rendered.indexes if each not in now}
     rendered.indexes.clear()
-    keys = (*found.constraints, *(_index(session, each) for each in now))
-    extras = render(session, request, replace(found, constraints=keys), rendered)
+    keys = (*key_parts.constraints, *(_index(session, each) for each in now))
+    extras = render(session, request, replace(key_parts, constraints=keys), rendered)
     if not later:
         return extras
     step = IndexChange(table, later, creates=True, exact=False).step(session.dialect)
@@ -375,7 +375,7 @@ def _name_constraints(session: MySqlSession, table: TableRef, rendered: Rendered
     """Give names to checks and foreign keys that are unique in their database."""
     if not (rendered.checks or rendered.foreign_keys):
         return
-    names = _names_taken(session, table)
+    names = _taken_names(session, table)
 
     def free(name: str) -> str:
         return name if name not in names else f"{table.name}_{name}"[:LONGEST_NAME]
@@ -387,7 +387,7 @@ def _name_constraints(session: MySqlSession, table: TableRef, rendered: Rendered
         rendered.foreign_keys[number] = replace(key, name=free(key.name))
 
 
-def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
+def _taken_names(session: MySqlSession, table: TableRef) -> set[str]:
     """Return the names of other tables' constraints, which are unique in a database."""
 
     def ask() -> list[tuple[str, str]]:
@@ -399,4 +399,4 @@ def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
         )
 
     constraints = session.cached(("constraints", table.schema), ask)
-    return {name for of, name in constraints if of != table.name}
+    return {name for table_name, name in constraints if table_name != table.name}

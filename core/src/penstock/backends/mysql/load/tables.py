@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.mysql.catalog.indexes import deferrable, referring
+from penstock.backends.mysql.catalog.indexes import deferrable, referring_keys
 from penstock.backends.mysql.catalog.table_model import model_of
 from penstock.backends.mysql.catalog.tables import (
     DIALECT,
@@ -18,7 +18,7 @@ from penstock.backends.mysql.catalog.tables import (
     unique_keys,
 )
 from penstock.backends.mysql.dialect import MYSQL
-from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
+from penstock.backends.mysql.load.rehearsal import check_creatable, refused_clauses
 from penstock.backends.mysql.load.table_parts import (
     UTF8,
     clone_parts,
@@ -40,12 +40,12 @@ from penstock.errors import PlanningError
 from penstock.model.table_model import ENUM, JSON, TEXT, ColumnType, TableDefinition
 from penstock.model.tables import Column, TableRef
 
-_MADE = TYPES.created
-MOST_KEPT = 768
+_CREATED = TYPES.created
+KEY_CHARACTERS = 768
 """The characters of a text that fit into a key: 3,072 bytes."""
 
 
-def by_bytes(session: MySqlSession) -> str:
+def byte_collation(session: MySqlSession) -> str:
     """Return the collation that distinguishes all texts."""
     return "utf8mb4_nopad_bin" if session.connection.is_mariadb else "utf8mb4_0900_bin"
 
@@ -77,24 +77,24 @@ def translated_types(
         specified: columns whose types the user specified, which are left out.
     """
     model = definition.model.types
-    types = _MADE.of_all(columns, definition, specified)
+    types = _CREATED.of_all(columns, definition, specified)
     lengths: dict[str, int] = {}
     for column in columns:
         type_ = model.get(column.name, ColumnType())
-        if types.get(column.name) != _MADE.text:
+        if types.get(column.name) != _CREATED.text:
             continue
         if type_.kind == JSON:
-            types[column.name] = _MADE.json
+            types[column.name] = _CREATED.json
         elif type_.kind == ENUM and _are_labels(type_.labels):
             listed = ", ".join(map(session.dialect.literal, type_.labels))
-            types[column.name] = f"enum({listed}) COLLATE {by_bytes(session)}"
+            types[column.name] = f"enum({listed}) COLLATE {byte_collation(session)}"
         elif key_text := key_type(session, column, definition):
             types[column.name] = key_text
         elif type_.kind == TEXT and type_.length:
             lengths[column.name] = type_.length
     fixed = [type_ for name, type_ in types.items() if name not in lengths]
     row = sum(map(_bytes, fixed)) + _APART * len(lengths)
-    page = sum(_UUID if type_ == _MADE.uuid else _APART for type_ in fixed)
+    page = sum(_UUID if type_ == _CREATED.uuid else _APART for type_ in fixed)
     page += _APART * len(lengths)
     for name, length in sorted(lengths.items(), key=lambda item: item[1]):
         size = 4 * length
@@ -108,7 +108,7 @@ def translated_types(
 
 def _bytes(type_: str) -> int:
     """Return the bytes that a value takes in its row."""
-    if type_ == _MADE.uuid:
+    if type_ == _CREATED.uuid:
         return _UUID
     match = re.match(r"varchar\((\d+)\)", type_)
     return 4 * int(match[1]) + 2 if match else _APART
@@ -133,10 +133,10 @@ def key_type(session: MySqlSession, column: Column, definition: TableDefinition)
         definition: the source's definition, with its keys.
     """
     model = definition.model
-    length = model.lengths.get(column.name, MOST_KEPT + 1)
-    if length > MOST_KEPT or not any(column.name in key.columns for key in model.keys):
+    length = model.lengths.get(column.name, KEY_CHARACTERS + 1)
+    if length > KEY_CHARACTERS or not any(column.name in key.columns for key in model.keys):
         return ""
-    return f"varchar({length}) COLLATE {by_bytes(session)}"
+    return f"varchar({length}) COLLATE {byte_collation(session)}"
 
 
 def _is_compared(column: Column) -> bool:
@@ -191,8 +191,8 @@ class MySqlTables(TargetTables):
     ) -> TableExtras:
         assert isinstance(session, MySqlSession)
         assert request.definition is not None
-        is_own = self.is_native(session, request.definition)
-        if is_own:
+        is_native = self.is_native(session, request.definition)
+        if is_native:
             charset = request.definition.content[OPTIONS]
             parts = clone_parts(session, request, columns, super().rendered_extras)
         else:
@@ -204,8 +204,8 @@ class MySqlTables(TargetTables):
         options = " ".join(filter(None, (charset, parts.options, _next(request))))
         complete = replace(parts, options=options)
         # What is created alike was tried together with other tables, without further options.
-        rehearsed = replace(parts, options=charset) if is_own else complete
-        check_makes(session, request.target, columns, rehearsed)
+        rehearsed = replace(parts, options=charset) if is_native else complete
+        check_creatable(session, request.target, columns, rehearsed)
         return complete
 
     def planned_columns(
@@ -227,7 +227,7 @@ class MySqlTables(TargetTables):
         ]
 
     def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
-        uuids = {column.name for column in columns if column.type == _MADE.uuid}
+        uuids = {column.name for column in columns if column.type == _CREATED.uuid}
         return {**value_kinds(columns), **dict.fromkeys(uuids, UUID)}
 
     def is_native(self, session: Session, definition: TableDefinition) -> bool:
@@ -257,7 +257,9 @@ class MySqlTables(TargetTables):
         for clause in clauses:
             for column in texts:
                 if session.dialect.ident(column.name) in clause:
-                    remedy = f"--types '{column.name}=varchar(100) COLLATE {by_bytes(session)}'"
+                    remedy = (
+                        f"--types '{column.name}=varchar(100) COLLATE {byte_collation(session)}'"
+                    )
                     # Whatever the server's message says, this is what the user can do.
                     reasons[clause] = f"{column.type} does not distinguish all texts; {remedy} does"
         return reasons
@@ -272,7 +274,7 @@ class MySqlTables(TargetTables):
     ) -> UnLinks:
         assert isinstance(session, MySqlSession)
         drops, restores = [], []
-        for of, name in referring(session, table):
+        for of, name in referring_keys(session, table):
             if (of == table and not include_own) or of not in recreated:
                 continue
             foreign_keys = model_of(session, of).foreign_keys
@@ -306,18 +308,22 @@ class MySqlTables(TargetTables):
         check_is_table(session, table, option)
         assert isinstance(session, MySqlSession)
         referrers = {
-            str(of) for of, _ in referring(session, table) if of != table and of not in recreated
+            str(of)
+            for of, _ in referring_keys(session, table)
+            if of != table and of not in recreated
         }
         if referrers:
             raise PlanningError(
                 f"{option}: foreign keys of other tables reference {table}: "
                 f"{', '.join(sorted(referrers))}; drop them first, or use --mode replace"
             )
-        lost = [f"trigger {name}" for name, *_ in session.about(TRIGGERS_OF, table)]
+        dropped_objects = [f"trigger {name}" for name, *_ in session.about(TRIGGERS_OF, table)]
         if option == "--mode swap":
-            lost += [f"foreign key {each.name}" for each in model_of(session, table).foreign_keys]
-        if lost:
+            dropped_objects += [
+                f"foreign key {each.name}" for each in model_of(session, table).foreign_keys
+            ]
+        if dropped_objects:
             raise PlanningError(
-                f"{option}: {table} would lose {', '.join(lost)}; drop what you do not need, or "
-                "use --mode truncate or replace, which keep the table"
+                f"{option}: {table} would lose {', '.join(dropped_objects)}; drop what you do not "
+                "need, or use --mode truncate or replace, which keep the table"
             )

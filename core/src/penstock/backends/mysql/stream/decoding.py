@@ -61,7 +61,7 @@ class RowDecoder:
         types = types_of(options)
         self._arrow = [types.arrow_type(type_) for _, type_ in columns]
         self._even = pa.array([], pa.int32())
-        self._passed = 0
+        self._rows_before = 0
 
     def decode(self, rows: Rows) -> pa.RecordBatch:
         """Decode some rows.
@@ -85,7 +85,7 @@ class RowDecoder:
                 arrays.append(self._converted(texts, place))
             else:
                 arrays.append(pa.array([], type_))
-        self._passed += count
+        self._rows_before += count
         return pa.RecordBatch.from_arrays(arrays, self._names)
 
     def _converted(self, texts: pa.Array, place: int) -> pa.Array:
@@ -102,7 +102,9 @@ class RowDecoder:
         except Refused as refused:
             advice = _ZERO_ADVICE if dates and _ZERO_DATE in refused.text else ""
             column = Column(name, str(type_))
-            raise refused.error(self._subject, column, arrow_type, self._passed, advice) from None
+            raise refused.error(
+                self._subject, column, arrow_type, self._rows_before, advice
+            ) from None
 
 
 def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -139,8 +141,8 @@ def _number(octets: pa.Array, positions: pa.Array, count: int) -> pa.Array:
     for place in range(count):
         after = pc.add(positions, pa.scalar(place + 1, pa.int64()))
         octet = pc.take(octets, after, boundscheck=False)
-        moved = pc.shift_left(octet.cast(pa.int64()), pa.scalar(8 * place, pa.int64()))
-        numbers = pc.bit_wise_or(numbers, moved)
+        shifted = pc.shift_left(octet.cast(pa.int64()), pa.scalar(8 * place, pa.int64()))
+        numbers = pc.bit_wise_or(numbers, shifted)
     return numbers
 
 

@@ -31,13 +31,13 @@ def kind(column: Column) -> str:
 class Syntax:
     """The syntax of a statement's rows."""
 
-    before: str
-    between: str
-    after: str
+    row_start: str
+    separator: str
+    row_end: str
     null: str
-    escaped: tuple[bytes, ...]
+    escaped_characters: tuple[bytes, ...]
     """Characters that need a backslash in a text."""
-    around: Mapping[str, tuple[str, str]]
+    quotes: Mapping[str, tuple[str, str]]
     """The text before and after the values of a kind."""
 
 
@@ -70,7 +70,7 @@ class RowEncoder:
         """
         syntax = self._syntax
         columns = [
-            self._written(array, column)
+            self._encode_column(array, column)
             for array, column in zip(batch.columns, self._columns, strict=True)
         ]
         large = sum(column.nbytes for column in columns) > _LARGE
@@ -78,21 +78,21 @@ class RowEncoder:
         columns = [column.cast(text) for column in columns]
         # The statement's own text is added to two columns; adding it to whole rows would take
         # longer.
-        columns[0] = self._enclosed(syntax.before, columns[0], "")
-        columns[-1] = self._enclosed("", columns[-1], syntax.after)
+        columns[0] = self._enclose(syntax.row_start, columns[0], "")
+        columns[-1] = self._enclose("", columns[-1], syntax.row_end)
         self.encoded_rows += batch.num_rows
-        return self._joined(*columns, pa.scalar(syntax.between, text))
+        return self._join(*columns, pa.scalar(syntax.separator, text))
 
-    def _enclosed(self, before: str, array: pa.Array, after: str) -> pa.Array:
+    def _enclose(self, before: str, array: pa.Array, after: str) -> pa.Array:
         parts = [pa.scalar(text, array.type) for text in (before, after, "")]
-        return self._joined(parts[0], array, *parts[1:]) if before or after else array
+        return self._join(parts[0], array, *parts[1:]) if before or after else array
 
-    def _joined(self, *parts: pa.Array | pa.Scalar) -> pa.Array:
+    def _join(self, *parts: pa.Array | pa.Scalar) -> pa.Array:
         return pc.binary_join_element_wise(
             *parts, null_handling="replace", null_replacement=self._syntax.null
         )
 
-    def _written(self, array: pa.Array, column: Column) -> pa.Array:
+    def _encode_column(self, array: pa.Array, column: Column) -> pa.Array:
         if array.null_count and not column.nullable:
             row = pc.index(array.is_null(), True).as_py()
             raise self._refusal(column, array, row)
@@ -103,9 +103,9 @@ class RowEncoder:
             raise self._refusal(column, array, first_failing(array, attempt)) from error
         form = kind(column)
         if form == "text":
-            values = _escaped(values, self._syntax.escaped)
-        if form in self._syntax.around:
-            parts = (pa.scalar(text, values.type) for text in (*self._syntax.around[form], ""))
+            values = _escaped(values, self._syntax.escaped_characters)
+        if form in self._syntax.quotes:
+            parts = (pa.scalar(text, values.type) for text in (*self._syntax.quotes[form], ""))
             before, after, nothing = parts
             values = pc.binary_join_element_wise(before, values, after, nothing)
         return values
@@ -117,17 +117,17 @@ class RowEncoder:
         return refusal(self._table, fits, value, place)
 
 
-def refusal(table: str, expected: str, found: str, place: str = "") -> PermanentError:
+def refusal(table: str, expected: str, value: str, place: str = "") -> PermanentError:
     """Return the error for a column or value that the table does not accept.
 
     Args:
         table: the quoted name.
         expected: what the table accepts.
-        found: what the statement would have sent for this column or value.
+        value: what the statement would have sent for this column or value.
         place: the column and row, ending in a colon and a space; empty for the table as a whole.
     """
     return PermanentError(
-        f"target: {table}: {place}expected {expected}, found {found}", Diagnosis(side="target")
+        f"target: {table}: {place}expected {expected}, found {value}", Diagnosis(side="target")
     )
 
 

@@ -28,7 +28,7 @@ _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "json
 _BYTES = ("varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 
 
-def carried(fit: Fit, source: Column, target: Column) -> Fit:
+def line_fit(fit: Fit, source: Column, target: Column) -> Fit:
     """Return the fit of a column in lines.
 
     Args:
@@ -44,7 +44,7 @@ def carried(fit: Fit, source: Column, target: Column) -> Fit:
     return replace(fit, formats=(LINES, *fit.formats)) if takes else fit
 
 
-def check_carried(columns: Sequence[Column], planned: pa.Schema, table: str) -> None:
+def check_line_columns(columns: Sequence[Column], planned: pa.Schema, table: str) -> None:
     """Check that columns still accept lines.
 
     Args:

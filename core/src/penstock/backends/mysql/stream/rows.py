@@ -188,7 +188,7 @@ class _Stream:
         self._end += self._receive(self._view[self._end : min(self._end + CHUNK, BLOCK)])
 
     def _receive(self, into: memoryview) -> int:
-        lost: object = "the server closed it"
+        reason: object = "the server closed it"
         while True:
             try:
                 if count := self._socket.recv_into(into):
@@ -198,5 +198,7 @@ class _Stream:
                 self._wait("source", self._socket.fileno(), writing)
                 continue
             except OSError as error:
-                lost = error
-            raise pymysql.OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL ({lost})")
+                reason = error
+            raise pymysql.OperationalError(
+                CR.CR_SERVER_LOST, f"Lost connection to MySQL ({reason})"
+            )

@@ -14,7 +14,7 @@ import pyarrow.csv
 from psycopg import sql
 
 from penstock.backends.postgresql.arrow import parsing as arrow_parsing
-from penstock.backends.postgresql.arrow.types import travels_as
+from penstock.backends.postgresql.arrow.types import arrow_type_of
 from penstock.backends.postgresql.session.statements import CSV
 from penstock.backends.shared.values.hex_values import from_hex, uuids
 from penstock.backends.shared.values.text_values import Refused
@@ -32,8 +32,8 @@ class Decoder:
         subject: the table or query being read, for error messages.
     """
 
-    copied_as = CSV
-    gathered = 1 << 20
+    copy_format = CSV
+    block_bytes = 1 << 20
     """Bytes of CSV per record batch."""
 
     def __init__(
@@ -41,17 +41,17 @@ class Decoder:
     ) -> None:
         self._columns = columns
         self._subject = subject
-        self._types = [travels_as(column) for column in columns]
+        self._types = [arrow_type_of(column) for column in columns]
         self._schema = pa.schema(
             [
                 pa.field(pair.target, type_, column.nullable)
                 for pair, type_, column in zip(pairs, self._types, columns, strict=True)
             ]
         )
-        self._passed = 0
+        self._rows_before = 0
 
     @property
-    def selected(self) -> sql.Composed:
+    def select_list(self) -> sql.Composed:
         """The select list that produces the CSV."""
         return sql.SQL(", ").join(map(_expression, self._columns, self._types))
 
@@ -67,18 +67,18 @@ class Decoder:
                 [pa.array([], type_) for type_ in self._types], schema=self._schema
             )
         try:
-            read = self._read(block, [_read_as(type_) for type_ in self._types])
+            read = self._read(block, [_csv_type(type_) for type_ in self._types])
             arrays = [
-                array if array.type == type_ else _finished(array, type_)
+                array if array.type == type_ else _parse(array, type_)
                 for array, type_ in zip(read, self._types, strict=True)
             ]
         except (ValueError, pa.ArrowException):
-            arrays = self._parsed(block)
+            arrays = self._parse_columns(block)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        self._passed += batch.num_rows
+        self._rows_before += batch.num_rows
         return batch
 
-    def _parsed(self, block: bytes | memoryview) -> list[pa.Array]:
+    def _parse_columns(self, block: bytes | memoryview) -> list[pa.Array]:
         """Parse column by column.
 
         The CSV reader may be the only one that does not support a value's form.
@@ -89,7 +89,7 @@ class Decoder:
                 arrays.append(arrow_parsing.parse(texts, self._types[place]))
             except Refused as refused:
                 raise refused.error(
-                    self._subject, self._columns[place], self._types[place], self._passed
+                    self._subject, self._columns[place], self._types[place], self._rows_before
                 ) from None
         return arrays
 
@@ -110,15 +110,15 @@ class Decoder:
                 quoted_strings_can_be_null=False,
             ),
         )
-        return [_joined(column) for column in table.columns]
+        return [_combine(column) for column in table.columns]
 
 
-def _joined(column: pa.ChunkedArray) -> pa.Array:
+def _combine(column: pa.ChunkedArray) -> pa.Array:
     array = column.combine_chunks()
     return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
 
 
-def _read_as(type_: pa.DataType) -> pa.DataType:
+def _csv_type(type_: pa.DataType) -> pa.DataType:
     """Return the type to which Arrow's CSV reader converts a column directly."""
     by_itself = (
         type_ == pa.uuid()
@@ -129,7 +129,7 @@ def _read_as(type_: pa.DataType) -> pa.DataType:
     return pa.string() if by_itself else type_
 
 
-def _finished(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+def _parse(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     if type_ == pa.uuid():
         return uuids(texts)
     if pa.types.is_binary(type_):

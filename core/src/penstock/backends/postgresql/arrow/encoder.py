@@ -8,9 +8,9 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.postgresql.arrow.encoded import encoded
-from penstock.backends.postgresql.arrow.families import family, family_of, plain
-from penstock.backends.postgresql.arrow.texts import simplified, texts
+from penstock.backends.postgresql.arrow.array_encoders import array_encoder
+from penstock.backends.postgresql.arrow.families import family, family_of, unwrap
+from penstock.backends.postgresql.arrow.texts import simplify, texts
 from penstock.backends.postgresql.arrow.types import DECIMAL128
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import DataType
@@ -20,7 +20,7 @@ from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 
 # For these types pgpq writes the server's binary form, also for array elements.
-_SAME: dict[str, pa.DataType] = {
+_ELEMENT_FORMS: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
     "int2": pa.int16(),
     "int4": pa.int32(),
@@ -32,8 +32,8 @@ _SAME: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us"),
 }
-_ALONE: dict[str, pa.DataType] = {
-    **_SAME,
+_COLUMN_FORMS: dict[str, pa.DataType] = {
+    **_ELEMENT_FORMS,
     "varchar": pa.string(),
     "bpchar": pa.string(),
     "json": pa.string(),
@@ -64,26 +64,26 @@ def binary_form(type_: pa.DataType, target: DataType) -> pa.DataType | None:
     if bare.kind == "enum":
         return pa.string() if mine in ("text", "null") else None
     if bare.kind == "array":
-        element = bare.below[0].bare
-        inner = plain(type_).value_type if is_list(plain(type_)) else None
-        if inner is None or element.schema != "pg_catalog" or element.name not in _SAME:
+        element = bare.components[0].bare
+        inner = unwrap(type_).value_type if is_list(unwrap(type_)) else None
+        if inner is None or element.schema != "pg_catalog" or element.name not in _ELEMENT_FORMS:
             return None
-        wire = _SAME[element.name]
+        wire = _ELEMENT_FORMS[element.name]
         return pa.list_(wire) if family(inner) == family(wire) else None
     if bare.identity == "extension:citext.citext":
         return pa.string()
     if bare.schema != "pg_catalog" or bare.kind != "base":
         return None
     if bare.name == "numeric":
-        if mine == "decimal" and not pa.types.is_decimal256(plain(type_)):
-            return _decimal128(plain(type_))
+        if mine == "decimal" and not pa.types.is_decimal256(unwrap(type_)):
+            return _decimal128(unwrap(type_))
         return _WHOLE if mine == "integer" else None
     if mine == "null":
-        return _ALONE.get(bare.name)
+        return _COLUMN_FORMS.get(bare.name)
     as_text = theirs in ("text", "json")
     if mine == "interval" or (mine == "text" and not as_text):
         return None
-    return _ALONE.get(bare.name)
+    return _COLUMN_FORMS.get(bare.name)
 
 
 def _decimal128(type_: pa.DataType) -> pa.DataType | None:
@@ -109,7 +109,7 @@ class Encoder:
         self._columns = columns
         self._targets = [data_type(column) for column in columns]
         self._subject = subject
-        self._passed = 0
+        self._rows_before = 0
         forms = [
             binary_form(field.type, target)
             for field, target in zip(schema, self._targets, strict=True)
@@ -117,7 +117,7 @@ class Encoder:
         self.format = BINARY if all_send and None not in forms else TEXT
         self._forms = forms
         if self.format == BINARY:
-            self._binary = encoded(forms, self._targets)
+            self._binary = array_encoder(forms, self._targets)
 
     def encode(self, batch: pa.RecordBatch) -> bytes | memoryview:
         """Encode one batch.
@@ -126,17 +126,17 @@ class Encoder:
             PermanentError: a value does not fit; names the column, the row (counted from 1 in the
                 stream) and the value.
         """
-        data = self._encoded(batch) if self.format == BINARY else self._text(batch)
-        self._passed += batch.num_rows
+        data = self._encode_binary(batch) if self.format == BINARY else self._encode_text(batch)
+        self._rows_before += batch.num_rows
         return data
 
     def finish(self) -> bytes:
         """Return the bytes that end the stream."""
         return b"" if self.format == TEXT else self._binary.finish()
 
-    def _encoded(self, batch: pa.RecordBatch) -> bytes | memoryview:
+    def _encode_binary(self, batch: pa.RecordBatch) -> bytes | memoryview:
         arrays = [
-            self._attempted(place, array, partial(_cast, form=form, target=target))
+            self._convert(place, array, partial(_cast, form=form, target=target))
             for place, (array, form, target) in enumerate(
                 zip(batch.columns, self._forms, self._targets, strict=True)
             )
@@ -145,14 +145,16 @@ class Encoder:
             return self._binary.encode(arrays)
         except ValueError:
             for place, array in enumerate(arrays):
-                self._attempted(place, array, partial(self._alone, place=place))
+                self._convert(place, array, partial(self._encode_alone, place=place))
             raise
 
-    def _alone(self, array: pa.Array, place: int) -> pa.Array:
-        encoded(self._forms[place : place + 1], self._targets[place : place + 1]).encode([array])
+    def _encode_alone(self, array: pa.Array, place: int) -> pa.Array:
+        array_encoder(self._forms[place : place + 1], self._targets[place : place + 1]).encode(
+            [array]
+        )
         return array
 
-    def _text(self, batch: pa.RecordBatch) -> memoryview:
+    def _encode_text(self, batch: pa.RecordBatch) -> memoryview:
         """Write each row as one line.
 
         Texts with line breaks are escaped, so the line count of the server equals the row count.
@@ -160,7 +162,7 @@ class Encoder:
         if not batch.num_rows:
             return memoryview(b"")
         columns = [
-            self._attempted(place, array, partial(_escaped, form=form, target=target))
+            self._convert(place, array, partial(_escape, form=form, target=target))
             for place, (array, form, target) in enumerate(
                 zip(batch.columns, self._forms, self._targets, strict=True)
             )
@@ -176,7 +178,7 @@ class Encoder:
         )
         return memoryview(lines.buffers()[2])
 
-    def _attempted(
+    def _convert(
         self, place: int, array: pa.Array, attempt: Callable[[pa.Array], pa.Array]
     ) -> pa.Array:
         """Apply a conversion to a column.
@@ -190,7 +192,7 @@ class Encoder:
             index = first_failing(array, attempt)
             column = self._columns[place]
             raise PermanentError(
-                f"{self._subject}: column {column.name!r}, row {self._passed + index + 1:,}: "
+                f"{self._subject}: column {column.name!r}, row {self._rows_before + index + 1:,}: "
                 f"expected a value that fits into {column.type}, found {shown(array, index)}"
                 f"{too_fine(array, index)}",
                 Diagnosis(side="target"),
@@ -205,7 +207,7 @@ def _cast(array: pa.Array, form: pa.DataType, target: DataType) -> pa.Array:
     """
     if pa.types.is_string(form):
         return texts(array, target).cast(form)
-    values = simplified(array)
+    values = simplify(array)
     if pa.types.is_date32(form) and pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp(values.type.unit))
     if pa.types.is_boolean(form) and pa.types.is_integer(values.type):
@@ -245,7 +247,7 @@ def _check_all_after(numbers: pa.Array, last: int) -> None:
         raise ValueError("before the server's first date")
 
 
-def _escaped(array: pa.Array, form: pa.DataType | None, target: DataType) -> pa.Array:
+def _escape(array: pa.Array, form: pa.DataType | None, target: DataType) -> pa.Array:
     """Return an array as escaped text for COPY.
 
     https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2

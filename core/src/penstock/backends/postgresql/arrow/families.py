@@ -39,7 +39,7 @@ _SCALARS = frozenset(
     }
 )  # fmt: skip
 
-TAKES: dict[str, frozenset[str]] = {
+ACCEPTED_FAMILIES: dict[str, frozenset[str]] = {
     "boolean": frozenset({"boolean", "integer"}),
     "integer": frozenset({"integer", "decimal", "float"}),
     "decimal": frozenset({"integer", "decimal", "float"}),
@@ -64,18 +64,18 @@ server can parse it, as does a type whose only value is NULL.
 """
 
 
-def plain(type_: pa.DataType) -> pa.DataType:
+def unwrap(type_: pa.DataType) -> pa.DataType:
     """Unwrap dictionaries, run-end encoding and extension types, except UUID and JSON."""
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
-        return plain(type_.value_type)
+        return unwrap(type_.value_type)
     if isinstance(type_, pa.BaseExtensionType) and not isinstance(type_, pa.UuidType | pa.JsonType):
-        return plain(type_.storage_type)
+        return unwrap(type_.storage_type)
     return type_
 
 
 def family(type_: pa.DataType) -> str:
     """Return the family of an Arrow type."""
-    type_ = plain(type_)
+    type_ = unwrap(type_)
     if isinstance(type_, pa.UuidType):
         return "uuid"
     if isinstance(type_, pa.JsonType):
@@ -115,27 +115,28 @@ def family_of(type_: DataType) -> str:
 
 def element_of(type_: pa.DataType) -> tuple[pa.DataType, int]:
     """Return the innermost element type of nested lists, and their depth."""
-    type_, depth = plain(type_), 0
+    type_, depth = unwrap(type_), 0
     while is_list(type_):
-        type_, depth = plain(type_.value_type), depth + 1
+        type_, depth = unwrap(type_.value_type), depth + 1
     return type_, depth
 
 
-def goes_into(type_: pa.DataType, target: DataType) -> bool:
+def is_accepted(type_: pa.DataType, target: DataType) -> bool:
     """Whether a server type accepts the values of an Arrow type."""
     mine, theirs = family(type_), family_of(target)
     if mine in ("null", "text"):
         return True
-    if mine not in TAKES[theirs]:
+    if mine not in ACCEPTED_FAMILIES[theirs]:
         return False
     bare = target.bare
     if theirs == "array":
-        return goes_into(element_of(type_)[0], bare.below[0])
+        return is_accepted(element_of(type_)[0], bare.components[0])
     if theirs == "composite":
-        struct = plain(type_)
+        struct = unwrap(type_)
         names = tuple(struct.field(place).name for place in range(struct.num_fields))
         return names == bare.labels and all(
-            goes_into(struct.field(place).type, part) for place, part in enumerate(bare.below)
+            is_accepted(struct.field(place).type, part)
+            for place, part in enumerate(bare.components)
         )
     return True
 
@@ -154,7 +155,7 @@ def canonical_kind(type_: pa.DataType, target: DataType) -> str:
     bare = target.bare
     if mine == "list" and theirs == "array":
         element, depth = element_of(type_)
-        kind = canonical_kind(element, bare.below[0])
+        kind = canonical_kind(element, bare.components[0])
         return "list:" * depth + kind if kind else ""
     if mine == "text" and (theirs == "enum" or bare.identity == "pg_catalog.json"):
         return "text"

@@ -13,10 +13,10 @@ from penstock.backends.postgresql.arrow.families import (
     element_of,
     family,
     family_of,
-    goes_into,
-    plain,
+    is_accepted,
+    unwrap,
 )
-from penstock.backends.postgresql.catalog.columns import data_type, why_not_loadable
+from penstock.backends.postgresql.catalog.columns import data_type, unloadable_reason
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.load.losses import numeric_modifier, precision
 from penstock.backends.shared.values import losses
@@ -40,29 +40,29 @@ def fit_arrow(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
 
 
 def _fit(mine: Column, theirs: Column) -> Fit:
-    if reason := why_not_loadable(theirs):
+    if reason := unloadable_reason(theirs):
         return Fit(reason=reason)
     type_, target = arrow_type(mine), data_type(theirs)
-    if not goes_into(type_, target):
+    if not is_accepted(type_, target):
         return Fit(reason=f"Arrow's {type_} has no form that {theirs.type} accepts")
-    lost = list(dict.fromkeys(_losses(type_, target)))
-    warning = "; ".join([*lost, *dict.fromkeys(_risks(type_, target))])
-    comparable = not lost or lost == [BLANKS]
+    changes = list(dict.fromkeys(_losses(type_, target)))
+    warning = "; ".join([*changes, *dict.fromkeys(_risks(type_, target))])
+    comparable = not changes or changes == [BLANKS]
     return Fit(
         formats=(ARROW,),
         warning=warning,
-        lossy=bool(lost),
+        lossy=bool(changes),
         canonical=canonical_kind(type_, target) if comparable else "",
     )
 
 
 def _leaves(type_: pa.DataType, target: DataType) -> Iterator[tuple[pa.DataType, DataType]]:
     """Yield the components of both types, pairwise."""
-    type_, target = plain(type_), target.bare
+    type_, target = unwrap(type_), target.bare
     if target.kind == "array" and family(type_) == "list":
-        yield from _leaves(element_of(type_)[0], target.below[0])
+        yield from _leaves(element_of(type_)[0], target.components[0])
     elif target.kind == "composite" and family(type_) == "struct":
-        for place, part in enumerate(target.below):
+        for place, part in enumerate(target.components):
             yield from _leaves(type_.field(place).type, part)
     else:
         yield type_, target
@@ -72,10 +72,10 @@ def _losses(type_: pa.DataType, target: DataType) -> Iterator[str]:
     """Yield the ways in which values may change."""
     for mine, theirs in _leaves(type_, target):
         if theirs.schema == "pg_catalog":
-            yield from _lost(mine, theirs)
+            yield from _value_losses(mine, theirs)
 
 
-def _lost(type_: pa.DataType, target: DataType) -> Iterator[str]:
+def _value_losses(type_: pa.DataType, target: DataType) -> Iterator[str]:
     kind, name = family(type_), target.name
     if kind == "text":
         if name == "bpchar":
@@ -104,10 +104,10 @@ def _lost(type_: pa.DataType, target: DataType) -> Iterator[str]:
     ):
         yield losses.UTC
     if target.typmod >= 0:
-        yield from _lost_by_modifier(type_, target)
+        yield from _modifier_losses(type_, target)
 
 
-def _lost_by_modifier(type_: pa.DataType, target: DataType) -> Iterator[str]:
+def _modifier_losses(type_: pa.DataType, target: DataType) -> Iterator[str]:
     kind, name = family(type_), target.name
     if name == "numeric":
         _, scale = numeric_modifier(target.typmod)
@@ -128,10 +128,10 @@ def _risks(type_: pa.DataType, target: DataType) -> Iterator[str]:
     if bare.kind == "array" and family(type_) == "list" and element_of(type_)[1] > 1:
         yield "lists of lists of unequal lengths are rejected"
     for mine, theirs in _leaves(type_, target):
-        yield from _refused(mine, theirs)
+        yield from _value_risks(mine, theirs)
 
 
-def _refused(type_: pa.DataType, target: DataType) -> Iterator[str]:
+def _value_risks(type_: pa.DataType, target: DataType) -> Iterator[str]:
     kind, theirs, name = family(type_), family_of(target), target.name
     if kind == "text" and theirs != "text":
         yield losses.NO_VALUE

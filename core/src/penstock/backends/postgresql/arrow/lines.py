@@ -9,7 +9,7 @@ import pyarrow.types as pt
 from psycopg import sql
 
 from penstock.backends.api.worker import LINES
-from penstock.backends.postgresql.arrow.types import travels_as
+from penstock.backends.postgresql.arrow.types import arrow_type_of
 from penstock.model.tables import Column
 
 # COPY also escapes two more characters by a letter: form feed and vertical tab.
@@ -26,15 +26,15 @@ class Lines:
         columns: the source columns to read, with this server's traits.
     """
 
-    copied_as = LINES
-    gathered = 1 << 17
+    copy_format = LINES
+    block_bytes = 1 << 17
     """Bytes per block. Larger gains nothing."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = columns
 
     @property
-    def selected(self) -> sql.Composed:
+    def select_list(self) -> sql.Composed:
         """The select list of a COPY in text format that writes such lines."""
         return sql.SQL(", ").join(map(_expression, self._columns))
 
@@ -46,11 +46,11 @@ class Lines:
         """
         if not _LETTER.search(block):
             return memoryview(block)
-        return memoryview(_ESCAPE.sub(lambda found: _LETTERS.get(found[0], found[0]), block))
+        return memoryview(_ESCAPE.sub(lambda match: _LETTERS.get(match[0], match[0]), block))
 
 
 def _expression(column: Column) -> sql.Composable:
-    type_ = travels_as(column)
+    type_ = arrow_type_of(column)
     name = sql.Identifier(column.name)
     if pt.is_boolean(type_):
         return sql.SQL("{}::pg_catalog.int4").format(name)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.postgresql.arrow.families import family, family_of, plain
+from penstock.backends.postgresql.arrow.families import family, family_of, unwrap
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.shared.values.arrow import compacted, is_list
 from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
@@ -25,15 +25,15 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _MOST_PLAIN_DIGITS = 6
 
 
-def simplified(array: pa.Array) -> pa.Array:
+def simplify(array: pa.Array) -> pa.Array:
     """Unwrap dictionaries, run-end encoding, list views and extension types."""
     type_ = array.type
     if pa.types.is_dictionary(type_):
-        return simplified(array.dictionary_decode())
+        return simplify(array.dictionary_decode())
     if pa.types.is_run_end_encoded(type_):
-        return simplified(pc.run_end_decode(array))
+        return simplify(pc.run_end_decode(array))
     if isinstance(type_, pa.BaseExtensionType):
-        return simplified(array.storage)
+        return simplify(array.storage)
     if pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_):
         # Casting them yields lists with wrong offsets (pyarrow 26).
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_pylist()
@@ -55,15 +55,15 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
         ValueError: a value has no text in that type. This includes `pyarrow.ArrowInvalid`.
     """
     mine, theirs = family(array.type), family_of(target)
-    type_ = plain(array.type)
-    array = simplified(array)
+    type_ = unwrap(array.type)
+    array = simplify(array)
     if mine == "null":
         return pa.nulls(len(array), pa.string())
     if mine in ("list", "struct", "map", "union"):
         if theirs == "array":
-            return pa.array(_array_literals(array, target.bare.below[0]), pa.string())
+            return pa.array(_array_literals(array, target.bare.components[0]), pa.string())
         if theirs == "composite":
-            return pa.array(_composites(array, target.bare.below), pa.string())
+            return pa.array(_composites(array, target.bare.components), pa.string())
         return _convert_each(array, as_json)
     if mine == "uuid" or (mine == "bytes" and theirs == "uuid"):
         return uuid_texts(array)
@@ -89,10 +89,10 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
         )
     if mine == "interval":
         return _convert_each(array, _interval)
-    return checked(array.cast(pa.string()))
+    return validate(array.cast(pa.string()))
 
 
-def checked(array: pa.Array) -> pa.Array:
+def validate(array: pa.Array) -> pa.Array:
     """Validate the encoding of an array of texts.
 
     Raises:
@@ -174,12 +174,12 @@ def _check_times(array: pa.Array) -> None:
     type_ = array.type
     if pa.types.is_struct(type_):
         for part in array.flatten():
-            _check_times(simplified(part))
+            _check_times(simplify(part))
     elif pa.types.is_map(type_):
-        _check_times(simplified(array.keys))
-        _check_times(simplified(array.items))
+        _check_times(simplify(array.keys))
+        _check_times(simplify(array.items))
     elif is_list(type_):
-        _check_times(simplified(array.flatten()))
+        _check_times(simplify(array.flatten()))
     elif pa.types.is_time(type_):
         of_day = array.cast(pa.time64("ns")).view(pa.int64())
         if not _is_usual(of_day, 0, 1000 * _DAY - 1):
@@ -225,7 +225,7 @@ def _array_literals(array: pa.Array, element: DataType) -> list[str | None]:
     https://www.postgresql.org/docs/current/arrays.html#ARRAYS-INPUT
     """
     separator = ";" if element.bare.identity == "pg_catalog.box" else ","
-    array = simplified(array)
+    array = simplify(array)
     inner: Sequence[str | None]
     if family(array.values.type) == "list":
         inner, outer = _array_literals(array.values, element), array.flatten()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.backends.postgresql.arrow.families import NESTED, element_of, family, plain
+from penstock.backends.postgresql.arrow.families import NESTED, element_of, family, unwrap
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.load.losses import numeric_modifier
@@ -32,7 +32,7 @@ _PLAIN: dict[str, pa.DataType] = {
 }
 
 
-def travels_as(column: Column) -> pa.DataType:
+def arrow_type_of(column: Column) -> pa.DataType:
     """Return the Arrow type in which a server column's values travel.
 
     Args:
@@ -43,7 +43,7 @@ def travels_as(column: Column) -> pa.DataType:
         return pa.dictionary(pa.int32(), pa.string())
     if bare.kind != "array":
         return _plain(bare)
-    type_ = _plain(bare.below[0].bare)
+    type_ = _plain(bare.components[0].bare)
     # The server enforces an array's element type, but not its declared dimensions.
     for _ in range(max(1, column.traits["dimensions"])):
         type_ = pa.list_(type_)
@@ -70,9 +70,9 @@ def _decimal(typmod: int) -> pa.DataType:
     return pa.decimal256(digits, max(scale, 0)) if digits <= DECIMAL256 else pa.string()
 
 
-def made_for(type_: pa.DataType) -> str:
+def column_type_for(type_: pa.DataType) -> str:
     """Return the column type to create for an Arrow type."""
-    type_ = plain(type_)
+    type_ = unwrap(type_)
     kind = family(type_)
     if kind == "integer":
         return _INTEGERS[str(type_)]
@@ -88,8 +88,10 @@ def made_for(type_: pa.DataType) -> str:
     if kind == "list":
         element, depth = element_of(type_)
         # Nested lists may differ in length, unlike the dimensions of an array.
-        return "jsonb" if depth > 1 or family(element) in NESTED else f"{made_for(element)}[]"
-    return "jsonb" if kind in NESTED else _MADE[kind]
+        return (
+            "jsonb" if depth > 1 or family(element) in NESTED else f"{column_type_for(element)}[]"
+        )
+    return "jsonb" if kind in NESTED else _COLUMN_TYPES[kind]
 
 
 _INTEGERS = {
@@ -102,7 +104,7 @@ _INTEGERS = {
     "int64": "bigint",
     "uint64": "numeric(20,0)",
 }
-_MADE = {
+_COLUMN_TYPES = {
     "null": "text",
     "boolean": "boolean",
     "text": "text",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from psycopg import sql
 
-from penstock.backends.postgresql.arrow.types import travels_as
+from penstock.backends.postgresql.arrow.types import arrow_type_of
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.native import decoder
@@ -57,7 +57,7 @@ _INFINITE = {4: (1 << 31) - 1, 8: (1 << 63) - 1}
 
 
 class Wire:
-    """How each column of a stream is sent and decoded.
+    """The wire form of each column of a stream, and how it is decoded.
 
     Args:
         columns: the source columns to read, with this server's traits.
@@ -65,15 +65,15 @@ class Wire:
         subject: the table or query being read, for error messages.
     """
 
-    copied_as = BINARY
+    copy_format = BINARY
 
     def __init__(
         self, columns: Sequence[Column], pairs: Sequence[ColumnPair], subject: str
     ) -> None:
         self._columns = columns
         self._subject = subject
-        self._passed = 0
-        self._types = [travels_as(column) for column in columns]
+        self._rows_before = 0
+        self._types = [arrow_type_of(column) for column in columns]
         self._kinds = [
             _kind(data_type(column), type_)
             for column, type_ in zip(columns, self._types, strict=True)
@@ -86,7 +86,7 @@ class Wire:
         )
 
     @property
-    def selected(self) -> sql.Composed:
+    def select_list(self) -> sql.Composed:
         """The select list of the COPY to decode."""
         return sql.SQL(", ").join(map(_expression, self._columns, self._types, self._kinds))
 
@@ -106,39 +106,41 @@ class Wire:
         """
         arrays = list(map(_array, decoded, self._types))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        self._passed += batch.num_rows
+        self._rows_before += batch.num_rows
         return batch
 
-    def refused(self, place: int, row: int, why: str, found: bytes) -> PenstockError:
+    def refusal(self, place: int, row: int, reason: str, content: bytes) -> PenstockError:
         """Return the error for a value that the decoder rejected.
 
         Args:
             place: the position of the column.
             row: the index of the row in its batch.
-            why: `form` for a stream that is not binary COPY, `dimensions` for an array; otherwise a
-                value.
-            found: the rejected bytes, as sent.
+            reason: `form` for a stream that is not binary COPY, `dimensions` for an array;
+                otherwise a value.
+            content: the rejected bytes, as sent.
         """
         column, kind = self._columns[place], self._kinds[place]
-        if why == "form":
+        if reason == "form":
             return PermanentError(
-                f"{self._subject}: expected a binary COPY, found {found.decode()}, at column "
-                f"{column.name!r}, row {self._passed + row + 1:,} (does something between Penstock "
-                "and the server change the stream?)",
+                f"{self._subject}: expected a binary COPY, found {content.decode()}, at column "
+                f"{column.name!r}, row {self._rows_before + row + 1:,} (does something between "
+                "Penstock and the server change the stream?)",
                 Diagnosis(side="source"),
             )
-        if why == "dimensions":
-            text = f"an array of {found.decode()} dimensions"
+        if reason == "dimensions":
+            text = f"an array of {content.decode()} dimensions"
         else:
-            text = _shown((kind or "text").rpartition("list:")[2], found)
-        return Refused(row, text).error(self._subject, column, self._types[place], self._passed)
+            text = _shown((kind or "text").rpartition("list:")[2], content)
+        return Refused(row, text).error(
+            self._subject, column, self._types[place], self._rows_before
+        )
 
 
 def _kind(type_: DataType, arrow_type: pa.DataType) -> str:
     """Return how a value is sent; empty if as text."""
     bare = type_.bare
     if bare.kind == "array":
-        inner = bare.below[0].bare
+        inner = bare.components[0].bare
         kind = "text" if inner.kind == "enum" else _kind(inner, _element(arrow_type))
         return kind and "list:" * _depth(arrow_type) + kind
     if bare.kind == "enum":

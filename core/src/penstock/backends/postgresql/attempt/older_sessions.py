@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from penstock.backends.postgresql.session.waiting import SNAPSHOT, OtherSession, in_the_way, listed
+from penstock.backends.postgresql.session.waiting import (
+    SNAPSHOT,
+    OtherSession,
+    blocking_sessions,
+    session_list,
+)
 from penstock.backends.shared.attempts.older_attempts import Stalled
 from penstock.errors import Blocked, Diagnosis, PenstockError, StallError, TransientError
 from penstock.spec.worker_spec import Patience
@@ -183,7 +188,7 @@ class _Watch(threading.Thread):
                 if self._guard.shut_out is not None:
                     self._guard.shut_out(looker)
                 pid = self._pid if self._guard.find is None else self._guard.find(looker)
-                sessions = [] if pid is None else in_the_way(looker, pid)
+                sessions = [] if pid is None else blocking_sessions(looker, pid)
             except (psycopg.Error, PenstockError):
                 continue  # try again at the next look
             pause = LOOK_EVERY if sessions or self._guard.shut_out else LOOK_AGAIN
@@ -233,11 +238,11 @@ class _Watch(threading.Thread):
         if not signs or signs != self._signs:
             self._signs, self._since = signs, now
         elif limit and now - self._since >= limit:
-            behind = f"; ahead of it in the queue: {listed(waiting)}" if waiting else ""
+            behind = f"; ahead of it in the queue: {session_list(waiting)}" if waiting else ""
             raise StallError(
                 f"{guard.side}: {guard.what}: expected a lock within {limit:g} s, found it held by "
-                f"{listed(holders)}, idle all that time{behind}; end that session, or wait for it, "
-                "and resume",
+                f"{session_list(holders)}, idle all that time{behind}; end that session, or wait "
+                "for it, and resume",
                 Diagnosis(side=guard.side),
             )
 
@@ -251,7 +256,7 @@ def blocked(side: str, what: str, waiting: Sequence[OtherSession]) -> Blocked:
         waiting: the sessions that wait for the snapshot.
     """
     return Blocked(
-        f"{side}: {what}: will not queue for a lock behind {listed(waiting)}, which waits for the "
-        "snapshot that Penstock holds there; let it finish, or cancel it, and try again",
+        f"{side}: {what}: will not queue for a lock behind {session_list(waiting)}, which waits "
+        "for the snapshot that Penstock holds there; let it finish, or cancel it, and try again",
         Diagnosis(side=side, code="55P03"),
     )

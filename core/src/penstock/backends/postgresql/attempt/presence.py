@@ -38,17 +38,17 @@ def enter(
         return
     with connection.transaction():
         connection.execute(LOCK, key)
-        others = connection.execute(statement("other_runs"), key).fetchall()
-        if others:
-            check(_names(connection, schema, dict(others)))
+        other_runs = connection.execute(statement("other_runs"), key).fetchall()
+        if other_runs:
+            check(_names(connection, schema, dict(other_runs)))
         if not connection.pooled:
             connection.execute(statement("enter"), key)
 
 
 def _enter_alone(connection: Connection, key: Mapping[str, str]) -> bool:
     """Enter in one round trip if no other run is active on the table; else return False."""
-    others = statement("other_runs")
-    alone = sql.SQL("{} WHERE NOT EXISTS ({})").format(statement("enter"), others)
+    other_runs = statement("other_runs")
+    alone = sql.SQL("{} WHERE NOT EXISTS ({})").format(statement("enter"), other_runs)
     with connection.whole_transaction():
         connection.execute(LOCK, key)
         entered = connection.execute(alone, key)
@@ -91,7 +91,7 @@ def leave_all(connection: Connection, tables: Mapping[str, TableRef]) -> None:
         connection.execute(statement("leave_all"), runs)
 
 
-def executed(connection: Connection, schema: str, table: TableRef) -> list[str]:
+def active_runs(connection: Connection, schema: str, table: TableRef) -> list[str]:
     """Return the runs whose sessions are active on a table.
 
     Args:
@@ -100,8 +100,8 @@ def executed(connection: Connection, schema: str, table: TableRef) -> list[str]:
         table: the table that the runs load.
     """
     key = {"table": f"penstock:table:{table}", "run_id": ""}
-    others = connection.execute(statement("other_runs"), key).fetchall()
-    return _names(connection, schema, dict(others)) if others else []
+    rows = connection.execute(statement("other_runs"), key).fetchall()
+    return _names(connection, schema, dict(rows)) if rows else []
 
 
 def _names(connection: Connection, schema: str, pids: dict[int, int]) -> list[str]:

@@ -24,7 +24,7 @@ from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
 
-class Replaced:
+class ReplacedRows:
     """The rows that a partition replaces."""
 
     def __init__(self, spec: WorkerSpec, partition: Partition) -> None:

@@ -69,13 +69,13 @@ class PostgresStage:
         target: TableRef,
         conflict_columns: Sequence[str],
         pairs: Sequence[ColumnPair],
-        into: TableRef = STAGE,
+        stage: TableRef = STAGE,
         mark: str = "",
     ) -> None:
         self.target = target
         self._mark = mark
-        self._stage = into
-        self.into = quoted(into)
+        self._stage = stage
+        self.identifier = quoted(stage)
         """Where the rows go first."""
         keys = read_unique_keys(connection, target)
         key = find_key(keys, conflict_columns)
@@ -101,33 +101,33 @@ class PostgresStage:
         # Tables that inherit from it do not share its key.
         self._table = sql.SQL("{}" if partitioned else "ONLY {}").format(quoted(target))
         self._columns = column_list(pair.target for pair in pairs)
-        self._changed = [pair.target for pair in pairs if pair.target not in fixed]
+        self._updatable = [pair.target for pair in pairs if pair.target not in fixed]
         self._match = sql.SQL(" AND ").join(
             _equal(column, nulls_equal=key.nulls_equal) for column in key.columns
         )
 
     @property
-    def _marked(self) -> sql.Composed:
+    def _is_marked(self) -> sql.Composed:
         """A condition for rows marked as deleted."""
         return sql.SQL("t.{} IS NOT NULL").format(sql.Identifier(self._mark))
 
-    def _updated(self, row: str) -> sql.Composed:
+    def _update_assignments(self, row: str) -> sql.Composed:
         """Return the assignments that update an existing row."""
-        assigned = _assignments(self._changed, row)
+        assigned = _assignments(self._updatable, row)
         if not self._mark:
             return assigned
         cleared = sql.SQL("{} = NULL").format(sql.Identifier(self._mark))
-        return sql.SQL(", ").join([assigned, cleared] if self._changed else [cleared])
+        return sql.SQL(", ").join([assigned, cleared] if self._updatable else [cleared])
 
-    def _outdated(self, row: str) -> sql.Composed:
+    def _change_condition(self, row: str) -> sql.Composed:
         """Return the condition under which an existing row has to change."""
-        tests = [_differ(row, self._changed)] if self._changed else []
-        tests += [self._marked] if self._mark else []
+        tests = [_differ(row, self._updatable)] if self._updatable else []
+        tests += [self._is_marked] if self._mark else []
         return sql.SQL("({})").format(sql.SQL(" OR ").join(tests))
 
     @property
     def _updates_rows(self) -> bool:
-        return bool(self._changed or self._mark)
+        return bool(self._updatable or self._mark)
 
     def delete(self, deleted_keys: TableRef, mark: str) -> sql.Composed:
         """Return a statement that deletes, or marks, the rows with some keys.
@@ -147,12 +147,12 @@ class PostgresStage:
         """Whether looking up this many keys in the index is cheaper than reading the table."""
         return bool(rows * BLOCKS_OF_A_LOOKUP < self._blocks)
 
-    def new(self) -> sql.Composed:
+    def new_rows(self) -> sql.Composed:
         """Return the staged rows that the target lacks, as an item of FROM."""
         return sql.SQL(
             "(SELECT FROM {stage} AS s WHERE NOT EXISTS (SELECT FROM {table} AS t WHERE {match}))"
             " AS t"
-        ).format(stage=self.into, table=self._table, match=self._match)
+        ).format(stage=self.identifier, table=self._table, match=self._match)
 
     def rows_after(
         self, where: str | None, columns: Sequence[str], among: Sequence[str] = ()
@@ -165,21 +165,21 @@ class PostgresStage:
             among: alternative conditions on the key, which select the rows without overlap; all
                 rows if empty.
         """
-        there = self._there(where)
+        selected_rows = self._selected_rows(where)
         new = sql.SQL(" OR ").join([raw(f"({test})") for test in among] or [sql.SQL("true")])
         return sql.SQL(
             "(SELECT {columns} FROM {rows} AS t UNION ALL SELECT {columns} FROM {stage} AS s"
             " WHERE ({new}) AND NOT EXISTS (SELECT FROM {there} AS t WHERE {match})) AS t"
         ).format(
             columns=column_list(columns),
-            rows=self._there(where, among),
-            there=there,
-            stage=self.into,
+            rows=self._selected_rows(where, among),
+            there=selected_rows,
+            stage=self.identifier,
             match=self._match,
             new=new,
         )
 
-    def _there(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
+    def _selected_rows(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
         """Return the target's rows that a condition selects, without those found to be deleted."""
         tests: list[sql.Composable] = [] if where is None else [raw(where)]
         if self._mark:
@@ -197,11 +197,11 @@ class PostgresStage:
     @property
     def rows(self) -> sql.Composed:
         """The staged rows, as an item of FROM."""
-        return sql.SQL("{} AS s").format(self.into)
+        return sql.SQL("{} AS s").format(self.identifier)
 
-    def rows_there(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
+    def target_rows(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
         """Return the selected target rows, as an item of FROM."""
-        return sql.SQL("{} AS t").format(self._there(where, among))
+        return sql.SQL("{} AS t").format(self._selected_rows(where, among))
 
     def create(self, connection: Connection) -> None:
         connection.execute(
@@ -215,11 +215,11 @@ class PostgresStage:
             PermanentError: a key is NULL or a duplicate, or a trigger drops rows.
         """
         self._check_nulls(run)
-        with self._refusing():
+        with self._translated_conflicts():
             _, *updated, inserted = run([self._unique_index(), *self._updates(), self._insert()])
         if self._may_drop_rows and inserted + sum(updated) < rows:
             query = statement("stage_missing").format(
-                table=self._table, match=self._match, stage=self.into
+                table=self._table, match=self._match, stage=self.identifier
             )
             (missing,) = run([query])
             if missing:
@@ -228,7 +228,7 @@ class PostgresStage:
                     "insert (does a trigger or rule drop rows?)",
                     Diagnosis(side="target"),
                 )
-        if self._may_drop_rows and self._changed:
+        if self._may_drop_rows and self._updatable:
             self._check_updated(run)
         return LoadResult(rows, inserted, sum(updated))
 
@@ -240,14 +240,14 @@ class PostgresStage:
         """
         self._check_nulls(run)
         deleting = sql.SQL("DELETE FROM {} AS t USING {} AS s WHERE {} AND {}").format(
-            self._table, self.into, self._match, self._outdated("s")
+            self._table, self.identifier, self._match, self._change_condition("s")
         )
-        with self._refusing():
+        with self._translated_conflicts():
             _, deleted, inserted = run([self._unique_index(), deleting, self._insert()])
         return LoadResult(rows, inserted - deleted, deleted)
 
     @contextmanager
-    def _refusing(self) -> Iterator[None]:
+    def _translated_conflicts(self) -> Iterator[None]:
         try:
             yield
         except psycopg.errors.UniqueViolation as error:
@@ -272,9 +272,9 @@ class PostgresStage:
         query = statement("stage_kept").format(
             table=self._table,
             match=self._match,
-            differ=_differ("s", self._changed),
+            differ=_differ("s", self._updatable),
             own=OWN_XMIN,
-            stage=self.into,
+            stage=self.identifier,
         )
         (unchanged,) = run([query])
         if unchanged:
@@ -285,13 +285,13 @@ class PostgresStage:
             )
 
     def _check_nulls(self, run: Run) -> None:
-        columns = self._key.may_repeat
+        columns = self._key.distinct_null_columns
         if not columns:
             return
         null = sql.SQL(" OR ").join(
             sql.SQL("{} IS NULL").format(sql.Identifier(column)) for column in columns
         )
-        query = sql.SQL("SELECT FROM {} WHERE {}").format(self.into, null)
+        query = sql.SQL("SELECT FROM {} WHERE {}").format(self.identifier, null)
         (count,) = run([query])
         if count:
             raise key_with_null(columns, count, f"{self._key.index} treats NULLs as distinct")
@@ -307,7 +307,7 @@ class PostgresStage:
                 for column in self._key.columns
             ),
             nulls_equal=sql.SQL("NULLS NOT DISTINCT" if self._key.nulls_equal else ""),
-            stage=self.into,
+            stage=self.identifier,
         )
 
     def _updates(self) -> list[sql.Composed]:
@@ -317,10 +317,10 @@ class PostgresStage:
         return [
             statement("stage_update").format(
                 table=self._table,
-                assignments=self._updated("s"),
+                assignments=self._update_assignments("s"),
                 match=self._match,
-                differ=self._outdated("s"),
-                stage=self.into,
+                differ=self._change_condition("s"),
+                stage=self.identifier,
             )
         ]
 
@@ -328,11 +328,11 @@ class PostgresStage:
         action: sql.Composable = sql.SQL("NOTHING")
         if self._updates_rows:
             action = sql.SQL("UPDATE SET {} WHERE {}").format(
-                self._updated("excluded"), self._outdated("excluded")
+                self._update_assignments("excluded"), self._change_condition("excluded")
             )
         return statement("stage_insert").format(
             target=quoted(self.target),
-            stage=self.into,
+            stage=self.identifier,
             table=self._table,
             columns=self._columns,
             match=self._match,

@@ -22,7 +22,7 @@ def castable(
     connection: Connection,
     columns: Sequence[Column],
     pairs: Sequence[tuple[str, str]],
-    known: Types | None = None,
+    type_cache: Types | None = None,
 ) -> list[bool]:
     """Return whether the server can assign each column to the type beside its name.
 
@@ -30,7 +30,7 @@ def castable(
         connection: a session on the source.
         columns: with their traits, as described by this server.
         pairs: pairs of a column's name and the name of a type.
-        known: the types read so far; read again if None.
+        type_cache: the types read so far; read again if None.
     """
     types = {column.name: data_type(column) for column in columns}
     with planning("source", "casts"):
@@ -40,7 +40,7 @@ def castable(
             [sorted({name for _, name in pairs})],
         ).fetchall()
         oids = {name: oid for name, oid in rows if oid is not None}
-        read = (known or Types(connection)).read((oid, -1) for oid in oids.values())
+        read = (type_cache or Types(connection)).read((oid, -1) for oid in oids.values())
         by_name = {name: kind for name, (kind, _) in zip(oids, read, strict=True)}
         casts = {
             (source, target): by_assignment
@@ -59,8 +59,8 @@ def _assignable(source: DataType, target: DataType, casts: Casts) -> bool:
     if (source.oid, target.oid) in casts:
         return casts[source.oid, target.oid]
     # A vector can be assigned to an array, but not the reverse.
-    elements = target.kind == "array" and source.kind in ("array", "base") and source.below
-    if elements and _assignable(source.below[0], target.below[0], casts):
+    elements = target.kind == "array" and source.kind in ("array", "base") and source.components
+    if elements and _assignable(source.components[0], target.components[0], casts):
         return True
     # Every type can be assigned to a string through its text.
     return target.category == "S"

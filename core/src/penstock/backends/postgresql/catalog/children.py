@@ -18,7 +18,7 @@ DEFAULT = "DEFAULT"
 
 
 @dataclass(frozen=True, slots=True)
-class Existing:
+class ExistingChild:
     """An existing child."""
 
     oid: int
@@ -27,21 +27,21 @@ class Existing:
     """The bounds as the server writes them."""
 
 
-def read_children(connection: Connection, table: TableRef) -> list[Existing]:
+def read_children(connection: Connection, table: TableRef) -> list[ExistingChild]:
     """Return a table's children. Call it while names are full; it locks none of the tables."""
     return children_of(connection, [table])[table]
 
 
 def children_of(
     connection: Connection, tables: Sequence[TableRef]
-) -> dict[TableRef, list[Existing]]:
+) -> dict[TableRef, list[ExistingChild]]:
     """Return the children of each table."""
-    children: dict[TableRef, list[Existing]] = {table: [] for table in tables}
+    children: dict[TableRef, list[ExistingChild]] = {table: [] for table in tables}
     parameters = {"tables": [name(table) for table in tables]}
     for place, oid, schema, child, bounds in connection.execute(
         statement("children_of"), parameters
     ):
-        children[tables[place - 1]].append(Existing(oid, TableRef(schema, child), bounds))
+        children[tables[place - 1]].append(ExistingChild(oid, TableRef(schema, child), bounds))
     return children
 
 

@@ -77,16 +77,16 @@ def columns_of(
 
 
 def describe_columns(
-    connection: Connection, attributes: Sequence[Attribute], known: Types | None = None
+    connection: Connection, attributes: Sequence[Attribute], type_cache: Types | None = None
 ) -> tuple[Column, ...]:
     """Describe columns, whichever relation they belong to.
 
     Args:
         connection: a session on the server.
         attributes: the columns.
-        known: the types read so far; read again if None.
+        type_cache: the types read so far; read again if None.
     """
-    types = (known or Types(connection)).read((item.type, item.typmod) for item in attributes)
+    types = (type_cache or Types(connection)).read((item.type, item.typmod) for item in attributes)
     encoding = connection.info.parameter_status("server_encoding")
     # Binary COPY looks up the input function of every column, even of columns that it does not
     # fill.
@@ -142,7 +142,7 @@ def data_type(column: Column) -> DataType:
     return type_
 
 
-def why_not_loadable(column: Column) -> str:
+def unloadable_reason(column: Column) -> str:
     """Return why a target column cannot be loaded; empty if it can."""
     if column.generated:
         return COMPUTED

@@ -58,7 +58,7 @@ def open_since(connection: Connection) -> OpenSince:
     return OpenSince(oldest or "", bool(oldest) and shown, standby, int(prepared))
 
 
-def why_unproven(
+def unproven_reason(
     connection: Connection, table: TableRef, columns: Sequence[str], before: OpenSince | None
 ) -> str:
     """Return why a cursor is unproven; see `Cursor.unproven`.
@@ -75,7 +75,7 @@ def why_unproven(
         return "a standby does not show the transactions of its primary"
     if len(columns) > 1:
         return "a row's time comes from several columns"
-    reason = _why_not_set(connection, table, columns[0])
+    reason = _untimed_reason(connection, table, columns[0])
     if reason:
         return reason
     if not before.shown:
@@ -88,7 +88,7 @@ def why_unproven(
     return ""
 
 
-def _why_not_set(connection: Connection, table: TableRef, column: str) -> str:
+def _untimed_reason(connection: Connection, table: TableRef, column: str) -> str:
     """Return why the server may not set each row's time to that of its transaction."""
     parameters = {"table": name(table), "column": column, "all": not table.only}
     with planning("source", f"triggers of {table}"):

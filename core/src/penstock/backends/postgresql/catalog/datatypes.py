@@ -43,12 +43,12 @@ class DataType:
     """Whether its input function accepts values."""
     extension: str
     """The extension that it belongs to; empty without one."""
-    written: str
+    text: str
     """The name without a modifier, in a form that this server resolves."""
     nullable: bool
     """False for a domain that is NOT NULL."""
     typmod: int = -1
-    below: tuple[DataType, ...] = ()
+    components: tuple[DataType, ...] = ()
     """The element of an array or vector, the base of a domain, the subtype of a range, the
     attributes of a composite.
     """
@@ -59,7 +59,7 @@ class DataType:
     def identity(self) -> str:
         """A name that identifies the same type on two servers."""
         if self.kind == "array":
-            return f"{self.below[0].identity}[]"
+            return f"{self.components[0].identity}[]"
         if self.extension:
             return f"extension:{self.extension}.{self.name}"
         return f"{self.schema}.{self.name}"
@@ -74,7 +74,7 @@ class DataType:
         """The type without its domains: the form in which values travel."""
         inner = self
         while inner.kind == "domain":
-            (inner,) = inner.below
+            (inner,) = inner.components
         return inner
 
     @property
@@ -85,11 +85,11 @@ class DataType:
             return False
         if bare.names_objects or bare.identity in _ONE_WAY:
             return False
-        return all(part.binary for part in bare.below)
+        return all(part.binary for part in bare.components)
 
     @property
     def loadable(self) -> bool:
-        return self.bare.accepts and all(part.loadable for part in self.bare.below)
+        return self.bare.accepts and all(part.loadable for part in self.bare.components)
 
     @property
     def embedded(self) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ class DataType:
 
     def _embedded(self) -> Iterator[int]:
         bare = self.bare
-        for part in bare.below:
+        for part in bare.components:
             if bare.kind in ("array", "composite"):
                 yield part.oid
             yield from part._embedded()
@@ -106,7 +106,7 @@ class DataType:
     def parts(self) -> Iterator[DataType]:
         """Yield the type and all its components."""
         yield self
-        for part in self.below:
+        for part in self.components:
             yield from part.parts()
 
 
@@ -130,9 +130,9 @@ class Types:
         """
         pairs = list(pairs)
         self.learn(pairs)
-        return [self.found(*each) for each in pairs]
+        return [self.get(*each) for each in pairs]
 
-    def found(self, oid: int, typmod: int) -> tuple[DataType, str]:
+    def get(self, oid: int, typmod: int) -> tuple[DataType, str]:
         """Return a type that was learned before; see `read`."""
         kind = self._type(oid, typmod)
         element = _element(kind)
@@ -187,7 +187,7 @@ class Types:
             typmods = [-1] * len(below)
         parts = tuple(self._type(*part) for part in zip(below, typmods, strict=True))
         if kind == "array":
-            type_text = f"{parts[0].written}[]"
+            type_text = f"{parts[0].text}[]"
         return DataType(
             oid, schema, name, kind, category, sends,
             kind != "pseudo" and input_ not in _REFUSING,
@@ -196,4 +196,4 @@ class Types:
 
 
 def _element(kind: DataType) -> DataType:
-    return kind.below[0] if kind.kind == "array" else kind
+    return kind.components[0] if kind.kind == "array" else kind

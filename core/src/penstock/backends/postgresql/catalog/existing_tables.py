@@ -63,7 +63,7 @@ def _parts(trees: Trees) -> dict[str, sql.Literal]:
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class TableLink:
     """Another table, and what links it to one of the tables in question."""
 
     kind: str
@@ -80,16 +80,16 @@ class Linked:
     definition: str | None
     sequence: str | None
     """The sequence's quoted name."""
-    of: str | None
+    parent: str | None
     """The quoted name of the table it inherits from."""
 
 
-def read_links(connection: Connection, trees: Trees) -> dict[TableRef, list[Linked]]:
+def read_links(connection: Connection, trees: Trees) -> dict[TableRef, list[TableLink]]:
     """Return what links other tables to each of these. Call it while names are full."""
-    links: dict[TableRef, list[Linked]] = {ref: [] for ref in trees}
+    links: dict[TableRef, list[TableLink]] = {ref: [] for ref in trees}
     refs = list(trees)
     for place, *row in connection.execute(statement("linked").format(**_parts(trees))):
-        link = Linked(row[0], TableRef(*row[1:3]), TableRef(*row[3:5]), *row[5:])
+        link = TableLink(row[0], TableRef(*row[1:3]), TableRef(*row[3:5]), *row[5:])
         links[refs[place]].append(link)
     return links
 
@@ -150,10 +150,10 @@ def read_references(connection: Connection, trees: Trees) -> dict[TableRef, list
 class Dependent:
     """Another object that depends on a table's existence."""
 
-    described: str
+    description: str
     """Its description for messages."""
-    linked: int | None
-    """Its object id, if it may be one of the objects of a `Linked`."""
+    link_oid: int | None
+    """Its object id, if it may be one of the objects of a `TableLink`."""
 
 
 def read_dependents(
@@ -175,7 +175,9 @@ def read_dependents(
     return dependents
 
 
-def listed_dependents(dependents: Iterable[Dependent], removed: Iterable[Linked] = ()) -> list[str]:
+def listed_dependents(
+    dependents: Iterable[Dependent], removed: Iterable[TableLink] = ()
+) -> list[str]:
     """Return dependents as messages name them.
 
     Args:
@@ -183,7 +185,9 @@ def listed_dependents(dependents: Iterable[Dependent], removed: Iterable[Linked]
         removed: links to ignore, because they are removed first.
     """
     without = {link.object for link in removed}
-    return list(dict.fromkeys(item.described for item in dependents if item.linked not in without))
+    return list(
+        dict.fromkeys(item.description for item in dependents if item.link_oid not in without)
+    )
 
 
 class NamesInSchema:

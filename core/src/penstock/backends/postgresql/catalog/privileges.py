@@ -123,18 +123,18 @@ def check_creatable(
     Raises:
         PlanningError: a privilege is missing; names the GRANT that would help.
     """
-    held = rights or read_schema_rights(connection, [schema])[schema]
-    if not held.exists and not held.create_schema:
+    schema_rights = rights or read_schema_rights(connection, [schema])[schema]
+    if not schema_rights.exists and not schema_rights.create_schema:
         missing = f"may not create the missing schema {schema!r}"
-        grant = f"CREATE ON DATABASE {ident(held.database)}"
+        grant = f"CREATE ON DATABASE {ident(schema_rights.database)}"
         raise missing_grant(connection, missing, needed_by, grant)
-    privileges = (("USAGE", held.usage), ("CREATE", held.create))
+    privileges = (("USAGE", schema_rights.usage), ("CREATE", schema_rights.create))
     lacking = [word for word, may in privileges if not may]
-    if held.exists and lacking:
+    if schema_rights.exists and lacking:
         missing = f"may not {' and '.join(lacking)} in schema {schema!r}"
         grant = f"{', '.join(lacking)} ON SCHEMA {ident(schema)}"
         raise missing_grant(connection, missing, needed_by, grant)
-    return held.exists
+    return schema_rights.exists
 
 
 def granted_by_default(connection: Connection, schemas: Sequence[str]) -> dict[str, list[str]]:

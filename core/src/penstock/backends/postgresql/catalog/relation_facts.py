@@ -10,7 +10,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.postgresql.catalog.datatypes import Types
-from penstock.backends.postgresql.catalog.relations import find_oid, missing, oids_of
+from penstock.backends.postgresql.catalog.relations import find_oid, missing_table, oids_of
 from penstock.backends.postgresql.connection import Connection
 from penstock.errors import PlanningError
 from penstock.model.tables import Relation, TableRef
@@ -24,7 +24,7 @@ AT_ONCE = 300
 _OF_ALL = ("08", "25", "53", "57", "58")
 
 
-class Described:
+class RelationFacts:
     """The facts from a source's catalog about a set of relations, read when first needed.
 
     If the server refuses to answer for all relations, each half is asked separately. An error is
@@ -35,7 +35,7 @@ class Described:
         self,
         connection: Connection,
         relations: Iterable[Relation],
-        known: Mapping[TableRef, int] = MappingProxyType({}),
+        oids: Mapping[TableRef, int] = MappingProxyType({}),
     ) -> None:
         self.connection = connection
         unique = dict.fromkeys(relations)
@@ -49,19 +49,17 @@ class Described:
             self._together |= dict.fromkeys(piece, piece)
         self.types = Types(connection)
         """The types read so far; `forget` keeps them."""
-        self.forget(known)
+        self.forget(oids)
 
-    def forget(self, known: Mapping[TableRef, int] = MappingProxyType({})) -> None:
+    def forget(self, oids: Mapping[TableRef, int] = MappingProxyType({})) -> None:
         """Drop all facts, so that they are read again when needed.
 
         Args:
-            known: object ids just read, which are kept.
+            oids: object ids just read, which are kept.
         """
-        self._oids: dict[TableRef, int] = {
-            ref: known[ref] for ref in self._together if ref in known
-        }
+        self._oids: dict[TableRef, int] = {ref: oids[ref] for ref in self._together if ref in oids}
         self._facts: dict[Hashable, dict[int, Any]] = {}
-        self._made: dict[Hashable, Any] = {}
+        self._results: dict[Hashable, Any] = {}
         self.forget_savepoint()
 
     def first(self) -> TableRef | None:
@@ -83,7 +81,7 @@ class Described:
         """
         if ref not in self._oids:
             unknown = [each for each in self._together.get(ref, ()) if each not in self._oids]
-            self._oids |= self._of_many(lambda refs: oids_of(self.connection, refs), unknown)
+            self._oids |= self._read_many(lambda refs: oids_of(self.connection, refs), unknown)
         if ref not in self._oids and (oid := find_oid(self.connection, ref)) is not None:
             self._oids[ref] = oid
         return self._oids.get(ref)
@@ -96,7 +94,7 @@ class Described:
         """
         oid = self.find(ref)
         if oid is None:
-            raise missing(self.connection, ref, "source")
+            raise missing_table(self.connection, ref, "source")
         return oid
 
     def get(
@@ -117,7 +115,7 @@ class Described:
         oid = self.oid(ref)
         if oid not in facts:
             oids = (self._oids.get(each) for each in self._together.get(ref, ()))
-            facts |= self._of_many(read, [o for o in oids if o is not None and o not in facts])
+            facts |= self._read_many(read, [o for o in oids if o is not None and o not in facts])
         if oid not in facts:
             facts |= self._ask(read, [oid])
         if oid not in facts:
@@ -131,12 +129,12 @@ class Described:
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
         """Return the result of a call, which is made once."""
-        if what not in self._made:
-            self._made[what] = make()
-        result: T = self._made[what]
+        if what not in self._results:
+            self._results[what] = make()
+        result: T = self._results[what]
         return result
 
-    def _of_many(
+    def _read_many(
         self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], keys: Sequence[Any]
     ) -> Mapping[Any, Any]:
         """Read a fact about many relations.
@@ -151,7 +149,7 @@ class Described:
             if self.connection.closed or (error.sqlstate or "08")[:2] in _OF_ALL:
                 raise
         half = len(keys) // 2
-        return {**self._of_many(read, keys[:half]), **self._of_many(read, keys[half:])}
+        return {**self._read_many(read, keys[:half]), **self._read_many(read, keys[half:])}
 
     def _ask(
         self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], keys: Sequence[Any]

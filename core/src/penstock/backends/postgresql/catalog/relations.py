@@ -184,11 +184,11 @@ def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
     """
     oid = find_oid(connection, ref)
     if oid is None:
-        raise missing(connection, ref, side)
+        raise missing_table(connection, ref, side)
     return oid
 
 
-def missing(connection: Connection, ref: TableRef, side: str) -> PlanningError:
+def missing_table(connection: Connection, ref: TableRef, side: str) -> PlanningError:
     """Return the error for a table that does not exist.
 
     Args:

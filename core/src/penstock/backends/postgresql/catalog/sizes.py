@@ -10,7 +10,7 @@ from typing import Any
 from psycopg import sql
 
 from penstock.backends.api.facts import ChildTable, TableStatistics
-from penstock.backends.postgresql.catalog.relation_facts import Described
+from penstock.backends.postgresql.catalog.relation_facts import RelationFacts
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
@@ -49,7 +49,7 @@ def sizes_of(connection: Connection, oids: Sequence[int]) -> dict[int, Size]:
     }
 
 
-def read_statistics(described: Described, read: Relation, where: str | None) -> TableStatistics:
+def read_statistics(described: RelationFacts, read: Relation, where: str | None) -> TableStatistics:
     """Return the statistics of a relation; see `SourceCatalog.statistics`.
 
     Args:
@@ -62,27 +62,29 @@ def read_statistics(described: Described, read: Relation, where: str | None) -> 
         with planning("source", f"--where on {read}"):
             keys.check_closed(connection, read, where)
     if isinstance(read, Query):
-        return _of_no_storage(connection, read, where, "a query, which has no blocks of its own")
+        return _planner_statistics(
+            connection, read, where, "a query, which has no blocks of its own"
+        )
     assert isinstance(read, TableRef)
     with planning("source", f"table {read}"):
         size = described.get("size", read, partial(sizes_of, connection))
     if size.kind in "vf":
         storage = f"{KINDS[size.kind]}, whose rows have no blocks of their own"
         sampled = size.kind == "f" and size.analyzed
-        return _of_no_storage(connection, read, where, storage, sampled=sampled)
+        return _planner_statistics(connection, read, where, storage, sampled=sampled)
     if where is None and not size.readable:
-        _expected(connection, read, None)  # the server's error gives the reason
+        _plan(connection, read, None)  # the server's error gives the reason
     if size.kind == "p" or (size.has_children and not read.only):
         with planning("source", f"table {read}"):
             children = described.get("children", read, partial(_children_of, connection))
-        return _of_many(connection, read, where, size, children)
+        return _tree_statistics(connection, read, where, size, children)
     blocks = size.main_bytes // size.block_size
     rows = _density(size.tuples, size.pages, blocks)
     obstacle = _obstacle(connection, size.kind, size.method)
     return TableStatistics(
         rows=rows,
         bytes=size.bytes,
-        selected=_selected(connection, read, where, rows),
+        selected=_selected_share(connection, read, where, rows),
         blocks=None if obstacle else blocks,
         storage=obstacle or f"heap table, {blocks:,} blocks, {_server(connection)}",
         default_key=size.key,
@@ -119,7 +121,7 @@ class _Child:
     hidden: bool
 
 
-def _of_many(
+def _tree_statistics(
     connection: Connection, read: TableRef, where: str | None, size: Size, members: Sequence[_Child]
 ) -> TableStatistics:
     """Return the statistics of a partitioned table, or of one with inheritance children."""
@@ -127,7 +129,7 @@ def _of_many(
     closed = [str(each.child.table) for each in members if not each.readable]
     hidden = [str(each.child.table) for each in members if each.hidden]
     tables = f"{len(members):,} table{'' if len(members) == 1 else 's'}"
-    what = f"{KINDS['p']} of {tables}" if size.kind == "p" else _with_heirs(len(members) - 1)
+    what = f"{KINDS['p']} of {tables}" if size.kind == "p" else _heirs_text(len(members) - 1)
     if not members:
         what = f"{KINDS['p']} without partitions"
     elif closed:
@@ -142,7 +144,7 @@ def _of_many(
     return TableStatistics(
         rows=rows,
         bytes=sum(child.bytes for child in children),
-        selected=_selected(connection, read, where, rows),
+        selected=_selected_share(connection, read, where, rows),
         blocks=None,
         storage=what,
         default_key=size.key,
@@ -151,7 +153,7 @@ def _of_many(
     )
 
 
-def _with_heirs(count: int) -> str:
+def _heirs_text(count: int) -> str:
     return (
         "a table that another one inherits from"
         if count == 1
@@ -173,7 +175,7 @@ def _children_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[
     return children
 
 
-def _of_no_storage(
+def _planner_statistics(
     connection: Connection,
     read: Relation,
     where: str | None,
@@ -182,12 +184,12 @@ def _of_no_storage(
     sampled: bool = False,
 ) -> TableStatistics:
     """Return the planner's estimates for a relation without storage."""
-    plan = _expected(connection, read, None, "*")
+    plan = _plan(connection, read, None, "*")
     rows = round(plan["Plan Rows"])
     return TableStatistics(
         rows=rows,
         bytes=rows * int(plan["Plan Width"]),
-        selected=_selected(connection, read, where, rows),
+        selected=_selected_share(connection, read, where, rows),
         blocks=None,
         storage=storage,
         default_key=None,
@@ -196,15 +198,17 @@ def _of_no_storage(
     )
 
 
-def _selected(connection: Connection, read: Relation, where: str | None, rows: int | None) -> float:
-    """Return the row count that the planner expects for the condition, which also validates it."""
+def _selected_share(
+    connection: Connection, read: Relation, where: str | None, rows: int | None
+) -> float:
+    """Return the share of rows that the planner expects to match; also checks the condition."""
     if where is None:
         return 1.0
-    plan = _expected(connection, read, where)
+    plan = _plan(connection, read, where)
     return min(1.0, float(plan["Plan Rows"]) / rows) if rows else 1.0
 
 
-def _expected(
+def _plan(
     connection: Connection, read: Relation, where: str | None, columns: str = ""
 ) -> dict[str, Any]:
     # Without naming a column, the privilege to read any one of them is enough.
@@ -220,4 +224,4 @@ def _expected(
 
 def reads_elsewhere(connection: Connection, read: Relation) -> bool:
     """Whether some of the rows are stored on another server or in a file."""
-    return "'Foreign Scan'" in repr(_expected(connection, read, None))
+    return "'Foreign Scan'" in repr(_plan(connection, read, None))

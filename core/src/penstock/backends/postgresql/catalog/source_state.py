@@ -65,7 +65,15 @@ def may_have_moved(
     extents: Sequence[tuple[Extent, int | None]],
     since: SourceState,
 ) -> bool:
-    """See `SourceCatalog.may_have_moved`."""
+    """Whether rows may have been written since; see `SourceCatalog.may_have_moved`.
+
+    Args:
+        connection: a session on the source.
+        relation: the source's table or query.
+        where: the run's condition; None for all rows.
+        extents: block ranges, each with the number of rows that it had; None if unknown.
+        since: the state of the source when the run was planned.
+    """
     # A transaction older than the oldest one open then is certainly older than the snapshot.
     match = _OLDEST.match(since.moment)
     if match is None:
@@ -76,7 +84,7 @@ def may_have_moved(
             since=sql.Literal(int(match[1]) % (1 << 32)),
         )
         with planning("source", f"{relation}"):
-            total, written = connection.first(query)
-        if written or (rows is not None and total != rows):
+            total, written_rows = connection.first(query)
+        if written_rows or (rows is not None and total != rows):
             return True
     return False

@@ -40,7 +40,7 @@ class UniqueKey:
         return tuple(column.name for column in self.columns)
 
     @property
-    def may_repeat(self) -> tuple[str, ...]:
+    def distinct_null_columns(self) -> tuple[str, ...]:
         """Columns whose NULLs the index treats as distinct."""
         if self.nulls_equal:
             return ()

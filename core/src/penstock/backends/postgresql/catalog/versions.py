@@ -45,39 +45,39 @@ def versions_of(
             SourceVersions(
                 system, int(line), database, oid, dict(leaves or {}), shape or "", standby
             ),
-            other or "",
+            storage or "",
         )
-        for oid, system, line, database, leaves, shape, standby, other in rows
+        for oid, system, line, database, leaves, shape, standby, storage in rows
     }
 
 
-def who_holds_back(connection: Connection) -> str:
+def horizon_holder(connection: Connection) -> str:
     """Return who holds the horizon back; empty if nothing has done so for long."""
     oldest = connection.execute(statement("oldest")).fetchone()
     return f"{oldest[0]}, for {oldest[1]:,.0f} s" if oldest and oldest[1] > LONG else ""
 
 
-def check_versioned(ref: TableRef, other: str) -> None:
+def check_versioned(ref: TableRef, storage: str) -> None:
     """Check that a table's rows have comparable versions.
 
     Args:
         ref: the table, for error messages.
-        other: see `versions_of`.
+        storage: see `versions_of`.
 
     Raises:
         PlanningError: the rows have no versions that could be compared.
     """
-    if other:
+    if storage:
         raise PlanningError(
             f"--incremental xmin: expected {ref} to be a table, or a partitioned table, that "
-            f"stores its rows in heaps, found {_kinds(other)}"
+            f"stores its rows in heaps, found {_kinds(storage)}"
         )
 
 
-def _kinds(found: str) -> str:
+def _kinds(storage: str) -> str:
     names = {"v": "a view", "f": "a foreign table"}
     kinds = []
-    for each in found.split(", "):
+    for each in storage.split(", "):
         kind, _, method = each.partition(" ")
         kinds.append(names.get(kind, f"rows stored by access method {method!r}"))
     return " and ".join(dict.fromkeys(kinds))

@@ -27,7 +27,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
     """
     bare = type_.bare
     if kind.startswith(LIST):
-        element = bare.below[0] if bare.kind == "array" else bare
+        element = bare.components[0] if bare.kind == "array" else bare
         depth = kind.count(LIST)
         return _list(value, kind.removeprefix(LIST * depth), element, depth)
     name = bare.name if bare.schema == "pg_catalog" else ""
@@ -56,16 +56,16 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
                 " ELSE {0}::text END"
             ).format(_cast(value, "date", name))
         case "time":
-            sent = sql.SQL("pg_catalog.time_send({})").format(_cast(value, "time", name))
-            return sql.SQL("{}::bigint::text").format(_bits(sent))
+            binary = sql.SQL("pg_catalog.time_send({})").format(_cast(value, "time", name))
+            return sql.SQL("{}::bigint::text").format(_bits(binary))
         case "timestamp":
             type_name = "timestamptz" if name == "timestamptz" else "timestamp"
-            sent = sql.SQL("pg_catalog.{}({})").format(
+            binary = sql.SQL("pg_catalog.{}({})").format(
                 sql.Identifier(f"{type_name}_send"), _cast(value, type_name, name)
             )
             # Infinite timestamps are the lowest and the highest 64-bit number.
             return sql.SQL("({}::bigint::numeric + {})::text").format(
-                _bits(sent), sql.Literal(_EPOCH)
+                _bits(binary), sql.Literal(_EPOCH)
             )
         case "boolean" | "integer" | "decimal" | "text" | "uuid":
             return sql.SQL("{}::text").format(value)

@@ -20,10 +20,10 @@ from penstock.backends.postgresql.compare.canonical import canonical_text, frame
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.session.statements import (
+    column_expression,
     keeps_xmin,
     raw,
     rows_of,
-    selected_column,
     statement,
 )
 from penstock.backends.sql.rows.checksums import as_loaded
@@ -81,7 +81,7 @@ def source_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Co
         columns: the source's columns; called only if their types matter.
     """
     if not any(pair.canonical for pair in pairs):
-        return Values({pair.target: selected_column(pair) for pair in pairs})
+        return Values({pair.target: column_expression(pair) for pair in pairs})
     types = {column.name: data_type(column) for column in columns()}
     return Values(
         {
@@ -207,7 +207,20 @@ def read_loaded(
     *,
     digest_others: bool,
 ) -> Mapping[str, Checksum] | None:
-    """See `TargetCatalog.checksums`."""
+    """Return checksums of loaded rows by partition; see `TargetCatalog.checksums`.
+
+    Args:
+        connection: a session on the target.
+        table: the table.
+        where: the run's condition; None for all rows.
+        records: the commit records of the partitions.
+        values: the values to digest; without texts, rows are only counted.
+        digest_others: whether to digest the rows that none of the records loaded, too.
+
+    Returns:
+        The checksums by partition id, those of other rows under the empty id. None if the table
+        does not show which transaction wrote a row.
+    """
     if values.texts:
         check_encoding(connection, "target")
     with planning("target", f"checksums of {table}"):
@@ -234,7 +247,7 @@ def read_loaded(
     return sums
 
 
-def written_by(
+def writer_conditions(
     loaded_by: Sequence[CommitRecord], other_than: Sequence[CommitRecord]
 ) -> Iterator[sql.Composable]:
     """Yield conditions on the transactions that wrote rows."""

@@ -61,7 +61,7 @@ def read_ranges(
     return None if None in counts else counts
 
 
-def bits_of_ranges(connection: Connection, rows: sql.Composable, column: str, count: int) -> int:
+def range_bits(connection: Connection, rows: sql.Composable, column: str, count: int) -> int:
     """Return the width of ranges, in bits, for at most twice the requested number of ranges.
 
     Args:
@@ -78,7 +78,7 @@ def bits_of_ranges(connection: Connection, rows: sql.Composable, column: str, co
     return 0 if first is None else int(((last - first) // count).bit_length())
 
 
-def in_spans(where: str | None, column: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+def span_conditions(where: str | None, column: str, spans: Sequence[tuple[int, int]]) -> list[str]:
     """Return conditions, each answerable by an index, that select the spans without overlap.
 
     Args:
@@ -91,7 +91,7 @@ def in_spans(where: str | None, column: str, spans: Sequence[tuple[int, int]]) -
     return [test if where is None else f"({where}) AND {test}" for test in tests]
 
 
-def in_buckets(values: Values, selection: KeySelection) -> sql.Composed:
+def bucket_condition(values: Values, selection: KeySelection) -> sql.Composed:
     """Return a condition for the keys in some buckets."""
     return sql.SQL("{digest} & {mask} = ANY ({buckets}::bigint[])").format(
         digest=values.digest(),
@@ -102,7 +102,7 @@ def in_buckets(values: Values, selection: KeySelection) -> sql.Composed:
 
 def keep_keys(
     connection: Connection,
-    gone: TableRef,
+    keys_table: TableRef,
     key: Sequence[str],
     rows: sql.Composable,
     values: Values,
@@ -112,14 +112,14 @@ def keep_keys(
 
     Args:
         connection: a session on the target.
-        gone: the table to store them in.
+        keys_table: the table to store them in.
         key: the columns of the key.
         rows: the rows to search, as an item of FROM.
         values: the values of the key.
         digests: the digests of the keys to store.
     """
     query = statement("keep_keys").format(
-        gone=quoted(gone),
+        gone=quoted(keys_table),
         key=column_list(key),
         digest=values.digest(),
         rows=rows,

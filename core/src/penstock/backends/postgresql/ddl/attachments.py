@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS, foreign_key
-from penstock.backends.postgresql.ddl.text import Json, comment, under_name
+from penstock.backends.postgresql.ddl.text import Json, comment, replace_table_name
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.tables import NotCopied, TableRef
 
@@ -17,13 +17,13 @@ _PART = r'(?:"(?:[^"]|"")*"|[^\s."]+)'
 _TABLE = r'^((?:"(?:[^"]|"")*"|[^"])*?\s{word} )' + rf"{_PART}\.{_PART}"
 
 
-def grants(table: Json, ref: TableRef, others: Sequence[str]) -> list[str]:
+def grants(table: Json, ref: TableRef, default_grantees: Sequence[str]) -> list[str]:
     """Return statements that give the table its privileges, and no others.
 
     Args:
         table: the table's definition.
         ref: the table's name in the target.
-        others: the quoted roles that receive privileges on new tables by default.
+        default_grantees: the quoted roles that receive privileges on new tables by default.
     """
     attached = table["attached"]
     if attached["default_grants"] and not attached["grants"]:
@@ -32,7 +32,7 @@ def grants(table: Json, ref: TableRef, others: Sequence[str]) -> list[str]:
     # at the same time: a foreign key from or to the table, in another step or process.
     statements = [f"LOCK TABLE ONLY {name(ref)} IN SHARE ROW EXCLUSIVE MODE"]
     if not attached["default_grants"]:
-        everybody = dict.fromkeys(["PUBLIC", *others, ident(table["owner"])])
+        everybody = dict.fromkeys(["PUBLIC", *default_grantees, ident(table["owner"])])
         statements.append(f"REVOKE ALL ON TABLE {name(ref)} FROM {', '.join(everybody)}")
     return statements + [_grant(item, ref) for item in attached["grants"]]
 
@@ -60,9 +60,9 @@ def _policy(item: Json, table: Json, ref: TableRef) -> str:
         f"FOR {COMMANDS[item['command']]} TO {', '.join(item['roles'])}",
     ]
     if item["using"] is not None:
-        words.append(f"USING ({under_name(item['using'], table, ref)})")
+        words.append(f"USING ({replace_table_name(item['using'], table, ref)})")
     if item["check"] is not None:
-        words.append(f"WITH CHECK ({under_name(item['check'], table, ref)})")
+        words.append(f"WITH CHECK ({replace_table_name(item['check'], table, ref)})")
     return " ".join(words)
 
 
@@ -107,7 +107,7 @@ def omitted_objects(
     ref_of: Callable[[Json], TableRef],
     *,
     dropped: bool = False,
-    but: str = "",
+    excluded_kind: str = "",
 ) -> tuple[NotCopied, ...]:
     """Return what is attached to the tables and not copied.
 
@@ -115,13 +115,13 @@ def omitted_objects(
         tables: a table, followed by the tables it consists of.
         ref_of: the name of each table in the target.
         dropped: whether the tables are the target's own, about to be dropped.
-        but: a kind to leave out.
+        excluded_kind: a kind to leave out.
     """
     omitted: dict[tuple[str, str, str], NotCopied] = {}
     for table in tables:
         ref = ref_of(table)
-        for kind, what, statements in _things(table, ref):
-            if kind == but:
+        for kind, what, statements in _objects(table, ref):
+            if kind == excluded_kind:
                 continue
             remedy = "\n".join(f"{one};" for one in statements)
             item = NotCopied(kind, what, remedy, str(ref), dropped)
@@ -129,7 +129,7 @@ def omitted_objects(
     return tuple(omitted.values())
 
 
-def _things(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
+def _objects(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
     """Yield the kind, name and statements of each object.
 
     Those inherited from a parent belong to the parent.
@@ -140,9 +140,9 @@ def _things(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
             yield FOREIGN_KEYS, constraint["name"], [foreign_key(constraint, ref)]
     for trigger in parts["triggers"]:
         if not trigger["inherited"]:
-            yield "triggers", trigger["name"], [_moved(trigger["definition"], "ON", ref)]
+            yield "triggers", trigger["name"], [_for_table(trigger["definition"], "ON", ref)]
     for rule in parts["rules"]:
-        yield "rules", rule["name"], [_moved(rule["definition"].rstrip(";"), "TO", ref)]
+        yield "rules", rule["name"], [_for_table(rule["definition"].rstrip(";"), "TO", ref)]
     for policy in parts["policies"]:
         yield "policies", policy["name"], [_policy(policy, table, ref)]
     if table["row_security"]:
@@ -165,7 +165,7 @@ def _things(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
             )
 
 
-def _moved(definition: str, word: str, ref: TableRef) -> str:
+def _for_table(definition: str, word: str, ref: TableRef) -> str:
     """Rewrite a statement from the server to name another table."""
     pattern = _TABLE.replace("{word}", word)
-    return re.sub(pattern, lambda found: found[1] + name(ref), definition, count=1)
+    return re.sub(pattern, lambda match: match[1] + name(ref), definition, count=1)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from penstock.backends.postgresql.ddl.tables import create_table
-from penstock.backends.postgresql.ddl.text import Json, Names, under_name
+from penstock.backends.postgresql.ddl.text import Json, Names, replace_table_name
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.tables import TableRef
 
 # The constraint that lets the server conclude, without reading rows, that they are within the
 # bounds.
-WITHIN = "penstock_child_bounds"
+BOUNDS_CONSTRAINT = "penstock_child_bounds"
 
 
 def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[str]:
@@ -38,7 +38,7 @@ def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[
     statements = create_table(apart, names, persistence="p", version=version, tablespace=True)
     return [
         *statements,
-        f"ALTER TABLE {name(ref)} ADD CONSTRAINT {WITHIN} CHECK ({check})",
+        f"ALTER TABLE {name(ref)} ADD CONSTRAINT {BOUNDS_CONSTRAINT} CHECK ({check})",
         f"ALTER TABLE {name(ref)} OWNER TO {ident(parent['owner'])}",
     ]
 
@@ -50,11 +50,11 @@ def index_child(parent: Json, ref: TableRef) -> list[str]:
         if index["tablespace"]:
             statements.append(f"SET LOCAL default_tablespace = {ident(index['tablespace'])}")
         if index["constraint"] is not None:
-            definition = under_name(index["constraint"]["definition"], parent, ref)
+            definition = replace_table_name(index["constraint"]["definition"], parent, ref)
             statements.append(f"ALTER TABLE {name(ref)} ADD {definition}")
         else:
             unique = "UNIQUE " if index["unique"] else ""
-            tail = under_name(index["tail"], parent, ref)
+            tail = replace_table_name(index["tail"], parent, ref)
             statements.append(f"CREATE {unique}INDEX ON {name(ref)} {tail}")
         if index["tablespace"]:
             statements.append("SET LOCAL default_tablespace TO DEFAULT")

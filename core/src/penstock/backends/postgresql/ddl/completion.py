@@ -27,7 +27,7 @@ def has_type(schema: str, type_: str) -> str:
     return _exists("pg_type", f"typname = {literal(type_)} AND typnamespace = ({namespace})")
 
 
-def is_there(ref: TableRef) -> str:
+def relation_exists(ref: TableRef) -> str:
     """Return a query for whether a relation exists."""
     # Queries read catalog tables directly: a session that has looked up a missing name may cache
     # the result until it locks a relation, and would not see what another session created.
@@ -52,8 +52,8 @@ def has_constraint(ref: TableRef, constraint: str) -> str:
 
 def is_valid(ref: TableRef, constraint: str) -> str:
     """Return a query for whether a table's constraint is valid."""
-    named = f"conrelid = {_oid(ref)} AND conname = {literal(constraint)}"
-    return _exists("pg_constraint", f"{named} AND convalidated")
+    condition = f"conrelid = {_oid(ref)} AND conname = {literal(constraint)}"
+    return _exists("pg_constraint", f"{condition} AND convalidated")
 
 
 def inherits(ref: TableRef, parent: TableRef) -> str:

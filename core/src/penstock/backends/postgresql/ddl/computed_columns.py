@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.connection import Connection, full_names
-from penstock.backends.postgresql.ddl.definition import OWN, PLAIN_COLUMN, definition_with
+from penstock.backends.postgresql.ddl.definition import OF_PARTITIONS, PLAIN_COLUMN, definition_with
 from penstock.backends.postgresql.ddl.types import read_types, types_of
 from penstock.backends.postgresql.errors import planning
 from penstock.model.table_model import (
@@ -31,7 +31,14 @@ _ORDERED = ("btree", "hash")
 def with_columns(
     connection: Connection, definition: TableDefinition, columns: Sequence[Column]
 ) -> TableDefinition:
-    """See `DefinesComputed`."""
+    """Return a table's definition with other columns; see `DefinesComputed.with_columns`.
+
+    Args:
+        connection: a session on the source.
+        definition: the definition of the source's table.
+        columns: all columns of the result; computed ones have the traits `EXPRESSION` and
+            `DISTINCT`.
+    """
     (table,) = definition.content["tables"]
     by_name = {column.name: column for column in columns}
     dropped = {each["name"] for each in table["columns"]} - by_name.keys()
@@ -39,9 +46,9 @@ def with_columns(
     omitted: list[tuple[str, str]] = []
     root = {**table, "columns": list(_columns(table, by_name, dropped | computed, omitted))}
     changed = dropped | computed
-    alike = {name for name in computed if by_name[name].traits[DISTINCT]}
+    distinct = {name for name in computed if by_name[name].traits[DISTINCT]}
     root["indexes"] = [
-        index for index in table["indexes"] if _keeps_index(index, changed, alike, omitted)
+        index for index in table["indexes"] if _keeps_index(index, changed, distinct, omitted)
     ]
     root["constraints"] = [
         each for each in table["constraints"] if _keeps_constraint(each, changed, omitted)
@@ -58,7 +65,7 @@ def with_columns(
     ]
     with planning("source", "types of columns"), full_names(connection):
         types = types_of([root], read_types(connection, [root]))
-    of_children = [*map(tuple, definition.content[OWN]), *omitted]
+    of_children = [*map(tuple, definition.content[OF_PARTITIONS]), *omitted]
     cut = definition.model.partitioning.removeprefix("PARTITION BY ")
     defined = definition_with(root, types, "" if mentions(cut, changed) else cut, of_children)
     content = {**defined.content, "warnings": list(definition.content["warnings"])}

@@ -16,7 +16,7 @@ from penstock.backends.postgresql.catalog.sequences import read_positions
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl.prerequisites import read_needs
 from penstock.backends.postgresql.ddl.table_model import model_of, other_objects
-from penstock.backends.postgresql.ddl.text import shortened
+from penstock.backends.postgresql.ddl.text import shorten
 from penstock.backends.postgresql.ddl.types import read_types, types_of
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.session.statements import DIALECT, for_server, ident
@@ -37,7 +37,7 @@ UNREADABLE = frozenset(
 _WHOLE = ("r", "p")
 _PARTS = ("constraints", "indexes", "sequences", "used_sequences", "statistics")
 
-OWN = "of partitions"
+OF_PARTITIONS = "of partitions"
 """The key of a definition that holds the kinds and names of objects that only child tables have."""
 
 Json = dict[str, Any]
@@ -122,7 +122,7 @@ def definitions_of(
             for oid, tables in complete.items()
             if tables[0]["partition_key"] is not None and oid not in parts
         ]
-        of_children = _own_of_partitions(connection, joined)
+        of_children = _partition_objects(connection, joined)
     cuts = {oid: tables[0]["partition_key"] or "" for oid, tables in complete.items()}
     for tables in complete.values():
         root = tables[0]
@@ -174,7 +174,7 @@ def _definition(
         "tables": tables,
         "types": types,
         "warnings": _make_readable(root),
-        OWN: list(of_children),
+        OF_PARTITIONS: list(of_children),
     }
     cut = f"PARTITION BY {partition_key}" if partition_key else ""
     model = replace(model_of(root, types), partitioning=cut)
@@ -217,7 +217,7 @@ def _key_index(table: str, number: int, key: KeyModel) -> Json:
     listed = ", ".join(map(ident, key.columns))
     suffix = "_pkey" if key.primary else f"_{'_'.join(key.columns)}"[:20] + "_key"
     return {
-        "oid": number, "name": shortened(table, suffix), "parent": None, "unique": True,
+        "oid": number, "name": shorten(table, suffix), "parent": None, "unique": True,
         "valid": True, "clustered": False, "replica_identity": False, "tablespace": None,
         "tail": f"USING btree ({listed})", "comment": None, "statistics": [], "needed_by": [],
         "constraint": {
@@ -323,7 +323,7 @@ def _partitions(connection: Connection, roots: Sequence[int]) -> dict[int, list[
     return partitions
 
 
-def _own_of_partitions(
+def _partition_objects(
     connection: Connection, roots: Sequence[int]
 ) -> dict[int, list[tuple[str, str]]]:
     """Return kinds and names of objects that only child tables have, by the root's object id."""

@@ -12,7 +12,7 @@ FOREIGN_KEYS = "foreign keys"
 
 
 def foreign_key_steps(
-    table: Json, constraint: Json, ref: TableRef, other: TableRef | None
+    table: Json, constraint: Json, ref: TableRef, referenced: TableRef | None
 ) -> list[Step]:
     """Return the steps that add a foreign key.
 
@@ -20,15 +20,15 @@ def foreign_key_steps(
         table: the definition of the table.
         constraint: the foreign key, from that definition.
         ref: the name of the table.
-        other: the referenced table, if another run may link the two at the same time. Both are then
-            locked, and if the key cannot be added, the run finishes without it.
+        referenced: the referenced table, if another run may link the two at the same time. Both are
+            then locked, and if the key cannot be added, the run finishes without it.
     """
     label = constraint["name"]
-    add = foreign_key(constraint, ref, other)
+    add = foreign_key(constraint, ref, referenced)
     checked = constraint["validated"] and "NOT ENFORCED" not in constraint["definition"]
     # A partitioned table accepts only valid ones.
     apart = checked and table["partition_key"] is None
-    modes = {ref: "SHARE ROW EXCLUSIVE", other: "SHARE ROW EXCLUSIVE"} if other else {}
+    modes = {ref: "SHARE ROW EXCLUSIVE", referenced: "SHARE ROW EXCLUSIVE"} if referenced else {}
     planned = [
         steps.after(
             f"reference {table['oid']} {label}",
@@ -37,13 +37,13 @@ def foreign_key_steps(
             *steps.locks(modes),
             f"{add} NOT VALID" if apart else add,
             *constraint_comment(ref, label, constraint["comment"]),
-            instead=not_copied(constraint, ref, other) if other else None,
+            instead=not_copied(constraint, ref, referenced) if referenced else None,
             done=completion.has_constraint(ref, label),
         )
     ]
     if apart:
         validate = f"ALTER TABLE {name(ref)} VALIDATE CONSTRAINT {ident(label)}"
-        instead = NotCopied(FOREIGN_KEYS, label, f"{validate};", str(ref)) if other else None
+        instead = NotCopied(FOREIGN_KEYS, label, f"{validate};", str(ref)) if referenced else None
         planned.append(
             steps.after(
                 f"validate {table['oid']} {label}",
@@ -57,19 +57,19 @@ def foreign_key_steps(
     return planned
 
 
-def not_copied(constraint: Json, ref: TableRef, other: TableRef | None) -> NotCopied:
+def not_copied(constraint: Json, ref: TableRef, referenced: TableRef | None) -> NotCopied:
     """Return the remark that a foreign key is not created, with the statement that creates it.
 
     Args:
         constraint: the foreign key.
         ref: the name of the table.
-        other: the referenced table, if it has another name in the target.
+        referenced: the referenced table, if it has another name in the target.
     """
-    remedy = f"{foreign_key(constraint, ref, other)};"
+    remedy = f"{foreign_key(constraint, ref, referenced)};"
     return NotCopied(FOREIGN_KEYS, constraint["name"], remedy, str(ref))
 
 
-def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) -> str:
+def foreign_key(constraint: Json, ref: TableRef, referenced: TableRef | None = None) -> str:
     """Return the statement that adds a foreign key to a table under another name.
 
     The key may reference the table itself.
@@ -77,17 +77,17 @@ def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) 
     Args:
         constraint: the foreign key.
         ref: the name of the table.
-        other: the referenced table, if that has another name too.
+        referenced: the referenced table, if that has another name too.
     """
     definition = constraint["definition"]
-    other = ref if constraint["references_itself"] else other
-    if other is not None:
+    referenced = ref if constraint["references_itself"] else referenced
+    if referenced is not None:
         start = definition.index(" REFERENCES ", definition.index("(")) + len(" REFERENCES ")
         head = f"FOREIGN KEY ({constraint['columns']}) REFERENCES "
         if definition.startswith(head):
             start = len(head)
         reference = definition[start:]
-        definition = definition[:start] + name(other) + reference[_name_end(reference) :]
+        definition = definition[:start] + name(referenced) + reference[_name_end(reference) :]
     return f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(constraint['name'])} {definition}"
 
 

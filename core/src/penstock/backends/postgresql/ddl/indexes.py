@@ -71,7 +71,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
     planned = []
     if constraint is None or constraint["by_index"]:
         unique = "UNIQUE " if index["unique"] else ""
-        tail = text.under_name(index["tail"], table, of)
+        tail = text.replace_table_name(index["tail"], table, of)
         create = f"CREATE {unique}INDEX {ident(index_name.name)} ON {name(of)} {tail}"
         planned.append(
             steps.after(
@@ -94,7 +94,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
             kind = "PRIMARY KEY" if constraint["kind"] == "p" else "UNIQUE"
             alter += f"{kind} USING INDEX {ident(index_name.name)}{_deferrable(constraint)}"
         else:
-            alter += text.under_name(constraint["definition"], table, of)
+            alter += text.replace_table_name(constraint["definition"], table, of)
         planned.append(
             steps.after(
                 f"constrain {index['oid']}",
@@ -117,7 +117,7 @@ def _on_parent(table: Json, index: Json, names: Names) -> list[str]:
         add = f"ADD CONSTRAINT {ident(index_name.name)} {definition}"
         return [f"ALTER TABLE ONLY {name(of)} {add}"]
     unique = "UNIQUE " if index["unique"] else ""
-    tail = text.under_name(index["tail"], table, of)
+    tail = text.replace_table_name(index["tail"], table, of)
     return [f"CREATE {unique}INDEX {ident(index_name.name)} ON ONLY {name(of)} {tail}"]
 
 

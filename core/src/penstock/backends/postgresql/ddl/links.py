@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.backends.api.facts import Siblings
-from penstock.backends.postgresql.catalog.existing_tables import Linked
+from penstock.backends.postgresql.catalog.existing_tables import TableLink
 from penstock.backends.postgresql.ddl import completion, steps
 from penstock.backends.postgresql.ddl.foreign_keys import (
     FOREIGN_KEYS,
@@ -27,9 +27,9 @@ _RESTORE = "restore "
 class Links:
     """The steps that link a table to others, and the links that are not created."""
 
-    own: list[Step] = field(default_factory=list)
+    to_itself: list[Step] = field(default_factory=list)
     """From the table to itself."""
-    others: list[Step] = field(default_factory=list)
+    to_others: list[Step] = field(default_factory=list)
     """To other tables of the batch."""
     omitted: list[NotCopied] = field(default_factory=list)
     """To tables that are not copied with it."""
@@ -50,12 +50,14 @@ def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
             if constraint["kind"] != "f" or constraint["inherited"]:
                 continue
             to_itself = constraint["references_itself"]
-            other = ref if to_itself else siblings.targets.get(TableRef(*constraint["references"]))
-            if other is None:
+            referenced = (
+                ref if to_itself else siblings.targets.get(TableRef(*constraint["references"]))
+            )
+            if referenced is None:
                 links.omitted.append(not_copied(constraint, ref, None))
             else:
-                planned = foreign_key_steps(table, constraint, ref, other)
-                (links.own if to_itself else links.others).extend(planned)
+                planned = foreign_key_steps(table, constraint, ref, referenced)
+                (links.to_itself if to_itself else links.to_others).extend(planned)
     _inherit(tables[0], names.table(tables[0]), siblings, links)
     return links
 
@@ -76,7 +78,7 @@ def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> No
         links.omitted.append(omitted)
         return
     modes = {ref: "ACCESS EXCLUSIVE", **dict.fromkeys(copied, "SHARE UPDATE EXCLUSIVE")}
-    links.others.append(
+    links.to_others.append(
         steps.after(
             f"inherit {table['oid']}",
             f"have {ref} inherit from {', '.join(map(str, copied))}",
@@ -89,15 +91,17 @@ def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> No
     )
 
 
-def unlink_steps(links: Sequence[Linked]) -> list[Step]:
+def unlink_steps(links: Sequence[TableLink]) -> list[Step]:
     """Return steps, before the first partition, after which a table can be dropped."""
     return [
-        steps.before(f"unlink {link.oid} {link.name}", f"unlink {link.ref}", _undone(link))
+        steps.before(
+            f"unlink {link.oid} {link.name}", f"unlink {link.ref}", _unlink_statement(link)
+        )
         for link in links
     ]
 
 
-def _undone(link: Linked) -> str:
+def _unlink_statement(link: TableLink) -> str:
     """Return a repeatable statement that removes a link.
 
     The other table may have been recreated by then.
@@ -114,21 +118,21 @@ def _undone(link: Linked) -> str:
     )
     body = (
         f"BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE {condition}) THEN"
-        f" ALTER TABLE {name(link.ref)} NO INHERIT {link.of}; END IF; END"
+        f" ALTER TABLE {name(link.ref)} NO INHERIT {link.parent}; END IF; END"
     )
     return f"DO {literal(body)}"
 
 
-def _is_parent(link: Linked) -> str:
-    return f"inhparent = pg_catalog.to_regclass({literal(link.of or '')})"
+def _is_parent(link: TableLink) -> str:
+    return f"inhparent = pg_catalog.to_regclass({literal(link.parent or '')})"
 
 
-def relink_steps(links: Sequence[Linked]) -> list[Step]:
+def relink_steps(links: Sequence[TableLink]) -> list[Step]:
     """Return steps that restore the removed links.
 
     They do so only if the other table was not recreated after all.
     """
-    return [_restored(link) for link in links if link.kind != "sequence"]
+    return [_relink_step(link) for link in links if link.kind != "sequence"]
 
 
 def is_restored(step: Step) -> str | None:
@@ -141,7 +145,7 @@ def is_restored(step: Step) -> str | None:
     return f"SELECT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE {tested})"
 
 
-def _restored(link: Linked) -> Step:
+def _relink_step(link: TableLink) -> Step:
     of = literal(name(link.ref))
     if link.kind == "foreign key":
         kind = FOREIGN_KEYS
@@ -149,7 +153,7 @@ def _restored(link: Linked) -> Step:
         existing = f"pg_constraint WHERE conrelid = {link.oid} AND conname = {literal(link.name)}"
     else:
         kind = INHERITANCE
-        again = f"INHERIT {link.of}"
+        again = f"INHERIT {link.parent}"
         existing = f"pg_inherits WHERE inhrelid = {link.oid} AND {_is_parent(link)}"
     again = f"ALTER TABLE {name(link.ref)} {again}"
     body = (

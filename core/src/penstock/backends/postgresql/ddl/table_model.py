@@ -9,7 +9,7 @@ from dataclasses import replace
 from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import INHERITANCE
-from penstock.backends.postgresql.ddl.text import Json, with_value
+from penstock.backends.postgresql.ddl.text import Json, replace_value
 from penstock.backends.sql.definitions.expressions import read
 from penstock.model import table_model
 from penstock.model.table_model import (
@@ -89,7 +89,7 @@ def other_objects(table: Json) -> tuple[NotCopied, ...]:
     if parents:
         objects.append(NotCopied(INHERITANCE, ", ".join(map(str, parents))))
     objects += omitted_objects(
-        [table], lambda item: TableRef(item["schema"], item["name"]), but=FOREIGN_KEYS
+        [table], lambda item: TableRef(item["schema"], item["name"]), excluded_kind=FOREIGN_KEYS
     )
     for statistics in table["statistics"]:
         objects.append(NotCopied("extended statistics", statistics["name"]))
@@ -150,7 +150,7 @@ def _domain_checks(table: Json, types: Mapping[int, Json]) -> Iterator[CheckMode
         for domain in _domains(column, types):
             for check in domain["checks"] or ():
                 match = _CHECK.fullmatch(check["definition"])
-                text = with_value(match[1] if match else check["definition"], column["name"])
+                text = replace_value(match[1] if match else check["definition"], column["name"])
                 enforced = "NOT VALID" not in check["definition"]
                 name = f"{column['name']}_{check['name']}"
                 yield CheckModel(name, Expression(text, read(text, names)), enforced)

@@ -10,7 +10,7 @@ from penstock.backends.postgresql.ddl.text import (
     Names,
     comment,
     constraint_comment,
-    under_name,
+    replace_table_name,
 )
 from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.model.tables import TableRef
@@ -36,7 +36,7 @@ def create_table(
     not_null = _not_null(table)
     parts = [_column(column, table, names, not_null, version) for column in table["columns"]]
     checks = [
-        f"CONSTRAINT {ident(c['name'])} {under_name(c['definition'], table, ref)}"
+        f"CONSTRAINT {ident(c['name'])} {replace_table_name(c['definition'], table, ref)}"
         for c in table["constraints"]
         # A constraint that is not enforced can be created at once, though it is not valid.
         if c["kind"] == "c" and (c["validated"] or "NOT ENFORCED" in c["definition"])
@@ -62,7 +62,7 @@ def create_table(
     statements += [f"ALTER TABLE ONLY {name(ref)} ADD {check}" for check in late]
     for column in table["columns"]:
         if _names_itself(column, table):
-            expression = under_name(_default(column["default"], table, names), table, ref)
+            expression = replace_table_name(_default(column["default"], table, names), table, ref)
             alter = f"ALTER TABLE ONLY {name(ref)} ALTER COLUMN {ident(column['name'])}"
             statements.append(f"{alter} SET DEFAULT {expression}")
     for sequence in _sequences(table, names):
@@ -89,10 +89,10 @@ def _not_null(table: Json) -> dict[str, Json]:
 
 def nullable(table: Json) -> list[bool]:
     """Return which columns allow NULL, as `create_table` creates them."""
-    named = {
+    validated = {
         column: bool(constraint["validated"]) for column, constraint in _not_null(table).items()
     }
-    return [not named.get(column["name"], column["not_null"]) for column in table["columns"]]
+    return [not validated.get(column["name"], column["not_null"]) for column in table["columns"]]
 
 
 def _sequences(table: Json, names: Names) -> list[Json]:
@@ -153,7 +153,7 @@ def _default(expression: str, table: Json, names: Names) -> str:
         return expression
     # In one pass: one sequence's new name may be another's old name.
     either = "|".join(re.escape(before) for before in new_names)
-    return re.sub(either, lambda found: new_names[found[0]], expression)
+    return re.sub(either, lambda match: new_names[match[0]], expression)
 
 
 def _create_sequence(sequence: Json, names: Names, version: int) -> str:
@@ -240,7 +240,7 @@ def comments(table: Json, names: Names, version: int) -> list[str]:
     return statements
 
 
-def unchecked(table: Json, names: Names) -> list[str]:
+def unchecked_constraints(table: Json, names: Names) -> list[str]:
     """Return the constraints that existing rows may violate, which must be added after the rows."""
     ref = names.table(table)
     statements = []
@@ -249,7 +249,7 @@ def unchecked(table: Json, names: Names) -> list[str]:
             continue
         statements.append(
             f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(c['name'])} "
-            f"{under_name(c['definition'], table, ref)}"
+            f"{replace_table_name(c['definition'], table, ref)}"
         )
         statements += constraint_comment(ref, c["name"], c["comment"])
     return statements
@@ -266,10 +266,8 @@ def create_statistics(table: Json, names: Names) -> list[str]:
     statements = []
     for item in table["statistics"]:
         ref = names.statistics[item["schema"], item["name"]]
-        statements.append(
-            f"CREATE STATISTICS {name(ref)}{under_name(item['body'], table, names.table(table))}"
-            f" FROM {name(names.table(table))}"
-        )
+        body = replace_table_name(item["body"], table, names.table(table))
+        statements.append(f"CREATE STATISTICS {name(ref)}{body} FROM {name(names.table(table))}")
         if item["target"] is not None:
             statements.append(f"ALTER STATISTICS {name(ref)} SET STATISTICS {item['target']}")
         statements += comment("STATISTICS", name(ref), item["comment"])

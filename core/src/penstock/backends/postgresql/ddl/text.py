@@ -16,13 +16,13 @@ Json = Mapping[str, Any]
 LONGEST_NAME = 63
 
 
-def beside(run_id: str, original: str) -> str:
+def temporary_name(run_id: str, original: str) -> str:
     """Return a name for what is built next to an object with a given name."""
     digest = hashlib.sha256(f"{run_id}:{original}".encode()).hexdigest()[:8]
-    return shortened(original, f"__penstock_{digest}")
+    return shorten(original, f"__penstock_{digest}")
 
 
-def shortened(text: str, suffix: str) -> str:
+def shorten(text: str, suffix: str) -> str:
     """Return a name with a suffix, within the maximum length."""
     room = LONGEST_NAME - len(suffix.encode())
     return text.encode()[:room].decode(errors="ignore") + suffix
@@ -49,7 +49,7 @@ class Names:
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[^\W\d][\w$]*|.""", re.DOTALL)
 
 
-def under_name(text: str, table: Json, ref: TableRef) -> str:
+def replace_table_name(text: str, table: Json, ref: TableRef) -> str:
     """Rewrite a table's expression for another table name.
 
     It may refer to the whole row, ``name.*``, or to the table, ``'schema.name'::regclass``.
@@ -73,7 +73,7 @@ def under_name(text: str, table: Json, ref: TableRef) -> str:
     return "".join(parts)
 
 
-def with_value(text: str, column: str) -> str:
+def replace_value(text: str, column: str) -> str:
     """Rewrite a domain's expression, which refers to VALUE, to refer to a column."""
     return "".join(ident(column) if each == "VALUE" else each for each in _TOKEN.findall(text))
 

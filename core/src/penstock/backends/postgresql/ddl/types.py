@@ -110,30 +110,32 @@ def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, Js
     oids = dict(connection.execute(query, [list(names)]).fetchall())
     if oids:
         with full_names(connection):
-            known = _read(connection, oids.values())
-        types |= {quoted_name: known[oid] for quoted_name, oid in oids.items() if oid in known}
+            definitions = _read(connection, oids.values())
+        types |= {
+            quoted_name: definitions[oid] for quoted_name, oid in oids.items() if oid in definitions
+        }
     return types
 
 
 def missing_types(
-    types: Sequence[Json], there: Callable[[str], Json | None]
+    types: Sequence[Json], look_up: Callable[[str], Json | None]
 ) -> tuple[list[Json], list[str]]:
     """Return the types to create, and a line for each that differs or cannot be created.
 
     Args:
         types: the source's types, each after its components.
-        there: looks up the target's types by name, as `read_namesakes` does.
+        look_up: looks up the target's types by name, as `read_namesakes` does.
     """
     missing = []
     lines = []
     for type_ in types:
         quoted_name = type_name(type_)
-        existing = there(quoted_name)
+        existing = look_up(quoted_name)
         if existing is not None:
             if _essence(type_) != _essence(existing):
                 lines.append(
-                    f"type {quoted_name} differs: the source has {_described(type_)}, the target "
-                    f"{_described(existing)}"
+                    f"type {quoted_name} differs: the source has {_description(type_)}, the target "
+                    f"{_description(existing)}"
                 )
         elif type_["extension"]:
             lines.append(
@@ -168,7 +170,7 @@ def _essence(type_: Json) -> tuple[Any, ...]:
     )
 
 
-def _described(type_: Json) -> str:
+def _description(type_: Json) -> str:
     if type_["kind"] == "e":
         return f"enum ({', '.join(type_['labels'] or ())})"
     if type_["kind"] == "d":

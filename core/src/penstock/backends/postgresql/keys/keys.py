@@ -45,7 +45,7 @@ RANGED = (
 )  # fmt: skip
 _BY_BYTES = ("text", "varchar", "name")
 # Types that compare and sort across each other as they do within themselves.
-_ALIKE = (
+_COMPARABLE_TYPES = (
     ("int2", "int4", "int8", "numeric"),
     ("float4", "float8"),
     ("date", "timestamp"),
@@ -112,7 +112,7 @@ def check_same_rows(connection: Connection, table: TableRef, extent: Extent) -> 
     types = {bound.type for bound in bounds}
     column_type = SourceKey(connection, table, key).type if types else ""
     differing = [
-        tag for tag in types if column_type != tag and not _compare_alike(tag, column_type)
+        tag for tag in types if column_type != tag and not _have_same_order(tag, column_type)
     ]
     if differing:
         raise PlanningError(
@@ -122,9 +122,11 @@ def check_same_rows(connection: Connection, table: TableRef, extent: Extent) -> 
         )
 
 
-def _compare_alike(bound: str, found: str) -> bool:
+def _have_same_order(bound_type: str, column_type: str) -> bool:
     # Texts compare by their bytes with every type that has a text form.
-    return bound in _BY_BYTES or any(bound in family and found in family for family in _ALIKE)
+    return bound_type in _BY_BYTES or any(
+        bound_type in family and column_type in family for family in _COMPARABLE_TYPES
+    )
 
 
 def check_closed(connection: Connection, read: Relation, text: str) -> None:
@@ -220,34 +222,44 @@ class SourceKey:
             rows, origin = self._sample(where)
         return self._weighted(rows, null_fraction, origin)
 
-    def finer(self, where: str | None, known: KeyStatistics, count: int) -> KeyStatistics:
-        """See `CutsFiner.finer_statistics`."""
+    def finer_statistics(
+        self, where: str | None, statistics: KeyStatistics, count: int
+    ) -> KeyStatistics:
+        """Return more bounds, if there are too few; see `CutsFiner.finer_statistics`.
+
+        Args:
+            where: the run's condition; None for all rows.
+            statistics: the bounds so far.
+            count: the number of partitions to aim for.
+        """
         from penstock.backends.postgresql.keys.interpolation import (  # noqa: PLC0415 - seldom
             PER_PARTITION,
             finer,
         )
 
-        if isinstance(self._read, Query) or len(known.bounds) >= PER_PARTITION * count:
-            return known
-        weights = {each.bound.text: each.weight for each in known.bounds}
+        if isinstance(self._read, Query) or len(statistics.bounds) >= PER_PARTITION * count:
+            return statistics
+        weights = {each.bound.text: each.weight for each in statistics.bounds}
         steps = self._histogram_bounds()
         weighted, pieces = finer(self.type, steps, weights, count)
-        if len(weighted) > len(known.bounds):
-            origin = f"{known.origin}, each step divided into {pieces:,} as if its values were even"
-            return self._weighted(self._merged(weighted), known.null_fraction, origin)
+        if len(weighted) > len(statistics.bounds):
+            origin = (
+                f"{statistics.origin}, each step divided into {pieces:,} as if its values were even"
+            )
+            return self._weighted(self._merged(weighted), statistics.null_fraction, origin)
         # While there are enough of them, bounds from the statistics are better.
-        if len(known.bounds) > count:
-            return known
+        if len(statistics.bounds) > count:
+            return statistics
         blocks = min(max(SAMPLE_BLOCKS, BLOCKS_PER_PARTITION * count), MOST_BLOCKS)
         sampled, origin = self._sample(where, blocks)
-        if len(sampled) <= len(known.bounds):
-            return known
+        if len(sampled) <= len(statistics.bounds):
+            return statistics
         each = max(1.0, float(sampled[0][2]) / count)
         origin = origin.partition(" (")[0] + (
             f", {int(sampled[0][2]):,} rows: most partitions are within {100 / each**0.5:.0f} % of "
             "the intended size"
         )
-        return self._weighted(sampled, known.null_fraction, origin)
+        return self._weighted(sampled, statistics.null_fraction, origin)
 
     def _histogram_bounds(self) -> list[str]:
         read = self._read
@@ -373,7 +385,13 @@ class SourceKey:
     def windows(
         self, interval: str, where: str | None, limit: int
     ) -> tuple[tuple[Bound, ...], str]:
-        """See `SourceCatalog.windows`."""
+        """Return the starts of windows; see `SourceCatalog.windows`.
+
+        Args:
+            interval: the width of a window, such as `1 day`.
+            where: the run's condition; None for all rows.
+            limit: the maximum number of windows; more are an error.
+        """
         check_timed(self._key, self.type)
         subject = f"--interval {interval!r}"
         with planning("source", subject):
@@ -424,7 +442,13 @@ class SourceKey:
     def distinct_values(
         self, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
-        """See `SourceCatalog.distinct_values`."""
+        """Return the distinct values of the key; see `SourceCatalog.distinct_values`.
+
+        Args:
+            where: the run's condition; None for all rows.
+            query: lists the values, instead of a scan; None for a scan.
+            limit: the maximum number of values; more are an error.
+        """
         if self.type == "record":
             raise PlanningError(
                 f"{self._subject}: expected a column or an expression with one value, found a row, "

@@ -15,7 +15,7 @@ from penstock.backends.postgresql.session.statements import ident, name
 from penstock.backends.sql.catalog.unique_keys import choose_key
 from penstock.model.tables import TableRef
 
-_WANTED = (
+_EXPECTED_KEY = (
     "primary key or unique index of {} that is valid, not deferrable, not partial and without "
     "expressions"
 )
@@ -43,12 +43,12 @@ def conflict_columns(
         else:
             keys = read_unique_keys(facts.connection, table)
             rights = read_upsert_rights(facts.connection, [table])[table]
-        key = choose_key(request, keys, _WANTED)
+        key = choose_key(request, keys, _EXPECTED_KEY)
         _check_privileges(facts, request, rights)
     warnings = []
-    if key.may_repeat:
+    if key.distinct_null_columns:
         warnings.append(
-            f"--mode upsert: {', '.join(key.may_repeat)} may be NULL, and {key.index} "
+            f"--mode upsert: {', '.join(key.distinct_null_columns)} may be NULL, and {key.index} "
             "treats NULLs as distinct: a row with a NULL there fails its partition"
         )
     fixed = sorted(copied.intersection(rights.identities).difference(key.names))

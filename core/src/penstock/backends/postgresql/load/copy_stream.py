@@ -15,7 +15,7 @@ from penstock.backends.api.worker import ARROW, Block, Wait
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.load.pending_error import error_ahead
+from penstock.backends.postgresql.load.pending_error import has_pending_error
 from penstock.backends.postgresql.native import CopySink
 from penstock.backends.postgresql.session.cancellable import end_copy, flush, start_copy
 from penstock.backends.postgresql.session.statements import column_list, copy_format, statement
@@ -40,19 +40,19 @@ class CopyStream:
         self._columns: tuple[Column, ...] = ()
 
     def start(
-        self, connection: Connection, into: sql.Composable, wait: Wait, *, freeze: bool = False
+        self, connection: Connection, table: sql.Composable, wait: Wait, *, freeze: bool = False
     ) -> None:
         """Begin the stream of another partition.
 
         Args:
             connection: the attempt's session, within its transaction.
-            into: the table to load, quoted.
+            table: the table to load, quoted.
             wait: waits for the socket, within the stall timeout.
             freeze: write the rows as VACUUM FREEZE would leave them, into a table created in this
                 transaction.
         """
         self._connection = connection
-        self._into = into
+        self._table = table
         self._freeze = sql.SQL(", FREEZE" if freeze else "")
         self._encoder: Encoder | None = None
         self.sink: CopySink | None = None
@@ -62,7 +62,7 @@ class CopyStream:
 
     def _start_copy(self, format_: str, wait: Wait) -> None:
         copy = statement("copy_in").format(
-            table=self._into,
+            table=self._table,
             columns=_columns(self._spec),
             format=copy_format(format_),
             freeze=self._freeze,
@@ -129,7 +129,7 @@ class CopyStream:
         """Look for a message from the server in mid-stream: an error ends the stream early."""
         connection = self._connection
         with self._translated():
-            refused = error_ahead(connection)
+            refused = has_pending_error(connection)
             connection.pgconn.consume_input()
             if refused:
                 self._take_error(connection)

@@ -52,7 +52,7 @@ _TYPES = {
 _REWRITTEN = ("whole", FLOAT, "blank-padded text")
 
 
-def described(connection: Connection, columns: Sequence[Column]) -> tuple[Column, ...]:
+def describe_columns(connection: Connection, columns: Sequence[Column]) -> tuple[Column, ...]:
     """Return columns with another server's types as this server describes them.
 
     Raises:
@@ -68,7 +68,13 @@ def described(connection: Connection, columns: Sequence[Column]) -> tuple[Column
 def column_changes(
     facts: TargetFacts, table: TableRef, differences: ColumnDifferences
 ) -> tuple[ColumnChange, ...]:
-    """See `AltersColumns`."""
+    """Return the changes that a table needs; see `AltersColumns.column_changes`.
+
+    Args:
+        facts: the facts about the target.
+        table: the table to change.
+        followed: what follows the source: columns to add, rename, alter, and allow NULL in.
+    """
     with planning("target", f"table {table}"):
         tree = facts.tree(table)
         key = {column for each in facts.unique_keys(table)[:1] for column in each.names}
@@ -196,7 +202,7 @@ def step_of(change: ColumnChange, table: TableRef, *, rank: int = 0) -> Step:
     )
 
 
-def follow(connection: Connection, table: TableRef, changes: Sequence[ColumnChange]) -> None:
+def make_changes(connection: Connection, table: TableRef, changes: Sequence[ColumnChange]) -> None:
     """Make the changes that have not been made yet, in the open transaction.
 
     Args:
@@ -218,7 +224,7 @@ def follow(connection: Connection, table: TableRef, changes: Sequence[ColumnChan
     connection.execute("SELECT pg_catalog.set_config('lock_timeout', %s, true)", [before])
 
 
-def check_followed(
+def check_columns(
     connection: Connection, table: TableRef, stage: TableRef, pairs: Sequence[ColumnPair]
 ) -> None:
     """Check the table's columns before the merge.
@@ -294,7 +300,7 @@ def check_no_rename(table: TableRef, changes: Sequence[ColumnChange]) -> None:
         )
 
 
-def changing_new(plan: LoadPlan, table: TableRef, changes: Sequence[ColumnChange]) -> LoadPlan:
+def plan_with_changes(plan: LoadPlan, table: TableRef, changes: Sequence[ColumnChange]) -> LoadPlan:
     """Return the plan of a replacement table whose columns are changed while it is empty.
 
     Args:

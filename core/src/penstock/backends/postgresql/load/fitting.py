@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit
-from penstock.backends.postgresql.catalog.columns import data_type, why_not_loadable
+from penstock.backends.postgresql.catalog.columns import data_type, unloadable_reason
 from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType
 from penstock.backends.postgresql.load.losses import cast_losses, modifier_losses
 from penstock.backends.postgresql.session.statements import BINARY, TEXT
@@ -38,11 +38,11 @@ def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]
 
 
 def _holds_text(type_: DataType) -> bool:
-    return any(not part.below and part.category not in _WITHOUT_TEXT for part in type_.parts())
+    return any(not part.components and part.category not in _WITHOUT_TEXT for part in type_.parts())
 
 
 def _fit(mine: Column, theirs: Column) -> Fit:
-    if reason := why_not_loadable(theirs):
+    if reason := unloadable_reason(theirs):
         return Fit(reason=reason)
     source, target = data_type(mine), data_type(theirs)
     losses = list(dict.fromkeys(_losses(source, target)))
@@ -50,24 +50,24 @@ def _fit(mine: Column, theirs: Column) -> Fit:
     if source.bare.identity == target.bare.identity == XML:
         return Fit(cast="text", formats=(TEXT,), warning=warning)
     possible = target.binary and theirs.traits["all_send"]
-    if alike(source, target):
+    if is_interchangeable(source, target):
         is_known = UNKNOWN not in target.embedded
         binary = possible and source.binary and is_known and source.embedded == target.embedded
         formats = (BINARY, TEXT) if binary else (TEXT,)
         return Fit(formats=formats, warning=warning, lossy=bool(losses))
-    if unlike := _unlike_attributes(source, target):
-        return Fit(reason=unlike)
+    if difference := _attribute_difference(source, target):
+        return Fit(reason=difference)
     # With the target's modifier: a modifier silently truncates where an assignment fails.
     binary = possible and all(UNKNOWN < oid < FIRST_UNPINNED for oid in target.embedded)
     return Fit(
-        cast=target.bare.written,
+        cast=target.bare.text,
         formats=(BINARY, TEXT) if binary else (TEXT,),
         warning=warning,
         lossy=bool(losses),
     )
 
 
-def alike(source: DataType, target: DataType) -> bool:
+def is_interchangeable(source: DataType, target: DataType) -> bool:
     """Whether a value of one type, as it appears in a stream, is a value of the other.
 
     Domains are ignored: the target checks its own. User-defined enums, composites and ranges may be
@@ -77,7 +77,7 @@ def alike(source: DataType, target: DataType) -> bool:
     if source.kind != target.kind:
         return False
     if source.kind == "array":
-        return alike(source.below[0], target.below[0])
+        return is_interchangeable(source.components[0], target.components[0])
     if source.kind in ("base", "pseudo"):
         return source.identity == target.identity
     # A user's type may share its name with a built-in or extension type, and still be a different
@@ -88,8 +88,8 @@ def alike(source: DataType, target: DataType) -> bool:
         return False
     if source.kind == "composite" and source.labels != target.labels:
         return False
-    return len(source.below) == len(target.below) and all(
-        alike(*pair) for pair in zip(source.below, target.below, strict=True)
+    return len(source.components) == len(target.components) and all(
+        is_interchangeable(*pair) for pair in zip(source.components, target.components, strict=True)
     )
 
 
@@ -97,25 +97,25 @@ def _foreign(type_: DataType) -> bool:
     return bool(type_.extension) or type_.schema == "pg_catalog"
 
 
-def _unlike_attributes(source: DataType, target: DataType) -> str:
+def _attribute_difference(source: DataType, target: DataType) -> str:
     """Return why two composites, or arrays of them, are not alike; empty for other types."""
     source, target = source.bare, target.bare
     while source.kind == target.kind == "array":
-        source, target = source.below[0].bare, target.below[0].bare
+        source, target = source.components[0].bare, target.components[0].bare
     if source.kind != "composite" or target.kind != "composite":
         return ""
     return f"the attributes differ: {_attributes(source)}, {_attributes(target)}"
 
 
 def _attributes(type_: DataType) -> str:
-    pairs = zip(type_.labels, type_.below, strict=True)
-    return f"({', '.join(f'{name} {part.written}' for name, part in pairs)})"
+    pairs = zip(type_.labels, type_.components, strict=True)
+    return f"({', '.join(f'{name} {part.text}' for name, part in pairs)})"
 
 
 def _losses(source: DataType, target: DataType) -> Iterator[str]:
     """Yield the ways in which values may change."""
     for mine, theirs in _leaves(source, target):
-        if not alike(mine, theirs):
+        if not is_interchangeable(mine, theirs):
             yield from cast_losses(mine, theirs)
         yield from modifier_losses(mine, theirs)
 
@@ -141,8 +141,12 @@ def _risks(source: DataType, target: DataType) -> Iterator[str]:
 def _leaves(source: DataType, target: DataType) -> Iterator[tuple[DataType, DataType]]:
     """Yield the components of two types pairwise, if the types have the same structure."""
     source, target = source.bare, target.bare
-    if source.kind == target.kind and source.below and len(source.below) == len(target.below):
-        for pair in zip(source.below, target.below, strict=True):
+    if (
+        source.kind == target.kind
+        and source.components
+        and len(source.components) == len(target.components)
+    ):
+        for pair in zip(source.components, target.components, strict=True):
             yield from _leaves(*pair)
     else:
         yield source, target

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog.existing_tables import Linked
+from penstock.backends.postgresql.catalog.existing_tables import TableLink
 from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.ddl import steps
-from penstock.backends.postgresql.ddl.definition import OWN
+from penstock.backends.postgresql.ddl.definition import OF_PARTITIONS
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.links import relink_steps, unlink_steps
 from penstock.backends.postgresql.errors import planning
@@ -31,22 +31,22 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         PlanningError: see `TargetCatalog.plan_load`.
     """
     if request.mode.merges_at_end:
-        from penstock.backends.postgresql.new_tables.night import staged  # noqa: PLC0415 - as above
+        from penstock.backends.postgresql.new_tables.night import plan_staged  # noqa: PLC0415 - as above
 
         mode = REPLACE if request.mode.deletes_by_partition else UPSERT
         plan = plan_load(facts, replace(request, mode=mode, changes=()))
         _check_staging(facts, request)
-        return staged(plan, request)
+        return plan_staged(plan, request)
     if request.definition is not None:
-        return _plan_made(facts, request, request.definition)
+        return _plan_created(facts, request, request.definition)
     if request.mode.builds_beside:
         from penstock.backends.postgresql.new_tables.swap import plan_swap  # noqa: PLC0415 - as above
 
         plan = plan_swap(facts, request)
         if request.changes:
-            from penstock.backends.postgresql.load.drift import changing_new  # noqa: PLC0415 - seldom
+            from penstock.backends.postgresql.load.drift import plan_with_changes  # noqa: PLC0415 - seldom
 
-            plan = changing_new(plan, request.target, request.changes)
+            plan = plan_with_changes(plan, request.target, request.changes)
         return plan
     ref = request.target
     risks = facts.check_loadable(ref, request.mode)
@@ -99,7 +99,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     )
 
 
-def _referring(facts: TargetFacts, ref: TableRef) -> list[Linked]:
+def _referring(facts: TargetFacts, ref: TableRef) -> list[TableLink]:
     return [link for link in facts.links(ref) if link.kind == "foreign key"]
 
 
@@ -120,7 +120,7 @@ def _drop_own_keys(
             after += foreign_key_steps(table, constraint, of, of)
 
 
-def _keys_to_drop(facts: TargetFacts, request: LoadRequest) -> list[Linked]:
+def _keys_to_drop(facts: TargetFacts, request: LoadRequest) -> list[TableLink]:
     """Return the foreign keys to drop while tables that reference each other are loaded."""
     if not request.siblings.filled:
         return []
@@ -147,25 +147,27 @@ def _check_staging(facts: TargetFacts, request: LoadRequest) -> None:
         raise missing_grant(facts.connection, missing, f"--deletes {HARD}", grant)
 
 
-def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefinition) -> LoadPlan:
+def _plan_created(
+    facts: TargetFacts, request: LoadRequest, definition: TableDefinition
+) -> LoadPlan:
     from penstock.backends.postgresql.new_tables.missing_table import plan_missing  # noqa: PLC0415 - as above
     from penstock.backends.postgresql.new_tables.recreate import plan_recreate  # noqa: PLC0415 - as above
 
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
-        of_children = definition.content.get(OWN, ())
+        of_children = definition.content.get(OF_PARTITIONS, ())
         omitted_before = [
             NotCopied(kind, label, "", str(request.target)) for kind, label in of_children
         ]
         return plan(facts, request, definition.content, omitted_before)
     from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 
-    unlike = read_translated(facts.connection, request, definition)
+    translated = read_translated(facts.connection, request, definition)
     if not request.mode.recreates:
-        more = [step.statement for step in unlike.steps]
-        return plan_missing(facts, request, unlike.content, unlike.omitted, more)
-    planned = plan_recreate(facts, request, unlike.content, unlike.omitted)
-    return replace(planned, steps=(*planned.steps, *unlike.steps))
+        more = [step.statement for step in translated.steps]
+        return plan_missing(facts, request, translated.content, translated.omitted, more)
+    planned = plan_recreate(facts, request, translated.content, translated.omitted)
+    return replace(planned, steps=(*planned.steps, *translated.steps))
 
 
 def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:

@@ -40,7 +40,7 @@ def read_loadable(connection: Connection, refs: Sequence[TableRef]) -> dict[Tabl
 
 
 def check_loadable(
-    connection: Connection, ref: TableRef, mode: Mode, found: Loadable
+    connection: Connection, ref: TableRef, mode: Mode, properties: Loadable
 ) -> tuple[str, ...]:
     """Check that rows can be loaded into a relation.
 
@@ -48,7 +48,7 @@ def check_loadable(
         connection: a session on the target.
         ref: the relation.
         mode: the run's mode.
-        found: the relation's properties.
+        properties: the relation's properties.
 
     Returns:
         Warnings for the user.
@@ -56,9 +56,9 @@ def check_loadable(
     Raises:
         PlanningError: rows cannot be loaded.
     """
-    kind, foreign = found.kind, found.foreign
+    kind, foreign = properties.kind, properties.foreign
     what = KINDS.get(kind, f"kind {kind!r}")
-    if kind == "v" and not found.instead:
+    if kind == "v" and not properties.instead:
         raise PlanningError(
             f"target: expected {ref} to be a table, or a view with an INSTEAD OF INSERT trigger "
             f"for each row, found {what}"
@@ -70,14 +70,14 @@ def check_loadable(
         )
     if kind not in "rpfv":
         raise PlanningError(f"target: expected {ref} to be a table, found {what}")
-    if not found.insertable:
+    if not properties.insertable:
         raise PlanningError(f"target: {ref} is {what} that accepts no rows")
     if foreign and mode.truncates and connection.info.server_version < TRUNCATE_FOREIGN_VERSION:
         raise PlanningError(
             f"target: --mode truncate: PostgreSQL before 14 cannot truncate {foreign[0]}, a "
             "foreign table; use --mode append or replace"
         )
-    if found.hidden:
+    if properties.hidden:
         raise PlanningError(
             f"target: row security on {ref} applies to {connection.info.user!r}, so COPY cannot "
             "load it; expected its owner (without FORCE ROW LEVEL SECURITY), a user with "

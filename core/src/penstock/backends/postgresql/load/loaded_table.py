@@ -127,7 +127,7 @@ class LoadedTable:
             self._execute("note_rewritten", part=str(oid), oid=oid)
 
     def look(self) -> Cursor[tuple[Any, ...]]:
-        """Ask what has changed about the table since the run was prepared; see `check_found`."""
+        """Ask what has changed about the table since the run was prepared; see `check_answer`."""
         return self._execute("changed")
 
     def find_change(self) -> tuple[Any, ...] | None:
@@ -137,7 +137,7 @@ class LoadedTable:
         """
         return self.look().fetchone()
 
-    def has_taken_place(self, table: TableRef) -> bool:
+    def has_replaced(self, table: TableRef) -> bool:
         """Whether the loaded table now has another table's name."""
         row = self._execute("has_taken_place", table=name(table)).fetchone()
         return bool(row and row[0])
@@ -148,9 +148,9 @@ class LoadedTable:
         Raises:
             TargetChanged: the table is a different one, or was emptied or rewritten since.
         """
-        self.check_found(self.look())
+        self.check_answer(self.look())
 
-    def check_found(self, answer: Cursor[tuple[Any, ...]]) -> None:
+    def check_answer(self, answer: Cursor[tuple[Any, ...]]) -> None:
         """Check the result of `look`.
 
         Args:
@@ -161,21 +161,21 @@ class LoadedTable:
         """
         change = answer.fetchone()
         if change is not None:
-            raise self.changed(change[0])
+            raise self.change_error(change[0])
 
-    def emptied_by(self) -> str | None:
+    def last_emptying_run(self) -> str | None:
         """Return the last run that emptied or recreated the table since this one was prepared."""
-        return self._changed_by(mode_names(lambda mode: mode.empties_before))[1]
+        return self._last_changing_run(mode_names(lambda mode: mode.empties_before))[1]
 
-    def _changed_by(self, modes: Sequence[str]) -> tuple[str, str | None]:
-        ((table, other),) = self._execute("changed_by", modes=list(modes)).fetchall()
-        return table, other
+    def _last_changing_run(self, modes: Sequence[str]) -> tuple[str, str | None]:
+        ((table, run_id),) = self._execute("changed_by", modes=list(modes)).fetchall()
+        return table, run_id
 
-    def changed(self, what: str) -> TargetChanged:
-        table, other = self._changed_by(mode_names(lambda mode: mode.starts_empty))
+    def change_error(self, what: str) -> TargetChanged:
+        table, run_id = self._last_changing_run(mode_names(lambda mode: mode.starts_empty))
         return TargetChanged(
             f"target: {table} {what} after run {self._run_id} was prepared"
-            + (f", by run {other}" if other else "")
+            + (f", by run {run_id}" if run_id else "")
             + ", so rows that the run committed may be lost; start a new run",
             Diagnosis(side="target"),
         )
@@ -195,9 +195,9 @@ class LoadedTable:
         if self._connection.value("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", [quoted]):
             lock = f"LOCK TABLE ONLY {quoted} IN ACCESS EXCLUSIVE MODE"
             self._connection.execute(lock.encode())
-        for table, other, _ in self._loaded_since(tuple(MODES), same_rows=False):
+        for table, run_id, _ in self._loaded_since(tuple(MODES), same_rows=False):
             raise TargetChanged(
-                f"target: run {other} loaded rows into {table} after run {self._run_id} was "
+                f"target: run {run_id} loaded rows into {table} after run {self._run_id} was "
                 "prepared, and these rows would be lost; start a new run if nothing needs them",
                 Diagnosis(side="target"),
             )
@@ -209,9 +209,9 @@ class LoadedTable:
             TargetChanged: another run has replaced rows.
         """
         modes = mode_names(lambda mode: mode.reloads_partitions)
-        for table, other, mode in self._loaded_since(modes, same_rows=True):
+        for table, run_id, mode in self._loaded_since(modes, same_rows=True):
             raise TargetChanged(
-                f"target: run {other} (--mode {mode}) loaded the same rows into {table} after run "
+                f"target: run {run_id} (--mode {mode}) loaded the same rows into {table} after run "
                 f"{self._run_id} was prepared, so continuing would duplicate them; start a new run "
                 "if its rows are still needed",
                 Diagnosis(side="target"),

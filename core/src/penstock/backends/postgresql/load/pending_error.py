@@ -16,13 +16,15 @@ from penstock.backends.postgresql.session.libpq import library, pointer
 _HEAD = 6
 
 
-def error_ahead(connection: Connection) -> bool:
+def has_pending_error(connection: Connection) -> bool:
     """Peek at the next message without consuming it."""
-    head = _decrypted(connection) if connection.pgconn.ssl_in_use else _sent(connection.fileno())
+    head = (
+        _peek_decrypted(connection) if connection.pgconn.ssl_in_use else _peek(connection.fileno())
+    )
     return len(head) == _HEAD and head[0] == ord("E") and head[5] == ord("S")
 
 
-def _sent(fd: int) -> bytes:
+def _peek(fd: int) -> bytes:
     with contextlib.closing(socket.socket(fileno=os.dup(fd))) as peeker:
         try:
             return peeker.recv(_HEAD, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -30,7 +32,7 @@ def _sent(fd: int) -> bytes:
             return b""
 
 
-def _decrypted(connection: Connection) -> bytes:
+def _peek_decrypted(connection: Connection) -> bytes:
     functions = _functions()
     session = functions and functions.PQsslStruct(pointer(connection), b"OpenSSL")
     if functions is None or not session:

@@ -56,7 +56,7 @@ class Ranges:
             query = statement("left_of_partition").format(table=rows, condition=selected)
             remaining += int(self._connection.value(query))
         if remaining:
-            raise self._wrong(f"{remaining:,} rows were not deleted")
+            raise self._error(f"{remaining:,} rows were not deleted")
 
     def insert(self, rows: int) -> LoadResult:
         """Insert the staged rows.
@@ -72,12 +72,12 @@ class Ranges:
         )
         inserted = self._connection.execute(query).rowcount
         if inserted != rows:
-            raise self._wrong(f"{inserted:,} of {rows:,} rows were inserted")
+            raise self._error(f"{inserted:,} of {rows:,} rows were inserted")
         return LoadResult(rows, inserted, 0)
 
-    def _wrong(self, found: str) -> PermanentError:
+    def _error(self, finding: str) -> PermanentError:
         return PermanentError(
-            f"target: {self._target}: --mode replace: {found} (does a trigger or rule keep or drop "
-            "rows?)",
+            f"target: {self._target}: --mode replace: {finding} (does a trigger or rule keep or "
+            "drop rows?)",
             Diagnosis(side="target"),
         )

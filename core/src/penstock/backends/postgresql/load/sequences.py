@@ -19,7 +19,7 @@ ADVANCE = "advance "
 
 
 def advance_existing(
-    facts: TargetFacts, request: LoadRequest, beside: TableRef | None = None
+    facts: TargetFacts, request: LoadRequest, replacement: TableRef | None = None
 ) -> tuple[list[Step], list[str]]:
     """Return steps that advance the sequences of an existing table.
 
@@ -28,7 +28,7 @@ def advance_existing(
     Args:
         facts: the facts about the target.
         request: the request.
-        beside: the table being loaded, if it is to replace the other.
+        replacement: the table being loaded, if it is to replace the other.
     """
     if request.sequence_positions is None:
         return [], []
@@ -52,7 +52,7 @@ def advance_existing(
     usable = [item for item in sequences if item.readable and item.writable]
     steps = advance_steps(
         request,
-        beside or request.target,
+        replacement or request.target,
         usable,
         facts.numbers(request.target),
         only=facts.tree(request.target)[0].kind != "p",
@@ -84,10 +84,12 @@ def advance_steps(
     for item in sequences:
         if item.column not in sources:
             continue
-        known = sources[item.column] in request.sequence_positions
-        if not known and item.column not in comparable:
+        is_counted = sources[item.column] in request.sequence_positions
+        if not is_counted and item.column not in comparable:
             continue
-        text = _statement(item, table, known=known, comparable=item.column in comparable, only=only)
+        text = _statement(
+            item, table, is_counted=is_counted, comparable=item.column in comparable, only=only
+        )
         steps.append(
             Step(
                 f"{ADVANCE}{item.ref} {item.column}",
@@ -95,18 +97,18 @@ def advance_steps(
                 text,
                 True,
                 CHECK,
-                sequence_of=sources[item.column] if known else "",
+                sequence_of=sources[item.column] if is_counted else "",
             )
         )
     return steps
 
 
 def _statement(
-    item: ColumnSequence, table: TableRef, *, known: bool, comparable: bool, only: bool
+    item: ColumnSequence, table: TableRef, *, is_counted: bool, comparable: bool, only: bool
 ) -> str:
-    def written(text: str) -> sql.SQL:
+    def escape(text: str) -> sql.SQL:
         # With parameters, a % in a name is doubled.
-        return sql.SQL(text.replace("%", "%%") if known else text)
+        return sql.SQL(text.replace("%", "%%") if is_counted else text)
 
     most = "max" if item.increment > 0 else "min"
     rows = f"{'ONLY ' if only else ''}{name(table)}"
@@ -114,11 +116,11 @@ def _statement(
     return (
         statement("advance_sequence")
         .format(
-            name=written(literal(name(item.ref))),
-            sequence=written(name(item.ref)),
-            last=sql.SQL("%(last)s" if known else "NULL"),
-            called=sql.SQL("%(called)s" if known else "NULL"),
-            outermost=written(outermost) if comparable else sql.SQL("NULL::bigint"),
+            name=escape(literal(name(item.ref))),
+            sequence=escape(name(item.ref)),
+            last=sql.SQL("%(last)s" if is_counted else "NULL"),
+            called=sql.SQL("%(called)s" if is_counted else "NULL"),
+            outermost=escape(outermost) if comparable else sql.SQL("NULL::bigint"),
             beyond=sql.SQL(">" if item.increment > 0 else "<"),
         )
         .as_string(None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from penstock.backends.postgresql.catalog import existing_tables
 from penstock.backends.postgresql.catalog.children import (
-    Existing,
+    ExistingChild,
     Partitioned,
     children_of,
     read_attached,
@@ -90,18 +90,18 @@ class TargetFacts:
         self._writable = False
         self._derived: dict[type[Any], Any] = {}
 
-    def questions(self, *, making: bool) -> list[Callable[[], object]]:
+    def questions(self, *, creates_tables: bool) -> list[Callable[[], object]]:
         """Return calls that ask what most modes ask about each table.
 
         Args:
-            making: whether the tables are to be created, and not only loaded.
+            creates_tables: whether the tables are to be created, and not only loaded.
         """
         if not self.refs:
             return [self.check_server]
         refs = sorted(self.refs, key=str)
         of_schemas: list[Answers[str, Any]] = [self._rights]
         of_tables: list[Answers[TableRef, Any]]
-        if making:
+        if creates_tables:
             of_schemas.append(self._names)
             of_tables = [self._links, self._dependents["ai"]]
         else:
@@ -145,10 +145,10 @@ class TargetFacts:
             PlanningError: the table does not exist.
         """
         with planning("target", f"table {ref}"):
-            self.check_there(ref)
+            self.check_exists(ref)
             return self._columns[ref]
 
-    def check_there(self, ref: TableRef) -> None:
+    def check_exists(self, ref: TableRef) -> None:
         """Check that a table exists.
 
         Raises:
@@ -160,19 +160,19 @@ class TargetFacts:
     def check_loadable(self, ref: TableRef, mode: Mode) -> tuple[str, ...]:
         """See `check_loadable`."""
         with planning("target", f"table {ref}"):
-            self.check_there(ref)
+            self.check_exists(ref)
             properties = self._loadable[ref]
         return check_loadable(self.connection, ref, mode, properties)
 
     def table_rights(self, ref: TableRef) -> TableRights:
-        self.check_there(ref)
+        self.check_exists(ref)
         return self._table_rights[ref]
 
     def references(self, ref: TableRef) -> list[str]:
         """See `existing.read_references`."""
         return self._references[ref]
 
-    def links(self, ref: TableRef) -> list[existing_tables.Linked]:
+    def links(self, ref: TableRef) -> list[existing_tables.TableLink]:
         return self._links[ref]
 
     def dependents(self, ref: TableRef, sequences: str = "ai") -> list[existing_tables.Dependent]:
@@ -192,7 +192,7 @@ class TargetFacts:
         Raises:
             PlanningError: the table was dropped in the meantime.
         """
-        self.check_there(ref)
+        self.check_exists(ref)
         if not (definitions := self._definitions[ref]):
             raise self._dropped(ref)
         return definitions[0]
@@ -219,7 +219,7 @@ class TargetFacts:
         Raises:
             PlanningError: the table was dropped in the meantime.
         """
-        self.check_there(ref)
+        self.check_exists(ref)
         try:
             return self._root_definitions[ref]
         except KeyError:
@@ -227,7 +227,7 @@ class TargetFacts:
 
     def heirs(self, ref: TableRef) -> tuple[TableRef, ...]:
         """See `SourceCatalog.heirs`."""
-        self.check_there(ref)
+        self.check_exists(ref)
         return self._heirs[ref]
 
     def unique_keys(self, ref: TableRef) -> tuple[UniqueKey, ...]:
@@ -240,7 +240,7 @@ class TargetFacts:
         """Return how a partitioned table is partitioned."""
         return self._partitioned[ref]
 
-    def children(self, ref: TableRef) -> list[Existing]:
+    def children(self, ref: TableRef) -> list[ExistingChild]:
         return self._children[ref]
 
     def attached(self, schema: str) -> Mapping[int, tuple[str, ...]]:
@@ -272,7 +272,7 @@ class TargetFacts:
         """Announce sequences that it will be asked about."""
         self._sequences.expect(refs)
 
-    def kept(self, make: type[T]) -> T:
+    def derive(self, make: type[T]) -> T:
         """Return an object computed from these facts, which is created once and kept with them.
 
         Args:
@@ -282,7 +282,7 @@ class TargetFacts:
             self._derived[make] = cast("Callable[[TargetFacts], T]", make)(self)
         return cast("T", self._derived[make])
 
-    def _known_trees(
+    def _permitted_trees(
         self, refs: Sequence[TableRef]
     ) -> dict[TableRef, list[existing_tables.Relation]]:
         """Return the trees of tables that the user may look up."""
@@ -293,7 +293,7 @@ class TargetFacts:
 
     def _roots(self, refs: Sequence[TableRef]) -> dict[TableRef, int]:
         """Return the object ids of tables that exist."""
-        return {ref: tree[0].oid for ref, tree in self._known_trees(refs).items() if tree}
+        return {ref: tree[0].oid for ref, tree in self._permitted_trees(refs).items() if tree}
 
     def _read_columns(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...]]:
         roots = self._roots(refs)
@@ -316,12 +316,14 @@ class TargetFacts:
         partitioned = read_partitioned(self.connection, list(roots.values()))
         return {ref: partitioned[oid] for ref, oid in roots.items() if oid in partitioned}
 
-    def _read_children(self, refs: Sequence[TableRef]) -> dict[TableRef, list[Existing]]:
+    def _read_children(self, refs: Sequence[TableRef]) -> dict[TableRef, list[ExistingChild]]:
         with full_names(self.connection):
             return children_of(self.connection, refs)
 
-    def _read_links(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing_tables.Linked]]:
-        trees = self._known_trees(refs)
+    def _read_links(
+        self, refs: Sequence[TableRef]
+    ) -> dict[TableRef, list[existing_tables.TableLink]]:
+        trees = self._permitted_trees(refs)
         if not any(trees.values()):
             return {ref: [] for ref in refs}
         with full_names(self.connection):
@@ -335,25 +337,27 @@ class TargetFacts:
         return {ref: sequences.get(roots.get(ref, 0), []) for ref in refs}
 
     def _read_numbers(self, refs: Sequence[TableRef]) -> dict[TableRef, set[str]]:
-        return existing_tables.read_numbers(self.connection, self._known_trees(refs), WHOLE_NUMBERS)
+        return existing_tables.read_numbers(
+            self.connection, self._permitted_trees(refs), WHOLE_NUMBERS
+        )
 
     def _read_shapes(self, refs: Sequence[TableRef]) -> dict[TableRef, str]:
         with full_names(self.connection):
             return existing_tables.read_shapes(self.connection, refs)
 
     def _read_references(self, refs: Sequence[TableRef]) -> dict[TableRef, list[str]]:
-        return existing_tables.read_references(self.connection, self._known_trees(refs))
+        return existing_tables.read_references(self.connection, self._permitted_trees(refs))
 
     def _read_dependents(
         self, sequences: str, refs: Sequence[TableRef]
     ) -> dict[TableRef, list[existing_tables.Dependent]]:
-        trees = self._known_trees(refs)
+        trees = self._permitted_trees(refs)
         if not any(trees.values()):
             return {ref: [] for ref in refs}
         return existing_tables.read_dependents(self.connection, trees, sequences)
 
     def _read_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, list[Json]]:
-        trees = self._known_trees(refs)
+        trees = self._permitted_trees(refs)
         definitions = self._read_tables(
             relation.oid for tree in trees.values() for relation in tree
         )

@@ -90,8 +90,8 @@ def defer_indexes(
         facts.creatable(schema, "--indexes defer")
     tables = facts.whole_definition(ref)
     usable, broken = indexes.usable_indexes(tables)
-    kept = _indexes_to_keep(tables, usable, broken, warnings)
-    deferred = {oid: index["name"] for oid, index in usable.items() if oid not in kept}
+    indexes_to_keep = _indexes_to_keep(tables, usable, broken, warnings)
+    deferred = {oid: index["name"] for oid, index in usable.items() if oid not in indexes_to_keep}
     for table in tables:
         for index in table["indexes"]:
             if index["oid"] in deferred and index["parent"] not in deferred:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import psycopg
 
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren, Windows
-from penstock.backends.postgresql.catalog.children import DEFAULT, Existing
+from penstock.backends.postgresql.catalog.children import DEFAULT, ExistingChild
 from penstock.backends.postgresql.catalog.existing_tables import NamesInSchema, kind_name
 from penstock.backends.postgresql.catalog.privileges import check_owned
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl.children import create_child, index_child
-from penstock.backends.postgresql.ddl.text import Json, beside, shortened
+from penstock.backends.postgresql.ddl.text import Json, shorten, temporary_name
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.session.statements import ident, literal
@@ -68,7 +68,9 @@ def plan_children(facts: TargetFacts, schema: str, request: ChildRequest) -> Pla
         with connection.transaction(force_rollback=True), full_names(connection):
             _rehearse(connection, parent, table)
             partitions = _with_bounds(connection, request, parent)
-            planned = _beside_others(connection, request, partitions, existing, attached, names)
+            planned = _plan_with_existing(
+                connection, request, partitions, existing, attached, names
+            )
     warnings = list(planned.warnings)
     if parent.default:
         warnings.append(
@@ -85,7 +87,7 @@ def _read_parent(facts: TargetFacts, request: ChildRequest) -> _Parent:
         PlanningError: it has no children, or only kinds that cannot be created separately.
     """
     ref = request.table
-    facts.check_there(ref)
+    facts.check_exists(ref)
     root, *_ = facts.tree(ref)
     if root.kind != "p":
         raise PlanningError(
@@ -137,7 +139,7 @@ def _rehearse(connection: Connection, parent: _Parent, table: Json) -> None:
 
     That table is partitioned like the target, but has only the key.
     """
-    child = TableRef(parent.ref.schema, beside("rehearsal", parent.ref.name))
+    child = TableRef(parent.ref.schema, temporary_name("rehearsal", parent.ref.name))
     version = connection.info.server_version
     (key,) = [column for column in table["columns"] if column["name"] == parent.column]
     collate = f" COLLATE {key['collation']}" if key["collation"] else ""
@@ -160,7 +162,7 @@ def _with_bounds(connection: Connection, request: ChildRequest, parent: _Parent)
     """
     planned = []
     for number, partition in enumerate(request.partitions):
-        extent = _closed(connection, partition.extent, parent.type, request.windows)
+        extent = _closed_window(connection, partition.extent, parent.type, request.windows)
         bounds = _bounds(partition, extent, parent)
         ref = TableRef(parent.ref.schema, f"_p{_first_value(extent)}")
         if not bounds:
@@ -196,7 +198,9 @@ def _make_part(connection: Connection, table: str, bounds: str, what: str) -> No
         raise PlanningError(f"{MODE}: {what} cannot be a child ({bounds}): {reason}") from error
 
 
-def _closed(connection: Connection, extent: Extent, type_: str, windows: Windows | None) -> Extent:
+def _closed_window(
+    connection: Connection, extent: Extent, type_: str, windows: Windows | None
+) -> Extent:
     """Return a window with both bounds, so that the next one finds its range free.
 
     A row outside the bounds that the partition selects anyway makes the attempt fail.
@@ -237,11 +241,11 @@ def _bound(bound: Bound | None, without: str) -> str:
     return literal(bound.text) if bound else without
 
 
-def _beside_others(
+def _plan_with_existing(
     connection: Connection,
     request: ChildRequest,
     partitions: Sequence[Partition],
-    existing: Sequence[Existing],
+    existing: Sequence[ExistingChild],
     attached: Collection[int],
     names: NamesInSchema,
 ) -> PlannedChildren:
@@ -258,7 +262,7 @@ def _beside_others(
     Raises:
         PlanningError: an existing child conflicts.
     """
-    same = {child.bounds: child for child in existing}
+    existing_by_bounds = {child.bounds: child for child in existing}
     planned = {p.child.bounds: p for p in partitions if p.child and p.child.bounds}
     for number, child in enumerate(existing):
         if child.bounds not in planned and child.bounds != DEFAULT:
@@ -269,7 +273,7 @@ def _beside_others(
                 raise PlanningError(_overlap(child, request.table, partitions, error)) from error
     warnings = []
     for bounds, partition in planned.items():
-        old = same.get(bounds)
+        old = existing_by_bounds.get(bounds)
         if old is None:
             continue
         if old.oid in attached and not request.selective:
@@ -284,12 +288,12 @@ def _beside_others(
                 f"{old.ref} ({bounds}) exists, and a run with a condition replaces no child "
                 f"table: partition {partition.id} fails if it has rows"
             )
-    named = _named(names, request.table, partitions, same)
-    return PlannedChildren(tuple(named), (), tuple(warnings))
+    children = _name_children(names, request.table, partitions, existing_by_bounds)
+    return PlannedChildren(tuple(children), (), tuple(warnings))
 
 
 def _overlap(
-    child: Existing, table: TableRef, partitions: Sequence[Partition], error: PlanningError
+    child: ExistingChild, table: TableRef, partitions: Sequence[Partition], error: PlanningError
 ) -> str:
     match = re.search(r'penstock_child_(\d+)"', error.message)
     which = f"partition {partitions[int(match[1])]}" if match else "a planned partition"
@@ -300,11 +304,11 @@ def _overlap(
     )
 
 
-def _named(
+def _name_children(
     names: NamesInSchema,
     table: TableRef,
     partitions: Sequence[Partition],
-    same: Mapping[str, Existing],
+    existing_by_bounds: Mapping[str, ExistingChild],
 ) -> list[Partition]:
     """Name each child after its parent and its first value, by a free name."""
     new_names: set[str] = set()
@@ -312,14 +316,14 @@ def _named(
     for partition in partitions:
         child = partition.child
         assert child is not None
-        if child.bounds in same:
-            ref = same[child.bounds].ref
+        if child.bounds in existing_by_bounds:
+            ref = existing_by_bounds[child.bounds].ref
         else:
             ending = child.table.name[:40]
-            label, number = shortened(table.name, ending), 1
+            label, number = shorten(table.name, ending), 1
             while label in new_names or names.holds(label):
                 number += 1
-                label = shortened(table.name, f"{ending}_{number}")
+                label = shorten(table.name, f"{ending}_{number}")
             new_names.add(label)
             ref = TableRef(table.schema, label)
         planned.append(replace(partition, child=replace(child, table=ref)))

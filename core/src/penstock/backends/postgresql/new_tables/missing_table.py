@@ -18,19 +18,19 @@ from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of
-from penstock.backends.postgresql.ddl.text import Json, Names, beside
+from penstock.backends.postgresql.ddl.text import Json, Names, temporary_name
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.new_tables.recreate import (
-    advanced,
+    advance_new,
     creation,
     names_for,
     schema_steps,
     type_steps,
 )
-from penstock.backends.postgresql.new_tables.rehearsal import NEEDS, Rehearsals, rehearsed
+from penstock.backends.postgresql.new_tables.rehearsal import NEEDS, Rehearsals, rehearse
 from penstock.backends.postgresql.session.statements import ident, literal, name, statement
 from penstock.backends.sql.definitions.definition import KINDS
 from penstock.backends.sql.definitions.missing_table import check_no_changes
@@ -64,8 +64,8 @@ def plan_missing(
     (table,) = definitions
     warnings = list(content["warnings"])
     with planning("target", f"{NEEDS}: {ref}"):
-        missing = facts.kept(Rehearsals).missing(ref, content)
-        with rehearsed(facts, ref, content) as rehearsal:
+        missing = facts.derive(Rehearsals).missing(ref, content)
+        with rehearse(facts, ref, content) as rehearsal:
             key, remarks = conflict_columns(facts, request, rehearsal)
             parts = connection.execute(_parts(rehearsal)).fetchall()
         names = names_for(facts, ref, definitions, [], warnings)
@@ -79,12 +79,12 @@ def plan_missing(
         *tables.create_statistics(table, names),
         *more,
     )
-    advance = advanced(request, table, names)
+    advance = advance_new(request, table, names)
     expected = [part for (part,) in parts if key or not part.startswith("UNIQUE (")]
     check = _check(ref, expected, names if advance else None)
     before = [
         *schemas,
-        replace(make, done=completion.is_there(ref)),
+        replace(make, done=completion.relation_exists(ref)),
         steps.before("check", f"check that {ref} is as planned", check),
     ]
     if request.mode.truncates:
@@ -99,7 +99,7 @@ def plan_missing(
     )
 
 
-def plan_missing_table_beside(
+def plan_under_temporary_name(
     facts: TargetFacts, request: LoadRequest, content: Mapping[str, Any]
 ) -> LoadPlan:
     """Plan a table that is created and loaded under a temporary name.
@@ -120,9 +120,9 @@ def plan_missing_table_beside(
     (table,) = definitions
     warnings = list(content["warnings"])
     with planning("target", f"{NEEDS}: {ref}"):
-        missing = facts.kept(Rehearsals).missing(ref, content)
+        missing = facts.derive(Rehearsals).missing(ref, content)
         names = names_for(facts, ref, definitions, [], warnings)
-    temporary = _beside(request.run_id, names, table)
+    temporary = _temporary_names(request.run_id, names, table)
     new = temporary.table(table)
     column = request.deletes.column
     marks = [f"ALTER TABLE {name(new)} ADD COLUMN {ident(column)} timestamptz"] if column else []
@@ -145,14 +145,14 @@ def plan_missing_table_beside(
         f"rename {new} to {ref}",
         steps.LAST,
         _check_free(ref),
-        *_renamed(table, temporary, names),
+        *_rename_statements(table, temporary, names),
         urgent=True,
     )
     return LoadPlan(
         new,
         (
             *before,
-            *advanced(request, table, temporary),
+            *advance_new(request, table, temporary),
             *indexes.build_steps(definitions, temporary, tablespaces=False),
             *([dress] if late else []),
             renamed,
@@ -163,18 +163,18 @@ def plan_missing_table_beside(
     )
 
 
-def _beside(run_id: str, names: Names, table: Json) -> Names:
+def _temporary_names(run_id: str, names: Names, table: Json) -> Names:
     """Return unused names for the table and its own objects."""
 
-    def moved(ref: TableRef) -> TableRef:
-        return TableRef(ref.schema, beside(run_id, ref.name))
+    def temporary_ref(ref: TableRef) -> TableRef:
+        return TableRef(ref.schema, temporary_name(run_id, ref.name))
 
     owned = {(each["schema"], each["name"]) for each in table["sequences"]}
     return Names(
-        {oid: moved(ref) for oid, ref in names.tables.items()},
-        {oid: beside(run_id, index) for oid, index in names.indexes.items()},
-        {key: moved(ref) if key in owned else ref for key, ref in names.sequences.items()},
-        {key: moved(ref) for key, ref in names.statistics.items()},
+        {oid: temporary_ref(ref) for oid, ref in names.tables.items()},
+        {oid: temporary_name(run_id, index) for oid, index in names.indexes.items()},
+        {key: temporary_ref(ref) if key in owned else ref for key, ref in names.sequences.items()},
+        {key: temporary_ref(ref) for key, ref in names.statistics.items()},
     )
 
 
@@ -191,7 +191,7 @@ def _check_free(ref: TableRef) -> str:
     return f"DO {literal(body)}"
 
 
-def _renamed(table: Json, temporary: Names, names: Names) -> list[str]:
+def _rename_statements(table: Json, temporary: Names, names: Names) -> list[str]:
     """Return statements that give the table and its own objects their final names."""
     pairs = [
         ("TABLE", temporary.table(table), names.table(table)),
@@ -255,11 +255,13 @@ def _not_created(table: Json, names: Names) -> Iterator[NotCopied]:
     ref = names.table(table)
     links = links_of([table], names, Siblings())
     yield from links.omitted
-    for step in links.own:
+    for step in links.to_itself:
         if step.instead is not None and step.rank == steps.REFER:
             yield step.instead
     for constraint in table["constraints"]:
         if tables.is_unchecked(constraint):
-            (added, *_) = tables.unchecked({**table, "constraints": [constraint]}, names)
+            (added, *_) = tables.unchecked_constraints(
+                {**table, "constraints": [constraint]}, names
+            )
             yield NotCopied(KINDS["CHECK"], constraint["name"], f"{added};", str(ref))
-    yield from omitted_objects([table], names.table, but=FOREIGN_KEYS)
+    yield from omitted_objects([table], names.table, excluded_kind=FOREIGN_KEYS)

@@ -15,8 +15,13 @@ from penstock.backends.api.worker import LoadResult
 from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, PostgresStage, Run
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
-from penstock.backends.postgresql.ddl.text import beside, shortened
-from penstock.backends.postgresql.load.drift import alterations, check_followed, follow, step_of
+from penstock.backends.postgresql.ddl.text import shorten, temporary_name
+from penstock.backends.postgresql.load.drift import (
+    alterations,
+    check_columns,
+    make_changes,
+    step_of,
+)
 from penstock.backends.postgresql.load.ranges import Ranges
 from penstock.backends.postgresql.session.statements import (
     column_list,
@@ -45,10 +50,10 @@ FIRST = -1
 BRIEFLY_MS = 500
 
 
-def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
+def plan_staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     """Return the plan of an upsert, with a stage into which all partitions are loaded."""
     ref = plan.table
-    stage = TableRef(ref.schema, beside(request.run_id, ref.name))
+    stage = TableRef(ref.schema, temporary_name(request.run_id, ref.name))
     before_changes = original_names(request.changes)
     now = (before_changes(pair.target) for pair in request.pairs)
     columns = column_list(each for each in now if each is not None).as_string(None)
@@ -75,7 +80,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
             adds = f"ALTER TABLE {name(ref)} ADD COLUMN IF NOT EXISTS {column} timestamptz"
             what = f"add column {request.deletes.column} to {ref} if it is missing"
             before = (*before, steps.before("marks", what, adds))
-        making, finding_step = finding_deleted(ref, stage, plan.conflict_columns)
+        making, finding_step = deleted_key_steps(ref, stage, plan.conflict_columns)
         before = (*before, making)
         after.insert(0, finding_step)
     *finding, merging = after
@@ -86,7 +91,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     return replace(plan, table=table, steps=(*steps_, *late))
 
 
-def finding_deleted(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[Step, Step]:
+def deleted_key_steps(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[Step, Step]:
     """Return the steps that create a table for the keys of deleted rows, and find these.
 
     Args:
@@ -94,12 +99,12 @@ def finding_deleted(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple
         stage: the stage of the night.
         key: the columns of the key that identifies rows.
     """
-    gone, columns = deleted_keys_table(stage), column_list(key).as_string(None)
+    keys_table, columns = deleted_keys_table(stage), column_list(key).as_string(None)
     step = steps.before(
         "gone keys",
-        f"create {gone}, for the keys of deleted rows",
-        f"DROP TABLE IF EXISTS {name(gone)}",
-        f"CREATE TABLE {name(gone)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
+        f"create {keys_table}, for the keys of deleted rows",
+        f"DROP TABLE IF EXISTS {name(keys_table)}",
+        f"CREATE TABLE {name(keys_table)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
         " WITH NO DATA",
     )
     what = f"find rows of {ref} that the source no longer has"
@@ -108,15 +113,15 @@ def finding_deleted(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple
 
 def take_deleted(connection: Connection, stage: TableRef) -> int:
     """Drop the table of keys of deleted rows, and return how many there were."""
-    gone = deleted_keys_table(stage)
-    count = int(connection.value(f"SELECT count(*) FROM {name(gone)}"))
-    connection.execute(f"DROP TABLE {name(gone)}".encode())
+    keys_table = deleted_keys_table(stage)
+    count = int(connection.value(f"SELECT count(*) FROM {name(keys_table)}"))
+    connection.execute(f"DROP TABLE {name(keys_table)}".encode())
     return count
 
 
 def deleted_keys_table(stage: TableRef) -> TableRef:
     """Return the table for the keys of rows to be deleted."""
-    return TableRef(stage.schema, shortened(stage.name, "_gone"))
+    return TableRef(stage.schema, shorten(stage.name, "_gone"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +145,8 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
     connection.execute(statement("merging"), {"tables": list(map(name, tables))})
     for night in nights:
         if changes := changes_of(night.plan.load):
-            follow(connection, night.spec.target_ref, changes)
-            check_followed(
+            make_changes(connection, night.spec.target_ref, changes)
+            check_columns(
                 connection, night.spec.target_ref, night.plan.load.table, night.plan.pairs
             )
     order = _referenced_first(connection, tables)
@@ -163,11 +168,11 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
         if isinstance(stage, Ranges):
             stage.delete()
             return
-        gone = deleted_keys_table(nights[place].plan.load.table)
+        keys_table = deleted_keys_table(nights[place].plan.load.table)
         (deleted[place],) = run_for(stage, place)(
-            [stage.delete(gone, nights[place].spec.gone.column)]
+            [stage.delete(keys_table, nights[place].spec.gone.column)]
         )
-        connection.execute(f"DROP TABLE {name(gone)}".encode())
+        connection.execute(f"DROP TABLE {name(keys_table)}".encode())
 
     for place in reversed(order):
         replaces = isinstance(stages[place], Ranges)
@@ -186,20 +191,22 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
         merged[place] = (
             stage.insert(rows)
             if isinstance(stage, Ranges)
-            else _merged(connection, stage, rows, run_for(stage, place))
+            else _merge(connection, stage, rows, run_for(stage, place))
         )
     for place in late:
         delete(place)
-    merged_ones = ", ".join(name(night.plan.load.table) for night in nights)
-    connection.execute(f"DROP TABLE {merged_ones}".encode())
-    stored = storages(connection, [_loaded(night) for night in nights])
+    table_list = ", ".join(name(night.plan.load.table) for night in nights)
+    connection.execute(f"DROP TABLE {table_list}".encode())
+    stored = storages(connection, [_merge_target(night) for night in nights])
     return [
-        _ended(connection, night, merged[place], deleted[place], stored[_loaded(night)])
+        _merge_counts(
+            connection, night, merged[place], deleted[place], stored[_merge_target(night)]
+        )
         for place, night in enumerate(nights)
     ]
 
 
-def _merged(connection: Connection, stage: PostgresStage, rows: int, run: Run) -> LoadResult:
+def _merge(connection: Connection, stage: PostgresStage, rows: int, run: Run) -> LoadResult:
     """Merge a stage.
 
     If values of another unique key change places, updating rows one by one would collide, so such
@@ -216,7 +223,7 @@ def _merged(connection: Connection, stage: PostgresStage, rows: int, run: Run) -
         return stage.replace(rows, run)
 
 
-def _loaded(night: NightLoad) -> TableRef:
+def _merge_target(night: NightLoad) -> TableRef:
     """Return the table to merge into."""
     return replace(night.spec.target_ref, only=night.plan.load.table.only)
 
@@ -229,7 +236,7 @@ def _open_stages(
 
     def open_one(place: int) -> PostgresStage | Ranges:
         if place not in stages:
-            stages[place] = _opened(connection, nights[place])
+            stages[place] = _open(connection, nights[place])
         return stages[place]
 
     places = range(len(nights))
@@ -238,16 +245,16 @@ def _open_stages(
     return [open_one(place) for place in places]
 
 
-def _opened(connection: Connection, night: NightLoad) -> PostgresStage | Ranges:
+def _open(connection: Connection, night: NightLoad) -> PostgresStage | Ranges:
     if not night.spec.load_mode.deletes_by_partition:
         return open_stage(connection, night.spec, night.plan)
-    return Ranges(connection, night.spec, night.plan, _loaded(night))
+    return Ranges(connection, night.spec, night.plan, _merge_target(night))
 
 
-def _ended(
+def _merge_counts(
     connection: Connection, night: NightLoad, loaded: LoadResult, deleted: int, stored: str
 ) -> MergeCounts:
-    ref = _loaded(night)
+    ref = _merge_target(night)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
     planned, count = night.plan.night, None
     if planned and planned.rows is not None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load.drift import changing_new, check_no_rename
+from penstock.backends.postgresql.load.drift import check_no_rename, plan_with_changes
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.new_tables.missing_table import plan_missing_table_beside
-from penstock.backends.postgresql.new_tables.night import finding_deleted
+from penstock.backends.postgresql.new_tables.missing_table import plan_under_temporary_name
+from penstock.backends.postgresql.new_tables.night import deleted_key_steps
 from penstock.backends.postgresql.new_tables.swap import plan_swap
 from penstock.backends.postgresql.session.statements import literal, name
 from penstock.errors import PlanningError
@@ -37,7 +37,7 @@ def plan_night_rebuild(
             "transaction of its own; use --atomic table"
         )
     if request.definition is not None:
-        plan = plan_missing_table_beside(facts, request, request.definition.content)
+        plan = plan_under_temporary_name(facts, request, request.definition.content)
         return replace(plan, conflict_columns=key)
     ref = request.target
     check_no_rename(ref, request.changes)
@@ -46,10 +46,10 @@ def plan_night_rebuild(
     swapping = replace(request, mode=SWAP, conflict_columns=None, deletes=Deletes(IGNORE))
     plan = plan_swap(facts, swapping)
     if request.changes:
-        plan = changing_new(plan, ref, request.changes)
+        plan = plan_with_changes(plan, ref, request.changes)
     _check_rows(facts, request)
     if replaces:
-        steps = (*plan.steps, *finding_deleted(ref, plan.table, key))
+        steps = (*plan.steps, *deleted_key_steps(ref, plan.table, key))
     else:
         steps = tuple(
             replace(step, statement=f"{_check_empty(ref)};\n{step.statement}")
@@ -84,7 +84,7 @@ def _check_replaced(facts: TargetFacts, request: LoadRequest) -> None:
         columns = facts.definition(ref)["columns"]
     copied = {pair.target for pair in request.pairs}
     uncopied = [
-        each["name"] for each in columns if each["name"] not in copied and not _is_made(each)
+        each["name"] for each in columns if each["name"] not in copied and not _is_computed(each)
     ]
     if request.deletes.how != HARD:
         why = f"--deletes {request.deletes.how} keeps rows that the source no longer has"
@@ -96,7 +96,7 @@ def _check_replaced(facts: TargetFacts, request: LoadRequest) -> None:
         raise PlanningError(f"{ref} cannot be replaced by a new table, because {why}")
 
 
-def _is_made(column: dict[str, object]) -> bool:
+def _is_computed(column: dict[str, object]) -> bool:
     """Whether the table computes a column itself."""
     return bool(column.get("generated"))
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.arrow.types import made_for, travels_as
+from penstock.backends.postgresql.arrow.types import arrow_type_of, column_type_for
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.definition import plain_table
 from penstock.backends.postgresql.ddl.steps import LAST
-from penstock.backends.postgresql.ddl.text import LONGEST_NAME, Json, beside, shortened
+from penstock.backends.postgresql.ddl.text import LONGEST_NAME, Json, shorten, temporary_name
 from penstock.backends.postgresql.ddl.types import (
     create_type,
     enum_type,
@@ -91,7 +91,7 @@ def types_for(
             which travel as text.
         enums: as for `enum_types`.
     """
-    types = {each.name: made_for(arrow_type(each)) for each in columns}
+    types = {each.name: column_type_for(arrow_type(each)) for each in columns}
     for column, type_ in model.types.items():
         if types.get(column) != "text":
             continue
@@ -132,7 +132,7 @@ def created_columns(
     check_place(facts, ref, NEEDS)
     if not (specified or enums):
         with planning("target", f"{NEEDS}: {ref}"):
-            return facts.kept(Rehearsals).written(
+            return facts.derive(Rehearsals).builtin_columns(
                 [(c.name, types[c.name], c.nullable) for c in columns]
             )
     for column, type_text in specified.items():
@@ -175,7 +175,7 @@ def types_of_columns(
         enums: as for `enum_types`.
     """
     connection = facts.connection
-    rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
+    rehearsed = TableRef(ref.schema, temporary_name("rehearsal", ref.name))
     definitions = [
         f"{ident(c.name)} {types[c.name]}" + ("" if c.nullable else " NOT NULL") for c in columns
     ]
@@ -189,7 +189,7 @@ def types_of_columns(
         yield rehearsed
 
 
-def computing(
+def with_generated(
     model: TableModel, columns: Sequence[Column], specified: Collection[str]
 ) -> tuple[Column, ...]:
     """Return a new table's columns, with those that the target computes marked as generated.
@@ -212,7 +212,7 @@ def kinds_of(columns: Sequence[Column]) -> dict[str, str]:
     Operators and functions do not treat an enum as text.
     """
     return {
-        column.name: "" if data_type(column).kind == "enum" else value_kind(travels_as(column))
+        column.name: "" if data_type(column).kind == "enum" else value_kind(arrow_type_of(column))
         for column in columns
     }
 
@@ -246,11 +246,11 @@ def read_translated(
         definition: the source's definition.
     """
     ref, columns, model = request.target, request.new_columns, definition.model
-    named = enum_types(ref, columns, definition)
+    enum_of_column = enum_types(ref, columns, definition)
     enums = {
-        each.name: named[each.name]
+        each.name: enum_of_column[each.name]
         for each in columns
-        if each.name in named and data_type(each).name == named[each.name]["name"]
+        if each.name in enum_of_column and data_type(each).name == enum_of_column[each.name]["name"]
     }
     # Until they are created, text stands in: it can be a key wherever they can.
     keyed = [(c.name, "text" if c.name in enums else _type_text(c)) for c in columns]
@@ -347,7 +347,7 @@ def _sequence(ref: TableRef, column: Json, first: int, step: int) -> Json:
     be NULL, or hold unsigned 64-bit numbers, which are a decimal here.
     """
     most = (1 << _BITS.get(column["type"], 63)) - 1
-    name = shortened(ref.name, f"_{column['name']}_seq")
+    name = shorten(ref.name, f"_{column['name']}_seq")
     low, high = (1, most) if step > 0 else (-most - 1, -1)
     return {
         "schema": "", "name": name, "written": "\0", "column": column["name"],

@@ -17,7 +17,7 @@ from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of, relink_steps, unlink_steps
-from penstock.backends.postgresql.ddl.text import Json, Names, shortened
+from penstock.backends.postgresql.ddl.text import Json, Names, shorten
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_steps
@@ -54,18 +54,21 @@ def plan_recreate(
     definitions: Sequence[Json] = content["tables"]
     old, linked = _check_droppable(facts, ref, request.siblings.recreated)
     with planning("target", f"{NEEDS}: {ref}"):
-        missing = facts.kept(Rehearsals).missing(ref, content)
+        missing = facts.derive(Rehearsals).missing(ref, content)
         warnings = [*content["warnings"], *_owner_warnings(facts.connection, old)]
         names = names_for(facts, ref, definitions, old, warnings)
         links = links_of(definitions, names, request.siblings)
-        omitted = (*links.omitted, *omitted_objects(definitions, names.table, but=FOREIGN_KEYS))
-        linking = (*links.own, *links.others)
+        omitted = (
+            *links.omitted,
+            *omitted_objects(definitions, names.table, excluded_kind=FOREIGN_KEYS),
+        )
+        linking = (*links.to_itself, *links.to_others)
         stated = (*omitted, *(step.instead for step in linking if step.instead))
-        made_again = {(item.kind, item.name, item.table) for item in stated}
-        lost = [
+        mentioned = {(item.kind, item.name, item.table) for item in stated}
+        dropped_objects = [
             item
-            for item in _dropped_with(facts, ref)
-            if (item.kind, item.name, item.table) not in made_again
+            for item in _attached_objects(facts, ref)
+            if (item.kind, item.name, item.table) not in mentioned
         ]
     version = facts.connection.info.server_version
     before = [
@@ -73,26 +76,26 @@ def plan_recreate(
         steps.before("drop", f"drop {ref}", f"DROP TABLE IF EXISTS {name(ref)}"),
         *schema_steps(facts, names, missing),
         *type_steps([each for each in missing if each["oid"]]),
-        *(_created(request, table, names, version, missing) for table in definitions),
+        *(_create_step(request, table, names, version, missing) for table in definitions),
     ]
     alone = isinstance(request.source, TableRef) and request.source.only
     return LoadPlan(
         replace(ref, only=alone),
         (
             *before,
-            *advanced(request, definitions[0], names),
-            *links.own,
-            *_finished(request, definitions, names),
+            *advance_new(request, definitions[0], names),
+            *links.to_itself,
+            *_completion_steps(request, definitions, names),
         ),
         volatile=request.unlogged
         or any(t["persistence"] == "u" and t["partition_key"] is None for t in definitions),
         warnings=tuple(warnings),
-        not_copied=(*omitted_before, *omitted, *lost),
-        links=(*links.others, *relink_steps(linked)),
+        not_copied=(*omitted_before, *omitted, *dropped_objects),
+        links=(*links.to_others, *relink_steps(linked)),
     )
 
 
-def _created(
+def _create_step(
     request: LoadRequest, table: Json, names: Names, version: int, types: Sequence[Json]
 ) -> Step:
     return steps.before(
@@ -121,14 +124,19 @@ def creation(request: LoadRequest, table: Json, names: Names, version: int) -> l
     ]
 
 
-def _finished(request: LoadRequest, definitions: Sequence[Json], names: Names) -> Iterator[Step]:
+def _completion_steps(
+    request: LoadRequest, definitions: Sequence[Json], names: Names
+) -> Iterator[Step]:
     """Yield the steps that complete the tables after the load."""
     for table in definitions:
         if request.unlogged and table["persistence"] == "p" and table["partition_key"] is None:
             yield steps.set_logged(names.table(table), table["oid"])
     yield from indexes.build_steps(definitions, names, tablespaces=False)
     for table in definitions:
-        late = [*tables.unchecked(table, names), *tables.create_statistics(table, names)]
+        late = [
+            *tables.unchecked_constraints(table, names),
+            *tables.create_statistics(table, names),
+        ]
         if late:
             yield steps.after(
                 f"dress {table['oid']}",
@@ -141,7 +149,7 @@ def _finished(request: LoadRequest, definitions: Sequence[Json], names: Names) -
 
 def _check_droppable(
     facts: TargetFacts, ref: TableRef, remade: Collection[TableRef] = ()
-) -> tuple[list[existing_tables.Relation], list[existing_tables.Linked]]:
+) -> tuple[list[existing_tables.Relation], list[existing_tables.TableLink]]:
     """Return the relations of the existing table, and the links to remove before it is dropped.
 
     Args:
@@ -179,7 +187,7 @@ def _check_droppable(
     return old, linked
 
 
-def _dropped_with(facts: TargetFacts, ref: TableRef) -> tuple[NotCopied, ...]:
+def _attached_objects(facts: TargetFacts, ref: TableRef) -> tuple[NotCopied, ...]:
     """Return the objects attached to the existing table, which are dropped with it."""
     definitions = facts.definitions(ref)
     return omitted_objects(
@@ -222,11 +230,11 @@ def names_for(
     def free(schema: str, preferred: str, what: str) -> str:
         used, taken_names = new_names[schema], facts.names(schema)
         if preferred.startswith(root["name"]) and ref.name != root["name"]:
-            preferred = shortened(ref.name + preferred[len(root["name"]) :], "")
+            preferred = shorten(ref.name + preferred[len(root["name"]) :], "")
         candidate, count = preferred, 0
         while candidate in used or taken_names.holds(candidate, dropped):
             count += 1
-            candidate = shortened(preferred, f"_{count}")
+            candidate = shorten(preferred, f"_{count}")
         if candidate != preferred:
             warnings.append(
                 f"{what} {preferred} is named {candidate}, because the name is taken in schema "
@@ -286,7 +294,7 @@ def _check_sequence(facts: TargetFacts, ref: TableRef) -> None:
         raise missing_grant(facts.connection, missing, MAKING, grant)
 
 
-def advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
+def advance_new(request: LoadRequest, table: Json, names: Names) -> list[Step]:
     """Return steps that advance the sequences of a new table.
 
     Args:

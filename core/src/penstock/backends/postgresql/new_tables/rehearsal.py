@@ -27,7 +27,7 @@ from penstock.backends.postgresql.ddl.prerequisites import (
     needs_of,
 )
 from penstock.backends.postgresql.ddl.steps import FULL_NAMES
-from penstock.backends.postgresql.ddl.text import Json, Names, beside
+from penstock.backends.postgresql.ddl.text import Json, Names, temporary_name
 from penstock.backends.postgresql.ddl.types import (
     create_type,
     missing_types,
@@ -47,7 +47,7 @@ NEEDS = "creating the table"
 # limited.
 MOST = 50
 # Object ids below this are the same on every server.
-FIRST_MADE = 10000
+FIRST_USER_OID = 10000
 LOCK_MS = 10_000
 # One run at a time creates what several may need.
 ONE_AT_A_TIME = statement("lock_making").as_string(None)
@@ -68,11 +68,11 @@ def defined_columns(
     """
     check_place(facts, ref, NEEDS)
     with planning("target", f"{NEEDS}: {ref}"):
-        return facts.kept(Rehearsals).columns(ref, content)
+        return facts.derive(Rehearsals).columns(ref, content)
 
 
 @contextmanager
-def rehearsed(facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]) -> Iterator[TableRef]:
+def rehearse(facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]) -> Iterator[TableRef]:
     """Create a table from a definition, in a transaction that is rolled back.
 
     Args:
@@ -82,9 +82,9 @@ def rehearsed(facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]) -> 
     """
     connection = facts.connection
     with planning("target", f"{NEEDS}: {ref}"):
-        missing = facts.kept(Rehearsals).missing(ref, content)
-        rehearsal = TableRef(ref.schema, beside("rehearsal", ref.name))
-        lines = facts.kept(Rehearsals).making(ref, missing, rehearsal)
+        missing = facts.derive(Rehearsals).missing(ref, content)
+        rehearsal = TableRef(ref.schema, temporary_name("rehearsal", ref.name))
+        lines = facts.derive(Rehearsals).creation_statements(ref, missing, rehearsal)
         with connection.transaction(force_rollback=True):
             connection.execute(";\n".join(lines).encode())
             yield rehearsal
@@ -105,9 +105,11 @@ class Rehearsals:
         self._contents: dict[TableRef, Mapping[str, Any]] = {}
         self._types = Answers((), partial(read_namesakes, self._connection))
         self._addresses = Answers((), partial(find_addresses, self._connection))
-        self._written = Answers((), partial(read_modifiers, self._connection))
-        self._made: Answers[TableRef, tuple[Column, ...] | None] = Answers((), self._make, MOST)
-        self._described = Answers((), self._describe)
+        self._type_modifiers = Answers((), partial(read_modifiers, self._connection))
+        self._created_columns: Answers[TableRef, tuple[Column, ...] | None] = Answers(
+            (), self._make, MOST
+        )
+        self._described_columns = Answers((), self._describe)
         self._schemas_tried: set[str] = set()
         """Schemas in which a table was made."""
 
@@ -117,13 +119,13 @@ class Rehearsals:
             if self._contents.get(ref) == content:
                 continue
             self._contents[ref] = content
-            self._made.forget(ref)
-            self._described.forget(ref)
+            self._created_columns.forget(ref)
+            self._described_columns.forget(ref)
             self._types.expect(map(type_name, content["types"]))
             self._addresses.expect(map(address, needs_of(content["tables"])))
             self._facts.expect_sequences(used_sequences(ref, content["tables"]))
-        self._made.expect(contents)
-        self._described.expect(contents)
+        self._created_columns.expect(contents)
+        self._described_columns.expect(contents)
 
     def columns(self, ref: TableRef, content: Mapping[str, Any]) -> tuple[Column, ...]:
         """Return the columns of a table created from a definition.
@@ -132,8 +134,8 @@ class Rehearsals:
             PlanningError, psycopg.Error: the table cannot be created.
         """
         self.missing(ref, content)
-        created = self._made[ref]
-        return self._described[ref] if created is None else created
+        created = self._created_columns[ref]
+        return self._described_columns[ref] if created is None else created
 
     def missing(self, ref: TableRef, content: Mapping[str, Any]) -> list[Json]:
         """Return the types that are created with the table.
@@ -142,17 +144,17 @@ class Rehearsals:
             PlanningError, psycopg.Error: the table cannot be created.
         """
         self.expect({ref: content})
-        missing, lines = self._lacking(ref)
+        missing, lines = self._find_missing(ref)
         if lines:
             raise PlanningError(
                 f"{NEEDS}: the target lacks objects that {ref} needs, or has different ones; "
                 "create them there first:\n  " + "\n  ".join(lines)
             )
         list(self._schemas(ref, missing))
-        self._made[ref]
+        self._created_columns[ref]
         return missing
 
-    def _lacking(self, ref: TableRef) -> tuple[list[Json], list[str]]:
+    def _find_missing(self, ref: TableRef) -> tuple[list[Json], list[str]]:
         content = self._contents[ref]
         missing, lines = missing_types(content["types"], self._types.__getitem__)
         needs = [need for need in needs_of(content["tables"]) if not self._exists(need)]
@@ -171,12 +173,12 @@ class Rehearsals:
         schemas: set[str] = set()
         for ref in refs:
             content = self._contents[ref]
-            missing, lacking = self._lacking(ref)
+            missing, lacking = self._find_missing(ref)
             if lacking or (self._is_plain(content) and ref.schema in self._schemas_tried | schemas):
                 continue
-            rehearsal = TableRef(ref.schema, beside("rehearsal", ref.name))
+            rehearsal = TableRef(ref.schema, temporary_name("rehearsal", ref.name))
             try:
-                lines += self.making(ref, missing, rehearsal)
+                lines += self.creation_statements(ref, missing, rehearsal)
             except PlanningError:  # reported when this one is asked for
                 continue
             schemas.add(ref.schema)
@@ -192,11 +194,13 @@ class Rehearsals:
             settled = without_rehearsed_ids(self._connection, columns)
             columns_of_tables |= {ref: settled[rehearsal] for ref, rehearsal in apart.items()}
         elif schemas:
-            undone(self._connection, lines)
+            run_and_roll_back(self._connection, lines)
         self._schemas_tried |= schemas
         return columns_of_tables
 
-    def making(self, ref: TableRef, missing: Sequence[Json], rehearsal: TableRef) -> list[str]:
+    def creation_statements(
+        self, ref: TableRef, missing: Sequence[Json], rehearsal: TableRef
+    ) -> list[str]:
         """Return statements that create a table under another name, with its types and indexes.
 
         Args:
@@ -243,13 +247,13 @@ class Rehearsals:
             for ref in refs
             if _is_described(self._contents[ref])
         }
-        self._written.expect(
+        self._type_modifiers.expect(
             column["type"] for table in roots.values() for column in table["columns"]
         )
         attributes_of = {ref: self._attributes(table) for ref, table in roots.items()}
         return {ref: self._columns(attributes) for ref, attributes in attributes_of.items()}
 
-    def written(self, columns: Sequence[tuple[str, str, bool]]) -> tuple[Column, ...]:
+    def builtin_columns(self, columns: Sequence[tuple[str, str, bool]]) -> tuple[Column, ...]:
         """Return columns of built-in types.
 
         Args:
@@ -259,18 +263,18 @@ class Rehearsals:
         Raises:
             psycopg.Error: a type does not exist.
         """
-        self._written.expect(type_ for _, type_, _ in columns)
+        self._type_modifiers.expect(type_ for _, type_, _ in columns)
         return self._columns(
             [self._attribute(name, type_, nullable=nullable) for name, type_, nullable in columns]
         )
 
     def _columns(self, attributes: Sequence[Attribute]) -> tuple[Column, ...]:
         types = self._facts.types
-        types.learn(self._written.found())
+        types.learn(self._type_modifiers.values())
         return describe_columns(self._connection, attributes, types)
 
     def _attribute(self, name: str, type_: str, **more: bool) -> Attribute:
-        oid, typmod = self._written[type_]
+        oid, typmod = self._type_modifiers[type_]
         # Whatever the declaration says, an array column of a new table has one dimension.
         return Attribute(name, oid, typmod, dimensions=int(type_.endswith("[]")), **more)
 
@@ -305,17 +309,17 @@ def used_sequences(ref: TableRef, definitions: Sequence[Json]) -> list[TableRef]
 def _is_described(content: Mapping[str, Any]) -> bool:
     """Whether all types of the table are built in, so that their names describe them completely."""
     columns = content["tables"][0]["columns"]
-    return not content["types"] and all((c["type_oid"] or 0) < FIRST_MADE for c in columns)
+    return not content["types"] and all((c["type_oid"] or 0) < FIRST_USER_OID for c in columns)
 
 
 def read_modifiers(connection: Connection, types: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return the object ids and modifiers of built-in types, as people write them."""
     query = f"SELECT {', '.join(f'NULL::{text}' for text in types)}"
-    result = undone(connection, [FULL_NAMES, query])
+    result = run_and_roll_back(connection, [FULL_NAMES, query])
     return {text: (result.ftype(place), result.fmod(place)) for place, text in enumerate(types)}
 
 
-def undone(connection: Connection, statements: Sequence[str]) -> psycopg.pq.abc.PGresult:
+def run_and_roll_back(connection: Connection, statements: Sequence[str]) -> psycopg.pq.abc.PGresult:
     """Run statements in one round trip, roll them back, and return the last result."""
     text = ";\n".join(statements)
     if connection.pooled:
@@ -346,7 +350,7 @@ def _last_result(cursor: psycopg.Cursor[Any], after: int = 0) -> psycopg.pq.abc.
 
 
 def _statements(definitions: Sequence[Json], ref: TableRef, version: int) -> list[str]:
-    names = _names_beside("rehearsal", ref, definitions)
+    names = _temporary_names("rehearsal", ref, definitions)
     statements: list[str] = []
     for table in definitions:
         statements += tables.create_table(table, names, persistence="u", version=version)
@@ -354,7 +358,7 @@ def _statements(definitions: Sequence[Json], ref: TableRef, version: int) -> lis
         step.statement for step in indexes.build_steps(definitions, names, tablespaces=False)
     ]
     for table in definitions:
-        statements += tables.unchecked(table, names)
+        statements += tables.unchecked_constraints(table, names)
         statements += tables.create_statistics(table, names)
     return statements
 
@@ -385,38 +389,40 @@ def without_rehearsed_ids(
     ).fetchall()
     permanent = {oid for (oid,) in rows}
 
-    def settled(type_: DataType) -> DataType:
-        below = tuple(settled(part) for part in type_.below)
-        return replace(type_, oid=type_.oid if type_.oid in permanent else UNKNOWN, below=below)
+    def without_id(type_: DataType) -> DataType:
+        components = tuple(without_id(part) for part in type_.components)
+        return replace(
+            type_, oid=type_.oid if type_.oid in permanent else UNKNOWN, components=components
+        )
 
     return {
         ref: tuple(
-            replace(column, traits={**column.traits, "type": settled(data_type(column))})
+            replace(column, traits={**column.traits, "type": without_id(data_type(column))})
             for column in table_columns
         )
         for ref, table_columns in columns.items()
     }
 
 
-def _names_beside(run_id: str, ref: TableRef, planned: Sequence[Json]) -> Names:
+def _temporary_names(run_id: str, ref: TableRef, planned: Sequence[Json]) -> Names:
     refs: dict[int, TableRef] = {}
     sequences: dict[tuple[str, str], TableRef] = {}
     statistics: dict[tuple[str, str], TableRef] = {}
     for table in planned:
         first = not refs
         refs[table["oid"]] = (
-            ref if first else TableRef(ref.schema, beside(run_id, str(table["oid"])))
+            ref if first else TableRef(ref.schema, temporary_name(run_id, str(table["oid"])))
         )
         for sequence in table["sequences"]:
-            new_ref = TableRef(ref.schema, beside(run_id, sequence["name"]))
+            new_ref = TableRef(ref.schema, temporary_name(run_id, sequence["name"]))
             sequences[sequence["schema"], sequence["name"]] = new_ref
         for sequence in table["used_sequences"]:
             qualified = f"{sequence['schema']}.{sequence['name']}"
-            new_ref = TableRef(ref.schema, beside(run_id, qualified))
+            new_ref = TableRef(ref.schema, temporary_name(run_id, qualified))
             sequences[sequence["schema"], sequence["name"]] = new_ref
         for item in table["statistics"]:
-            new_ref = TableRef(ref.schema, beside(run_id, item["name"]))
+            new_ref = TableRef(ref.schema, temporary_name(run_id, item["name"]))
             statistics[item["schema"], item["name"]] = new_ref
     usable, _ = indexes.usable_indexes(planned)
-    by_oid = {oid: beside(run_id, str(oid)) for oid in usable}
+    by_oid = {oid: temporary_name(run_id, str(oid)) for oid in usable}
     return Names(refs, by_oid, sequences, statistics)

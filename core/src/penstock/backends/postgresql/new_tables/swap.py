@@ -13,7 +13,7 @@ from penstock.backends.postgresql.catalog.privileges import check_owned, missing
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import attachments, completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
-from penstock.backends.postgresql.ddl.text import Json, Names, beside, comment
+from penstock.backends.postgresql.ddl.text import Json, Names, comment, temporary_name
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.load.target_facts import TargetFacts
@@ -41,9 +41,9 @@ def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         shape = facts.shape(ref)
         table = facts.definition(ref)
         _check_parts(connection, ref, table)
-        others = facts.granted_by_default(ref.schema)
+        default_grantees = facts.granted_by_default(ref.schema)
         # The old table's sequences, which the new table takes over with their values at that time.
-        new = TableRef(ref.schema, beside(request.run_id, ref.name))
+        new = TableRef(ref.schema, temporary_name(request.run_id, ref.name))
         advanced, refused = advance_existing(facts, request, new)
     names = _names(request.run_id, table, new)
     version = connection.info.server_version
@@ -64,7 +64,7 @@ def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     if persistence != table["persistence"]:
         planned.append(steps.set_logged(new, table["oid"]))
     planned += indexes.build_steps([table], names, tablespaces=True)
-    planned += _dress(table, names, new, others, version)
+    planned += _dress(table, names, new, default_grantees, version)
     planned += advanced
     exchange = _exchange(table, names, ref, new, shape)
     what = f"swap {new} for {ref}"
@@ -133,30 +133,33 @@ def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
 def _names(run_id: str, table: Json, new: TableRef) -> Names:
     usable, _ = indexes.usable_indexes([table])
 
-    def of(schema: str, original: str) -> TableRef:
-        return TableRef(schema, beside(run_id, original))
+    def temporary_ref(schema: str, original: str) -> TableRef:
+        return TableRef(schema, temporary_name(run_id, original))
 
     return Names(
         {table["oid"]: new},
-        {oid: beside(run_id, index["name"]) for oid, index in usable.items()},
+        {oid: temporary_name(run_id, index["name"]) for oid, index in usable.items()},
         {
-            (s["schema"], s["name"]): of(new.schema, s["name"])
+            (s["schema"], s["name"]): temporary_ref(new.schema, s["name"])
             for s in table["sequences"]
             if s["identity"]
         },
-        {(s["schema"], s["name"]): of(s["schema"], s["name"]) for s in table["statistics"]},
+        {
+            (s["schema"], s["name"]): temporary_ref(s["schema"], s["name"])
+            for s in table["statistics"]
+        },
     )
 
 
 def _dress(
-    table: Json, names: Names, new: TableRef, others: Sequence[str], version: int
+    table: Json, names: Names, new: TableRef, default_grantees: Sequence[str], version: int
 ) -> list[Step]:
     statements = [
-        *tables.unchecked(table, names),
+        *tables.unchecked_constraints(table, names),
         *tables.create_statistics(table, names),
         *tables.comments(table, names, version),
         *attachments.policies(table, new),
-        *attachments.grants(table, new, others),
+        *attachments.grants(table, new, default_grantees),
     ]
     planned = []
     if statements:

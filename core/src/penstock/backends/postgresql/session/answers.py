@@ -61,7 +61,7 @@ class Answers(Generic[K, V]):
             return True
         return False
 
-    def found(self) -> Iterable[V]:
+    def values(self) -> Iterable[V]:
         """Return all answers so far."""
         return self._answers.values()
 

@@ -55,10 +55,10 @@ def mask_tag(column: Column) -> str:
 def mask_type(column: Column) -> str:
     """Return the type that a masked date is cast to: the column's, or its domain's base type."""
     type_ = data_type(column)
-    return type_.bare.written if type_.kind == "domain" else column.type
+    return type_.bare.text if type_.kind == "domain" else column.type
 
 
-def holding(values: Mapping[str, str], *, local: bool) -> list[Question]:
+def secret_statements(values: Mapping[str, str], *, local: bool) -> list[Question]:
     """Return statements that store secret texts in the session.
 
     Args:

@@ -151,12 +151,12 @@ def named_columns(pairs: Iterable[ColumnPair]) -> sql.Composed:
     )
 
 
-def selected(pairs: Iterable[ColumnPair]) -> sql.Composed:
+def select_list(pairs: Iterable[ColumnPair]) -> sql.Composed:
     """Return the select list of a stream: the source's columns, cast where the target differs."""
-    return sql.SQL(", ").join(map(selected_column, pairs))
+    return sql.SQL(", ").join(map(column_expression, pairs))
 
 
-def selected_column(pair: ColumnPair) -> sql.Composable:
+def column_expression(pair: ColumnPair) -> sql.Composable:
     """Return the expression that selects a column, cast if the target differs."""
     column = sql.Identifier(pair.source)
     # The type's name is in the server's own spelling.

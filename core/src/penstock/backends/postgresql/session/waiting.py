@@ -42,12 +42,12 @@ class OtherSession:
         return f"session {self.pid} of user {self.user or '?'} ({self.name or 'no name'}): {what}"
 
 
-def listed(sessions: Sequence[OtherSession]) -> str:
+def session_list(sessions: Sequence[OtherSession]) -> str:
     """Return sessions as a list for a message."""
     return "; ".join(map(str, sessions)) or "a session that has ended since"
 
 
-def in_the_way(looker: Connection, pid: int) -> list[OtherSession]:
+def blocking_sessions(looker: Connection, pid: int) -> list[OtherSession]:
     """Return the sessions that block a session, directly or indirectly."""
     rows = looker.execute(for_server(looker, "blockers"), {"pid": pid}).fetchall()
     return [OtherSession(*row) for row in rows]

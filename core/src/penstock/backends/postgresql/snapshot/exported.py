@@ -155,7 +155,7 @@ class ExportedSnapshot:
         """
         if self._connection.closed:
             return False
-        if self._is_asked():
+        if self._awaits_answer():
             return True  # any input is its answer
         try:
             if self._has_input():
@@ -178,7 +178,7 @@ class ExportedSnapshot:
         must be noticed all the same.
         """
         now = time.monotonic()
-        if not self._is_asked() and now - self._looked_at >= LOOK_SECONDS:
+        if not self._awaits_answer() and now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             self._looking = threading.Thread(target=self._ask, name="penstock-waiting", daemon=True)
             self._looking.start()
@@ -190,7 +190,7 @@ class ExportedSnapshot:
         except (psycopg.Error, PenstockError):
             self._waiting = ()  # the session is lost, which is reported elsewhere
 
-    def _is_asked(self) -> bool:
+    def _awaits_answer(self) -> bool:
         return self._looking is not None and self._looking.is_alive()
 
     def catalog(self, check_waiting: Callable[[Sequence[WaitingSession]], None]) -> SourceCatalog:

@@ -13,8 +13,8 @@ from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.session.statements import name, quoted, relation, statement
 from penstock.backends.postgresql.session.waiting import (
     OtherSession,
-    listed,
     rewriters,
+    session_list,
 )
 from penstock.errors import Blocked, Diagnosis, PlanningError
 from penstock.model.tables import Relation, TableRef
@@ -138,9 +138,9 @@ def _blocked(connection: Connection, relations: Sequence[Relation], seconds: flo
         what = what or (str(read) if sessions or not is_table or len(relations) == 1 else "")
     return Blocked(
         f"source: {what or 'a table'}: expected a reader's lock within {seconds:g} s, found it "
-        f"blocked by {listed(blockers)}. A session that waits to change a table (ALTER TABLE, "
-        "DROP, TRUNCATE, VACUUM FULL) would also wait for this run's snapshot: let it finish, or "
-        "cancel it, and try again",
+        f"blocked by {session_list(blockers)}. A session that waits to change a table (ALTER "
+        "TABLE, DROP, TRUNCATE, VACUUM FULL) would also wait for this run's snapshot: let it "
+        "finish, or cancel it, and try again",
         Diagnosis(side="source", code="55P03"),
     )
 

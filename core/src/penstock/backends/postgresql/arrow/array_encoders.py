@@ -38,7 +38,7 @@ _KINDS: dict[pa.DataType, tuple[str, int | None]] = {
 }
 
 
-class Encoded(Protocol):
+class ArrayEncoder(Protocol):
     """The encoder of one stream."""
 
     def encode(self, arrays: Sequence[pa.Array]) -> bytes | memoryview:
@@ -57,22 +57,24 @@ class Encoded(Protocol):
         ...
 
 
-def encoded(forms: Sequence[pa.DataType], targets: Sequence[DataType]) -> Encoded:
+def array_encoder(forms: Sequence[pa.DataType], targets: Sequence[DataType]) -> ArrayEncoder:
     """Return an encoder for one stream.
 
     Args:
-        forms: the form of each column, from `writing.binary_form`.
+        forms: the form of each column, from `encoder.binary_form`.
         targets: the types of the server's columns.
     """
     module = native()
-    return _ByPgpq(forms, targets) if module is None else _Native(module, forms, targets)
+    return (
+        _PgpqEncoder(forms, targets) if module is None else _NativeEncoder(module, forms, targets)
+    )
 
 
 def _is_jsonb(target: DataType) -> bool:
     return target.bare.identity == "pg_catalog.jsonb"
 
 
-class _Native:
+class _NativeEncoder:
     def __init__(
         self, module: ModuleType, forms: Sequence[pa.DataType], targets: Sequence[DataType]
     ) -> None:
@@ -105,7 +107,7 @@ def _buffers(array: pa.Array) -> tuple[Any, ...]:
     return array.offset, array.buffers(), []
 
 
-class _ByPgpq:
+class _PgpqEncoder:
     def __init__(self, forms: Sequence[pa.DataType], targets: Sequence[DataType]) -> None:
         import pgpq  # noqa: PLC0415 - only where it is used
 
