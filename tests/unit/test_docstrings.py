@@ -1,4 +1,4 @@
-"""Docstrings describe every parameter of public functions that have three or more."""
+"""Docstrings describe all parameters of public functions that have three or more, and no others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from penstock import CopySpec
 
 ROOT = Path(__file__).resolve().parents[2]
+CORE = "core/src/penstock"
 PACKAGES = ("airflow_provider/src/penstock_airflow", "dagster_plugin/src/dagster_penstock")
 OPTIONS = {item.name for item in fields(CopySpec)}
 # One or more names, then a colon: "source, target: URLs with their secrets."
@@ -67,6 +68,22 @@ def test_every_parameter_of_a_public_function_is_documented(package: str) -> Non
                 missing[name] = sorted(undocumented)
     assert seen > 10
     assert missing == {}
+
+
+@pytest.mark.parametrize("package", [CORE, *PACKAGES])
+def test_every_documented_parameter_exists(package: str) -> None:
+    """A parameter that was renamed in the signature is renamed in the docstring."""
+    unknown = {}
+    seen = 0
+    for path in sorted((ROOT / package).rglob("*.py")):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        for name, function, docstring in public_functions(module.body, path.stem):
+            names = documented(docstring)
+            seen += bool(names)
+            if others := names - arguments(function) - OPTIONS:
+                unknown[name] = sorted(others)
+    assert seen > 10
+    assert unknown == {}
 
 
 def test_the_check_finds_what_is_missing() -> None:

@@ -109,10 +109,10 @@ class NativeMover:
     """See `Mover`.
 
     Args:
-        moved: an object of `penstock_native` that works in turns.
+        native_mover: an object of `penstock_native` that works in turns.
         connections: the source's, and the target's if the object uses it too.
         finish: called when everything has been moved.
-        refused: translates an object's `fault` to an error, for objects that examine values.
+        refusal: translates an object's `fault` to an error, for objects that examine values.
     """
 
     max_turn_bytes: int | None = None

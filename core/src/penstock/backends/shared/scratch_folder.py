@@ -23,7 +23,7 @@ class ScratchFolder(ABC):
     """See `Scratch`.
 
     Args:
-        beside: the target's path, which need not exist.
+        target_path: the target's path, which need not exist.
     """
 
     table: TableRef | None = None

@@ -80,7 +80,7 @@ def column_changes(
     Args:
         session: a session on the target.
         table: the table to change.
-        followed: what follows the source: columns to add, rename, alter, and allow NULL in.
+        differences: what follows the source: columns to add, rename, alter, and allow NULL in.
     """
     key = _key(session, table)
     request = replace(

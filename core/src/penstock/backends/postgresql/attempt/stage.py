@@ -56,7 +56,7 @@ class PostgresStage:
         target: the table to merge into.
         conflict_columns: the columns of the unique key that identifies rows in the target.
         pairs: the columns to merge.
-        into: the stage; by default, a temporary table that lasts until the end of the transaction.
+        stage: the stage; by default, a temporary table that lasts until the end of the transaction.
         mark: the column that records when a row was found to be deleted; empty without one.
 
     Raises:

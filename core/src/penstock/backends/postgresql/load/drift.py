@@ -73,7 +73,7 @@ def column_changes(
     Args:
         facts: the facts about the target.
         table: the table to change.
-        followed: what follows the source: columns to add, rename, alter, and allow NULL in.
+        differences: what follows the source: columns to add, rename, alter, and allow NULL in.
     """
     with planning("target", f"table {table}"):
         tree = facts.tree(table)

@@ -19,7 +19,7 @@ class Refused(Exception):
 
     Args:
         index: the index of the value in its array.
-        found: the value, as the server writes it.
+        text: the value, as the server writes it.
     """
 
     def __init__(self, index: int, text: str) -> None:

@@ -54,12 +54,12 @@ class TypeTable(Generic[T]):
 
     Args:
         lines: by the names of types.
-        other: the line for all other types.
+        default: the line for all other types.
         finer: returns a condition, given a value and its type, for times finer than a microsecond,
             which record batches would lose; empty if the type has none.
         too_fine: a description of such a time, and what to do about it, for messages.
         created: the column types created for Arrow types.
-        written: the pattern of types that a user may specify.
+        type_pattern: the pattern of types that a user may specify.
     """
 
     def __init__(
