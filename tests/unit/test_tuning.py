@@ -26,7 +26,7 @@ from penstock.tuning.measurements import Measured, Tuning, gathered
 from penstock.tuning.recommendation import noise_of, recommend
 from penstock.tuning.sample import choose_sample, evenly, sampled_bytes
 from penstock.tuning.settings import Setting, settings, turns
-from penstock.tuning.tuned_file import tuned_options, written
+from penstock.tuning.tuned_file import toml_text, tuned_options
 
 
 def partitions(count: int, size: int | None = 10) -> tuple[Partition, ...]:
@@ -238,7 +238,7 @@ def read_back(tmp_path: Path, text: str, *words: str, table: str = "public.t") -
 
 
 def test_the_file_describes_the_same_copy(tmp_path: Path) -> None:
-    text = written(tuning(BOTH, allow_ddl=True))
+    text = toml_text(tuning(BOTH, allow_ddl=True))
     spec = read_back(tmp_path, text, "--mode", "truncate")
     assert (spec.degree, spec.unlogged, spec.indexes, spec.allow_ddl) == (4, True, "defer", True)
     # A table without a schema is found by the search path.
@@ -246,23 +246,23 @@ def test_the_file_describes_the_same_copy(tmp_path: Path) -> None:
 
 
 def test_the_command_line_takes_precedence(tmp_path: Path) -> None:
-    text = written(tuning(BOTH, allow_ddl=True))
+    text = toml_text(tuning(BOTH, allow_ddl=True))
     spec = read_back(tmp_path, text, "--degree", "2", "--no-unlogged", "--mode", "truncate")
     assert (spec.degree, spec.unlogged, spec.indexes) == (2, False, "defer")
 
 
 def test_the_file_contains_only_permissions_from_the_user(tmp_path: Path) -> None:
-    text = written(tuning(BOTH))
+    text = toml_text(tuning(BOTH))
     assert "allow_ddl" not in tomllib.loads(text)
     with pytest.raises(UsageError, match="pass --allow-ddl"):
         read_back(tmp_path, text, "--mode", "truncate")
     # A degree needs no permission.
-    assert "allow_ddl" not in tomllib.loads(written(tuning(Setting(4), allow_ddl=True)))
+    assert "allow_ddl" not in tomllib.loads(toml_text(tuning(Setting(4), allow_ddl=True)))
 
 
 @given(query=st.text(st.characters(codec="utf-8"), min_size=1))
 def test_a_query_survives_the_file(query: str) -> None:
-    text = written(tuning(Setting(4), table=None, query=query))
+    text = toml_text(tuning(Setting(4), table=None, query=query))
     raw = tomllib.loads(text)
     assert raw["query"].replace("$${", "${") == query.replace("$${", "${")
     options = {"query": query, "target_table": "public.t"}
@@ -272,14 +272,14 @@ def test_a_query_survives_the_file(query: str) -> None:
 def test_a_query_into_files_has_no_table(tmp_path: Path) -> None:
     query = "SELECT 1"
     spec = CopySpec(source="x://a", target="file:///b", query=query)
-    text = written(tuning(Setting(4), table=None, query=query, target_table=str(spec.target_ref)))
+    text = toml_text(tuning(Setting(4), table=None, query=query, target_table=str(spec.target_ref)))
     assert read_back(tmp_path, text, "--query", query, table="").degree == 4
 
 
 def test_a_query_with_a_variable_is_written_unresolved(tmp_path: Path) -> None:
     query = "SELECT '${HOME} $$ \x7f \"\\'"
     file = tmp_path / "tuned.toml"
-    file.write_text(written(tuning(Setting(4), table=None, query=query)), encoding="utf-8")
+    file.write_text(toml_text(tuning(Setting(4), table=None, query=query)), encoding="utf-8")
     assert read_toml(str(file), {})["query"] == query
 
 

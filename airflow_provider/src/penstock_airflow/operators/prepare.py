@@ -154,7 +154,7 @@ class PrepareCopyOperator(PenstockOperator):
             if (
                 len(run.plan.partitions) == 1
                 and (spec.snapshot, spec.verify) == ("shared", "none")
-                and not spec.gone.found
+                and not spec.deletion.is_enabled
             ):
                 # There is one reader, which reads everything once, with a snapshot of its own.
                 penstock.release(run.run_id, target=spec.target, control_schema=spec.control_schema)

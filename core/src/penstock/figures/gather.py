@@ -274,7 +274,7 @@ def _facts(journals: Sequence[Journal]) -> RunFacts:
         degree=max((journal.degree for journal in journals), default=0),
         tail=_total(journals, "tail"),
         idle=_total(journals, "idle"),
-        lost=_total(journals, "lost"),
+        lost_seconds=_total(journals, "lost"),
         waits=_kinds(journals),
     )
 
@@ -344,23 +344,23 @@ def _total(journals: Sequence[Journal], name: str) -> float:
     return round(float(sum(getattr(journal, name) for journal in journals)), 3)
 
 
-def _seen(journals: Sequence[Journal], side: str) -> dict[str, Waited]:
-    seen: dict[str, Waited] = {}
+def _waits_on(journals: Sequence[Journal], side: str) -> dict[str, Waited]:
+    waits: dict[str, Waited] = {}
     for journal in journals:
         for wait, waited in journal.waits.get(side, {}).items():
-            before = seen[wait].sessions if wait in seen else 0
-            seen[wait] = Waited(before + waited.sessions, waited.kind)
-    return seen
+            before = waits[wait].sessions if wait in waits else 0
+            waits[wait] = Waited(before + waited.sessions, waited.kind)
+    return waits
 
 
 def _waits(journals: Sequence[Journal]) -> dict[str, tuple[WaitShare, ...]]:
     by_side = {}
     for side in _SIDES:
-        seen = _seen(journals, side)
-        total = sum(waited.sessions for waited in seen.values())
+        sessions = _waits_on(journals, side)
+        total = sum(waited.sessions for waited in sessions.values())
         shares = [
             WaitShare(wait, waited.kind, round(waited.sessions / total, 4))
-            for wait, waited in seen.items()
+            for wait, waited in sessions.items()
         ]
         if shares:
             by_side[side] = tuple(sorted(shares, key=lambda each: -each.share)[:MOST_WAITS])
@@ -371,9 +371,9 @@ def _kinds(journals: Sequence[Journal]) -> dict[str, dict[str, float]]:
     """Return the share of each kind of wait, by side."""
     kinds: dict[str, dict[str, float]] = {}
     for side in _SIDES:
-        seen = _seen(journals, side)
-        total = sum(waited.sessions for waited in seen.values())
-        for waited in seen.values():
+        sessions = _waits_on(journals, side)
+        total = sum(waited.sessions for waited in sessions.values())
+        for waited in sessions.values():
             shares = kinds.setdefault(side, {})
             shares[waited.kind] = shares.get(waited.kind, 0.0) + waited.sessions / total
     return kinds

@@ -17,7 +17,7 @@ def merged(journals: Sequence[Journal]) -> Timeline | None:
     """Return what the executions moved over time, including executions that overlap."""
     if not any(journal.points for journal in journals):
         return None
-    spans = [(_begun(each), each) for each in journals if each.points or each.degrees]
+    spans = [(_start_time(each), each) for each in journals if each.points or each.degrees]
     clock = _Clock([(begun, begun + journal.seconds) for begun, journal in spans])
     series = Series(max(journal.width for _, journal in spans))
     changes: list[DegreeChange] = []
@@ -43,11 +43,11 @@ def covered(spans: Iterable[tuple[float, float, Journal]]) -> float:
     Args:
         spans: seconds from an execution's begin, seconds that the work took, and the execution.
     """
-    begins = [(_begun(journal) + after, seconds) for after, seconds, journal in spans]
+    begins = [(_start_time(journal) + after, seconds) for after, seconds, journal in spans]
     return _Clock([(begun, begun + seconds) for begun, seconds in begins]).total
 
 
-def _begun(journal: Journal) -> float:
+def _start_time(journal: Journal) -> float:
     return datetime.fromisoformat(journal.started_at).timestamp()
 
 

@@ -216,18 +216,18 @@ class PartitionPlan:
     selection: str = field(default="", metadata=OMITTED)
     """A condition in the source's SQL that selects rows, in addition to the requested one."""
 
-    def where(self, asked: str | None) -> str | None:
+    def where(self, condition: str | None) -> str | None:
         """Return the condition that selects the run's rows in the source.
 
         Args:
-            asked: the requested condition; None without one.
+            condition: the requested condition; None without one.
         """
         if not self.selection:
-            return asked
-        return self.selection if asked is None else f"({asked}\n) AND {self.selection}"
+            return condition
+        return self.selection if condition is None else f"({condition}\n) AND {self.selection}"
 
     @property
-    def given(self) -> bool:
+    def has_given_partitions(self) -> bool:
         """Whether the caller defines the partitions, which need not cover the table."""
         return self.strategy == GIVEN
 

@@ -75,7 +75,7 @@ def plan_cursor_night(
     pairs: tuple[ColumnPair, ...],
     last: Watermark | None,
     now: CursorNow,
-    found: CursorRange | None,
+    new_rows: CursorRange | None,
     versions: SourceVersions | None,
     horizon: Horizon | None,
     target: TargetNow,
@@ -89,7 +89,7 @@ def plan_cursor_night(
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the state of the columns in the source.
-        found: the rows from the last night's value on.
+        new_rows: the rows from the last night's value on.
         versions: the source's row versions; None if it has none.
         horizon: the horizon of the source's rows; None if they have no versions.
         target: the state of the target's table.
@@ -100,7 +100,7 @@ def plan_cursor_night(
     """
     selects = selected_text(route, loading, pairs)
     changed = check_target(route, loading, last, target)
-    full = _why_full(last, now, found, versions, horizon, selects, changed) or why_due(
+    full = _why_full(last, now, new_rows, versions, horizon, selects, changed) or why_due(
         loading.nightly, last, moment
     )
     before = last.cursor if last and not full else None
@@ -116,7 +116,7 @@ def plan_cursor_night(
         rows=target.rows,
         full_at=last.full_at if last and not full else "",
         cursor=cursor_of(now, missing),
-        lower=found.lower if found and not full else "",
+        lower=new_rows.lower if new_rows and not full else "",
         missing=missing,
     )
 
@@ -183,7 +183,7 @@ def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[s
 def _why_full(
     last: Watermark | None,
     now: CursorNow,
-    found: CursorRange | None,
+    new_rows: CursorRange | None,
     versions: SourceVersions | None,
     horizon: Horizon | None,
     selects: str,
@@ -209,7 +209,7 @@ def _why_full(
         return anew
     if not since.text:
         return f"the last night found no value in {name}"
-    if found is None or (found.behind and horizon is None):
+    if new_rows is None or (new_rows.behind and horizon is None):
         return f"the greatest {name} is less than the last night's: rows were deleted, or {EARLIER}"
     if horizon and last.horizon and horizon.xmax < last.horizon.xmax:
         return EARLIER

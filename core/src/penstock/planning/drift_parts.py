@@ -85,10 +85,10 @@ class DriftParts:
             return self._mapped(narrow, self._table.columns)
         if omitted := omitted_changes(self._loading, drift):
             raise self._drifted(drift, omitted)
-        every = replace(self._route, columns=self._route.columns or self._written(drift))
+        every = replace(self._route, columns=self._route.columns or self._copied_columns(drift))
         return self._mapped(every, drift.columns)
 
-    def _written(self, drift: Drift) -> tuple[str, ...]:
+    def _copied_columns(self, drift: Drift) -> tuple[str, ...]:
         """Return the source's columns, except those that both sides compute."""
         computed = {each.name for each in drift.columns if each.generated}
         return tuple(
@@ -110,8 +110,8 @@ class DriftParts:
                 return error
             return None
 
-        kept = [each.column for each in drift.changes if each.kind == GONE]
-        would_be = [each for each in drift.columns if each.name not in kept]
+        removed = [each.column for each in drift.changes if each.kind == GONE]
+        would_be = [each for each in drift.columns if each.name not in removed]
         now, then = together(partial(tried, table.columns), partial(tried, would_be))
         if then is not None:
             return now or then

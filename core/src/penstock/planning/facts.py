@@ -24,15 +24,15 @@ Fact: TypeAlias = T | PenstockError
 is that error."""
 
 
-def fact(found: T | PenstockError) -> T:
+def fact(result: T | PenstockError) -> T:
     """Return a fact.
 
     Raises:
         PenstockError: it could not be read.
     """
-    if isinstance(found, PenstockError):
-        raise found
-    return found
+    if isinstance(result, PenstockError):
+        raise result
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def continued(
     route: Route,
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
-    found: NightFacts,
+    facts: NightFacts,
     moment: datetime,
 ) -> Continued:
     """Return the night to run, with its condition and the reasons.
@@ -66,46 +66,46 @@ def continued(
         route: the route of the copy.
         loading: the options for loading.
         pairs: the copied columns.
-        found: the facts about nights.
+        facts: the facts about nights.
         moment: the current time.
 
     Raises:
         PlanningError: the target was changed, which the spec does not allow.
         TransientError: the source is read as of an earlier moment than the last night.
     """
-    last, versions = found.last, found.versions
-    why = found.refused
-    if not why and found.ahead is not None:
+    last, versions = facts.last, facts.versions
+    why = facts.refused
+    if not why and facts.ahead is not None:
         assert versions is not None
-        why = _behind(route, found.ahead, versions)
+        why = _behind(route, facts.ahead, versions)
     if why:
         if loading.nightly.incremental is not None:
             raise TransientError(why)
         assert last is not None
         return None, "", (_stays(last, why),)
-    if found.files is not None:
-        return _by_file(route, loading, pairs, found, found.files, moment)
-    if found.cursor is not None:
-        return _by_column(route, loading, pairs, found, found.cursor, moment)
+    if facts.files is not None:
+        return _by_file(route, loading, pairs, facts, facts.files, moment)
+    if facts.cursor is not None:
+        return _by_column(route, loading, pairs, facts, facts.cursor, moment)
     assert versions is not None
     if not loading.load_mode.merges_at_end:
         night = plan_full_load(route, loading, pairs, last, versions)
         return night, "", explained_full_load(night)
-    assert found.now is not None
-    assert found.target is not None
+    assert facts.now is not None
+    assert facts.target is not None
     night = plan_night(
         route,
         loading,
         pairs,
         last,
         versions,
-        found.now,
-        found.furthest,
-        found.target,
+        facts.now,
+        facts.furthest,
+        facts.target,
         moment,
     )
     new = new_leaves(versions, last) if night.since else ()
-    return night, found.changed if night.since else "", explained(night, new)
+    return night, facts.changed if night.since else "", explained(night, new)
 
 
 EVERY = "(1 = 1)"
@@ -116,17 +116,17 @@ def _by_file(
     route: Route,
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
-    found: NightFacts,
+    facts: NightFacts,
     now: FilesNow,
     moment: datetime,
 ) -> Continued:
-    last = found.last
+    last = facts.last
     if not loading.load_mode.merges_at_end:
         files = files_of(now, frozenset(), 0)
         night = plan_full_load(route, loading, pairs, last, None, files=files)
         return night, "", explained_files(night, now, merges=False)
-    assert found.target is not None
-    night = plan_files_night(route, loading, pairs, last, now, found.seen, found.target, moment)
+    assert facts.target is not None
+    night = plan_files_night(route, loading, pairs, last, now, facts.seen, facts.target, moment)
     return night, "" if night.full else EVERY, explained_files(night, now, merges=True)
 
 
@@ -134,35 +134,35 @@ def _by_column(
     route: Route,
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
-    found: NightFacts,
+    facts: NightFacts,
     cursor: CursorNow,
     moment: datetime,
 ) -> Continued:
-    last, merges = found.last, loading.load_mode.merges_at_end
+    last, merges = facts.last, loading.load_mode.merges_at_end
     try:
-        check_cursor(route, loading, cursor, found.row_ahead)
+        check_cursor(route, loading, cursor, facts.row_ahead)
     except PlanningError as error:
         if loading.nightly.incremental is not None:
             raise
         assert last is not None
         return None, "", (_stays(last, error.message),)
     if not merges:
-        night = plan_full_load(route, loading, pairs, last, found.versions, cursor_of(cursor))
+        night = plan_full_load(route, loading, pairs, last, facts.versions, cursor_of(cursor))
         return night, "", explained_cursor(night, loading, merges=False)
-    assert found.target is not None
+    assert facts.target is not None
     night = plan_cursor_night(
         route,
         loading,
         pairs,
         last,
         cursor,
-        found.range,
-        found.versions,
-        found.now,
-        found.target,
+        facts.range,
+        facts.versions,
+        facts.now,
+        facts.target,
         moment,
     )
-    selection = found.range.condition if found.range and not night.full else ""
+    selection = facts.range.condition if facts.range and not night.full else ""
     return night, selection, explained_cursor(night, loading, merges=True)
 
 

@@ -68,8 +68,8 @@ class KnownAnswers:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
-    def _look_up(self, name: str, *arguments: object, **named: object) -> Any:
-        question = Question(name, arguments, tuple(named.items()))
+    def _look_up(self, name: str, *arguments: object, **keywords: object) -> Any:
+        question = Question(name, arguments, tuple(keywords.items()))
         if question not in self._answers:
             raise AnswersNeeded([question])
         found = self._answers[question]

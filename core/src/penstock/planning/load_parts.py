@@ -31,8 +31,8 @@ class LoadParts(DriftParts):
 
     def _check_writable(self) -> None:
         if self._table.is_there:
-            written = self._now(pair.target for pair in self._mapping.pairs)
-            self._known.check_writable(self._route.target_ref, self._mode, written)
+            columns = self._now(pair.target for pair in self._mapping.pairs)
+            self._known.check_writable(self._route.target_ref, self._mode, columns)
 
     def _check_apart(self) -> None:
         if fact(self._facts.is_same):
@@ -68,7 +68,7 @@ class LoadParts(DriftParts):
             writing=loading.writing,
             heirs=fact(self._facts.heirs),
             siblings=request.siblings or Siblings(),
-            deletes=loading.gone,
+            deletes=loading.deletion,
             merges_together=loading.atomic == "batch" and request.siblings is not None,
             counted=self._counted,
             changes=self._changes,
@@ -78,11 +78,11 @@ class LoadParts(DriftParts):
     @part
     def _counted(self) -> Mapping[str, SequencePosition] | None:
         """The sequence positions of columns whose values are copied unchanged."""
-        found = fact(self._facts.positions)
+        positions = fact(self._facts.positions)
         computed = {pair.source for pair in self._mapping.pairs if pair.expression}
-        if found is None or not computed:
-            return found
-        return {name: position for name, position in found.items() if name not in computed}
+        if positions is None or not computed:
+            return positions
+        return {name: position for name, position in positions.items() if name not in computed}
 
     @part
     def _planned_load(self) -> LoadPlan:
@@ -109,8 +109,8 @@ class LoadParts(DriftParts):
         )
 
     @part
-    def _gone(self) -> None:
-        if self._loading.gone.found:
+    def _deletion(self) -> None:
+        if self._loading.deletion.is_enabled:
             load, _ = self._loaded
             check_deletes(
                 self._route,

@@ -210,7 +210,7 @@ def selected_text(route: Route, loading: Loading, pairs: tuple[ColumnPair, ...])
         "where": route.where,
         "pairs": to_json(sorted(pairs, key=lambda pair: pair.target)),
         # If some nights did not set the mark, rows that come back would stay marked.
-        "mark": loading.gone.column,
+        "mark": loading.deletion.column,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -90,7 +90,7 @@ def _key(cutting: Cutting, choice: Choice, columns: set[str]) -> Key | None:
 
 
 def _in_disorder(
-    cutting: Cutting, choice: Choice, streams: Streams, source: SourceCapabilities, found: str
+    cutting: Cutting, choice: Choice, streams: Streams, source: SourceCapabilities, disorder: str
 ) -> Choice:
     """Return a choice that needs no order, in place of a strategy whose bounds are out of order.
 
@@ -98,12 +98,12 @@ def _in_disorder(
         PlanningError: the user requested that strategy.
     """
     if cutting.cut_strategy.chooses and choice.how in (RANGE, NTILE) and HASH in source.strategies:
-        why = f"hash: not {choice.how}, since {found}"
+        why = f"hash: not {choice.how}, since {disorder}"
         return Choice(HASH, (*choice.reasons, why), choice.key, streams.usual)
     raise PlanningError(
         f"--strategy {choice.strategy}: --key {choice.key}: expected bounds in the source's own "
-        f"order, so that each row is in one partition, but {found}; cut by another column, or use "
-        "--strategy hash"
+        f"order, so that each row is in one partition, but {disorder}; cut by another column, or "
+        "use --strategy hash"
     )
 
 
@@ -139,8 +139,8 @@ def _cut(
         return _cut_values(route, cutting.values_query, key, known)
     if how is TIME:
         return _cut_windows(route, cutting.interval, key, count, known)
-    found = known.bounds(route.relation, key, route.where, count, by_rows=how is NTILE)
-    return cuts.cut_range(found.statistics, count), found.disorder
+    bounds = known.bounds(route.relation, key, route.where, count, by_rows=how is NTILE)
+    return cuts.cut_range(bounds.statistics, count), bounds.disorder
 
 
 def _cut_values(route: Route, query: str | None, key: Key, known: KnownAnswers) -> tuple[Cut, str]:
@@ -156,13 +156,13 @@ def _cut_windows(
 ) -> tuple[Cut, str]:
     """Cut windows of the requested interval, or of one that fits."""
     intervals = cuts.INTERVALS if interval is None else (interval,)
-    found, (nullable, indexed) = together(
+    key_windows, (nullable, indexed) = together(
         lambda: known.windows(route.relation, key, route.where, intervals, count),
         lambda: known.key_facts(route.relation, key),
     )
-    starts, origin = found.starts, found.origin
+    starts, origin = key_windows.starts, key_windows.origin
     if interval is None:
-        origin = f"{origin}, each of {found.interval}"
+        origin = f"{origin}, each of {key_windows.interval}"
     cut = cuts.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
-    windows = Windows(starts[0], found.interval) if starts else None
-    return replace(cut, windows=windows), found.disorder
+    windows = Windows(starts[0], key_windows.interval) if starts else None
+    return replace(cut, windows=windows), key_windows.disorder

@@ -14,7 +14,7 @@ from penstock.spec.parts import Loading
 _ALTERING = {"indexes", "unlogged"}
 
 
-Left = Sequence[tuple[str, Step]]
+PendingStepList = Sequence[tuple[str, Step]]
 """The steps that stopped runs left undone on a table, each with the id of its run."""
 
 
@@ -24,7 +24,7 @@ def takes_pending_steps(loading: Loading, capabilities: TargetCapabilities) -> b
 
 
 def with_pending_steps(
-    loading: Loading, load: LoadPlan, pending: Left
+    loading: Loading, load: LoadPlan, pending: PendingStepList
 ) -> tuple[LoadPlan, tuple[str, ...]]:
     """Add the steps that stopped runs left undone, or warnings about them.
 

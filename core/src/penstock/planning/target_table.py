@@ -101,7 +101,7 @@ def without_mark(route: Route, loading: Loading, columns: Sequence[Column]) -> S
     Raises:
         PlanningError: the table has no such column.
     """
-    mark = loading.gone.column
+    mark = loading.deletion.column
     unmarked = [column for column in columns if column.name != mark]
     if mark and len(unmarked) == len(columns):
         raise PlanningError(

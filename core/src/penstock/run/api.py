@@ -606,7 +606,7 @@ def _policy(
 
 
 def _execute(
-    state: RunState, ends: Connections, link: ControlLink, nursery: Nursery | None, begun: float
+    state: RunState, ends: Connections, link: ControlLink, nursery: Nursery | None, started: float
 ) -> Iterator[Event]:
     streams = streams_of(state.spec.degree)
     execution = Execution(
@@ -621,7 +621,7 @@ def _execute(
 
     def planned(runs: Sequence[RunState]) -> Iterator[Event]:
         load_standing(runs, link)
-        yield state.planned(streams, time.monotonic() - begun)
+        yield state.planned(streams, time.monotonic() - started)
 
     events = execution.run(planned)
     yield from journaled(events, link, ends.wait_kind)

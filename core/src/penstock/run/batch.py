@@ -210,8 +210,8 @@ class _Batch:
         self._source = source
         self._target = target
         self._link = link
-        self._begun = time.monotonic()
-        self._phases = Phases(self._begun)
+        self._started = time.monotonic()
+        self._phases = Phases(self._started)
         self._id = pool.batch_id
         self._streams = streams_of(pool.degree)
         self._find = find
@@ -604,7 +604,7 @@ class _Batch:
             tables=tables,
             rows=sum(end.rows for end in ends),
             bytes=sum(end.bytes for end in ends),
-            seconds=round(time.monotonic() - self._begun, 3),
+            seconds=round(time.monotonic() - self._started, 3),
             not_copied=self._not_copied,
             phases=self._phases.seconds,
         )

@@ -39,9 +39,9 @@ class BatchedSteps:
         open_catalog: Callable[[], TargetCatalog],
         *,
         degree: int,
-        own: TargetCatalog,
+        catalog: TargetCatalog,
     ) -> None:
-        self._own = own if degree == 1 else None
+        self._shared_catalog = catalog if degree == 1 else None
         self.done: set[str] = set()
         """The runs whose steps are done."""
         self._open_catalog = open_catalog
@@ -100,7 +100,11 @@ class BatchedSteps:
                     )
 
     def _catalog(self) -> AbstractContextManager[TargetCatalog]:
-        return nullcontext(self._own) if self._own else closing(self._open_catalog())
+        return (
+            nullcontext(self._shared_catalog)
+            if self._shared_catalog
+            else closing(self._open_catalog())
+        )
 
     def _work(self) -> None:
         try:

@@ -62,24 +62,24 @@ def collision_check(
         control: the target's control store.
     """
 
-    def check(others: Sequence[str]) -> None:
-        for other in others:
-            run = control.load_run(other)
+    def check(run_ids: Sequence[str]) -> None:
+        for run_id in run_ids:
+            run = control.load_run(run_id)
             if run is None:
                 # Its control tables are elsewhere: only its presence is known.
                 if loading.load_mode.starts_empty:
-                    raise _busy(route, loading, other, "")
+                    raise _busy(route, loading, run_id, "")
                 continue
             if _collide(route.where, loading, plan, run):
-                raise _busy(route, loading, other, run.spec["mode"])
+                raise _busy(route, loading, run_id, run.spec["mode"])
 
     return check
 
 
-def _busy(route: Route, loading: Loading, other: str, mode: str) -> TargetBusy:
+def _busy(route: Route, loading: Loading, run_id: str, mode: str) -> TargetBusy:
     how = f" (--mode {mode})" if mode else ""
     return TargetBusy(
-        f"--mode {loading.mode}: run {other}{how} is changing the same rows of "
+        f"--mode {loading.mode}: run {run_id}{how} is changing the same rows of "
         f"{route.target_name} at the moment, so nothing was changed; try again once it has "
         "ended, or stop it first"
     )
@@ -94,8 +94,8 @@ def _are_parts(mine: str | None, plan: PartitionPlan, other: RunRow) -> bool:
     theirs = other.spec["where"]
     if mine is None or theirs is None or mine == theirs:
         return False
-    night, others = plan.night, other.plan.night
-    return night is None or others is None or night.name != others.name
+    night, other_night = plan.night, other.plan.night
+    return night is None or other_night is None or night.name != other_night.name
 
 
 def _collide(where: str | None, loading: Loading, plan: PartitionPlan, other: RunRow) -> bool:
@@ -114,4 +114,4 @@ def _collide(where: str | None, loading: Loading, plan: PartitionPlan, other: Ru
     if where is not None and their_where is not None and where != their_where:
         return False
     # Partitions that callers define are independent; attempts at the same one take turns.
-    return not (plan.given and other.plan.given)
+    return not (plan.has_given_partitions and other.plan.has_given_partitions)

@@ -168,7 +168,7 @@ class ControlLink:
             self._reconnected.close()
 
 
-def _allow(run_id: str, others: Sequence[str]) -> None:
+def _allow(run_id: str, other_run_ids: Sequence[str]) -> None:
     """Let a run continue that was registered before; attempts notice what others did since."""
 
 

@@ -289,7 +289,7 @@ class Execution:
                 if supervisor.degree < requested:  # a server had no connection left
                     self._streams = self._streams.limited(supervisor.degree)
                 if steering is not None:
-                    self._used = min(self._used, steering.wanted)
+                    self._used = min(self._used, steering.unrestrained)
                 for run in runs.values():
                     run.take_failures(supervisor)
 
@@ -337,48 +337,48 @@ class Execution:
         yield from self._find_views(lost, error, all_lost=0 < len(lost) == len(reading))
 
     def _find_views(
-        self, lost: Sequence[RunState], error: SnapshotLost, *, all_lost: bool
+        self, runs: Sequence[RunState], error: SnapshotLost, *, all_lost: bool
     ) -> Iterator[Event]:
         """Find a view for each run.
 
         Tables that are merged together are read as of one moment: if one gets another view, all do.
 
         Args:
-            lost: the runs whose snapshot is lost.
+            runs: the runs whose snapshot is lost.
             error: the error that reports the loss.
             all_lost: whether all runs have lost their snapshot.
         """
-        if any(run.spec.atomic == "batch" for run in lost):
+        if any(run.spec.atomic == "batch" for run in runs):
             atomic_runs = [run for run in self.working() if run.spec.atomic == "batch"]
-            lost = [*lost, *(r for r in atomic_runs if r not in lost and not r.view.holds_alive())]
-        for run in lost:
+            runs = [*runs, *(r for r in atomic_runs if r not in runs and not r.view.holds_alive())]
+        for run in runs:
             run.complete = False
             yield run.view.lost_event(error.message)
         if all_lost:
             for run in self.window:
                 run.view.close()
-        for run in lost:
+        for run in runs:
             yield from self._events_of(run, run.replace_view)
 
-    def _find_gone(self) -> Generator[Event, None, bool]:
+    def _find_deleted(self) -> Generator[Event, None, bool]:
         """Have each run look for rows that its source no longer has.
 
         Returns: whether some runs have another view of the source now, and must read or look again.
         """
         errors = yield from find_deleted(self.working(), self._link)
-        lost: dict[RunState, SnapshotLost] = {}
+        losses: dict[RunState, SnapshotLost] = {}
         for run in self.working():
             with self._recording_failure(run):
                 error = errors.get(run)
                 if isinstance(error, SnapshotLost) and run.spec.loss_policy != "fail":
-                    lost[run] = error
+                    losses[run] = error
                 elif error is not None:
                     raise error
-                elif not self._batch and run.spec.gone.found and run.all_committed:
+                elif not self._batch and run.spec.deletion.is_enabled and run.all_committed:
                     run.release_if_read()
-        if lost:
-            yield from self._find_views(list(lost), next(iter(lost.values())), all_lost=False)
-        return bool(lost)
+        if losses:
+            yield from self._find_views(list(losses), next(iter(losses.values())), all_lost=False)
+        return bool(losses)
 
     def _emptied_runs(self) -> list[RunState]:
         """Return the runs whose tables a crash of the target has emptied."""
@@ -388,8 +388,8 @@ class Execution:
         """Return the run if it is the only one: then the loss is its own."""
         return [] if self._batch else self.working()
 
-    def _load_again(self, error: LoadLost, lost: Sequence[RunState]) -> Iterator[Event]:
-        for run in lost:
+    def _load_again(self, error: LoadLost, runs: Sequence[RunState]) -> Iterator[Event]:
+        for run in runs:
             if run.complete and self._batch:
                 # Its view is lost: the next execution finds another.
                 run.fail(error)
@@ -405,7 +405,7 @@ class Execution:
             error = LoadLost("the target crashed, which emptied the table")
             yield from self._load_again(error, emptied)
             yield from self._copy()
-        if (yield from self._find_gone()):
+        if (yield from self._find_deleted()):
             yield from self._copy()
             yield from self._finish()
             return

@@ -229,8 +229,8 @@ def _time(head: RunHead) -> datetime:
     return _parsed(head.created_at)
 
 
-def _parsed(written: str) -> datetime:
-    moment = datetime.fromisoformat(written)
+def _parsed(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -36,7 +36,7 @@ class Opening(Generic[T]):
     def __init__(self, open_it: Callable[[], T], *, ahead: bool) -> None:
         self._open_it = open_it
         self._lock = threading.Lock()
-        self._wanted = True
+        self._is_open = True
         self._opened: T | None = None
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -53,7 +53,7 @@ class Opening(Generic[T]):
             self._error = error
             return
         with self._lock:
-            if self._wanted:
+            if self._is_open:
                 self._opened = opened
                 return
         opened.close()
@@ -77,7 +77,7 @@ class Opening(Generic[T]):
         """Close the session if it was not taken."""
         if self._thread is not None and self._error is None:
             with self._lock:
-                self._wanted = False
+                self._is_open = False
                 opened, self._opened = self._opened, None
             if opened is not None:
                 opened.close()

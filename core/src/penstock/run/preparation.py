@@ -43,7 +43,7 @@ def prepare(
     failed = dict(
         link.enter_all(
             {run.run_id: run.spec.target_ref for run in unfinished},
-            lambda run_id, others: _collision_check(by_id[run_id], link)(others),
+            lambda run_id, run_ids: _collision_check(by_id[run_id], link)(run_ids),
         )
     )
     ready = [run for run in runs if run.run_id not in failed]

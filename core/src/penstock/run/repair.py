@@ -175,7 +175,7 @@ def _check_complete(
         UsageError: rows of the run are still to be copied, or it marks rows instead of deleting
             them.
     """
-    if spec.gone.how == SOFT:
+    if spec.deletion.how == SOFT:
         raise UsageError(
             f"--repair: run {run.run_id} marks deleted rows (--deletes {spec.deletes}), which a "
             "repair would remove; use penstock watermark reset and repeat the copy instead, "
@@ -279,7 +279,7 @@ def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) 
     Raises:
         PermanentError: more rows of the target would be deleted than allowed.
     """
-    owns_rows = repaired.load_mode.owns_selection or repaired.gone.how == HARD
+    owns_rows = repaired.load_mode.owns_selection or repaired.deletion.how == HARD
     text = max_deletes or (MOST_DELETED if owns_rows else "0%")
     if not repair.surplus or parse_most_deleted(text).allows(repair.surplus, repair.rows):
         return

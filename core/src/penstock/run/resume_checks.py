@@ -102,7 +102,7 @@ def check_same_partitions(partitions: Sequence[Partition], series: str, run: Run
     Raises:
         SpecMismatch: the run has other partitions than the given ones, or another series.
     """
-    theirs = {p.id for p in run.plan.partitions} if run.plan.given else set()
+    theirs = {p.id for p in run.plan.partitions} if run.plan.has_given_partitions else set()
     if {partition.id for partition in partitions} != theirs:
         raise SpecMismatch(
             f"run {run.run_id} exists with other partitions: expected {_some(theirs)}, found "

@@ -455,20 +455,20 @@ class RunState:
         self._report.add(event)
         return event
 
-    def step_changed(self, step: Step, state: str, begun: float) -> StepChanged:
+    def step_changed(self, step: Step, state: str, started: float) -> StepChanged:
         """Return the event on a step.
 
         Args:
             step: the step.
             state: as in `StepChanged`.
-            begun: the time at which it began, by the monotonic clock.
+            started: the time at which it began, by the monotonic clock.
         """
         return StepChanged(
             run_id=self.run_id,
             step_id=step.id,
             step=step.name,
             state=state,
-            seconds=round(time.monotonic() - begun, 3),
+            seconds=round(time.monotonic() - started, 3),
         )
 
     @property

@@ -105,18 +105,18 @@ class Notes:
         text = f"{counted(len(plans), 'table')}, {counted(partitions, 'partition')}{about} ({of})"
         return [Note("plain", (f"planned: {text}",))]
 
-    def _first(self, event: Event, found: Note, most: int) -> list[Note]:
+    def _first(self, event: Event, note: Note, most: int) -> list[Note]:
         """Return a note, unless the limit of similar notes has been reached."""
         table = self._tally.table(event.run_id)
-        pattern = pattern_of(table, " ".join(found.lines))
+        pattern = pattern_of(table, " ".join(note.lines))
         self._shown[pattern] += 1
         if self._shown[pattern] > most:
             return []
-        first, *rest = found.lines
+        first, *rest = note.lines
         lines = [first if table in first else f"{one_line(table)}: {first}", *rest]
         if self._shown[pattern] == most:
             lines.append("    more of these are not shown here; the report at the end counts them")
-        return [Note(found.style, tuple(lines))]
+        return [Note(note.style, tuple(lines))]
 
 
 def note(event: Event, tally: Tally) -> Note | None:

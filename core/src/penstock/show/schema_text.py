@@ -16,7 +16,7 @@ def table_lines(table: TableSchema) -> Iterator[str]:
     for warning in table.warnings:
         yield from _comment(f"warning: {warning}")
     yield from table.statements
-    yield from _left(table.not_copied)
+    yield from _omitted_comments(table.not_copied)
     yield ""
 
 
@@ -30,10 +30,10 @@ def end_lines(links: Sequence[str], end: SchemaEnd) -> Iterator[str]:
     if links:
         yield "-- foreign keys, and what else links tables"
         yield from links
-    yield from _left(end.not_copied)
+    yield from _omitted_comments(end.not_copied)
 
 
-def _left(items: Sequence[NotCopied]) -> Iterator[str]:
+def _omitted_comments(items: Sequence[NotCopied]) -> Iterator[str]:
     for item in items:
         yield from _comment(f"not made: {item.kind}: {item.name}")
         yield from _comment(item.remedy)

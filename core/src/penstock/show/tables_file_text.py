@@ -50,12 +50,12 @@ def tables_file_text(survey: Survey, source: str, target: str, file: str) -> str
     return "\n".join(lines) + "\n"
 
 
-def _defaults(found: Sequence[Suggestion]) -> tuple[dict[str, Any], str]:
+def _defaults(suggestions: Sequence[Suggestion]) -> tuple[dict[str, Any], str]:
     """Return the options that most tables share, and the reason for them.
 
     Both are empty if the options would also apply to a table that must not have them.
     """
-    loaded = [each for each in found if "mode" in each.options]
+    loaded = [each for each in suggestions if "mode" in each.options]
     kinds = Counter(_shared(each) for each in loaded)
     if not kinds:
         return {}, ""

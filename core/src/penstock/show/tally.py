@@ -376,9 +376,9 @@ class Tally:
         if self._only or not sums.partitions:
             return self.share()
         before = sums.before / sums.partitions
-        return (before + (1 - before) * self.share()) * self._known()
+        return (before + (1 - before) * self.share()) * self._planned_share()
 
-    def _known(self) -> float:
+    def _planned_share(self) -> float:
         """Return the share of a batch's tables that are planned, one window after the other.
 
         The other tables are assumed to be similar.
@@ -388,7 +388,7 @@ class Tally:
 
     def seconds_left(self) -> float | None:
         """Return the estimated seconds to the end; None while it is too early to estimate."""
-        share = self.share() * self._known()
+        share = self.share() * self._planned_share()
         if self.opened is None or share < 0.01:
             return None
         spent = self._clock() - self.opened

@@ -46,12 +46,12 @@ def duration(seconds: float) -> str:
     return f"{hours:,}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
-def moment(written: str) -> str:
+def moment(text: str) -> str:
     """Format a time with a zone, to the second, in UTC; other text is returned unchanged."""
     try:
-        return f"{datetime.fromisoformat(written).astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+        return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
     except ValueError:
-        return written
+        return text
 
 
 def percent(share: float) -> str:

@@ -106,11 +106,11 @@ def _kinds(tuning: Tuning) -> tuple[str, ...]:
     return ("waiting for source", "waiting for target", "moving", *paced, *steps)
 
 
-def _parts(found: Figures, kinds: tuple[str, ...]) -> list[Part]:
-    copy = found.typical
+def _parts(figures: Figures, kinds: tuple[str, ...]) -> list[Part]:
+    copy = figures.typical
     spent = copy.spent
     streams = max(spent.total, 0.001)
-    scale = found.seconds / max(copy.seconds, 0.001)
+    scale = figures.seconds / max(copy.seconds, 0.001)
     values = {
         "waiting for source": spent.source,
         "waiting for target": spent.target,

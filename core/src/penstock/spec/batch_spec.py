@@ -90,7 +90,7 @@ class BatchSpec:
                     f"{len(self.run_id)}"
                 )
             check_run_id(self.run_id)
-        self._check_targets(self._named_specs([t for t in self._named() if t.schema]))
+        self._check_targets(self._named_specs([t for t in self._named_refs() if t.schema]))
 
     @classmethod
     def from_mapping(
@@ -159,7 +159,7 @@ class BatchSpec:
             UsageError: an option is unknown, missing or invalid, or a table is named twice.
         """
         more = [TableRef.parse(name, "tables") for name in copied_sources]
-        specs = self._named_specs([*self._named(), *more])
+        specs = self._named_specs([*self._named_refs(), *more])
         self._check_targets(specs)
         return specs
 
@@ -173,7 +173,7 @@ class BatchSpec:
         everywhere = [] if self.sections else [self.defaults]
         return [*everywhere, *(layered(self.defaults, each) for each in (*section_options, *named))]
 
-    def _named(self) -> list[TableRef]:
+    def _named_refs(self) -> list[TableRef]:
         return [TableRef.parse(s.pattern, s.place) for s in self.sections if s.is_table]
 
     def _named_specs(self, tables: Sequence[TableRef]) -> list[CopySpec]:
@@ -301,20 +301,20 @@ def _is_any(table: TableRef, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(str(table), pattern) for pattern in patterns)
 
 
-def _sections(written: dict[str, Any], origin: str, line: Line) -> tuple[Section, ...]:
+def _sections(options: dict[str, Any], origin: str, line: Line) -> tuple[Section, ...]:
     """Remove the sections from the options and return them."""
-    if not isinstance(written.get("tables"), Mapping):
+    if not isinstance(options.get("tables"), Mapping):
         return ()
-    return read_sections(written.pop("tables"), origin, (*_COMMON, *_OWN), line)
+    return read_sections(options.pop("tables"), origin, (*_COMMON, *_OWN), line)
 
 
-def _add_defaults(written: dict[str, Any], origin: str, line: Line) -> None:
+def _add_defaults(options: dict[str, Any], origin: str, line: Line) -> None:
     """Move the options of `[defaults]` to the top level, which means the same.
 
     Raises:
         UsageError: an option belongs to the whole batch or to one table, or is set in both places.
     """
-    defaults = written.pop("defaults", {})
+    defaults = options.pop("defaults", {})
     if not isinstance(defaults, Mapping):
         raise UsageError(f"{origin}: defaults: expected a section [defaults], found {defaults!r}")
     for key, value in defaults.items():
@@ -325,9 +325,9 @@ def _add_defaults(written: dict[str, Any], origin: str, line: Line) -> None:
             raise UsageError(f"{place}: {key} applies to the whole batch; move it above [defaults]")
         if name in ("table", *_PER_TABLE):
             raise UsageError(f"{place}: {key} belongs in the section of a table")
-        if name in written:
+        if name in options:
             raise UsageError(f"{place}: {key} is also set above [defaults]; keep one of them")
-        written |= read_option(key, value, place)
+        options |= read_option(key, value, place)
 
 
 def _patterns(value: Any, place: str) -> tuple[str, ...]:

@@ -194,17 +194,17 @@ def _check_loading(spec: CopySpec) -> None:
     spec.most_merged  # noqa: B018
     if spec.atomic_limit is not None and not (spec.incremental and mode.merges_at_end):
         raise UsageError("--atomic-limit: expected --mode upsert with --incremental")
-    if spec.gone.found and mode.deletes_by_partition:
+    if spec.deletion.is_enabled and mode.deletes_by_partition:
         raise UsageError(
             f"--deletes {spec.deletes}: expected --mode upsert, found {spec.mode}, which deletes "
             "all rows that its partitions select"
         )
-    if spec.gone.found and not mode.merges_at_end:
+    if spec.deletion.is_enabled and not mode.merges_at_end:
         raise UsageError(
             f"--deletes {spec.deletes}: expected --incremental or --atomic, which delete rows in "
             "the transaction that merges the others; found neither"
         )
-    if spec.gone.found and spec.snapshot == "none":
+    if spec.deletion.is_enabled and spec.snapshot == "none":
         raise UsageError(f"--deletes {spec.deletes}: expected --snapshot shared, found none")
     for name in ("watermark", "full_every"):
         if getattr(spec, name) is not None and not spec.incremental:

@@ -642,7 +642,7 @@ class CopySpec:
         return self.on_snapshot_lost or ("restart" if self.load_mode.merges_at_end else "fail")
 
     @property
-    def gone(self) -> Deletes:
+    def deletion(self) -> Deletes:
         """The parsed value of `deletes`."""
         return parse_deletes(self.deletes)
 

@@ -73,19 +73,19 @@ class Matching:
     def __init__(
         self, sections: Sequence[Section], searched: Callable[[str], Sequence[str]]
     ) -> None:
-        self._named: dict[str, list[Section]] = {}
+        self._by_name: dict[str, list[Section]] = {}
         self._patterns: list[tuple[Section, Sequence[str]]] = []
         for section in sections:
             if section.is_table:
                 for name in searched(section.pattern):
-                    self._named.setdefault(name, []).append(section)
+                    self._by_name.setdefault(name, []).append(section)
             elif not section.is_query:
                 self._patterns.append((section, searched(section.pattern)))
 
     def of(self, table: TableRef) -> list[Section]:
         """Return the sections that match a table."""
         texts = {f"{table.schema}.{table.name}", str(table)}
-        sections = [section for text in texts for section in self._named.get(text, ())]
+        sections = [section for text in texts for section in self._by_name.get(text, ())]
         for section, patterns in self._patterns:
             if any(
                 text == pattern or fnmatchcase(text, pattern)

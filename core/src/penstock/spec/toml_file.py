@@ -93,7 +93,7 @@ def lines_of(path: str) -> Line:
     """
 
     @cache
-    def known() -> dict[tuple[tuple[str, ...], str | None], int]:
+    def line_numbers() -> dict[tuple[tuple[str, ...], str | None], int]:
         lines: dict[tuple[tuple[str, ...], str | None], int] = {}
         here: tuple[str, ...] = ()
         with suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
@@ -107,7 +107,7 @@ def lines_of(path: str) -> Line:
                     lines.setdefault((here, names[0]), number)
         return lines
 
-    return lambda section, key: known().get((section, key))
+    return lambda section, key: line_numbers().get((section, key))
 
 
 def _path_of(line: str) -> tuple[str, ...] | None:

@@ -77,7 +77,7 @@ class _Checks:
         theirs = TargetSums(self._comparison, self._rows).sums(mine)
         same = self._comparison.owns_rows and theirs.total == mine.total
         checks = [
-            self._check_partition(partition, mine, theirs, same=same)
+            self._check_partition(partition, mine, theirs, by_proof=same)
             for partition in self._comparison.run.plan.partitions
         ]
         checks.append(self._check_run(mine, theirs))
@@ -163,7 +163,7 @@ class _Checks:
         return False
 
     def _check_partition(
-        self, partition: Partition, mine: Sums, theirs: Sums, *, same: bool
+        self, partition: Partition, mine: Sums, theirs: Sums, *, by_proof: bool
     ) -> Check:
         record = self._comparison.records.get(partition.id)
         source = mine.parts.get(partition.id)
@@ -176,7 +176,7 @@ class _Checks:
                 note = f"the source has {source.rows:,} rows, but {record.rows:,} were committed"
             elif (
                 target is not None
-                and not same
+                and not by_proof
                 and target.rows == record.rows
                 and source is not None
                 and source.digest != target.digest
@@ -184,7 +184,7 @@ class _Checks:
                 note = CHECKSUMS_DIFFER
             if note and partition.id in self._comparison.outdated:
                 self._comparison.changed[partition.id], note = note, ""
-            if not note and target is not None and not same and target.rows != record.rows:
+            if not note and target is not None and not by_proof and target.rows != record.rows:
                 note = f"the target has {target.rows:,} rows, but {record.rows:,} were committed"
         return self._check(
             partition.id,

@@ -171,10 +171,10 @@ class RowSearch:
         return located
 
 
-def _first(found: Generator[RowDifference], most: int) -> list[RowDifference]:
+def _first(differences: Generator[RowDifference], most: int) -> list[RowDifference]:
     """Return the first rows and close the stream, since a session reads one at a time."""
-    with closing(found):
-        return list(islice(found, most))
+    with closing(differences):
+        return list(islice(differences, most))
 
 
 def _batches(read: Callable[[], Generator[str]]) -> Iterator[list[str]]:

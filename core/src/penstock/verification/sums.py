@@ -156,7 +156,10 @@ class TargetSums:
         If rows that are gone are deleted from it, it holds no rows but the source's.
         """
         comparison = self._comparison
-        if comparison.spec.gone.how != HARD and not comparison.spec.load_mode.deletes_by_partition:
+        if (
+            comparison.spec.deletion.how != HARD
+            and not comparison.spec.load_mode.deletes_by_partition
+        ):
             return self._upserted_sums(mine)
         return Sums(
             total=comparison.target.checksum(

@@ -145,7 +145,7 @@ class Worker:
             self._end_attempt()
             self._emit(
                 Committed(
-                    **self._moved(partition, attempt, meter),
+                    **self._progress_fields(partition, attempt, meter),
                     already=loaded is None,
                     inserted=loaded.inserted if loaded else None,
                     updated=loaded.updated if loaded else None,
@@ -203,7 +203,7 @@ class Worker:
                 signal.pthread_kill(main, signal.SIGUSR1)
             stuck = max(SHORTEST_STUCK, self._spec.stall_timeout or USUAL_STUCK)
             if self._quiet * PROGRESS_INTERVAL < stuck:
-                self._emit(Progress(**self._moved(*current)), of=current)
+                self._emit(Progress(**self._progress_fields(*current)), of=current)
             elif (self._quiet - 1) * PROGRESS_INTERVAL < stuck:
                 frame = sys._current_frames()[main]
                 where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -217,7 +217,7 @@ class Worker:
             "pid": os.getpid(),
         }
 
-    def _moved(self, partition: Partition, attempt: int, meter: Meter) -> dict[str, Any]:
+    def _progress_fields(self, partition: Partition, attempt: int, meter: Meter) -> dict[str, Any]:
         waits = meter.waits()
         return {
             **self._ids(partition, attempt),

@@ -343,8 +343,8 @@ class PostgresTarget:
     def count_after(self, run: RunRow) -> int:
         with translated("target"):
             stage, spec = self._stage(run)
-            night = run.plan.night
-            if night is None or night.rows is None or spec.where is not None or spec.gone.column:
+            night, mark = run.plan.night, spec.deletion.column
+            if night is None or night.rows is None or spec.where is not None or mark:
                 rows = stage.rows_after(spec.where, run.plan.load.conflict_columns)
                 return self._count(rows)
             # Counted when the night was planned, and not written by others since.

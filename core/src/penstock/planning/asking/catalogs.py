@@ -45,7 +45,7 @@ class Catalogs:
         Raises:
             PenstockError: as the catalogs raise it.
         """
-        return getattr(self, question.name)(*question.arguments, **dict(question.named))
+        return getattr(self, question.name)(*question.arguments, **dict(question.keywords))
 
     @property
     def _target(self) -> TargetCatalog:

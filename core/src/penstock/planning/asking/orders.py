@@ -64,16 +64,16 @@ def disorder(source: SourceCatalog, relation: Relation, extents: Iterable[Extent
     )
 
 
-def _equal(source: SourceCatalog, relation: Relation, others: KeyOther) -> str:
-    values = others.values
-    if len(values) < 2 or source.misplaced(relation, others.key, values) is None:
+def _equal(source: SourceCatalog, relation: Relation, listed: KeyOther) -> str:
+    values = listed.values
+    if len(values) < 2 or source.misplaced(relation, listed.key, values) is None:
         return ""
     # The source may list them in another order, which does no harm.
-    found = source.ranked(relation, others.key, [value.text for value in values], ordered=False)
-    seen: dict[int, Bound] = {}
-    for value, ranked in zip(values, found, strict=True):
-        if ranked.rank in seen:
-            first = seen[ranked.rank].text
+    ranks = source.ranked(relation, listed.key, [value.text for value in values], ordered=False)
+    by_rank: dict[int, Bound] = {}
+    for value, ranked in zip(values, ranks, strict=True):
+        if ranked.rank in by_rank:
+            first = by_rank[ranked.rank].text
             return f"the source compares {first!r} and {value.text!r} as equal, but lists both"
-        seen[ranked.rank] = value
+        by_rank[ranked.rank] = value
     return ""

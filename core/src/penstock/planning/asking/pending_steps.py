@@ -28,8 +28,8 @@ class PendingSteps:
 
     def on(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
         """Return each step with the id of the run that left it."""
-        return self._found[table]
+        return self._by_table[table]
 
     @cached_property
-    def _found(self) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
+    def _by_table(self) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
         return self._target.control.pending_steps(self._tables)

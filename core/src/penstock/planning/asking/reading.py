@@ -72,7 +72,7 @@ class TableReader:
         self._loading = request.loading
         self._source = source
         self._target = target
-        self._steps_left = pending_steps
+        self._pending_steps = pending_steps
         self._nights = nights
         self._error: PenstockError | None = None
         self._columns: Fact[tuple[Column, ...]] = ()
@@ -123,7 +123,7 @@ class TableReader:
             is_same=self._read(self._is_same),
             pending_steps=self._read(
                 lambda: (
-                    self._steps_left.on(route.target_ref)
+                    self._pending_steps.on(route.target_ref)
                     if takes_pending_steps(loading, self._request.capabilities.target)
                     else ()
                 )

@@ -39,7 +39,7 @@ class SnapshotHandle:
     ) -> None:
         self._burden = burden
         self._give_way_after = give_way_after
-        self._seen: dict[str, float] = {}
+        self._waiting_since: dict[str, float] = {}
         """Sessions that wait, and since when they have been seen waiting."""
         self._reported: set[str] = set()
         self._noted: deque[Event] = deque()
@@ -111,9 +111,11 @@ class SnapshotHandle:
             Blocked: a session has waited for too long.
         """
         now = time.monotonic()
-        self._seen = {each.id: self._seen.get(each.id, now - each.seconds) for each in waiting}
+        self._waiting_since = {
+            each.id: self._waiting_since.get(each.id, now - each.seconds) for each in waiting
+        }
         for each in waiting:
-            waited = now - self._seen[each.id]
+            waited = now - self._waiting_since[each.id]
             limit = self._give_way_after
             if limit is not None and waited >= limit:
                 raise Blocked(

@@ -165,13 +165,13 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
             return
         gone = deleted_keys_table(nights[place].plan.load.table)
         (deleted[place],) = run_for(stage, place)(
-            [stage.delete(gone, nights[place].spec.gone.column)]
+            [stage.delete(gone, nights[place].spec.deletion.column)]
         )
         connection.execute(f"DROP TABLE {name(gone)}".encode())
 
     for place in reversed(order):
         replaces = isinstance(stages[place], Ranges)
-        if not (replaces or nights[place].spec.gone.found):
+        if not (replaces or nights[place].spec.deletion.is_enabled):
             continue
         try:
             with connection.transaction():
@@ -251,7 +251,7 @@ def _ended(
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
     planned, count = night.plan.night, None
     if planned and planned.rows is not None:
-        count = planned.rows + inserted - (0 if night.spec.gone.column else deleted)
+        count = planned.rows + inserted - (0 if night.spec.deletion.column else deleted)
     elif planned:
         count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
     return MergeCounts(inserted, updated, deleted, count, stored)
@@ -302,7 +302,7 @@ def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> P
     table = plan.load.table
     target, into = replace(spec.target_ref, only=table.only), replace(table, only=False)
     key = plan.load.conflict_columns
-    return PostgresStage(connection, target, key, plan.pairs, into, mark=spec.gone.column)
+    return PostgresStage(connection, target, key, plan.pairs, into, mark=spec.deletion.column)
 
 
 def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:

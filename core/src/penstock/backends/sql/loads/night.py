@@ -142,10 +142,10 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         PermanentError: a key is NULL or a duplicate, or is spelled differently in the target.
     """
     spec, plan = CopySpec.from_stored(run.spec, "", ""), run.plan
-    load, mark = plan.load, spec.gone.column
+    load, mark = plan.load, spec.deletion.column
     table, stage = session.table(spec.target_ref), session.table(load.table)
     deleted = 0
-    if spec.gone.found:
+    if spec.deletion.is_enabled:
         found = table, session.table(deleted_keys_table(load.table)), load.conflict_columns
         if mark:
             name = dialect.ident(mark)
@@ -161,7 +161,7 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         return MergeCounts(rows, 0)
     merging = Merging(session, dialect, table, names, load.conflict_columns, mark)
     # If the stage holds only changes, the source has rows that it lacks.
-    all_rows = not (plan.selection or plan.given)
+    all_rows = not (plan.selection or plan.has_given_partitions)
     loaded = merging.merge(stage, rows, lambda: all_rows, OF_ANOTHER_ROW)
     _drop_stages(session, dialect, spec, load)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
@@ -176,6 +176,6 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
 
 def _drop_stages(session: Session, dialect: CatalogDialect, spec: CopySpec, load: LoadPlan) -> None:
     """Drop the stages, if that does not end the transaction."""
-    tables = stage_tables(load.table) if spec.gone.found else (load.table,)
+    tables = stage_tables(load.table) if spec.deletion.is_enabled else (load.table,)
     for each in () if dialect.ddl_commits else tables:
         session.run(dialect.dropped(each))
