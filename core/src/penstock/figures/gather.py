@@ -323,9 +323,9 @@ def _span(records: Sequence[CommitRecord]) -> float:
     """Return the seconds from the first begin to the last commit."""
     if not records:
         return 0.0
-    begun = min(datetime.fromisoformat(record.started_at) for record in records)
+    start = min(datetime.fromisoformat(record.started_at) for record in records)
     ended = max(datetime.fromisoformat(record.committed_at) for record in records)
-    return max(0.0, (ended - begun).total_seconds())
+    return max(0.0, (ended - start).total_seconds())
 
 
 def _copying(journals: Sequence[Journal]) -> float:

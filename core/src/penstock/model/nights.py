@@ -336,14 +336,14 @@ def overtaken(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
         night: the night, as its plan fixes it.
         last: the current watermark; None without one.
     """
-    moved = (
+    reason = (
         f"run {last.run_id} has moved it to epoch {last.epoch}, as of {last.moment}"
         if last
         else "it no longer exists"
     )
     return Overtaken(
         f"run {run_id}: expected watermark {night.name!r} at epoch {night.epoch}, from which the "
-        f"run was planned; {moved}, so nothing was merged; start a new run, which continues "
+        f"run was planned; {reason}, so nothing was merged; start a new run, which continues "
         "from there",
         Diagnosis(side="target"),
         by=last.run_id if last else "",

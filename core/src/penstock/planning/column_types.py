@@ -49,8 +49,8 @@ def _is_rule(name: str) -> bool:
 
 def _meets(column: Column, rule: str, kind: str) -> bool:
     if rule.startswith(_OF_TYPE):
-        wanted, found = rule.removeprefix(_OF_TYPE).strip().lower(), column.type.lower()
-        return bool(wanted) and wanted in (found, found.partition("(")[0].strip(), kind)
+        expected, actual = rule.removeprefix(_OF_TYPE).strip().lower(), column.type.lower()
+        return bool(expected) and expected in (actual, actual.partition("(")[0].strip(), kind)
     return _is_rule(rule) and fnmatchcase(column.name, rule)
 
 

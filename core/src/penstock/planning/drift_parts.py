@@ -32,13 +32,13 @@ class DriftParts:
     raises `AnswersNeeded`.
     """
 
-    def __init__(self, request: PlanRequest, facts: Facts, known: KnownAnswers) -> None:
+    def __init__(self, request: PlanRequest, facts: Facts, answers: KnownAnswers) -> None:
         self._request = request
         self._route = request.route
         self._loading = request.loading
         self._mode = request.loading.load_mode
         self._facts = facts
-        self._known = known
+        self._answers = answers
 
     @part
     def _columns(self) -> Sequence[Column]:
@@ -123,7 +123,7 @@ class DriftParts:
             route,
             self._selected,
             theirs,
-            fit=lambda mine, theirs: self._known.fits(relation, mine, theirs),
+            fit=lambda mine, theirs: self._answers.fits(relation, mine, theirs),
             formats=self._request.capabilities.formats,
         )
 

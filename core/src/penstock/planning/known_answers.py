@@ -72,10 +72,10 @@ class KnownAnswers:
         question = Question(name, arguments, tuple(keywords.items()))
         if question not in self._answers:
             raise AnswersNeeded([question])
-        found = self._answers[question]
-        if isinstance(found, PenstockError):
-            raise found
-        return found
+        answer = self._answers[question]
+        if isinstance(answer, PenstockError):
+            raise answer
+        return answer
 
     # Columns
 

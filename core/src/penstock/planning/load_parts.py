@@ -32,7 +32,7 @@ class LoadParts(DriftParts):
     def _check_writable(self) -> None:
         if self._table.is_there:
             columns = self._now(pair.target for pair in self._mapping.pairs)
-            self._known.check_writable(self._route.target_ref, self._mode, columns)
+            self._answers.check_writable(self._route.target_ref, self._mode, columns)
 
     def _check_apart(self) -> None:
         if fact(self._facts.is_same):
@@ -46,7 +46,7 @@ class LoadParts(DriftParts):
             pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
             there = self._table.is_there and not self._changes
             table = self._route.target_ref if there else None
-            self._known.check_compared(self._route.relation, table, pairs)
+            self._answers.check_compared(self._route.relation, table, pairs)
 
     @part
     def _load_request(self) -> LoadRequest:
@@ -94,8 +94,8 @@ class LoadParts(DriftParts):
         route, request = self._route, self._load_request
         is_made = not (self._table.is_there or self._mode.loads_new_table)
         load, is_missing = together(
-            lambda: self._known.plan_load(request),
-            lambda: not is_made or self._known.is_still_missing(route.target_ref, self._mode),
+            lambda: self._answers.plan_load(request),
+            lambda: not is_made or self._answers.is_still_missing(route.target_ref, self._mode),
         )
         if not is_missing:
             raise Outdated
@@ -119,7 +119,7 @@ class LoadParts(DriftParts):
                 self._mapping,
                 self._table,
                 load,
-                self._known,
+                self._answers,
             )
 
     @part

@@ -28,16 +28,16 @@ class NightParts(LoadParts):
 
     @part
     def _continued(self) -> Continued:
-        found = fact(self._facts.night)
-        if found is None:
+        facts = fact(self._facts.night)
+        if facts is None:
             return None, "", ()
         night, selection, reasons = continued(
-            self._route, self._loading, self._mapping.pairs, found, self._request.moment
+            self._route, self._loading, self._mapping.pairs, facts, self._request.moment
         )
         if night is None:
             return night, selection, reasons
         ignored = self._loading.drift.ignores
-        columns = followed(self._columns, self._selected, found.last, ignored=ignored)
+        columns = followed(self._columns, self._selected, facts.last, ignored=ignored)
         night = replace(night, columns=columns)
         if self._changes and self._mode.merges_at_end:
             night = reading_all(night, self._changes)
@@ -56,17 +56,17 @@ class NightParts(LoadParts):
         night, selection, reasons = self._continued
         if night is None or not self._mode.merges_at_end:
             return self._continued, True
-        found, may_merge = within_limit(
+        limited, may_merge = within_limit(
             self._route,
             self._loading.nightly,
             night,
             selection,
             self._statistics,
-            self._known,
+            self._answers,
         )
-        if found is not night:
-            selection, reasons = "", self._explained(found)
-        return (found, selection, reasons), may_merge
+        if limited is not night:
+            selection, reasons = "", self._explained(limited)
+        return (limited, selection, reasons), may_merge
 
     @part
     def _load(self) -> tuple[LoadPlan, Continued]:
@@ -83,7 +83,7 @@ class NightParts(LoadParts):
                 load,
                 self._table.columns,
                 self._statistics,
-                self._known,
+                self._answers,
                 may_merge=may_merge,
                 can_build=self._facts.builds_nights,
             )
@@ -97,22 +97,22 @@ class NightParts(LoadParts):
     def _cut(self) -> tuple[PlanRequest, TableStatistics]:
         """The request and statistics for cutting; a night by files cuts the files that it reads."""
         request, statistics = self._request, self._statistics
-        found = fact(self._facts.night)
-        if found is None or found.files is None:
+        facts = fact(self._facts.night)
+        if facts is None or facts.files is None:
             return request, statistics
         (night, selection, _), _ = self._within_limit
         if night is None or not selection:
             return request, statistics
         by_files = replace(request.cutting, strategy=FILES.name, cut_strategy=FILES)
-        files = new_files(found.files, found.seen)
+        files = new_files(facts.files, facts.seen)
         size = sum(file.size for file in files)
         return replace(request, cutting=by_files), replace(statistics, files=files, bytes=size)
 
     @property
     def _few(self) -> TableStatistics | None:
         """Statistics of the rows that a night reads by an index."""
-        found = fact(self._facts.night)
-        if found is None or found.selected is None:
+        facts = fact(self._facts.night)
+        if facts is None or facts.selected is None:
             return None
         (night, _, _), _ = self._within_limit
-        return None if night is None or night.full else found.selected
+        return None if night is None or night.full else facts.selected

@@ -99,8 +99,8 @@ def check_target(route: Route, loading: Loading, last: Watermark | None, target:
         PlanningError: it differs, which the spec does not allow.
     """
     changed = _target_change(last, target)
-    known = last and (last.horizon or last.cursor or last.files)
-    if changed and known and loading.nightly.on_target_changed == "fail":
+    position = last and (last.horizon or last.cursor or last.files)
+    if changed and position and loading.nightly.on_target_changed == "fail":
         raise PlanningError(
             f"{route.target_name}: {changed}, and --on-target-changed fail allows no full load; "
             "find out why, then run `penstock watermark reset`, or use --on-target-changed full"
@@ -192,9 +192,9 @@ def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
 
 def new_leaves(source: SourceVersions, last: Watermark | None) -> tuple[int, ...]:
     """Return the ids of tables attached since the last night, whose rows may be of any age."""
-    known = last.source.leaves if last and last.source else {}
+    leaves = last.source.leaves if last and last.source else {}
     return tuple(
-        int(leaf) for leaf, attached in source.leaves.items() if known.get(leaf) != attached
+        int(leaf) for leaf, attached in source.leaves.items() if leaves.get(leaf) != attached
     )
 
 

@@ -55,11 +55,11 @@ def with_pending_steps(
                 f"run {run_id} was stopped before it could {_what(step)}; resume it, or "
                 f"{offer}run: {_statement(step)}",
             )
-    known = {(step.name, _what(step)) for step in (*load.steps, *load.links)}
+    planned = {(step.name, _what(step)) for step in (*load.steps, *load.links)}
     steps: dict[tuple[str, str], Step] = {}
     links: dict[tuple[str, str], Step] = {}
     for run_id, step in mine:
-        if (step.name, _what(step)) not in known:
+        if (step.name, _what(step)) not in planned:
             undone = NotCopied("steps", step.name, step.statement, str(load.table))
             added = links if makes_foreign_key(step) else steps
             added[step.name, _what(step)] = replace(

@@ -94,7 +94,7 @@ class _Planning(NightParts):
         names = {column.name for column in self._columns}
         request, statistics = self._cut
         statistics = without_masked_key(self._route, statistics)
-        found = plan_partitions(request, statistics, names, self._known, self._few)
+        found = plan_partitions(request, statistics, names, self._answers, self._few)
         check_bounds(self._route, names, found.partitions)
         return replace(found, partitions=()) if self._loading.schema_only else found
 
@@ -107,7 +107,7 @@ class _Planning(NightParts):
                 self._partitions.partitions,
                 self._mapping,
                 self._table,
-                self._known,
+                self._answers,
             )
 
     @part
@@ -117,7 +117,7 @@ class _Planning(NightParts):
             return PlannedChildren(found.partitions)
         assert found.choice.key is not None
         load, _ = self._load
-        return self._known.plan_children(
+        return self._answers.plan_children(
             ChildRequest(
                 table=load.table,
                 key=found.choice.key,
@@ -173,19 +173,19 @@ class _Planning(NightParts):
         )
 
 
-def _source_plan(request: PlanRequest, facts: Facts, known: KnownAnswers) -> PartitionPlan:
+def _source_plan(request: PlanRequest, facts: Facts, answers: KnownAnswers) -> PartitionPlan:
     raw = fact(facts.columns)
     columns = tuple(chosen_columns(request.route, selected_columns(facts)))
     statistics = fact(facts.statistics)
     names = {column.name for column in raw}
     statistics = without_masked_key(request.route, statistics)
-    found = plan_partitions(replace(request, partitions=()), statistics, names, known)
-    check_bounds(request.route, names, found.partitions)
+    planned = plan_partitions(replace(request, partitions=()), statistics, names, answers)
+    check_bounds(request.route, names, planned.partitions)
     return PartitionPlan(
-        strategy=found.choice.strategy,
-        reasons=(*found.choice.reasons, *statistics.notes, *found.cut.reasons),
-        warnings=found.cut.warnings,
-        partitions=found.partitions,
+        strategy=planned.choice.strategy,
+        reasons=(*planned.choice.reasons, *statistics.notes, *planned.cut.reasons),
+        warnings=planned.cut.warnings,
+        partitions=planned.partitions,
         columns=columns,
         pairs=(),
         format="",

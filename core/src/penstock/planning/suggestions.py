@@ -83,11 +83,11 @@ def suggestion(
     if not source.shared_snapshots:
         why = f"{source.system} cannot read all rows as of one moment: all are loaded every time"
         return Suggestion(summary.table, reload, why, tuple(facts))
-    own = {} if key.primary else {"conflict_columns": list(key.columns)}
+    key_options = {} if key.primary else {"conflict_columns": list(key.columns)}
     if not summary.unversioned:
         why = "row versions show which rows have changed: those are read, and deleted rows found"
         night = {"mode": UPSERT.name, "incremental": XMIN, "deletes": "hard"}
-        return Suggestion(summary.table, {**night, **own}, why, tuple(facts))
+        return Suggestion(summary.table, {**night, **key_options}, why, tuple(facts))
     instead: dict[str, Any] = {}
     if cursor is not None and COLUMN in source.nights:
         instead = {"incremental": cursor.name, "lookback": "1h"}
@@ -98,7 +98,7 @@ def suggestion(
         "in one transaction"
     )
     merge = {"mode": UPSERT.name, "atomic": "table", "deletes": "hard"}
-    return Suggestion(summary.table, {**merge, **own}, why, tuple(facts), instead)
+    return Suggestion(summary.table, {**merge, **key_options}, why, tuple(facts), instead)
 
 
 def key_of(model: TableModel) -> KeyModel | None:
@@ -112,13 +112,13 @@ def key_of(model: TableModel) -> KeyModel | None:
 
 def _cursor_of(model: TableModel) -> ColumnModel | None:
     """Return the column that most likely records when a row changed."""
-    found = [
+    candidates = [
         column
         for column in model.columns
         if column.type.kind in (TIMESTAMP, MOMENT)
         and (column.on_update is not None or _CHANGED.search(column.name))
     ]
-    return min(found, key=lambda column: len(_flaws(model, column)), default=None)
+    return min(candidates, key=lambda column: len(_flaws(model, column)), default=None)
 
 
 def _flaws(model: TableModel, column: ColumnModel) -> Sequence[str]:

@@ -59,8 +59,8 @@ def _never_null(loading: Loading, copied: Sequence[Column]) -> Sequence[Column]:
     """
     by = loading.order_by or ()
     for name in set(by).difference(column.name for column in copied):
-        known = ", ".join(column.name for column in copied)
-        raise PlanningError(f"--order-by: expected copied columns ({known}); found {name}")
+        names = ", ".join(column.name for column in copied)
+        raise PlanningError(f"--order-by: expected copied columns ({names}); found {name}")
     return [replace(each, nullable=each.nullable and each.name not in by) for each in copied]
 
 

@@ -170,7 +170,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         target.control.patience = spec.patience
         run = target.control.load_run(spec.run_id) if spec.run_id else None
         if run is None:
-            begun = time.monotonic()
+            started = time.monotonic()
             ends.check_supported(spec)
             with closing(ends.nursery()) as nursery, ExitStack() as stack:
                 with closing(opening.take()) as source:
@@ -206,7 +206,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
                         state = RunState(spec, run_id, ends=ends, link=link, view=view)
                         state.begin(run_plan, is_new=True)
-                        yield from _execute(state, ends, link, nursery, begun)
+                        yield from _execute(state, ends, link, nursery, started)
                     return
             # Another process has just created the run: this is its second execution.
             run = load_run(target, run_id, spec.control_schema)
@@ -439,9 +439,9 @@ def statuses(
 
 def _target_columns(catalog: TargetCatalog, run: RunRow) -> tuple[Column, ...]:
     """Return the columns of the table that a run builds beside the target's, while it exists."""
-    written = run.spec.get("target_table")
+    target_table = run.spec.get("target_table")
     tables = [run.plan.load.table]
-    tables += [TableRef.parse(written, "--target-table")] if written else []
+    tables += [TableRef.parse(target_table, "--target-table")] if target_table else []
     for table in tables:
         with suppress(PlanningError):
             return catalog.columns(table)
@@ -555,7 +555,7 @@ def _continue_run(
     finish: bool = True,
 ) -> Generator[Event, None, None]:
     """Copy the partitions that are not committed yet, or are to be copied again."""
-    begun = time.monotonic()
+    started = time.monotonic()
     target.control.patience = spec.patience
     continuation = Continuation(spec, run, partitions, target.control, request)
     pending = continuation.pending
@@ -580,7 +580,7 @@ def _continue_run(
             state = RunState(spec, run.run_id, ends=ends, link=link, view=view, finish=finish)
             state.complete = continuation.complete
             state.begin(run.plan, partitions)
-            yield from _execute(state, ends, link, nursery, begun)
+            yield from _execute(state, ends, link, nursery, started)
     finally:
         if nursery is not None:
             nursery.close()

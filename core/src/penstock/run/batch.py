@@ -376,7 +376,7 @@ class _Batch:
             )
             new: list[_New] = []
             for run in window:
-                begun = time.monotonic()
+                started = time.monotonic()
                 plan = planned.get(run)
                 yield from self._execution.attempt(
                     run,
@@ -384,7 +384,7 @@ class _Batch:
                         run, stored.get(run.run_id), plan, new
                     ),
                 )
-                seconds[run] = time.monotonic() - begun + (plan.seconds if plan else 0.0)
+                seconds[run] = time.monotonic() - started + (plan.seconds if plan else 0.0)
                 self._execution.stop_if_requested()
             yield from self._create_all(new, snapshot_events)
             yield from self._read_together(window)

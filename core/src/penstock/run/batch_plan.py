@@ -65,7 +65,7 @@ def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
         TransientError: a server cannot be reached.
     """
     values.choose(batch.show_values)
-    begun = time.monotonic()
+    started = time.monotonic()
     ends = connect(batch.source, batch.target)
     check_many(ends)
     batch_id = batch.run_id or new_run_id()
@@ -83,7 +83,7 @@ def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
                 yield planned
         if batch.max_lag is not None:
             ends.lag_gauge().close()
-    yield BatchPlan(len(requests), failed, round(time.monotonic() - begun, 3), not_copied)
+    yield BatchPlan(len(requests), failed, round(time.monotonic() - started, 3), not_copied)
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,10 +215,10 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
     Raises:
         UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
-    written = resolve_reference(reference, os.environ, flag)
-    backend, name = find_backend(written, flag)
-    url = backend.resolve(written, os.environ, flag)
-    return url, backend, name, (written, url, *backend.secrets(url))
+    resolved = resolve_reference(reference, os.environ, flag)
+    backend, name = find_backend(resolved, flag)
+    url = backend.resolve(resolved, os.environ, flag)
+    return url, backend, name, (resolved, url, *backend.secrets(url))
 
 
 def place_of(reference: str) -> Place:
@@ -261,8 +261,8 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
     if not added:
         return url
     # In a list of URLs, the parameters of one apply to all.
-    begun = "?" in _NEXT_URL.split(url)[-1]
-    return f"{url}{'&' if begun else '?'}{urlencode(added, quote_via=quote)}"
+    has_parameters = "?" in _NEXT_URL.split(url)[-1]
+    return f"{url}{'&' if has_parameters else '?'}{urlencode(added, quote_via=quote)}"
 
 
 @scoped

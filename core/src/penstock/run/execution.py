@@ -417,19 +417,19 @@ class Execution:
                 run.view.close()
         due = self._steps_due()
         failures = yield from self._do_steps(due)
-        lost = None
+        load_lost = None
         merged = []
         for run in self.working():
             failure = failures.get(run.run_id)
             if isinstance(failure, LoadLost):
-                lost = failure
+                load_lost = failure
             elif failure is not None:
                 run.fail(failure)
             elif _ends_night(due.get(run.run_id, ())):
                 merged.append(run)
         yield from self._merged(merged)
-        if lost is not None and (emptied := self._emptied_runs() or self._single_run()):
-            yield from self._load_again(lost, emptied)
+        if load_lost is not None and (emptied := self._emptied_runs() or self._single_run()):
+            yield from self._load_again(load_lost, emptied)
             yield from self._copy()
             yield from self._finish()
 

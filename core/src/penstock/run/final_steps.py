@@ -119,8 +119,8 @@ class FinalSteps:
     def _work(self) -> None:
         catalog: TargetCatalog | None = None
         while (task := self._ready.get()) is not None and not self._ended.is_set():
-            begun = time.monotonic()
-            self._emit(task, "started", begun)
+            started = time.monotonic()
+            self._emit(task, "started", started)
             attempt = 0
             while True:
                 attempt += 1
@@ -136,16 +136,16 @@ class FinalSteps:
                         return
                     if isinstance(error, TooManyConnections) and self._retire():
                         # Retry with fewer connections: another thread will take this step.
-                        self._emit(task, "retrying", begun, error)
+                        self._emit(task, "retrying", started, error)
                         self._ready.put(task)
                         return
-                    if not self._again(task, error, attempt, begun):
-                        self._emit(task, "failed", begun, error)
+                    if not self._again(task, error, attempt, started):
+                        self._emit(task, "failed", started, error)
                         break
-                    self._emit(task, "retrying", begun, error)
+                    self._emit(task, "retrying", started, error)
                     self._ended.wait(backoff(min(attempt, 3)))
                 else:
-                    self._emit(task, "done", begun)
+                    self._emit(task, "done", started)
                     break
         self._forget(catalog)
 

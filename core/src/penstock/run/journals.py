@@ -343,9 +343,9 @@ class Keeper:
         In the tail, fewer streams are at work than allowed.
         """
         allowed = min(self._degree, len(self._partitions))
-        begun = self._first or 0.0
+        start = self._first or 0.0
         idle = [
-            ended - self._last_used.get(n, begun) for n in range(len(self._open) + 1, allowed + 1)
+            ended - self._last_used.get(n, start) for n in range(len(self._open) + 1, allowed + 1)
         ]
         return (idle[-1], sum(idle)) if idle else (0.0, 0.0)
 

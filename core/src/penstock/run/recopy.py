@@ -38,8 +38,10 @@ class Recopying:
         self._control = control
         self._request = request or ""
         self._requested = [partition.id for partition in partitions]
-        seen = control.recopied(run.run_id, request) if request else frozenset(self._requested)
-        self._new = [partition_id for partition_id in self._requested if partition_id not in seen]
+        recopied = control.recopied(run.run_id, request) if request else frozenset(self._requested)
+        self._new = [
+            partition_id for partition_id in self._requested if partition_id not in recopied
+        ]
         self.partition_ids = committed.intersection(self._new)
         """Ids of the partitions to copy again."""
         if self.partition_ids:

@@ -211,7 +211,7 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
             "first column is copied, to compare rows by ranges of it; found none; copy the "
             "table again with --mode truncate, recreate or swap"
         )
-    kept = {name: getattr(stored, name) for name in _KEPT}
+    options = {name: getattr(stored, name) for name in _KEPT}
     return CopySpec(
         source=stored.source,
         target=stored.target,
@@ -219,7 +219,7 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
         key=key,
         sequences="keep",
         verify="checksums",
-        **kept,
+        **options,
     )
 
 

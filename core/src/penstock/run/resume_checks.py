@@ -116,8 +116,8 @@ def check_same_partitions(partitions: Sequence[Partition], series: str, run: Run
 
 
 def _some(ids: set[str]) -> str:
-    first, *others = sorted(ids) or ["none from the caller"]
-    return f"{first} and {len(others):,} more" if others else first
+    first, *remaining = sorted(ids) or ["none from the caller"]
+    return f"{first} and {len(remaining):,} more" if remaining else first
 
 
 def check_same_shape(

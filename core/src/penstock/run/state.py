@@ -367,7 +367,7 @@ class RunState:
             return
         from penstock.verification.checks import verify_run  # noqa: PLC0415 - rarely needed
 
-        begun = time.monotonic()
+        started = time.monotonic()
         run = self._link.call(lambda control: control.load_run(self.run_id))
         assert run is not None
         moments = (record.read_at for record in self._records)
@@ -395,7 +395,7 @@ class RunState:
             partitions=len(self.plan.partitions),
             mismatches=len(verification.wrong),
             method=verification.method,
-            seconds=round(time.monotonic() - begun, 3),
+            seconds=round(time.monotonic() - started, 3),
             differences=verification.differences,
             compared=verification.compared,
         )
@@ -488,7 +488,7 @@ class RunState:
 
     def _check_partitions(self, counts: RowCounts) -> Iterator[Event]:
         """Compare the committed rows with one count of all rows."""
-        begun = time.monotonic()
+        started = time.monotonic()
         self._load_records()
         committed = sum(record.rows for record in self._records)
         snapshot = self.view.snapshot
@@ -522,7 +522,7 @@ class RunState:
             ok=proof.ok,
             rows=proof.rows,
             counted=proof.counted,
-            seconds=round(time.monotonic() - begun, 3),
+            seconds=round(time.monotonic() - started, 3),
         )
 
     def _adopts(self, source: SourceCatalog, snapshot: Snapshot) -> bool:

@@ -54,14 +54,14 @@ class Text:
 
     @classmethod
     def assemble(cls, *parts: str | tuple[str, str] | Text) -> Text:
-        made = cls()
-        made._parts = []
+        text = cls()
+        text._parts = []
         for part in parts:
             if isinstance(part, Text):
-                made._parts += part._parts
+                text._parts += part._parts
             else:
-                made._parts.append((part, "") if isinstance(part, str) else part)
-        return made
+                text._parts.append((part, "") if isinstance(part, str) else part)
+        return text
 
     @property
     def plain(self) -> str:

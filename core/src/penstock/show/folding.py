@@ -33,10 +33,10 @@ class Folded:
 
 def pattern_of(table: str, text: str) -> str:
     """Return a text without its table's name, so that equal texts about tables compare equal."""
-    found = text
+    pattern = text
     for name in (table, table.rpartition(".")[2]):
-        found = _without(name, found) if name else found
-    return _NUMBERS.sub("0", found)
+        pattern = _without(name, pattern) if name else pattern
+    return _NUMBERS.sub("0", pattern)
 
 
 def _without(name: str, text: str) -> str:
@@ -58,10 +58,10 @@ def folded(texts: Iterable[tuple[str, str]]) -> list[Folded]:
     Args:
         texts: pairs of a table and a text.
     """
-    found: dict[str, Folded] = {}
+    by_pattern: dict[str, Folded] = {}
     for table, text in texts:
-        found.setdefault(pattern_of(table, text), Folded(text)).tables.append(table)
-    return sorted(found.values(), key=lambda each: -len(each.tables))
+        by_pattern.setdefault(pattern_of(table, text), Folded(text)).tables.append(table)
+    return sorted(by_pattern.values(), key=lambda each: -len(each.tables))
 
 
 def folded_lines(texts: Sequence[tuple[str, str]]) -> list[str]:

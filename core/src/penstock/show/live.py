@@ -70,9 +70,9 @@ class LiveDisplay:
         with self._lock:
             self.tally.add(event)
             notes = self._notes.of(event)
-        for found in notes:
-            first, *rest = found.lines
-            print_line(self._console, Text(first, style=STYLES[found.style]))
+        for note in notes:
+            first, *rest = note.lines
+            print_line(self._console, Text(first, style=STYLES[note.style]))
             for line in rest:
                 warned = line.startswith("    warning: ")
                 print_line(self._console, Text(line, style=STYLES["warning"] if warned else ""))
@@ -100,8 +100,8 @@ class LiveDisplay:
         table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(ratio=1)
         table.add_column(no_wrap=True, justify="right", min_width=4)
-        done, asked = tally.commit_counts()
-        count = f"{done:,}/{asked:,} partitions" if tally.is_planned else "planning"
+        done, total = tally.commit_counts()
+        count = f"{done:,}/{total:,} partitions" if tally.is_planned else "planning"
         if tally.is_batch:
             count = f"{tally.tables.ended:,}/{len(tally.tables.names):,} tables"
         parts: list[RenderableType] = [
@@ -117,13 +117,13 @@ class LiveDisplay:
 
     def _figures(self) -> RenderableType:
         tally = self.tally
-        rows, moved = tally.rate()
-        left = tally.seconds_left()
+        rows_a_second, bytes_a_second = tally.rate()
+        seconds_left = tally.seconds_left()
         parts = [
             f"{number(tally.rows)} rows",
-            f"{number(rows)} rows/s",
-            f"{megabytes(moved)} MB/s",
-            f"about {duration(left)} left" if left is not None else "",
+            f"{number(rows_a_second)} rows/s",
+            f"{megabytes(bytes_a_second)} MB/s",
+            f"about {duration(seconds_left)} left" if seconds_left is not None else "",
             f"{duration(tally.elapsed)} elapsed",
             size(tally.bytes),
         ]

@@ -73,25 +73,25 @@ class Notes:
     def of(self, event: Event) -> list[Note]:
         """Return the notes for an event."""
         if len(self._tally.tables.names) <= FEW:
-            found = note(event, self._tally)
-            return [] if found is None else [found]
+            item = note(event, self._tally)
+            return [] if item is None else [item]
         if isinstance(event, Planned):
             self._window.append(event)
             warnings = (f"warning: {one_line(warning)}" for warning in event.warnings)
             return [
-                found
+                item
                 for warning in warnings
-                for found in self._first(event, Note("warning", (warning,)), 1)
+                for item in self._first(event, Note("warning", (warning,)), 1)
             ]
         return [*self._plans(), *self._of_many(event)]
 
     def _of_many(self, event: Event) -> list[Note]:
         if isinstance(event, Verified | PartitionsChecked) and event.ok:
             return []
-        found = note(event, self._tally)
-        if found is None or isinstance(event, BatchStarted | DegreeChanged | SnapshotChanged):
-            return [] if found is None else [found]
-        return self._first(event, found, _MOST_ALIKE)
+        event_note = note(event, self._tally)
+        if event_note is None or isinstance(event, BatchStarted | DegreeChanged | SnapshotChanged):
+            return [] if event_note is None else [event_note]
+        return self._first(event, event_note, _MOST_ALIKE)
 
     def _plans(self) -> list[Note]:
         """Return a note about the plans since the last call."""
@@ -165,8 +165,8 @@ def note(event: Event, tally: Tally) -> Note | None:
             return Note(style, (f"degree{verb} {event.degree}: {one_line(event.message)}",))
         case Verified():
             verb = "differs" if event.mismatches == 1 else "differ"
-            found = f", {counted(event.mismatches, 'partition')} {verb}"
-            differ = "" if event.ok else found
+            differences = f", {counted(event.mismatches, 'partition')} {verb}"
+            differ = "" if event.ok else differences
             table = tally.table(event.run_id)
             which = f" {one_line(table)}" if table else ""
             text = f"verified{which} by {event.method} in {duration(event.seconds)}{differ}"
@@ -276,5 +276,5 @@ def plan_warnings(event: Planned) -> Iterable[str]:
     for warning in event.warnings:
         yield f"    warning: {one_line(warning)}"
     for dropped, what in ((False, "not copied"), (True, "dropped with the target's old table")):
-        if found := [item for item in event.not_copied if item.dropped is dropped]:
-            yield f"    {what}: {one_line(kinds(found))}; the report at the end lists them"
+        if items := [item for item in event.not_copied if item.dropped is dropped]:
+            yield f"    {what}: {one_line(kinds(items))}; the report at the end lists them"

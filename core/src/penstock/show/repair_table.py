@@ -25,14 +25,14 @@ _MOST_RANGES = 40
 def print_repair(console: Console, repair: Repair) -> None:
     """Print the differences, and how much was compared."""
     ranges = repair.ranges
-    found = f"{counted(len(ranges), 'range')} of {number(repair.compared)}"
+    summary = f"{counted(len(ranges), 'range')} of {number(repair.compared)}"
     differ = "differs" if len(ranges) == 1 else "differ"
     console.print(
         Text.assemble(
             "run ",
             (repair.of, "bold"),
             " ",
-            (f"{found} {differ}", "bold red")
+            (f"{summary} {differ}", "bold red")
             if ranges
             else (f"nothing to repair: {counted(repair.compared, 'range')} compared", "bold green"),
         )

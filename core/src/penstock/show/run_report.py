@@ -106,7 +106,7 @@ def print_run_report(console: Console, report: RunReport) -> None:
 def facts(report: RunReport) -> list[tuple[str, str]]:
     """Return the facts at the head of the report."""
     cut = f", {report.strategy}" if report.strategy else ""
-    found = [
+    entries = [
         ("copied", f"{report.what} ({report.mode}{cut})"),
         *(("columns", one_line(line)) for line in report.columns),
         *([("tables", _tables_done(report))] if report.runs else []),
@@ -117,30 +117,30 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     ]
     if report.seconds is not None:
         streams = f", {counted(report.degree, 'stream')}" if report.degree else ""
-        found.append(("time", f"{duration(report.seconds)}{streams}"))
+        entries.append(("time", f"{duration(report.seconds)}{streams}"))
     if report.phases:
-        found.append(("of it", phases_text(report.phases)))
+        entries.append(("of it", phases_text(report.phases)))
     if report.copying and report.timeline:
         # Not the committed rows: an execution that was killed has reported only part of them.
         points = report.timeline.points
         rows = sum(point.rows for point in points) / report.copying
         moved = sum(point.bytes for point in points) / report.copying
-        said = f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
-        found.append(("rate", f"{said}, over {duration(report.copying)} of copying"))
+        average = f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
+        entries.append(("rate", f"{average}, over {duration(report.copying)} of copying"))
     if report.phases:
-        return found  # windows and steps of each table are in their own sections
+        return entries  # windows and steps of each table are in their own sections
     for name, seconds in (("planning", report.planning), ("comparing", report.comparing)):
         if seconds:
-            found.append((name, duration(seconds)))
+            entries.append((name, duration(seconds)))
     if report.steps:
         *_, slowest = sorted(report.steps, key=lambda name: report.steps[name])
-        found += [
+        entries += [
             ("finishing", f"{duration(report.finishing)}, {counted(len(report.steps), 'step')}"),
             ("longest step", f"{duration(report.steps[slowest])}: {slowest}"),
         ]
     if ending := tail(report):
-        found.append(("at the end", ending))
-    return found
+        entries.append(("at the end", ending))
+    return entries
 
 
 def one_partition_each(report: RunReport) -> bool:
@@ -316,13 +316,13 @@ def _print_executions(console: Console, report: RunReport) -> None:
 
 def happenings(degrees: Sequence[DegreeChange], failures: Sequence[FailedAttempt]) -> list[str]:
     """Return the degree changes and failed attempts of an execution, in order."""
-    found = [(change.at, degree_change(change)) for change in degrees]
+    entries = [(change.at, degree_change(change)) for change in degrees]
     for failed in failures:
-        said = " ".join(part for part in (failed.side, failed.error, failed.code) if part)
-        found.append(
-            (failed.at, f"attempt {failed.attempt} of {failed.partition_id} failed: {said}")
+        cause = " ".join(part for part in (failed.side, failed.error, failed.code) if part)
+        entries.append(
+            (failed.at, f"attempt {failed.attempt} of {failed.partition_id} failed: {cause}")
         )
-    return [f"after {duration(at)}: {text}" for at, text in sorted(found)]
+    return [f"after {duration(at)}: {text}" for at, text in sorted(entries)]
 
 
 def degree_change(change: DegreeChange) -> str:

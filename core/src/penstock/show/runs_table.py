@@ -111,9 +111,9 @@ def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:
         entries: the runs of the batch.
         all_planned: each table of the batch has a run.
     """
-    found = {entry.status for entry in entries} | (set() if all_planned else {"partial"})
+    statuses = {entry.status for entry in entries} | (set() if all_planned else {"partial"})
     order = ("running", "killed", "failed", "interrupted", "partial", "created", "done")
-    return next(name for name in order if name in found)
+    return next(name for name in order if name in statuses)
 
 
 def _what(entry: RunEntry) -> str:

@@ -349,8 +349,8 @@ class Tally:
         sums = self._sums
         if not self.is_planned:
             return 0.0
-        asked = self._only or sums.partitions - sums.before
-        done = sums.done / asked if asked > 0 else 1.0
+        total = self._only or sums.partitions - sums.before
+        done = sums.done / total if total > 0 else 1.0
         if done >= 1:
             return 1.0
         # If the number for one table is unknown, so is the total.
@@ -361,7 +361,7 @@ class Tally:
             committed, covered = sums.done_bytes, self.bytes
         if not estimate:
             return done
-        estimate *= asked / sums.partitions
+        estimate *= total / sums.partitions
         if covered >= estimate:
             return done
         # Committed partitions count by their share of all partitions.

@@ -135,11 +135,11 @@ def not_copied_lines(items: Sequence[NotCopied]) -> list[str]:
     """
     lines = []
     for dropped in (False, True):
-        found = [item for item in items if item.dropped is dropped]
+        chosen = [item for item in items if item.dropped is dropped]
         by_kind: dict[str, list[NotCopied]] = {}
-        for item in found:
+        for item in chosen:
             by_kind.setdefault(item.kind, []).append(item)
-        if found:
+        if chosen:
             lines.append("dropped with the target's old table" if dropped else "not copied")
         for kind, listed in by_kind.items():
             lines.append(f"  {one_line(kind)} ({len(listed):,})")

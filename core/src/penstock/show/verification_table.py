@@ -41,14 +41,14 @@ def print_verification(console: Console, verification: Verification) -> None:
     checks = list(verification.checks)
     if len(checks) > _MOST_CHECKS:
         room = _FIRST_CHECKS
-        kept: list[Check] = []
+        shown: list[Check] = []
         for check in checks:
             good = check.ok and check.partition_id is not None
             if good:
                 room -= 1
             if not good or room >= 0:
-                kept.append(check)
-        checks = kept
+                shown.append(check)
+        checks = shown
     rows: list[list[RenderableType]] = [
         [
             "all" if check.partition_id is None else one_line(check.partition_id),

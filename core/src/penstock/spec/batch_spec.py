@@ -112,20 +112,20 @@ class BatchSpec:
         Raises:
             UsageError: an unknown or missing option, or a value of the wrong type.
         """
-        written = {name.replace("-", "_"): value for name, value in raw.items()}
-        entries = written.pop("table", [])
+        options = {name.replace("-", "_"): value for name, value in raw.items()}
+        entries = options.pop("table", [])
         if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
             raise UsageError(f"{origin}: table: expected [[table]] sections, found {entries!r}")
-        sections = _sections(written, origin, line)
+        sections = _sections(options, origin, line)
         if sections and entries:
             raise UsageError(
                 f'{origin}: expected tables as [tables."NAME"] or as [[table]], found both'
             )
-        _add_defaults(written, origin, line)
+        _add_defaults(options, origin, line)
         explicit = dict(overrides or {})
         of_batch = {
             name: mapping.pop(name)
-            for mapping in (written, explicit)
+            for mapping in (options, explicit)
             for name in _OWN
             if name in mapping
         }
@@ -133,9 +133,9 @@ class BatchSpec:
             if name in of_batch:
                 of_batch[name] = _patterns(of_batch[name], f"{origin}: {name}")
         for name in _PER_TABLE:
-            if name in written:
+            if name in options:
                 raise UsageError(f"{origin}: {name} belongs in the section of a table")
-        defaults = layered(read_options(written, origin), read_options(explicit, origin))
+        defaults = layered(read_options(options, origin), read_options(explicit, origin))
         missing = [f"--{name}" for name in ("source", "target") if not defaults.get(name)]
         if missing:
             raise UsageError(f"{origin}: expected {', '.join(missing)}; found none")
@@ -169,9 +169,14 @@ class BatchSpec:
         They are the batch's own, and those of its entries or sections.
         """
         section_options = [section.options for section in self.sections]
-        named = [{n.replace("-", "_"): v for n, v in entry.items()} for entry in self.entries]
+        entry_options = [
+            {n.replace("-", "_"): v for n, v in entry.items()} for entry in self.entries
+        ]
         everywhere = [] if self.sections else [self.defaults]
-        return [*everywhere, *(layered(self.defaults, each) for each in (*section_options, *named))]
+        return [
+            *everywhere,
+            *(layered(self.defaults, each) for each in (*section_options, *entry_options)),
+        ]
 
     def _named_refs(self) -> list[TableRef]:
         return [TableRef.parse(s.pattern, s.place) for s in self.sections if s.is_table]
@@ -186,8 +191,8 @@ class BatchSpec:
             if section.is_query and not section.skip
         ]
         for number, entry in enumerate(self.entries, 1):
-            named = entry.get("table") or entry.get("target-table") or entry.get("target_table")
-            place = f"{self.origin}: [[table]] {named or number}"
+            name = entry.get("table") or entry.get("target-table") or entry.get("target_table")
+            place = f"{self.origin}: [[table]] {name or number}"
             for written in entry:
                 if written.replace("-", "_") in (*_COMMON, *_OWN):
                     raise UsageError(
@@ -249,20 +254,22 @@ class BatchSpec:
         Raises:
             UsageError: two tables would be loaded into the same one.
         """
-        named = [with_schemas(spec) for spec in self._entry_specs()]
+        entry_specs = [with_schemas(spec) for spec in self._entry_specs()]
         if self.sections:
             if self.tables:
-                named = [spec for spec in named if _is_any(spec.target_ref, self.tables)]
+                entry_specs = [
+                    spec for spec in entry_specs if _is_any(spec.target_ref, self.tables)
+                ]
             section_specs = self._section_specs(tables, searched)
         else:
-            named_relations = {spec.relation for spec in named}
+            named_relations = {spec.relation for spec in entry_specs}
             section_specs = [
                 self._spec({"table": str(table)}, self.origin)
                 for table in tables
                 if table not in named_relations
             ]
-        targets = {spec.target_ref for spec in named}
-        specs = [*named, *(spec for spec in section_specs if spec.target_ref not in targets)]
+        targets = {spec.target_ref for spec in entry_specs}
+        specs = [*entry_specs, *(spec for spec in section_specs if spec.target_ref not in targets)]
         self._check_targets(specs)
         return specs
 
@@ -341,8 +348,8 @@ def _patterns(value: Any, place: str) -> tuple[str, ...]:
 
 def run_id_of(batch_id: str, spec: CopySpec) -> str:
     """Return the id of a table's run: the batch's and eight letters that never change."""
-    named = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
-    return f"{batch_id}-{hashlib.sha256(named.encode()).hexdigest()[:8]}"
+    content = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
+    return f"{batch_id}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def batch_of(run_id: str, spec: CopySpec) -> str:

@@ -703,7 +703,7 @@ class CopySpec:
     @property
     def column_types(self) -> dict[str, str]:
         """The types of `types`, by column."""
-        pairs = [written.partition("=") for written in self.types or ()]
+        pairs = [rule.partition("=") for rule in self.types or ()]
         for name, separator, kind in pairs:
             if not (name.strip() and separator and kind.strip()):
                 pair = name + separator + kind

@@ -112,7 +112,7 @@ def read_sections(
     """
     of_batch = frozenset(forbidden)
     sections = []
-    for pattern, written in raw.items():
+    for pattern, options_as_given in raw.items():
         head = f'[tables."{pattern}"]'
 
         def at(key: str | None, pattern: str = pattern, head: str = head) -> str:
@@ -121,14 +121,14 @@ def read_sections(
 
         if not pattern.strip():
             raise UsageError(f"{at(None)}: expected a table or a pattern, found an empty name")
-        if not isinstance(written, Mapping):
+        if not isinstance(options_as_given, Mapping):
             raise UsageError(
                 f'{origin}: tables: expected sections such as [tables."public.orders"] with a '
-                f"table's options; found {pattern} = {written!r}"
+                f"table's options; found {pattern} = {options_as_given!r}"
             )
         options: dict[str, Any] = {}
         skip = None
-        for key, value in written.items():
+        for key, value in options_as_given.items():
             name = key.replace("-", "_")
             if name in of_batch:
                 raise UsageError(

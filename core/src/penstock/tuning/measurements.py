@@ -132,5 +132,5 @@ class Tuning:
 
     def as_json(self) -> dict[str, object]:
         """Return the output of ``penstock tune --json``."""
-        written: dict[str, object] = to_json(self)
-        return written
+        content: dict[str, object] = to_json(self)
+        return content

@@ -117,9 +117,11 @@ class Comparison:
         theirs = {column.name: column.type for column in self.target.columns(self.table)}
 
         def as_target(pair: ColumnPair) -> ColumnPair:
-            written, wanted = pair.cast or mine[pair.source], theirs.get(pair.target, "")
-            alike = _ARGUMENTS.sub("", written) == _ARGUMENTS.sub("", wanted)
-            return replace(pair, cast=wanted) if alike and written != wanted else pair
+            source_type, target_type = pair.cast or mine[pair.source], theirs.get(pair.target, "")
+            is_same = _ARGUMENTS.sub("", source_type) == _ARGUMENTS.sub("", target_type)
+            return (
+                replace(pair, cast=target_type) if is_same and source_type != target_type else pair
+            )
 
         return tuple(as_target(pair) for pair in self.run.plan.pairs)
 

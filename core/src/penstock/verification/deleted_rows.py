@@ -69,8 +69,8 @@ def find_deleted(
     assert isinstance(target, FindsDeletedRows), "its capabilities say so"
     # A night whose cursor may miss rows leaves the target without some keys of the source.
     exact = exact and not (run.plan.night and run.plan.night.missing)
-    with ThreadPoolExecutor(1) as beside:
-        counting = beside.submit(source.checksum, spec.relation, spec.where, Whole(), ())
+    with ThreadPoolExecutor(1) as executor:
+        counting = executor.submit(source.checksum, spec.relation, spec.where, Whole(), ())
         theirs = target.count_after(run)
         mine = counting.result().rows
 
@@ -171,8 +171,8 @@ def _gone_keys(
         every = source.row_digests(spec.relation, spec.where, Whole(), key, names)
         return list(_not_in(every, target.keys_there(run, None)))
     bits = min(max((rows // BUCKET_KEYS).bit_length(), FEWEST_BITS), MOST_BITS)
-    with ThreadPoolExecutor(1) as beside:
-        reading = beside.submit(source.key_buckets, spec.relation, spec.where, key, bits, within)
+    with ThreadPoolExecutor(1) as executor:
+        reading = executor.submit(source.key_buckets, spec.relation, spec.where, key, bits, within)
         there = target.buckets_after(run, bits, within)
         here = reading.result()
     single, several = _differing(here, there, exact=exact)

@@ -91,13 +91,13 @@ class RowSearch:
         if not self._comparison.pairs or theirs.total is None:
             return checks
         if not mine.parts or not theirs.parts:
-            moved = not mine.parts and not self._comparison.is_merged
-            where = "; the source's partitions have changed since the run" if moved else ""
+            may_have_moved = not mine.parts and not self._comparison.is_merged
+            where = "; the source's partitions have changed since the run" if may_have_moved else ""
             self._comparison.notes.append(
                 "differing rows were searched for in the whole table" + where
             )
-            found = compare_rows(self._mine(Whole()), self._theirs(Whole()))
-            return self.locate(checks, _first(found, self._most_rows))
+            differences = compare_rows(self._mine(Whole()), self._theirs(Whole()))
+            return self.locate(checks, _first(differences, self._most_rows))
         wrong = {check.partition_id for check in checks if not check.ok}
         rows: dict[str | None, list[RowDifference]] = {}
         for partition in self._comparison.run.plan.partitions:
@@ -106,7 +106,7 @@ class RowSearch:
                 rows[partition.id] = self._rows_of(partition, record, theirs)
         checks = [replace(check, rows=tuple(rows.get(check.partition_id, ()))) for check in checks]
         if self._comparison.owns_rows and theirs.records:
-            listed = {row.key for found in rows.values() for row in found}
+            listed = {row.key for differences in rows.values() for row in differences}
             checks = self.locate(checks, self._rows_of_others(theirs.records, listed))
         return checks
 
@@ -114,8 +114,8 @@ class RowSearch:
         self, partition: Partition, record: CommitRecord, theirs: Sums
     ) -> list[RowDifference]:
         if not theirs.records:
-            found = compare_rows(self._mine(partition.extent), self._theirs(partition.extent))
-            return _first(found, MOST_ROWS)
+            differences = compare_rows(self._mine(partition.extent), self._theirs(partition.extent))
+            return _first(differences, MOST_ROWS)
 
         def candidates() -> Generator[RowDifference]:
             return compare_rows(
@@ -138,8 +138,8 @@ class RowSearch:
         """Return rows that the run did not load, if the table should have none."""
         rows: list[RowDifference] = []
         for keys in _batches(lambda: (key for key, _ in self._theirs(Whole(), other_than=records))):
-            found = compare_rows(self._mine(Whole(), keys), self._theirs(Whole(), keys))
-            rows += [row for row in found if row.key not in listed]
+            differences = compare_rows(self._mine(Whole(), keys), self._theirs(Whole(), keys))
+            rows += [row for row in differences if row.key not in listed]
             if len(rows) >= MOST_ROWS:
                 break
         return rows[:MOST_ROWS]

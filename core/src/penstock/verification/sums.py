@@ -42,8 +42,8 @@ class SourceSums:
         spec, plan = self._comparison.spec, self._comparison.run.plan
         by_storage = any(isinstance(p.extent, STORAGE) for p in plan.partitions)
         now, then = self._comparison.source.state(spec.relation), self._comparison.run.source_state
-        moved = (now.layout, now.parts) != (then.layout, then.parts)
-        rewritten = not adopted and by_storage and moved
+        has_moved = (now.layout, now.parts) != (then.layout, then.parts)
+        rewritten = not adopted and by_storage and has_moved
         if rewritten:
             self._comparison.notes.append(
                 "the source was rewritten after the run: its partitions hold other rows now, so "

@@ -125,21 +125,21 @@ def take(
     environment: Mapping[str, str], backends: Sequence[str]
 ) -> tuple[socket.socket, ForkedNursery] | None:
     """Return the waiting fork, if it was created for these arguments."""
-    found = _own.waiting
-    if found is None or (found.environment, found.backends) != (environment, tuple(backends)):
+    waiting = _own.waiting
+    if waiting is None or (waiting.environment, waiting.backends) != (environment, tuple(backends)):
         return None
     _own.waiting = None
-    return found.requests, found.process
+    return waiting.requests, waiting.process
 
 
 def discard() -> None:
     """End the fork if it was not taken."""
-    found, _own.waiting = _own.waiting, None
-    if found is not None:
-        found.process.kill()
-        found.process.wait()
-        found.process.stderr.close()
-        found.requests.close()
+    waiting, _own.waiting = _own.waiting, None
+    if waiting is not None:
+        waiting.process.kill()
+        waiting.process.wait()
+        waiting.process.stderr.close()
+        waiting.requests.close()
 
 
 def _become_nursery(
@@ -155,16 +155,16 @@ def _become_nursery(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        kept = _take_descriptors(requests.detach(), stderr)
+        descriptors = _take_descriptors(requests.detach(), stderr)
         os.environ.clear()
         os.environ.update(environment)
         if not sys.flags.safe_path:
             del sys.path[:1]  # maybe the current folder, where no file may pose as a module
         _show(environment)
-        os.write(kept, READY)
+        os.write(descriptors, READY)
         from penstock.workers import fork_server  # noqa: PLC0415
 
-        fork_server.run(kept, backends)
+        fork_server.run(descriptors, backends)
         code = 0
     except BaseException:
         traceback.print_exc()

@@ -120,11 +120,11 @@ class Waiter:
 
         before = signal.signal(signal.SIGALRM, stalled)
         signal.setitimer(signal.ITIMER_REAL, self._timeout)
-        begun = self._meter.begin_wait(side)
+        wait = self._meter.begin_wait(side)
         try:
             yield
         finally:
-            self._meter.end_wait(begun)
+            self._meter.end_wait(wait)
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 

@@ -201,8 +201,8 @@ class Supervisor:
                 message=change.message,
             )
         rate = self._steering.rate(len(busy))
-        moved = {process.worker.pid: process.bytes_moved for process in busy}
-        rates = self._shares.changes(now, rate, moved)
+        bytes_moved = {process.worker.pid: process.bytes_moved for process in busy}
+        rates = self._shares.changes(now, rate, bytes_moved)
         for process in busy:
             if process.worker.pid in rates:
                 self._say(process, rate_line(rates[process.worker.pid]))

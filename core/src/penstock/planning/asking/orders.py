@@ -32,9 +32,9 @@ def shared_order(
     Raises:
         PlanningError: no order of the key is the same on both sides.
     """
-    own = source.native_order(relation, key)
-    if own and target.shares_order(table, key, own):
-        return own
+    native = source.native_order(relation, key)
+    if native and target.shares_order(table, key, native):
+        return native
     return source.shared_order(relation, key)
 
 

@@ -115,9 +115,9 @@ def plan_source(request: PlanRequest, source: SourceCatalog) -> PartitionPlan:
     """
     facts, catalogs = read_source(request, source), Catalogs(source, None)
     answers: dict[Question, object] = {}
-    while isinstance(found := source_step(request, facts, answers), Questions):
-        _ask(found.questions, catalogs, answers)
-    return found
+    while isinstance(result := source_step(request, facts, answers), Questions):
+        _ask(result.questions, catalogs, answers)
+    return result
 
 
 def _ask(
@@ -165,14 +165,14 @@ class _Table:
         return PlannedTable(self.result, self._seconds)
 
     def take(self, turn: Callable[[_Table], object]) -> None:
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             turn(self)
         except Interrupted:
             raise
         except PenstockError as error:
             self.result = error
-        self._seconds += time.monotonic() - begun
+        self._seconds += time.monotonic() - started
 
     def read_columns(self) -> None:
         self._enter(self.request)

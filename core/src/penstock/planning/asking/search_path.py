@@ -15,9 +15,9 @@ from penstock.spec.copy_spec import CopySpec
 
 def lacks_schema(spec: CopySpec) -> bool:
     """Whether a table is named without a schema."""
-    written = [spec.table_ref] if spec.table is not None else []
-    written += [spec.target_ref] if spec.target_table is not None else []
-    return not all(table.schema for table in written)
+    tables = [spec.table_ref] if spec.table is not None else []
+    tables += [spec.target_ref] if spec.target_table is not None else []
+    return not all(table.schema for table in tables)
 
 
 def with_schemas(
@@ -44,8 +44,8 @@ def with_schemas(
             )
         lines.append(f"table {name}: {found}, by the source's search path")
         spec = replace(spec, table=str(found), target_table=spec.target_table or spec.table)
-    written = spec.target_table
-    if target is None or written is None or spec.target_ref.schema:
+    target_table = spec.target_table
+    if target is None or target_table is None or spec.target_ref.schema:
         # The target's URL takes the place of a name.
         return (replace(spec, target_table=None) if target is None else spec), tuple(lines)
     name = spec.target_ref.name
@@ -79,12 +79,12 @@ def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
     """
     changes = {}
     for option in ("table", "target_table"):
-        written = getattr(spec, option) or (spec.table if option == "target_table" else None)
+        current_text = getattr(spec, option) or (spec.table if option == "target_table" else None)
         then = stored.get(option)
-        if written is None or then is None:
+        if current_text is None or then is None:
             continue
-        named, known = (TableRef.parse(text, f"--{option}") for text in (written, then))
-        if not named.schema and named.name == known.name:
+        current, planned = (TableRef.parse(text, f"--{option}") for text in (current_text, then))
+        if not current.schema and current.name == planned.name:
             changes[option] = then
     return replace(spec, **changes)
 

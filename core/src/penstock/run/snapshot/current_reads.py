@@ -80,7 +80,7 @@ class CurrentReads:
         *,
         anything_committed: bool,
     ) -> Iterator[Event]:
-        held = _is_held(view)
+        is_held = _is_held(view)
         now = source.state(view.spec.relation)
         view.snapshots = view.stored
         event = view.renew("renewed", "as requested: read the source as it is now")
@@ -93,9 +93,9 @@ class CurrentReads:
         assert view.snapshot is not None
         source.adopt(view.snapshot)
         if now.moment != view.state.moment and self._may_have_moved(
-            view, source, control, is_held=held
+            view, source, control, is_held=is_held
         ):
-            if held:
+            if is_held:
                 raise TargetBusy(
                     f"rows of {view.spec.source_name} were written after the snapshot of run "
                     f"{view.run_id} was taken, and may have moved to another partition's blocks, "
