@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock_testkit.airflow import AirflowStack, DagRunner
-from penstock_testkit.kept import locked
+from penstock_testkit.cache import locked
 
 from ..side_by_side import Case, SideBySide, begun
 from . import copy_cases, local_mended, local_nights, local_table

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from penstock import PlanningError, Tuning, tune
-from penstock.tuning.sweep import SweepBegun, SweepNote
+from penstock.tuning.sweep import SweepNote, SweepStarted
 
 from ..cli import Cli
 from ..faults.cli import eventually
@@ -94,7 +94,7 @@ def test_each_setting_is_measured_and_nothing_left_behind(
 def test_the_scratch_table_is_like_the_target(source: Pair, tmp_path: Path) -> None:
     events = tune(source.spec(**database(tmp_path), **SMALL), degrees=(2,), sample=1 << 20)
     for each in events:
-        if isinstance(each, SweepBegun) and each.number == 1:
+        if isinstance(each, SweepStarted) and each.number == 1:
             break
     (scratch,) = tmp_path.glob("*.penstock_tune_*/scratch.duckdb")
     with duckdb.connect(str(scratch)) as connection:

@@ -23,7 +23,7 @@ from penstock.events import (
     StepChanged,
     Verified,
 )
-from penstock.figures.timeline import executed, merged
+from penstock.figures.timeline import execution_seconds, merge_timelines
 from penstock.model.codec import from_json, to_json
 from penstock.model.journal import MOST_POINTS, DegreeChange, Journal, Point, Series
 from penstock.run.journals import Keeper
@@ -259,7 +259,7 @@ def journal(begun: str, seconds: float, *rows: int) -> Journal:
 
 
 def test_sequential_and_concurrent_executions_are_combined() -> None:
-    found = merged(
+    found = merge_timelines(
         [
             journal("10:00:00", 3, 1, 1, 1),
             journal("10:00:01", 3, 10, 10, 10),
@@ -269,14 +269,17 @@ def test_sequential_and_concurrent_executions_are_combined() -> None:
     assert found is not None
     assert [point.rows for point in found.points] == [1, 11, 11, 10, 100, 100]
     assert list(found.pauses) == [4]
-    assert executed([journal("10:00:00", 3), journal("10:00:01", 3), journal("12:00:00", 2)]) == 6
-    assert merged([]) is None
+    assert (
+        execution_seconds([journal("10:00:00", 3), journal("10:00:01", 3), journal("12:00:00", 2)])
+        == 6
+    )
+    assert merge_timelines([]) is None
 
 
 def test_changes_of_the_degree_share_one_clock() -> None:
     changes = (DegreeChange(0.5, 4, "up"),)
     late = replace(journal("12:00:00", 2, 100, 100), degrees=changes)
     silent = replace(journal("10:00:02", 2), degrees=changes)  # has moved no rows
-    found = merged([late, journal("10:00:00", 3, 1, 1, 1), silent])
+    found = merge_timelines([late, journal("10:00:00", 3, 1, 1, 1), silent])
     assert found is not None
     assert [(change.at, change.degree) for change in found.changes] == [(2.5, 4), (4.5, 4)]

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import CopySpec, UsageError
 from penstock.cli.main import main
-from penstock.run.value_display import scoped
+from penstock.run.value_display import isolate_display
 from penstock.spec import terms
 
 ENDS: dict[str, Any] = {"source": "env:A", "target": "env:B", "table": "public.orders"}
@@ -47,7 +47,7 @@ def test_a_spec_in_python_uses_arguments(options: dict[str, Any], said: str) -> 
 
 
 def test_a_call_in_python_uses_arguments() -> None:
-    @scoped
+    @isolate_display
     def called() -> None:
         raise UsageError("--mode replace: expected --key; see `penstock copy --key`")
 

@@ -22,7 +22,7 @@ from penstock.model.tables import TableRef
 from penstock.show.tuning_html import tuning_html
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.toml_file import read_toml
-from penstock.tuning.measurements import Measured, Tuning, gathered
+from penstock.tuning.measurements import Measurement, Tuning, group_by_setting
 from penstock.tuning.recommendation import noise_of, recommend
 from penstock.tuning.sample import choose_sample, evenly, sampled_bytes
 from penstock.tuning.settings import Setting, settings, turns
@@ -40,7 +40,7 @@ def plan_of(count: int, total: int | None, size: int | None = 10) -> PartitionPl
     return PartitionPlan("ctid", (), partitions(count, size), (), (), "x", load, bytes=total)
 
 
-def measured(setting: Setting, *seconds: float, **given_: Any) -> list[Measured]:
+def measured(setting: Setting, *seconds: float, **given_: Any) -> list[Measurement]:
     values: dict[str, Any] = {
         "steps": 0.0,
         "cpu": 1.0,
@@ -49,11 +49,11 @@ def measured(setting: Setting, *seconds: float, **given_: Any) -> list[Measured]
         "spent": TimeSpent(1.0, 2.0, 1.0),
         "waits": {},
     }
-    return [Measured(setting, each, **{**values, **given_}) for each in seconds]
+    return [Measurement(setting, each, **{**values, **given_}) for each in seconds]
 
 
-def best_of(*copies: list[Measured]) -> tuple[str, str]:
-    found = recommend(gathered([each for some in copies for each in some]))
+def best_of(*copies: list[Measurement]) -> tuple[str, str]:
+    found = recommend(group_by_setting([each for some in copies for each in some]))
     return str(found.setting), found.reason
 
 
@@ -187,7 +187,7 @@ def test_noise_widens_the_margin_for_equal_results() -> None:
 
 def test_noise_does_not_make_all_results_equal() -> None:
     wild = (measured(Setting(1), 10.0, 50.0, 100.0), measured(Setting(4), 5.0, 20.0, 90.0))
-    assert noise_of(gathered([*wild[0], *wild[1]])) == 0.25
+    assert noise_of(group_by_setting([*wild[0], *wild[1]])) == 0.25
     assert best_of(*wild)[0] == "degree 4"
 
 
@@ -205,7 +205,7 @@ def tuning(setting: Setting, **changed: Any) -> Tuning:
     copies = measured(
         setting, 10.0, steps=1.0, waits={"target": (WaitShare("CPU", "working", 1.0),)}
     )
-    figures = gathered([*copies, *measured(Setting(1), 20.0)])
+    figures = group_by_setting([*copies, *measured(Setting(1), 20.0)])
     values: dict[str, Any] = {
         "source": "public.t",
         "table": "public.t",
@@ -334,24 +334,24 @@ def test_the_page_is_well_formed_and_fetches_nothing() -> None:
 @pytest.mark.parametrize(("seconds", "shown"), [(1.0, False), (4.0, False), (6.0, True)])
 def test_a_few_samples_are_too_few_for_sessions(seconds: float, shown: bool) -> None:
     waits = {"target": (WaitShare("CPU", "working", 1.0),)}
-    figures = gathered(measured(Setting(2), seconds, waits=waits))
+    figures = group_by_setting(measured(Setting(2), seconds, waits=waits))
     html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
     assert ("100% computing" in html) is shown
     assert ("too short for that" in html) is not shown
 
 
 def test_very_short_copies_are_not_drawn() -> None:
-    figures = gathered([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
+    figures = group_by_setting([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
     html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
     assert "no setting took more than 0.6 s" in html
     assert 'id="rates"' not in html
-    figures = gathered([*measured(Setting(1), 2.6), *measured(Setting(4), 0.4)])
+    figures = group_by_setting([*measured(Setting(1), 2.6), *measured(Setting(4), 0.4)])
     html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
     assert "Not enough was copied" not in html
 
 
 def test_differences_of_tenths_of_a_second_are_ignored() -> None:
-    figures = gathered([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
+    figures = group_by_setting([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
     assert recommend(figures).setting == Setting(1)
-    figures = gathered([*measured(Setting(1), 1.6), *measured(Setting(4), 0.4)])
+    figures = group_by_setting([*measured(Setting(1), 1.6), *measured(Setting(4), 0.4)])
     assert recommend(figures).setting == Setting(4)

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import PermanentError
 from penstock.model import values
 from penstock.model.extents import Bound, Key, KeyRange, KeyValues
-from penstock.run.value_display import scoped, scoped_generator
+from penstock.run.value_display import isolate_display, isolate_generator_display
 
 # Messages of servers and libraries about a value, and the same with the value hidden.
 SAID = {
@@ -77,7 +77,7 @@ def test_bounds_that_are_texts_are_hidden(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_explicit_choice_takes_precedence_over_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    @scoped
+    @isolate_display
     def one(choice: str | None) -> bool:
         values.choose(choice)
         return values.are_shown()
@@ -88,7 +88,7 @@ def test_an_explicit_choice_takes_precedence_over_the_environment(
 
 
 def test_interleaved_executions_keep_their_own_choices() -> None:
-    @scoped_generator
+    @isolate_generator_display
     def many(choice: str) -> Generator[bool, None, None]:
         values.choose(choice)
         for _ in range(2):
@@ -102,7 +102,7 @@ def test_interleaved_executions_keep_their_own_choices() -> None:
 def test_closing_an_execution_runs_its_cleanup() -> None:
     ended: list[str] = []
 
-    @scoped_generator
+    @isolate_generator_display
     def long() -> Generator[int, None, None]:
         try:
             yield from range(9)
@@ -117,7 +117,7 @@ def test_closing_an_execution_runs_its_cleanup() -> None:
 
 @pytest.mark.parametrize("choice", values.SHOW_VALUES)
 def test_causes_do_not_reveal_values(choice: str) -> None:
-    @scoped
+    @isolate_display
     def failing() -> None:
         values.choose(choice)
         try:

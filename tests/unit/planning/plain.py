@@ -146,7 +146,7 @@ class World:
             "values": lambda *_: ListedValues(_texts("text", "a", "b")),
             "ranked": _ranked,
         }
-        return known[question.name](*question.arguments, **dict(question.named))
+        return known[question.name](*question.arguments, **dict(question.keywords))
 
 
 def planned(request: PlanRequest, facts: Facts, world: World | None = None) -> PartitionPlan:

@@ -25,7 +25,13 @@ from penstock.model.tables import Column, TableRef
 from penstock.planning.asking.catalogs import Catalogs
 from penstock.planning.facts import Facts, NightFacts, TargetTable
 from penstock.planning.known_answers import KeyBounds, KnownAnswers, ListedValues, MergedRows
-from penstock.planning.questions import AnswersNeeded, Outdated, Question, Questions, together
+from penstock.planning.questions import (
+    AnswersNeeded,
+    Outdated,
+    Question,
+    Questions,
+    evaluate_together,
+)
 from penstock.planning.step import source_step, step
 from penstock.spec.modes import MODES
 from penstock.spec.strategies import STRATEGIES
@@ -383,12 +389,12 @@ def test_questions_are_asked_together() -> None:
     def fail() -> int:
         raise PermanentError("no")
 
-    assert together(lambda: 1, lambda: "a") == (1, "a")
+    assert evaluate_together(lambda: 1, lambda: "a") == (1, "a")
     with pytest.raises(AnswersNeeded) as wanted:
-        together(want("a"), lambda: 1, want("a", "b"))
+        evaluate_together(want("a"), lambda: 1, want("a", "b"))
     assert [question.name for question in wanted.value.questions] == ["a", "b"]
     with pytest.raises(AnswersNeeded) as wanted:
-        together(want("a"), fail, want("b"))
+        evaluate_together(want("a"), fail, want("b"))
     assert [question.name for question in wanted.value.questions] == ["a"]
     with pytest.raises(PenstockError):
-        together(fail, want("a"))
+        evaluate_together(fail, want("a"))

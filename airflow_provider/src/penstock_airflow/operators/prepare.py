@@ -173,8 +173,8 @@ class PrepareCopyOperator(PenstockOperator):
         earlier = earlier_run_ids(context)
         if not earlier:
             return None
-        found = [nearest(self, kind, "downstream_task_ids") for kind in _WORKERS]
-        workers = [task.task_id for task in found if task is not None]
+        nearest_tasks = [nearest(self, kind, "downstream_task_ids") for kind in _WORKERS]
+        workers = [task.task_id for task in nearest_tasks if task is not None]
         due = Tasks.of(context, workers).are_all_due()
         if due and passed_final_task(self, context) is None:
             return None

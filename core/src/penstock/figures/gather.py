@@ -20,7 +20,7 @@ from penstock.figures.run_report import (
     WaitShare,
 )
 from penstock.figures.skew import outliers
-from penstock.figures.timeline import covered, executed, merged
+from penstock.figures.timeline import execution_seconds, merge_timelines, working_seconds
 from penstock.model.extents import KeyRange
 from penstock.model.journal import (
     COPYING,
@@ -249,7 +249,7 @@ def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
     """Return the fields of a `RunReport` that come from the journals of a run or batch."""
     return {
         "degree": max((journal.degree for journal in journals), default=0),
-        "seconds": round(executed(journals), 3) if journals else None,
+        "seconds": round(execution_seconds(journals), 3) if journals else None,
         "copying": round(_copying(journals), 3) if journals else None,
         "planning": _total(journals, "planning"),
         "comparing": _total(journals, "comparing"),
@@ -260,7 +260,7 @@ def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
         "tail": _total(journals, "tail"),
         "idle": _total(journals, "idle"),
         "waits": _waits(journals),
-        "timeline": merged(journals),
+        "timeline": merge_timelines(journals),
         "executions": tuple(map(_execution, journals)),
     }
 
@@ -329,7 +329,7 @@ def _span(records: Sequence[CommitRecord]) -> float:
 
 
 def _copying(journals: Sequence[Journal]) -> float:
-    return covered((journal.copied_from, journal.copying, journal) for journal in journals)
+    return working_seconds((journal.copied_from, journal.copying, journal) for journal in journals)
 
 
 def _steps(journals: Sequence[Journal]) -> dict[str, float]:

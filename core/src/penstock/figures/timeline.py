@@ -13,7 +13,7 @@ from penstock.model.journal import DegreeChange, Journal, Series
 PAUSE = 5.0
 
 
-def merged(journals: Sequence[Journal]) -> Timeline | None:
+def merge_timelines(journals: Sequence[Journal]) -> Timeline | None:
     """Return what the executions moved over time, including executions that overlap."""
     if not any(journal.points for journal in journals):
         return None
@@ -32,12 +32,12 @@ def merged(journals: Sequence[Journal]) -> Timeline | None:
     return Timeline(series.width, series.points, clock.pauses, tuple(changes))
 
 
-def executed(journals: Sequence[Journal]) -> float:
+def execution_seconds(journals: Sequence[Journal]) -> float:
     """Return the seconds in which at least one execution was at work."""
-    return covered((0.0, journal.seconds, journal) for journal in journals)
+    return working_seconds((0.0, journal.seconds, journal) for journal in journals)
 
 
-def covered(spans: Iterable[tuple[float, float, Journal]]) -> float:
+def working_seconds(spans: Iterable[tuple[float, float, Journal]]) -> float:
     """Return the seconds in which at least one execution did something.
 
     Args:

@@ -325,10 +325,10 @@ def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:
         Overtaken: the run was planned from another watermark.
     """
     if (last.epoch if last else 0) != night.epoch:
-        raise overtaken(run_id, night, last)
+        raise overtaken_error(run_id, night, last)
 
 
-def overtaken(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
+def overtaken_error(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
     """Return the error of a night that can no longer merge its rows.
 
     Args:

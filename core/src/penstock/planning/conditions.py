@@ -13,7 +13,7 @@ from penstock.planning.choice import Choice
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
 from penstock.planning.known_answers import KnownAnswers
-from penstock.planning.questions import together
+from penstock.planning.questions import evaluate_together
 from penstock.spec.masks import mentions
 from penstock.spec.parts import Route
 
@@ -48,7 +48,7 @@ def check_conditions(
     for key in {choice.key, *_crossed_keys(partitions)}:
         _check_key_unchanged(key, mapping)
     kinds = {type(partition.extent): partition.extent for partition in partitions}
-    together(
+    evaluate_together(
         *(
             partial(answers.check_condition, route.target_ref, route.where, extent)
             for extent in kinds.values()

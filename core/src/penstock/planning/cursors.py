@@ -28,7 +28,7 @@ from penstock.spec.parts import Loading, Route
 from penstock.spec.units import lasting
 
 
-def goes_on(since: Cursor, now: CursorNow) -> bool:
+def is_comparable(since: Cursor, now: CursorNow) -> bool:
     """Whether values of the last night are comparable with those of the source now."""
     return (since.columns, since.type) == (now.columns, now.type)
 
@@ -148,7 +148,7 @@ def without_range(night: Night, why: str) -> Night:
     )
 
 
-def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[str, ...]:
+def explain_cursor_night(night: Night, loading: Loading, *, merges: bool) -> tuple[str, ...]:
     """Return what a night reads, and whether that is proven to be enough, for people.
 
     Args:

@@ -73,10 +73,8 @@ def compare_columns(
         return None
     chosen = chosen_columns(route, mine)
     names, there = {each.name for each in mine}, {each.name: each for each in theirs}
-    followed_columns = {each.name: each for each in last.columns} if last is not None else {}
-    before = {
-        each.identity: each for each in followed_columns.values() if each.identity and same_table
-    }
+    last_columns = {each.name: each for each in last.columns} if last is not None else {}
+    before = {each.identity: each for each in last_columns.values() if each.identity and same_table}
     renamed = {
         each.name: before[each.identity].name
         for each in chosen
@@ -94,7 +92,7 @@ def compare_columns(
     for each in chosen:
         if (target := in_target.get(each.name)) is None or target.generated:
             continue
-        then = followed_columns.get(renamed.get(each.name, each.name))
+        then = last_columns.get(renamed.get(each.name, each.name))
         changed = then is not None and then.type != each.type
         if changed or (widens and (each.type != target.type if same_dialect else then is None)):
             compared[each.name] = target.name
@@ -158,7 +156,7 @@ def planned_changes(loading: Loading, drift: Drift | None) -> tuple[ColumnChange
     return tuple(each for each in drift.changes if each.kind != GONE)
 
 
-def drifted(
+def drift_error(
     route: Route, loading: Loading, drift: Drift, omitted: Sequence[ColumnChange], mismatch: str
 ) -> Drifted:
     """Return the error for columns that have diverged.
@@ -199,7 +197,7 @@ def _more(change: ColumnChange, omitted: Collection[ColumnChange]) -> str:
 _STAYS = "it stays, with NULL or its default in new rows"
 
 
-def narrowed(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) -> Route:
+def narrow_route(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) -> Route:
     """Return the route for the columns that both sides have, if not all are copied.
 
     Args:
@@ -249,8 +247,8 @@ def drift_texts(
     return tuple(reasons), tuple(warnings)
 
 
-def reading_all(night: Night, changes: Sequence[ColumnChange]) -> Night:
-    """Return the night, reading all rows if columns change.
+def read_all_rows(night: Night, changes: Sequence[ColumnChange]) -> Night:
+    """Return the night; it reads all rows if columns change.
 
     Existing rows have values for the new columns, or may have new values without a new version.
     """
@@ -261,7 +259,7 @@ def reading_all(night: Night, changes: Sequence[ColumnChange]) -> Night:
     return replace(night, full=why, since=None, moment="", full_at="", lower="")
 
 
-def followed(
+def followed_columns(
     columns: Sequence[Column],
     selected: Sequence[Column],
     last: Watermark | None,

@@ -13,14 +13,14 @@ from penstock.model.tables import Column
 from penstock.planning.column_pairs import ColumnMapping, map_columns
 from penstock.planning.drift import (
     Drift,
-    drifted,
-    narrowed,
+    drift_error,
+    narrow_route,
     omitted_changes,
     planned_changes,
 )
 from penstock.planning.facts import Facts, TargetTable, fact
 from penstock.planning.known_answers import KnownAnswers
-from penstock.planning.questions import part, together
+from penstock.planning.questions import evaluate_together, part
 from penstock.planning.request import PlanRequest
 from penstock.spec.parts import Route
 
@@ -81,7 +81,7 @@ class DriftParts:
         if drift is None:
             return self._mapped(self._route, self._table.columns)
         if self._loading.drift.ignores:
-            narrow = narrowed(self._route, self._selected, self._table.columns)
+            narrow = narrow_route(self._route, self._selected, self._table.columns)
             return self._mapped(narrow, self._table.columns)
         if omitted := omitted_changes(self._loading, drift):
             raise self._drifted(drift, omitted)
@@ -112,10 +112,10 @@ class DriftParts:
 
         removed = [each.column for each in drift.changes if each.kind == GONE]
         would_be = [each for each in drift.columns if each.name not in removed]
-        now, then = together(partial(tried, table.columns), partial(tried, would_be))
+        now, then = evaluate_together(partial(tried, table.columns), partial(tried, would_be))
         if then is not None:
             return now or then
-        return drifted(self._route, self._loading, drift, omitted, now.message if now else "")
+        return drift_error(self._route, self._loading, drift, omitted, now.message if now else "")
 
     def _mapped(self, route: Route, theirs: Sequence[Column]) -> ColumnMapping:
         relation = self._route.relation

@@ -13,22 +13,22 @@ from penstock.model.tables import ColumnPair, TableRef
 from penstock.planning.cursors import (
     check_cursor,
     cursor_of,
-    explained_cursor,
+    explain_cursor_night,
     plan_cursor_night,
 )
 from penstock.planning.facts import NightFacts
 from penstock.planning.nights import (
-    explained,
-    explained_full_load,
+    explain_full_load,
+    explain_night,
     new_leaves,
     plan_full_load,
     plan_night,
 )
-from penstock.planning.seen_files import explained_files, files_of, plan_files_night
+from penstock.planning.seen_files import explain_files_night, files_of, plan_files_night
 from penstock.spec.modes import MERGE
 from penstock.spec.parts import Loading, Route
 
-Continued = tuple[Night | None, str, tuple[str, ...]]
+ContinuedNight = tuple[Night | None, str, tuple[str, ...]]
 """The night, the condition for the rows that it reads, and why; no night if no watermark moves."""
 
 
@@ -53,13 +53,13 @@ def may_move_watermark(route: Route, loading: Loading, target: TargetCapabilitie
     )
 
 
-def continued(
+def continue_watermark(
     route: Route,
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
     facts: NightFacts,
     moment: datetime,
-) -> Continued:
+) -> ContinuedNight:
     """Return the night to run, with its condition and the reasons.
 
     Args:
@@ -90,7 +90,7 @@ def continued(
     assert versions is not None
     if not loading.load_mode.merges_at_end:
         night = plan_full_load(route, loading, pairs, last, versions)
-        return night, "", explained_full_load(night)
+        return night, "", explain_full_load(night)
     assert facts.now is not None
     assert facts.target is not None
     night = plan_night(
@@ -105,7 +105,7 @@ def continued(
         moment,
     )
     new = new_leaves(versions, last) if night.since else ()
-    return night, facts.changed if night.since else "", explained(night, new)
+    return night, facts.changed if night.since else "", explain_night(night, new)
 
 
 EVERY = "(1 = 1)"
@@ -119,15 +119,15 @@ def _by_file(
     facts: NightFacts,
     now: FilesNow,
     moment: datetime,
-) -> Continued:
+) -> ContinuedNight:
     last = facts.last
     if not loading.load_mode.merges_at_end:
         files = files_of(now, frozenset(), 0)
         night = plan_full_load(route, loading, pairs, last, None, files=files)
-        return night, "", explained_files(night, now, merges=False)
+        return night, "", explain_files_night(night, now, merges=False)
     assert facts.target is not None
     night = plan_files_night(route, loading, pairs, last, now, facts.seen, facts.target, moment)
-    return night, "" if night.full else EVERY, explained_files(night, now, merges=True)
+    return night, "" if night.full else EVERY, explain_files_night(night, now, merges=True)
 
 
 def _by_column(
@@ -137,7 +137,7 @@ def _by_column(
     facts: NightFacts,
     cursor: CursorNow,
     moment: datetime,
-) -> Continued:
+) -> ContinuedNight:
     last, merges = facts.last, loading.load_mode.merges_at_end
     try:
         check_cursor(route, loading, cursor, facts.row_ahead)
@@ -148,7 +148,7 @@ def _by_column(
         return None, "", (_stays(last, error.message),)
     if not merges:
         night = plan_full_load(route, loading, pairs, last, facts.versions, cursor_of(cursor))
-        return night, "", explained_cursor(night, loading, merges=False)
+        return night, "", explain_cursor_night(night, loading, merges=False)
     assert facts.target is not None
     night = plan_cursor_night(
         route,
@@ -163,7 +163,7 @@ def _by_column(
         moment,
     )
     selection = facts.range.condition if facts.range and not night.full else ""
-    return night, selection, explained_cursor(night, loading, merges=True)
+    return night, selection, explain_cursor_night(night, loading, merges=True)
 
 
 def _stays(last: Watermark, why: str) -> str:

@@ -14,7 +14,7 @@ from penstock.planning.drift_parts import DriftParts
 from penstock.planning.facts import fact
 from penstock.planning.masked_keys import check_key
 from penstock.planning.pending_steps import with_pending_steps
-from penstock.planning.questions import Outdated, part, together
+from penstock.planning.questions import Outdated, evaluate_together, part
 
 
 class LoadParts(DriftParts):
@@ -27,7 +27,7 @@ class LoadParts(DriftParts):
         Raises:
             PlanningError: the target cannot be written, is the source, or cannot be compared.
         """
-        together(self._check_writable, self._check_apart, self._check_compared)
+        evaluate_together(self._check_writable, self._check_apart, self._check_compared)
 
     def _check_writable(self) -> None:
         if self._table.is_there:
@@ -93,7 +93,7 @@ class LoadParts(DriftParts):
         """
         route, request = self._route, self._load_request
         is_made = not (self._table.is_there or self._mode.loads_new_table)
-        load, is_missing = together(
+        load, is_missing = evaluate_together(
             lambda: self._answers.plan_load(request),
             lambda: not is_made or self._answers.is_still_missing(route.target_ref, self._mode),
         )

@@ -27,7 +27,7 @@ from penstock.model.plans import CHOSEN, Partition
 from penstock.model.tables import Relation
 from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.named_bounds import read_ranges, read_values
-from penstock.planning.questions import together
+from penstock.planning.questions import evaluate_together
 from penstock.spec.ids import MAX_PARTITION_ID
 from penstock.spec.modes import Mode, mode_names
 from penstock.spec.parts import Loading, Route
@@ -140,7 +140,7 @@ def resolve_partitions(
     relation = route.relation
     plain_key = Key(key_text, expression=key_text not in columns)
     # Look the key up even if its type is not needed, to report an error in the expression now.
-    _, key = together(
+    _, key = evaluate_together(
         lambda: answers.key_type(relation, plain_key),
         lambda: _compared_key(route, mode, partitions, plain_key, answers),
     )
@@ -148,7 +148,7 @@ def resolve_partitions(
     for partition in partitions:
         assert isinstance(partition.extent, _BY_KEY)
         extents[partition.id] = replace(partition.extent, key=key)
-    ranges, values, (_, indexed) = together(
+    ranges, values, (_, indexed) = evaluate_together(
         lambda: _resolve_ranges(relation, key, extents, answers),
         lambda: _resolve_values(relation, key, extents, answers),
         lambda: answers.key_facts(relation, key),
@@ -223,7 +223,7 @@ def _resolve_crossings(
         resolved = [partition.extent for partition in planned.partitions]
         return dict(zip(distinct, resolved, strict=True)), not planned.warnings
 
-    (firsts, first_indexed), (seconds, second_indexed) = together(
+    (firsts, first_indexed), (seconds, second_indexed) = evaluate_together(
         lambda: side(each.first for each in crossings.values()),
         lambda: side(each.second for each in crossings.values()),
     )

@@ -7,16 +7,16 @@ from dataclasses import replace
 from penstock.backends.api.facts import TableStatistics
 from penstock.model.nights import Night
 from penstock.model.plans import MERGE_STEP, LoadPlan
-from penstock.planning.cursors import explained_cursor
+from penstock.planning.cursors import explain_cursor_night
 from penstock.planning.drift import (
-    followed,
-    reading_all,
+    followed_columns,
+    read_all_rows,
 )
 from penstock.planning.facts import fact
-from penstock.planning.incremental import Continued, continued
+from penstock.planning.incremental import ContinuedNight, continue_watermark
 from penstock.planning.load_parts import LoadParts
-from penstock.planning.night_rebuild import built, within_limit
-from penstock.planning.nights import explained, setting_watermark
+from penstock.planning.night_rebuild import apply_atomic_limit, plan_rebuild
+from penstock.planning.nights import explain_night, with_watermark_step
 from penstock.planning.questions import part
 from penstock.planning.request import PlanRequest
 from penstock.planning.seen_files import new_files
@@ -27,36 +27,36 @@ class NightParts(LoadParts):
     """The night that a load runs: the rows that it reads, or the files, and how they get in."""
 
     @part
-    def _continued(self) -> Continued:
+    def _continued(self) -> ContinuedNight:
         facts = fact(self._facts.night)
         if facts is None:
             return None, "", ()
-        night, selection, reasons = continued(
+        night, selection, reasons = continue_watermark(
             self._route, self._loading, self._mapping.pairs, facts, self._request.moment
         )
         if night is None:
             return night, selection, reasons
         ignored = self._loading.drift.ignores
-        columns = followed(self._columns, self._selected, facts.last, ignored=ignored)
+        columns = followed_columns(self._columns, self._selected, facts.last, ignored=ignored)
         night = replace(night, columns=columns)
         if self._changes and self._mode.merges_at_end:
-            night = reading_all(night, self._changes)
+            night = read_all_rows(night, self._changes)
             selection, reasons = "", self._explained(night)
         return night, selection, reasons
 
     def _explained(self, night: Night) -> tuple[str, ...]:
         """Return remarks on a night that reads all rows."""
         if night.cursor is not None:
-            return explained_cursor(night, self._loading, merges=True)
-        return explained(night, ())
+            return explain_cursor_night(night, self._loading, merges=True)
+        return explain_night(night, ())
 
     @part
-    def _within_limit(self) -> tuple[Continued, bool]:
+    def _within_limit(self) -> tuple[ContinuedNight, bool]:
         """The night, with its rows counted, and whether they may be merged."""
         night, selection, reasons = self._continued
         if night is None or not self._mode.merges_at_end:
             return self._continued, True
-        limited, may_merge = within_limit(
+        limited, may_merge = apply_atomic_limit(
             self._route,
             self._loading.nightly,
             night,
@@ -69,14 +69,14 @@ class NightParts(LoadParts):
         return (limited, selection, reasons), may_merge
 
     @part
-    def _load(self) -> tuple[LoadPlan, Continued]:
+    def _load(self) -> tuple[LoadPlan, ContinuedNight]:
         """The load with any step that moves the watermark, and what the load continues."""
         (night, selection, reasons), may_merge = self._within_limit
         load, _ = self._loaded
         if night is None:
             return load, (night, selection, reasons)
         if self._mode.merges_at_end and night.full:
-            load, remarks = built(
+            load, remarks = plan_rebuild(
                 self._route,
                 self._loading.nightly,
                 self._load_request,
@@ -90,7 +90,7 @@ class NightParts(LoadParts):
             reasons = (*reasons, *remarks)
         if load.night_step != MERGE_STEP:
             with_swap = self._request.capabilities.target.steps_with_records
-            load = setting_watermark(load, night.name, with_swap=with_swap)
+            load = with_watermark_step(load, night.name, with_swap=with_swap)
         return load, (night, selection, reasons)
 
     @property

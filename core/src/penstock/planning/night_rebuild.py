@@ -18,7 +18,7 @@ SMALL = 8 * 1024 * 1024
 """Bytes of a table that can be written twice in less time than planning another way takes."""
 
 
-def within_limit(
+def apply_atomic_limit(
     route: Route,
     nightly: Nightly,
     night: Night,
@@ -68,7 +68,7 @@ def within_limit(
     return night, False
 
 
-def built(
+def plan_rebuild(
     route: Route,
     nightly: Nightly,
     request: LoadRequest,
@@ -90,7 +90,7 @@ def built(
         columns: the target's columns.
         statistics: statistics of the source's table.
         answers: the answers so far.
-        may_merge: whether the night may be merged; see `within_limit`.
+        may_merge: whether the night may be merged; see `apply_atomic_limit`.
         can_build: whether the target is a `BuildsNights`.
 
     Raises:

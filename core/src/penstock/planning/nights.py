@@ -139,7 +139,7 @@ def plan_full_load(
     )
 
 
-def setting_watermark(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan:
+def with_watermark_step(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan:
     """Return the plan of a load whose last transaction also moves a watermark.
 
     Args:
@@ -161,7 +161,7 @@ def setting_watermark(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan
     return replace(load, steps=(*load.steps, step))
 
 
-def explained_full_load(night: Night) -> tuple[str, ...]:
+def explain_full_load(night: Night) -> tuple[str, ...]:
     """Return what happens to the watermark, for people."""
     return (
         f"watermark {night.name}: set at the end, from this run's snapshot; the next run with "
@@ -169,7 +169,7 @@ def explained_full_load(night: Night) -> tuple[str, ...]:
     )
 
 
-def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
+def explain_night(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     """Return what a night reads, and why, for people.
 
     Args:

@@ -15,7 +15,7 @@ from penstock.planning.choice import Choice, choose
 from penstock.planning.cuts import Cut
 from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.named_partitions import resolve_partitions
-from penstock.planning.questions import together
+from penstock.planning.questions import evaluate_together
 from penstock.planning.request import PlanRequest
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import Mode
@@ -148,7 +148,7 @@ def _cut(
 def _cut_values(
     route: Route, query: str | None, key: Key, answers: KnownAnswers
 ) -> tuple[Cut, str]:
-    listed, (nullable, _) = together(
+    listed, (nullable, _) = evaluate_together(
         lambda: answers.values(route.relation, key, route.where, query),
         lambda: answers.key_facts(route.relation, key),
     )
@@ -160,7 +160,7 @@ def _cut_windows(
 ) -> tuple[Cut, str]:
     """Cut windows of the requested interval, or of one that fits."""
     intervals = cuts.INTERVALS if interval is None else (interval,)
-    key_windows, (nullable, indexed) = together(
+    key_windows, (nullable, indexed) = evaluate_together(
         lambda: answers.windows(route.relation, key, route.where, intervals, count),
         lambda: answers.key_facts(route.relation, key),
     )

@@ -14,7 +14,7 @@ from penstock.spec.parts import Loading
 _ALTERING = {"indexes", "unlogged"}
 
 
-PendingStepList = Sequence[tuple[str, Step]]
+StepsByRun = Sequence[tuple[str, Step]]
 """The steps that stopped runs left undone on a table, each with the id of its run."""
 
 
@@ -24,7 +24,7 @@ def takes_pending_steps(loading: Loading, capabilities: TargetCapabilities) -> b
 
 
 def with_pending_steps(
-    loading: Loading, load: LoadPlan, pending: PendingStepList
+    loading: Loading, load: LoadPlan, pending: StepsByRun
 ) -> tuple[LoadPlan, tuple[str, ...]]:
     """Add the steps that stopped runs left undone, or warnings about them.
 

@@ -78,14 +78,14 @@ C = TypeVar("C")
 
 
 @overload
-def together(first: Callable[[], A], second: Callable[[], B], /) -> tuple[A, B]: ...
+def evaluate_together(first: Callable[[], A], second: Callable[[], B], /) -> tuple[A, B]: ...
 @overload
-def together(
+def evaluate_together(
     first: Callable[[], A], second: Callable[[], B], third: Callable[[], C], /
 ) -> tuple[A, B, C]: ...
 @overload
-def together(*parts: Callable[[], A]) -> tuple[A, ...]: ...
-def together(*parts: Callable[[], object]) -> tuple[object, ...]:
+def evaluate_together(*parts: Callable[[], A]) -> tuple[A, ...]: ...
+def evaluate_together(*parts: Callable[[], object]) -> tuple[object, ...]:
     """Return the results of independent parts, in the order of the arguments.
 
     The error of an earlier part takes precedence, as if they were computed one by one.

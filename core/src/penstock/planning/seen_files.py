@@ -109,7 +109,7 @@ def new_files(now: FilesNow, seen: frozenset[str]) -> tuple[SourceFile, ...]:
     return new or tuple(sorted(now.files, key=lambda file: file.size)[:1])
 
 
-def explained_files(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, ...]:
+def explain_files_night(night: Night, now: FilesNow, *, merges: bool) -> tuple[str, ...]:
     """Return what a night reads, and why, for people.
 
     Args:

@@ -20,7 +20,7 @@ from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.masked_keys import check_bounds, without_masked_key
 from penstock.planning.night_parts import NightParts
 from penstock.planning.partitions import PlannedPartitions, deletes_by_condition, plan_partitions
-from penstock.planning.questions import Answers, AnswersNeeded, Questions, part, together
+from penstock.planning.questions import Answers, AnswersNeeded, Questions, evaluate_together, part
 from penstock.planning.remarks import (
     computed_columns,
     created_columns,
@@ -86,7 +86,7 @@ class _Planning(NightParts):
             "_conditions",
             "_children",
         )
-        together(*(partial(getattr, self, name) for name in names))
+        evaluate_together(*(partial(getattr, self, name) for name in names))
         return self._assembled()
 
     @part

@@ -82,7 +82,7 @@ def must_be_missing(loading: Loading) -> bool:
     return loading.schema_only and not MODES[loading.mode].recreates
 
 
-def is_there(route: Route) -> PlanningError:
+def existing_table_error(route: Route) -> PlanningError:
     """Return the error for a table that `--schema-only` would create, but that already exists."""
     return PlanningError(
         f"--schema-only: {route.target_name} already exists; drop it, or use --mode recreate, "

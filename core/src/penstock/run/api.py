@@ -54,7 +54,7 @@ from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
-from penstock.run.value_display import scoped, scoped_generator
+from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
@@ -116,7 +116,7 @@ class RunStatus:
         }
 
 
-@scoped
+@isolate_display
 def plan(spec: CopySpec) -> PartitionPlan:
     """Plan a copy: a dry run that connects to both sides and changes nothing.
 
@@ -146,7 +146,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
         return replace(result, reasons=(*reasons, *result.reasons))
 
 
-@scoped_generator
+@isolate_generator_display
 def copy(spec: CopySpec) -> Generator[Event, None, None]:
     """Copy a table; yields events, the last of which is `Finished`.
 
@@ -163,8 +163,10 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
     ends.check_table_names(spec)
     with (
         # A run with an id may exist already, with nothing left to read.
-        closing(ends.opening_source(ahead=not spec.run_id)) as opening,
-        closing(ends.holding(ahead=not spec.run_id and spec.snapshot != "none")) as holding,
+        closing(ends.pending_source(ahead=not spec.run_id)) as opening,
+        closing(
+            ends.snapshot_opener(ahead=not spec.run_id and spec.snapshot != "none")
+        ) as snapshot_opener,
         closing(ends.open_target(spec.control_schema)) as target,
     ):
         target.control.patience = spec.patience
@@ -184,7 +186,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                         ends.source_url,
                         ends.source_backend,
                         OptionPolicy(),
-                        hold=partial(holding.hold, [spec.relation]),
+                        hold=partial(snapshot_opener.hold, [spec.relation]),
                     )
                     stack.enter_context(closing(view))
                     request = _plan_request(spec, run_id, ends)
@@ -216,7 +218,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         yield from _continue_run(spec, run, run.plan.partitions, ends, target)
 
 
-@scoped
+@isolate_display
 def create(
     spec: CopySpec,
     *,
@@ -273,7 +275,7 @@ def create(
         return _status(target, run)
 
 
-@scoped_generator
+@isolate_generator_display
 def resume(
     run_id: str,
     *,
@@ -344,7 +346,7 @@ def resume(
         )
 
 
-@scoped
+@isolate_display
 def verify(
     run_id: str,
     *,
@@ -393,7 +395,7 @@ def verify(
         )
 
 
-@scoped
+@isolate_display
 def status(run_id: str, *, target: str, control_schema: str = "penstock") -> RunStatus:
     """Return a run's committed, running and remaining partitions.
 

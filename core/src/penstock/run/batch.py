@@ -39,9 +39,9 @@ from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
 from penstock.run.listing import unplanned, without_run
-from penstock.run.opening import Holding, in_background
+from penstock.run.opening import SnapshotOpener, in_background
 from penstock.run.phases import Phases
-from penstock.run.resume_checks import committed_partitions, not_there
+from penstock.run.resume_checks import committed_partitions, missing_run_error
 from penstock.run.run_status import load_standing
 from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
@@ -49,14 +49,14 @@ from penstock.run.snapshot.shared import SharedSnapshot
 from penstock.run.snapshot.source_view import TAKES, LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.run.table_requests import TableRequest
-from penstock.run.value_display import scoped_generator
+from penstock.run.value_display import isolate_generator_display
 from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
 
-@scoped_generator
+@isolate_generator_display
 def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     """Copy many tables; yields the events of every table's run, and `BatchFinished` last.
 
@@ -85,7 +85,7 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     yield from _run(pool, ends, find)
 
 
-@scoped_generator
+@isolate_generator_display
 def copy_tables(
     requests: Sequence[TableRequest], *, run_id: str, degree: int | str
 ) -> Generator[Event, None, None]:
@@ -131,19 +131,21 @@ def _run(
     nursery = ends.nursery()
     try:
         with (
-            closing(ends.opening_source(ahead=True)) as opening,
-            closing(ends.holding(ahead=True)) as holding,
+            closing(ends.pending_source(ahead=True)) as opening,
+            closing(ends.snapshot_opener(ahead=True)) as snapshot_opener,
             closing(ends.open_target(pool.control_schema)) as target,
             closing(opening.take()) as source,
             closing(ends.link(target, pool.control_schema, batch_id=pool.batch_id)) as link,
-            closing(_Batch(pool, find, ends, source, target, link, holding, nursery)) as running,
+            closing(
+                _Batch(pool, find, ends, source, target, link, snapshot_opener, nursery)
+            ) as running,
         ):
             yield from journaled(running.run(), link, ends.wait_kind)
     finally:
         nursery.close()
 
 
-@scoped_generator
+@isolate_generator_display
 def resume_all(
     batch_id: str,
     *,
@@ -180,7 +182,7 @@ def resume_all(
                 requests.append(TableRequest(spec=spec))
         missing = unplanned(control, batch_id, [request.run_id for request in requests])
     if not requests:
-        raise not_there(batch_id, control_schema)
+        raise missing_run_error(batch_id, control_schema)
     yield from copy_tables(requests, run_id=batch_id, degree=requests[0].spec.degree)
     if missing:
         raise RunFailed(without_run(batch_id, missing))
@@ -203,7 +205,7 @@ class _Batch:
         source: SourceCatalog,
         target: TargetCatalog,
         link: ControlLink,
-        holding: Holding,
+        snapshot_opener: SnapshotOpener,
         nursery: Nursery,
     ) -> None:
         self._ends = ends
@@ -221,7 +223,7 @@ class _Batch:
         self._unplanned: Sequence[RunState] = ()
         self._share: HeldSnapshot | None = None
         """A share of the snapshot, for planning."""
-        self._snapshot = SharedSnapshot(holding, self._read_with_snapshot)
+        self._snapshot = SharedSnapshot(snapshot_opener, self._read_with_snapshot)
         self._execution = Execution(
             self._runs,
             ends=ends,

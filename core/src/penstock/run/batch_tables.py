@@ -19,7 +19,7 @@ from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec, run_id_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.masks import meets
-from penstock.spec.table_sections import Matching
+from penstock.spec.table_sections import SectionMatcher
 
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
 """The tables of a batch, and the objects that it leaves out."""
@@ -176,7 +176,7 @@ class BatchTables:
             for name in self._searched(section.pattern)
             if name not in all_names
         ]
-        sections = Matching(batch.sections, self._searched)
+        sections = SectionMatcher(batch.sections, self._searched)
         tables: list[TableRef] = []
         hit: set[str] = set()
         for table in (*everything, *(self._source.tables(exact, ()) if exact else ())):

@@ -11,7 +11,7 @@ from penstock.events import Event
 from penstock.model.plans import Partition
 from penstock.run.claims import enter
 from penstock.run.connections import Connections
-from penstock.run.recopy import Recopying
+from penstock.run.recopy import RecopyRequest
 from penstock.run.resume_checks import check_same_shape, committed_partitions, unless_complete
 from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
@@ -39,7 +39,7 @@ class Continuation:
         self._route, self._loading = spec.route, spec.loading
         self._run = run
         committed = committed_partitions(run, control)
-        self._recopying = Recopying(
+        self._recopying = RecopyRequest(
             spec.load_mode, run, partitions, committed, control, request, spec.stall_timeout
         )
         recopied = self._recopying.partition_ids

@@ -556,7 +556,7 @@ class Execution:
             },
             self._link.reconnect,
             degree=1 if separately else self._streams.usual,
-            own=self._link.catalog,
+            catalog=self._link.catalog,
         )
         yield from together.run()
         final_steps = FinalSteps(

@@ -14,7 +14,7 @@ from penstock.backends.api.execution.control import ControlStore, RunHead, RunLi
 from penstock.errors import UsageError
 from penstock.model.journal import KILLED, RUNNING
 from penstock.run.connections import resolve
-from penstock.run.value_display import scoped
+from penstock.run.value_display import isolate_display
 from penstock.spec.batch_spec import batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
@@ -51,7 +51,7 @@ class RunEntry:
     """Whether it fills an existing table, whose foreign keys it drops and restores."""
 
 
-@scoped
+@isolate_display
 def runs(
     *,
     target: str,

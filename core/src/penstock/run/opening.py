@@ -24,7 +24,7 @@ class _Closable(Protocol):
 T = TypeVar("T", bound=_Closable)
 
 
-class Opening(Generic[T]):
+class PendingSession(Generic[T]):
     """A session opened on a separate thread.
 
     An error shows only when the session is taken, so an error of the target always comes first.
@@ -98,7 +98,7 @@ def in_background(call: Callable[[], None]) -> Iterator[None]:
     thread.join()
 
 
-class Holding:
+class SnapshotOpener:
     """Snapshots of a source. The session for the first is opened ahead of time if possible.
 
     Args:
@@ -110,9 +110,9 @@ class Holding:
     def __init__(self, backend: Backend, url: str, *, ahead: bool) -> None:
         self._backend = backend
         self._url = url
-        self._opening: Opening[SnapshotSession] | None = None
+        self._opening: PendingSession[SnapshotSession] | None = None
         if ahead and isinstance(backend, WithSnapshotSession):
-            self._opening = Opening(lambda: backend.snapshot_session(url), ahead=True)
+            self._opening = PendingSession(lambda: backend.snapshot_session(url), ahead=True)
 
     def hold(self, relations: Sequence[Relation]) -> tuple[HeldSnapshot, float]:
         """Take a snapshot.

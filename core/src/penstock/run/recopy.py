@@ -9,7 +9,7 @@ from penstock.model.plans import Partition
 from penstock.spec.modes import Mode
 
 
-class Recopying:
+class RecopyRequest:
     """A request to copy partitions again.
 
     Args:

@@ -25,7 +25,7 @@ from penstock.planning.request import PlanRequest
 from penstock.run.api import create, resume
 from penstock.run.connections import connect
 from penstock.run.resume_checks import load_run
-from penstock.run.value_display import scoped
+from penstock.run.value_display import isolate_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import HARD, MOST_DELETED, SOFT, parse_most_deleted
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
@@ -76,7 +76,7 @@ class Repair:
         return sum(max(0, each.target - each.source) for each in self.ranges)
 
 
-@scoped
+@isolate_display
 def plan_repair(
     run_id: str,
     *,

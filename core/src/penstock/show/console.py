@@ -75,7 +75,7 @@ class Text:
         return RichText.assemble(*self._parts)
 
 
-class Shortened:
+class ShortenedText:
     """Text whose middle is left out if there is not enough room."""
 
     def __init__(self, text: str, style: str = "") -> None:
@@ -127,7 +127,7 @@ class Table:
         )
         for item in self.columns:
             table.add_column(
-                Shortened(item.title, "dim") if item.wide else item.title,
+                ShortenedText(item.title, "dim") if item.wide else item.title,
                 justify="right" if item.right else "left",
                 ratio=1 if item.wide and self.expand else None,
                 min_width=item.width,
@@ -184,7 +184,7 @@ class _PlainConsole:
 
 def _plain(item: RenderableType) -> str | None:
     """Return the plain text of a cell; None if rich would render it differently."""
-    text = item.plain if isinstance(item, Text | Shortened) else item
+    text = item.plain if isinstance(item, Text | ShortenedText) else item
     if not isinstance(text, str) or text != text.rstrip():
         return None
     return text if text.isascii() and text.isprintable() else None

@@ -16,7 +16,7 @@ _NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
-class Folded:
+class FoldedText:
     """A text that is the same for many tables."""
 
     text: str
@@ -52,15 +52,15 @@ def _ends_in_word(letter: str) -> bool:
     return letter.isalnum() or letter == "_"
 
 
-def folded(texts: Iterable[tuple[str, str]]) -> list[Folded]:
+def fold_texts(texts: Iterable[tuple[str, str]]) -> list[FoldedText]:
     """Fold texts, those about most tables first.
 
     Args:
         texts: pairs of a table and a text.
     """
-    by_pattern: dict[str, Folded] = {}
+    by_pattern: dict[str, FoldedText] = {}
     for table, text in texts:
-        by_pattern.setdefault(pattern_of(table, text), Folded(text)).tables.append(table)
+        by_pattern.setdefault(pattern_of(table, text), FoldedText(text)).tables.append(table)
     return sorted(by_pattern.values(), key=lambda each: -len(each.tables))
 
 
@@ -72,7 +72,7 @@ def folded_lines(texts: Sequence[tuple[str, str]]) -> list[str]:
     """
     if len(texts) <= FEW:
         return [f"{one_line(table)}: {one_line(text)}" for table, text in texts]
-    found = folded(texts)
+    found = fold_texts(texts)
     lines = list(map(str, found[:FEW]))
     if len(found) > FEW:
         lines.append(f"and {len(found) - FEW:,} more, of other kinds: --json lists all of them")

@@ -12,11 +12,11 @@ from penstock.show.page import CLASSES, fact_list, legend, page, section, table
 from penstock.show.run_report import (
     KINDS,
     degree_change,
-    drawn,
     facts,
     happenings,
     one_partition_each,
     outlier_value,
+    points_to_draw,
     tail,
     times,
 )
@@ -96,7 +96,7 @@ def _waits(report: RunReport) -> str:
 
 
 def _over_time(report: RunReport) -> str:
-    timeline = drawn(report)
+    timeline = points_to_draw(report)
     if timeline is None:
         return ""
     points, width, pauses = timeline.points, timeline.width, timeline.pauses
@@ -271,7 +271,7 @@ def _executions(report: RunReport) -> str:
     happened = [
         f"<li>{text(line)}</li>"
         for each in report.executions
-        for line in happenings(() if drawn(report) else each.degrees, each.failures)
+        for line in happenings(() if points_to_draw(report) else each.degrees, each.failures)
     ]
     if len(report.executions) < 2 and not happened:
         return ""

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.events import Event
-from penstock.show.console import STYLES, Shortened, TextColumn, make_table, print_line
+from penstock.show.console import STYLES, ShortenedText, TextColumn, make_table, print_line
 from penstock.show.notes import Notes
 from penstock.show.tally import Tally
 from penstock.show.text import cells, counted, duration, megabytes, number, one_line, percent, size
@@ -92,7 +92,7 @@ class LiveDisplay:
         if self.tally.cancelling:
             return Text("interrupted: ending the streams", style="bold yellow")
         words = [word for word in (self._title, run) if word]
-        return Shortened("  ".join(words), "bold")
+        return ShortenedText("  ".join(words), "bold")
 
     def _bar(self) -> RenderableType:
         tally = self.tally
@@ -173,7 +173,7 @@ class LiveDisplay:
             rows.append(
                 [
                     one_line(stream.partition_id) + again,
-                    Shortened(one_line(stream.label)),
+                    ShortenedText(one_line(stream.label)),
                     number(stream.rows),
                     Text(f"idle {duration(idle)}", style="yellow") if idle else number(rate_rows),
                     "" if idle else megabytes(rate_bytes),

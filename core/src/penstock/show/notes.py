@@ -24,7 +24,7 @@ from penstock.events import (
     Warned,
 )
 from penstock.model.plans import CHOSEN, GIVEN
-from penstock.show.folding import FEW, folded, pattern_of
+from penstock.show.folding import FEW, fold_texts, pattern_of
 from penstock.show.tally import Tally
 from penstock.show.text import (
     counted,
@@ -219,7 +219,7 @@ def _batch_lines(event: BatchStarted) -> Iterable[str]:
     )
     texts = ((table.table, "\n      ".join(error_lines(table.error or {}))) for table in failed)
     if len(failed) > FEW:
-        yield from (f"    {each}" for each in folded(texts))
+        yield from (f"    {each}" for each in fold_texts(texts))
         return
     for table, text in texts:
         yield from f"    {one_line(table)}: {text}".split("\n")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.show.console import (
     Console,
-    Shortened,
+    ShortenedText,
     Text,
     TextColumn,
     make_table,
@@ -42,7 +42,11 @@ def print_repair(console: Console, repair: Repair) -> None:
     if not ranges:
         return
     rows: list[list[RenderableType]] = [
-        [Shortened(one_line(str(each.partition.extent))), number(each.source), number(each.target)]
+        [
+            ShortenedText(one_line(str(each.partition.extent))),
+            number(each.source),
+            number(each.target),
+        ]
         for each in ranges[:_MOST_RANGES]
     ]
     columns = [

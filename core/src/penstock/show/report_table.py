@@ -10,7 +10,7 @@ from penstock.model.plans import id_list
 from penstock.show.console import (
     STYLES,
     Console,
-    Shortened,
+    ShortenedText,
     Text,
     TextColumn,
     make_table,
@@ -272,7 +272,7 @@ def print_slowest(console: Console, slowest: Iterable[SlowPartition]) -> None:
         rows.append(
             [
                 f"  {one_line(name)}",
-                Shortened(one_line(label)),
+                ShortenedText(one_line(label)),
                 number(count),
                 f"{seconds:,.1f}",
                 megabytes(moved / seconds),

@@ -12,7 +12,7 @@ from penstock.model.journal import KILLED, DegreeChange, FailedAttempt
 from penstock.show.console import (
     STYLES,
     Console,
-    Shortened,
+    ShortenedText,
     Text,
     TextColumn,
     make_console,
@@ -77,7 +77,7 @@ def print_run_report(console: Console, report: RunReport) -> None:
         _print_tables(console, report.runs)
     _print_time(console, report)
     _print_waits(console, report)
-    if (timeline := drawn(report)) is not None:
+    if (timeline := points_to_draw(report)) is not None:
         print_heading(console, "MB/s over time")
         print_line(console, Text(f"  {_sparkline(timeline)}"))
     if len(report.slowest) > 1 and not one_partition_each(report):
@@ -225,7 +225,7 @@ def _print_waits(console: Console, report: RunReport) -> None:
         _print_table(console, columns, rows)
 
 
-def drawn(report: RunReport) -> Timeline | None:
+def points_to_draw(report: RunReport) -> Timeline | None:
     """Return the timeline to draw; None if the run was too short.
 
     In a short run most points are not full, and would show wrong rates.
@@ -256,7 +256,7 @@ def _print_outliers(console: Console, report: RunReport) -> None:
     rows: list[list[RenderableType]] = [
         [
             f"  {one_line(each.partition_id)}",
-            Shortened(one_line(each.label)),
+            ShortenedText(one_line(each.label)),
             outlier_value(each.measure, each.value),
             outlier_value(each.measure, each.median),
             f"{each.times:,.1f}",
@@ -356,7 +356,7 @@ def _print_tables(console: Console, runs: Sequence[RunReport]) -> None:
     rows: list[list[RenderableType]] = [
         [
             f"  {one_line(run.run_id)}",
-            Shortened(one_line(run.what)),
+            ShortenedText(one_line(run.what)),
             run.status,
             number(run.rows),
             size(run.bytes),

@@ -14,20 +14,20 @@ from penstock.show.console import (
 )
 from penstock.show.run_report import KINDS
 from penstock.show.text import counted, duration, megabytes, number, one_line, size
-from penstock.tuning.measurements import Figures, Measured, Tuning
-from penstock.tuning.sweep import Sweep, SweepBegun, SweepNote, Told
+from penstock.tuning.measurements import Figures, Measurement, Tuning
+from penstock.tuning.sweep import Sweep, SweepItem, SweepNote, SweepStarted
 
 
-def line_of(report: Told) -> str:
+def line_of(report: SweepItem) -> str:
     """Return one line about an event; empty for events that are shown in another way."""
     if isinstance(report, SweepNote):
         return one_line(report.text)
     if isinstance(report, Sweep):
         return f"{sample_of(report)}, {number(report.copies)} copies of it"
-    if isinstance(report, SweepBegun):
+    if isinstance(report, SweepStarted):
         count = f"{report.number} of {report.of}" if report.number else "first, not counted"
         return f"{count}: {report.setting}"
-    if isinstance(report, Measured):
+    if isinstance(report, Measurement):
         rate = report.bytes / max(report.seconds, 0.001)
         return f"  {duration(report.seconds)}, {megabytes(rate)} MB/s, {report.cpu:,.1f} s of CPU"
     return ""

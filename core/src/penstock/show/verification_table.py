@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.show.console import (
     STYLES,
     Console,
-    Shortened,
+    ShortenedText,
     Text,
     TextColumn,
     make_table,
@@ -52,7 +52,7 @@ def print_verification(console: Console, verification: Verification) -> None:
     rows: list[list[RenderableType]] = [
         [
             "all" if check.partition_id is None else one_line(check.partition_id),
-            Shortened(one_line(check.label)),
+            ShortenedText(one_line(check.label)),
             number(check.committed) if check.committed is not None else "",
             number(check.source) if check.source is not None else "",
             number(check.target) if check.target is not None else "",

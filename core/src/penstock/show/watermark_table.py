@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.show.console import Console, Shortened, Text, TextColumn, make_table
+from penstock.show.console import Console, ShortenedText, Text, TextColumn, make_table
 from penstock.show.text import moment, number, one_line
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def print_watermarks(console: Console, watermarks: Sequence[Watermark]) -> None:
         console.print("no watermarks: no copy with --incremental has ended in this target")
         return
     rows: list[list[RenderableType]] = [
-        [Shortened(one_line(each.name)), *_night(each)] for each in watermarks
+        [ShortenedText(one_line(each.name)), *_night(each)] for each in watermarks
     ]
     console.print(make_table(console, [TextColumn("watermark", wide=True), *_NIGHT], rows))
 

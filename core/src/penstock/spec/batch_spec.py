@@ -14,8 +14,8 @@ from penstock.spec.copy_spec import CopySpec, read_options
 from penstock.spec.degrees import AUTO
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
 from penstock.spec.table_sections import (
-    Matching,
     Section,
+    SectionMatcher,
     layered,
     options_of,
     read_option,
@@ -214,7 +214,7 @@ class BatchSpec:
         self, tables: Sequence[TableRef], searched: Callable[[str], Sequence[str]]
     ) -> list[CopySpec]:
         """Return the specs of tables that sections match, except those left out."""
-        sections = Matching(self.sections, searched)
+        sections = SectionMatcher(self.sections, searched)
         specs = []
         for table in dict.fromkeys(tables):
             matching = sections.of(table)

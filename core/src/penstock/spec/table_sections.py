@@ -63,7 +63,7 @@ class Section:
         return self.is_name, 0 if self.is_name else len(_WILDCARD.sub("", self.pattern))
 
 
-class Matching:
+class SectionMatcher:
     """A lookup of the sections that match a table, fast for sections that name one table.
 
     Args:

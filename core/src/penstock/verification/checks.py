@@ -77,7 +77,7 @@ class _Checks:
         theirs = TargetSums(self._comparison, self._rows).sums(mine)
         totals_match = self._comparison.owns_rows and theirs.total == mine.total
         checks = [
-            self._check_partition(partition, mine, theirs, by_proof=totals_match)
+            self._check_partition(partition, mine, theirs, totals_match=totals_match)
             for partition in self._comparison.run.plan.partitions
         ]
         checks.append(self._check_run(mine, theirs))

@@ -143,10 +143,10 @@ class _Batch:
 
     def _statuses(self) -> dict[str, RunStatus]:
         spec = self._requests[0].spec
-        found = penstock.statuses(
+        statuses = penstock.statuses(
             self._planned, target=spec.target, control_schema=spec.control_schema
         )
-        return {status.run.run_id: status for status in found}
+        return {status.run.run_id: status for status in statuses}
 
     def _request_of(self, run_id: str) -> TableRequest:
         return next(request for request in self._requests if request.run_id == run_id)

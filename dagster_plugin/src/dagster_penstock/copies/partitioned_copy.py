@@ -264,10 +264,10 @@ def _ids(keys: list[str]) -> dict[str, str]:
     """
     ids: dict[str, str] = {}
     for key in keys:
-        other = ids.setdefault(partition_id(key), key)
-        if other != key:
+        first_key = ids.setdefault(partition_id(key), key)
+        if first_key != key:
             raise UsageError(
-                f"partitions {other!r} and {key!r} have the same id: rename one of them"
+                f"partitions {first_key!r} and {key!r} have the same id: rename one of them"
             )
     return ids
 

@@ -92,13 +92,13 @@ class WholeCopy(Copy):
         loaded = penstock.committed_in_series(
             series, target=spec.target, control_schema=spec.control_schema
         )
-        others = [record for run, record in loaded.values() if run != run_id]
-        if others:
-            rows = sum(record.rows for record in others)
+        other_records = [record for run, record in loaded.values() if run != run_id]
+        if other_records:
+            rows = sum(record.rows for record in other_records)
             raise UsageError(
                 f"mode append: an earlier materialization has loaded {rows:,} rows into "
                 f"{target_name(spec)}, the last at "
-                f"{max(record.committed_at for record in others)}. Copying them again would double "
-                "them: use mode truncate, swap, upsert or replace. If that run was interrupted, "
+                f"{max(record.committed_at for record in other_records)}. Copying them again would "
+                "double them: use mode truncate, swap, upsert or replace. If that run was interrupted, "
                 "re-execute it from failure"
             )

@@ -137,12 +137,12 @@ class Run:
 
     def tasks(self) -> list[TaskInstance]:
         """Return all task instances, by task id and map index."""
-        found: list[TaskInstance] = []
+        instances: list[TaskInstance] = []
         while True:
-            page = self.rest.get(f"{self.path}/taskInstances", limit=100, offset=len(found))
-            found += map(_task_instance, page["task_instances"])
-            if len(found) >= page["total_entries"] or not page["task_instances"]:
-                return sorted(found, key=lambda task: (task.task_id, task.map_index))
+            page = self.rest.get(f"{self.path}/taskInstances", limit=100, offset=len(instances))
+            instances += map(_task_instance, page["task_instances"])
+            if len(instances) >= page["total_entries"] or not page["task_instances"]:
+                return sorted(instances, key=lambda task: (task.task_id, task.map_index))
 
     def mapped(self, task_id: str) -> list[TaskInstance]:
         """Return the instances of a mapped task, by map index."""
@@ -159,8 +159,8 @@ class Run:
     def tries(self, task_id: str, map_index: int = UNMAPPED) -> list[TaskInstance]:
         """Return all tries of a task instance, the first one first."""
         answer = self.rest.get(f"{self._path(task_id, map_index)}/tries")
-        found = map(_task_instance, answer["task_instances"])
-        return sorted(found, key=lambda task: task.try_number)
+        instances = map(_task_instance, answer["task_instances"])
+        return sorted(instances, key=lambda task: task.try_number)
 
     def wait_for(
         self,
@@ -277,8 +277,8 @@ class Run:
     def links(self, task_id: str, map_index: int = UNMAPPED) -> dict[str, str | None]:
         """Return the extra links of a task instance, by name."""
         path = f"{self.path}/taskInstances/{quote(task_id)}/links"
-        found: dict[str, str | None] = self.rest.get(path, map_index=map_index)["extra_links"]
-        return found
+        links: dict[str, str | None] = self.rest.get(path, map_index=map_index)["extra_links"]
+        return links
 
     def asset_events(self) -> list[dict[str, Any]]:
         """Return the asset events of this run's tasks."""

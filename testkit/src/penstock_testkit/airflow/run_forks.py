@@ -40,7 +40,7 @@ def main() -> None:
     prepare()
     assert threading.active_count() == 1, "a fork would be without these threads"
     gc.freeze()
-    if wanted():
+    if is_fork_for_request():
         run_dag.main()
 
 
@@ -67,7 +67,7 @@ async def ask_for_nothing() -> None:
         await client.get("/nothing")
 
 
-def wanted() -> bool:
+def is_fork_for_request() -> bool:
     """Whether this process is a fork that must run a request; False when there are no more."""
     while line := sys.stdin.readline():
         if pid := os.fork():

@@ -29,7 +29,7 @@ from penstock.planning.asking.earlier_nights import NightsBefore
 from penstock.planning.asking.pending_steps import PendingSteps
 from penstock.planning.asking.selected_columns import read_selected, selected_definition
 from penstock.planning.condition_errors import wrap_condition_errors
-from penstock.planning.cursors import goes_on
+from penstock.planning.cursors import is_comparable
 from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact
 from penstock.planning.incremental import may_move_watermark
 from penstock.planning.nights import new_leaves
@@ -39,7 +39,7 @@ from penstock.planning.seen_files import seen_digests
 from penstock.planning.single_statement import expecting_one_statement
 from penstock.planning.target_table import (
     check_existing_table,
-    is_there,
+    existing_table_error,
     must_be_missing,
     new_table,
     without_mark,
@@ -169,7 +169,7 @@ class TableReader:
         if loading.data_only or not target.makes(route.target_ref, loading.load_mode):
             return None
         if must_be_missing(loading) and self._is_there():
-            raise is_there(route)
+            raise existing_table_error(route)
         return self._source_definition(partitioning=loading.partitioning)
 
     def _source_definition(self, *, partitioning: bool = False) -> TableDefinition:
@@ -314,7 +314,7 @@ class TableReader:
         merges = self._loading.load_mode.merges_at_end and ahead is None
         found = range_of = selected = None
         since = last.cursor if last is not None else None
-        if merges and since is not None and since.text and goes_on(since, now):
+        if merges and since is not None and since.text and is_comparable(since, now):
             nulls = nightly.null_cursor == "include"
             assert nightly.lookback is not None, "checked with the options"
             found = source.cursor_range(relation, since, now, nightly.lookback, nulls=nulls)

@@ -69,7 +69,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     urgent = bool(request.changes)
     after = [Step(MERGE_STEP, what, "", after=True, rank=FIRST, urgent=urgent)]
     changing = [step_of(each, ref) for each in request.changes]
-    if request.deletes.found:
+    if request.deletes.is_enabled:
         if request.definition is not None and request.deletes.column:
             column = ident(request.deletes.column)
             adds = f"ALTER TABLE {name(ref)} ADD COLUMN IF NOT EXISTS {column} timestamptz"

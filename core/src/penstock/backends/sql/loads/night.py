@@ -60,7 +60,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
         merged = f"alter columns of {ref}, and {merged}"
     merging = Step(MERGE_STEP, merged, "", after=True, rank=FIRST, urgent=bool(with_merge))
     after = [*changing, merging, *with_merge]
-    if request.deletes.found:
+    if request.deletes.is_enabled:
         deleted = deleted_keys_table(stage)
         script = _made(dialect, deleted, ref, plan.conflict_columns)
         before.append(Step("gone keys", f"create {deleted}, for the keys of deleted rows", script))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def kept(folder: str, name: str, make: Callable[[Path], None]) -> Path:
+def cached_path(folder: str, name: str, make: Callable[[Path], None]) -> Path:
     """Return a file or folder that is created once and kept.
 
     It is in $PENSTOCK_CACHE or else ~/.cache/penstock; if neither can be written, in the temporary
@@ -32,11 +32,11 @@ def kept(folder: str, name: str, make: Callable[[Path], None]) -> Path:
     path = place / name
     with locked(place / f".lock-{name}"):
         if not path.exists():
-            making = path.with_name(f".making-{name}")
+            unfinished = path.with_name(f".making-{name}")
             # A killed process may have left a folder; a file is simply overwritten.
-            shutil.rmtree(making, ignore_errors=True)
-            make(making)
-            making.rename(path)
+            shutil.rmtree(unfinished, ignore_errors=True)
+            make(unfinished)
+            unfinished.rename(path)
     return path
 
 
