@@ -158,7 +158,13 @@ class S3Server:
         return name
 
     def put(self, bucket: str, key: str, content: bytes | Path) -> str:
-        """Write an object from bytes or from a file, and return ``bucket/key``."""
+        """Write an object, and return ``bucket/key``.
+
+        Args:
+            bucket: the name of the bucket.
+            key: the key of the object.
+            content: the bytes, or the file that contains them.
+        """
         body = content.read_bytes() if isinstance(content, Path) else content
         self.client.put_object(Bucket=bucket, Key=key, Body=body)
         return f"{bucket}/{key}"

@@ -240,7 +240,14 @@ def to_text(expression: Expr) -> Expr:
 
 
 def described(table: exp.Table, duck: Any, database: str, schema: str) -> list[tuple[str, str]]:
-    """Return names and types of a table's columns, whatever the table's name."""
+    """Return names and types of a table's columns, whatever the table's name.
+
+    Args:
+        table: the table, as the statement names it.
+        duck: a cursor of the database in which the emulator keeps its tables.
+        database: the current database, for a name without one.
+        schema: the current schema, for a name without one.
+    """
     names = [table.catalog or database, table.db or schema, table.name]
     quoted = ".".join(f'"{name}"' for name in names)
     return [(row[0], row[1]) for row in duck.execute(f"DESCRIBE {quoted}").fetchall()]

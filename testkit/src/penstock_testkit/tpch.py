@@ -221,6 +221,11 @@ def parquet_files(table: str, scale: float, parts: int) -> Iterator[list[Path]]:
 
     The files are kept like those of `csv_files`.
 
+    Args:
+        table: the table's name.
+        scale: the scale factor of TPC-H; 1 is about 1 GB for all tables.
+        parts: the number of files.
+
     Raises:
         ValueError: TPC-H has no table of that name.
         RuntimeError: tpchgen-cli failed.

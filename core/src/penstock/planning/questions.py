@@ -90,6 +90,9 @@ def evaluate_together(*parts: Callable[[], object]) -> tuple[object, ...]:
 
     The error of an earlier part takes precedence, as if they were computed one by one.
 
+    Args:
+        parts: functions without arguments, each of which computes a part.
+
     Raises:
         AnswersNeeded: some parts lack answers: their questions, up to the first part that fails.
     """

@@ -223,7 +223,14 @@ def make_table(
     *,
     expand: bool = False,
 ) -> Table:
-    """Create a table without rules, and without columns that do not fit: half a number misleads."""
+    """Create a table without rules, and without columns that do not fit: half a number misleads.
+
+    Args:
+        console: the console, whose width decides which columns are shown.
+        columns: all columns.
+        rows: a cell for each of these columns, shown or not.
+        expand: whether a wide column takes up the rest of the console's width.
+    """
     shown = [position for position, item in enumerate(columns) if console.width >= item.from_width]
     return Table(
         [columns[position] for position in shown],

@@ -98,7 +98,7 @@ class WholeCopy(Copy):
             raise UsageError(
                 f"mode append: an earlier materialization has loaded {rows:,} rows into "
                 f"{target_name(spec)}, the last at "
-                f"{max(record.committed_at for record in other_records)}. Copying them again would "
-                "double them: use mode truncate, swap, upsert or replace. If that run was interrupted, "
-                "re-execute it from failure"
+                f"{max(record.committed_at for record in other_records)}. Copying them again "
+                "would double them: use mode truncate, swap, upsert or replace. If that run was "
+                "interrupted, re-execute it from failure"
             )

@@ -43,6 +43,11 @@ def sqlite_template(python: Path) -> Path:
 def migrate(python: Path, home: Path, settings: dict[str, object]) -> None:
     """Create Airflow's tables.
 
+    Args:
+        python: the interpreter that has Airflow.
+        home: the value of AIRFLOW_HOME.
+        settings: Airflow's settings, by ``section.name``.
+
     Raises:
         RuntimeError: the migration failed; the message ends with Airflow's output.
     """

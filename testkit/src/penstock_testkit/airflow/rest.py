@@ -244,7 +244,11 @@ class Run:
     def mark(self, task_id: str, map_index: int = UNMAPPED, *, state: str) -> None:
         """Mark a task instance ``failed`` or ``success``, which ends a running one.
 
-        A mapped task without an index stands for all of its instances.
+        Args:
+            task_id: the task.
+            map_index: the index of a mapped instance; -1 for other tasks, or for all instances of a
+                mapped task.
+            state: ``failed`` or ``success``.
         """
         self.rest.call("PATCH", self._path(task_id, map_index), {"new_state": state})
 
@@ -267,6 +271,11 @@ class Run:
 
     def xcom(self, task_id: str, map_index: int = UNMAPPED, *, key: str = "return_value") -> Any:
         """Return a value that a task instance pushed.
+
+        Args:
+            task_id: the task.
+            map_index: the index of a mapped instance; -1 for other tasks.
+            key: the key of the value; by default that of the task's result.
 
         Raises:
             RestError: there is no such value.

@@ -80,7 +80,13 @@ def is_fork_for_request() -> bool:
 
 
 def become(arguments: list[str], env: dict[str, str], output: str) -> None:
-    """Make this fork look like a process of its own."""
+    """Make this fork look like a process of its own.
+
+    Args:
+        arguments: the command line, without the program.
+        env: all environment variables.
+        output: the path of the file for stdout and stderr.
+    """
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

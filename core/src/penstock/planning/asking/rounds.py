@@ -99,6 +99,12 @@ def plan_table(
 ) -> PartitionPlan:
     """Plan one table; see `plan_tables`.
 
+    Args:
+        request: the request.
+        source: the catalog of the source.
+        target: the catalog of the target.
+        enter: called before questions about the table.
+
     Raises:
         PlanningError: no plan is possible, or the target cannot take it; the message lists every
             problem with the columns at once.

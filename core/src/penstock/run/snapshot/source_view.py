@@ -235,7 +235,13 @@ class SourceView:
     def recover(
         self, source: SourceCatalog, control: ControlStore, *, anything_committed: bool
     ) -> Iterator[Event]:
-        """See `LossPolicy.recover`."""
+        """Find a view for the rest of the run; see `LossPolicy.recover`.
+
+        Args:
+            source: a catalog of the source.
+            control: the target's control store.
+            anything_committed: whether the run has committed partitions.
+        """
         return self._policy.recover(self, source, control, anything_committed=anything_committed)
 
     def replace_lost(self, control: ControlStore, *, anything_committed: bool) -> Iterator[Event]:
