@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.marked_tables import code, main, markdown
-from tests.types.reading import FOLDER, examples, lines, table
+from tests.types.type_files import FOLDER, examples, lines, table
 
 from penstock.planning.support import listed
 

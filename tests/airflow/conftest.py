@@ -15,7 +15,7 @@ from penstock_testkit.airflow import AirflowStack, DagRunner
 from penstock_testkit.cache import locked
 
 from ..side_by_side import Case, SideBySide, begun
-from . import copy_cases, local_mended, local_nights, local_table
+from . import copy_cases, local_corrected_row, local_nights, local_table
 from .lines import DEGREE, Lines, Servers, servers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,7 +108,7 @@ def real_stack() -> Iterator[AirflowStack]:
     """Return a real Airflow with both executors, for the tests of one file."""
     with AirflowStack("LocalExecutor,CeleryExecutor", parallelism=TASKS, preload=OF_TASKS) as stack:
         copy_cases.prepare(stack)
-        local_mended.prepare(stack)
+        local_corrected_row.prepare(stack)
         local_nights.prepare(stack)
         local_table.prepare(stack)
         yield stack

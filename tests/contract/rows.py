@@ -13,7 +13,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from ..plain_rows import plain
-from ..types.reading import lines
+from ..types.type_files import lines
 
 Row = tuple[Any, ...]
 

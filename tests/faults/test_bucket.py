@@ -15,7 +15,7 @@ import pytest
 from penstock.events import Failed, Opened
 from penstock_testkit import HttpFaults, S3Server, TcpProxy
 
-from .outside import BucketPair
+from .file_targets import BucketPair
 from .pair import PARTITIONS, partition_id
 
 

@@ -12,7 +12,7 @@ from penstock.backends.parquet.files.types import travelling
 from penstock.backends.shared.values.arrow import kind_of
 
 from ..types.arrow_types import ARROW_TYPES
-from ..types.reading import lines
+from ..types.type_files import lines
 
 
 @pytest.mark.parametrize(("mine", "theirs", "kind"), lines("duckdb/from"))

@@ -17,7 +17,7 @@ from penstock_testkit import connect_clickhouse
 
 from ...conftest import fresh_clickhouse
 from ...types.arrow_types import ARROW_TYPES
-from ...types.reading import lines
+from ...types.type_files import lines
 
 
 @pytest.fixture(scope="module")

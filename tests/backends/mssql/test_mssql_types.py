@@ -14,7 +14,7 @@ from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 
 from ...types.arrow_types import ARROW_TYPES
-from ...types.reading import lines
+from ...types.type_files import lines
 from .mssql_tables import execute, is_babelfish, missing
 
 FRACTIONS = ("time", "datetime2", "datetimeoffset")

@@ -14,7 +14,7 @@ from penstock.model.tables import TableRef
 from penstock_testkit import AnyMysqlServer, connect_mysql
 
 from ...types.arrow_types import ARROW_TYPES
-from ...types.reading import lines
+from ...types.type_files import lines
 
 
 @pytest.fixture(scope="module")

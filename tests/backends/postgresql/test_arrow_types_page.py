@@ -14,7 +14,7 @@ from penstock.backends.shared.values.arrow import arrow_type
 from penstock.model.tables import Column, TableRef
 
 from ...types.arrow_types import ARROW_TYPES
-from ...types.reading import examples, lines
+from ...types.type_files import examples, lines
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair

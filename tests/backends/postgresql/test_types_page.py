@@ -11,7 +11,7 @@ from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.planning.asking.catalogs import match_columns
 
-from ...types.reading import examples, lines
+from ...types.type_files import examples, lines
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair

@@ -37,7 +37,7 @@ from penstock.model.tables import TableRef
 from penstock_testkit import connect_snowflake, is_emulated
 
 from ...types.arrow_types import ARROW_TYPES
-from ...types.reading import lines
+from ...types.type_files import lines
 
 _TYPE = re.compile(r"(\w+)(?:\((\d+)(?:,(\d+))?\))?")
 

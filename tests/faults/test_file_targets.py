@@ -14,7 +14,7 @@ import pytest
 from penstock.events import Committed, Failed, Opened
 from penstock_testkit import S3Server
 
-from .outside import BucketPair, DuckPair, FolderPair, OutsidePair
+from .file_targets import BucketPair, DuckPair, FolderPair, OutsidePair
 from .pair import PARTITIONS, partition_id
 
 

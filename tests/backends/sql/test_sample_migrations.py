@@ -22,7 +22,7 @@ from penstock_testkit import AnyMysqlServer, Server
 
 from ..mysql.mysql_pair import execute as run_mysql
 from ..mysql.mysql_pair import rows as mysql_rows
-from .test_moved_databases import HERE, ask, database_of, moved, not_copied
+from .test_database_migrations import HERE, ask, database_of, moved, not_copied
 
 PAGILA = ["public.*"]
 SCHEMAS = ["person", "humanresources", "production", "purchasing", "sales"]

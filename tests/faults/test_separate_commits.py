@@ -16,7 +16,7 @@ from tests.backends.postgresql.definitions import definitions
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock_testkit.proxy import Direction
 
-from . import apart
+from . import separate_commits
 from .cli import PATIENCE, Run, eventually
 from .gate import Gate
 from .pair import Pair, ask, execute
@@ -33,7 +33,7 @@ RECORDS: dict[str, tuple[bytes, Direction]] = {
 
 @pytest.fixture(autouse=True)
 def _apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Run, "script", Path(apart.__file__).read_text())
+    monkeypatch.setattr(Run, "script", Path(separate_commits.__file__).read_text())
     monkeypatch.setattr(PostgresRecords, "steps_with_records", False)
 
 
