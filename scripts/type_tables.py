@@ -49,13 +49,16 @@ def types(name: str) -> str:
 
 def usual_types() -> str:
     """Return the type of each kind of value in each database."""
-    _, rows = table("postgresql/usual")
-    written = [
-        {kind: type_ for kind, type_, *_ in lines(f"{database}/usual")} for database in DATABASES
+    _, rows = table("postgresql/kinds")
+    by_database = [
+        {kind: type_ for kind, type_, *_ in lines(f"{database}/kinds")} for database in DATABASES
     ]
     return markdown(
         ["kind", *DATABASES.values()],
-        [[kind, *(cell("", [of.get(kind, "")]) for of in written)] for ((kind, *_), *_) in rows],
+        [
+            [kind, *(cell("", [of.get(kind, "")]) for of in by_database)]
+            for ((kind, *_), *_) in rows
+        ],
     )
 
 
@@ -75,11 +78,11 @@ def tables() -> dict[str, str]:
         f"{database}/{path.stem}"
         for database in (*DATABASES, *SOURCES)
         for path in sorted((FOLDER / database).glob("*.txt"))
-        if path.stem not in ("binary", "usual")  # the first has no page, the second its own
+        if path.stem not in ("binary", "kinds")  # the first has no page, the second its own
     ]
     return {
         "postgresql/examples.sql": example_types(),
-        "*/usual.txt": usual_types(),
+        "*/kinds.txt": usual_types(),
         **{f"{name}.txt": types(name) for name in own},
     }
 

@@ -1,6 +1,6 @@
 """The interface between the contract suite and a database, by its own client library.
 
-A page of configuration is a subclass in `databases/`, and `usual.txt` in `tests/types/`.
+A page of configuration is a subclass in `databases/`, and `kinds.txt` in `tests/types/`.
 """
 
 from __future__ import annotations
@@ -176,9 +176,7 @@ class SqlDatabase(Database):
 
     def make(self, rows: Rows, key: str = "") -> None:
         q = self.quote
-        columns = [
-            f"{q}{name}{q} {self.types[kind].written}" for name, kind in rows.columns.items()
-        ]
+        columns = [f"{q}{name}{q} {self.types[kind].name}" for name, kind in rows.columns.items()]
         if key:
             columns.append(f"PRIMARY KEY ({q}{key}{q})")
         self.execute(f"CREATE TABLE {self.table} ({', '.join(columns)})")
@@ -187,7 +185,7 @@ class SqlDatabase(Database):
         if not rows.rows:
             return
         places = ", ".join(
-            self.place.format(self.types[kind].written) for kind in rows.columns.values()
+            self.place.format(self.types[kind].name) for kind in rows.columns.values()
         )
         with self.connected() as connection:
             self.insert_all(

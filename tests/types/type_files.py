@@ -13,7 +13,7 @@ Line = tuple[str, ...]
 
 
 def table(name: str) -> tuple[Line, list[list[Line]]]:
-    """Return the columns of a file, such as `duckdb/from`, and its lines, grouped by row."""
+    """Return the columns of a file, such as `duckdb/to_arrow`, and its lines, grouped by row."""
     head, *rest = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     columns = _cells(head)
     rows: list[list[Line]] = []

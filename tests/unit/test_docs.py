@@ -308,7 +308,7 @@ def test_generated_tables_are_current(script: str) -> None:
 
 def test_the_page_lists_every_way_to_compare_values() -> None:
     body = sections("docs/types.md", 3)["How values are compared"]
-    kinds = {kind for *_, kind, _ in type_files.lines("postgresql/into")} - {""}
+    kinds = {kind for *_, kind, _ in type_files.lines("postgresql/from_arrow")} - {""}
     assert {row.split("`")[1] for row, _ in table(body)} == {
         "list:" if kind.startswith("list:") else kind for kind in kinds
     }

@@ -18,7 +18,7 @@ from ...types.type_files import lines
 from .mssql_tables import execute, is_babelfish, missing
 
 FRACTIONS = ("time", "datetime2", "datetimeoffset")
-LINES = lines("mssql/from")
+LINES = lines("mssql/to_arrow")
 
 
 def in_catalog(written: str) -> tuple[str, int, int, int]:
@@ -89,7 +89,7 @@ def test_other_types_are_never_finer() -> None:
         assert not TYPES.finer('"c"', MsType(name, 7))
 
 
-@pytest.mark.parametrize(("mine", "theirs"), lines("mssql/made"))
+@pytest.mark.parametrize(("mine", "theirs"), lines("mssql/new_columns"))
 def test_types_created_in_sql_server(mine: str, theirs: str) -> None:
     try:
         found = TYPES.created.of(ARROW_TYPES[mine], "c")

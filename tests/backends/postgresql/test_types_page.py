@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 def _lines() -> Iterator[tuple[str, str, str, str, str]]:
     """Return source, target, cast, stream and remark of each line."""
-    for type_, stream, because in lines("postgresql/same"):
+    for type_, stream, because in lines("postgresql/same_type"):
         yield type_, type_, "text" if "cast to text" in because else "", stream, because
     for source, target, stream, warning in lines("postgresql/narrower"):
         yield source, target, "", stream, warning
-    for source, target, cast, stream, warning in lines("postgresql/other"):
+    for source, target, cast, stream, warning in lines("postgresql/casts"):
         yield source, target, cast, stream, warning
 
 

@@ -51,7 +51,7 @@ def described(written: str) -> SnowType:
     return SnowType(name, length=first) if name == "varchar" else SnowType(name, scale=first)
 
 
-@pytest.mark.parametrize(("mine", "theirs", "kind"), lines("snowflake/from"))
+@pytest.mark.parametrize(("mine", "theirs", "kind"), lines("snowflake/to_arrow"))
 def test_types_read_from_snowflake(mine: str, theirs: str, kind: str) -> None:
     type_ = described(mine)
     found = TYPES.arrow_type(type_)
@@ -60,7 +60,7 @@ def test_types_read_from_snowflake(mine: str, theirs: str, kind: str) -> None:
     assert ("refused" if found is None else kind_of(found)) == kind
 
 
-@pytest.mark.parametrize(("mine", "theirs"), lines("snowflake/made"))
+@pytest.mark.parametrize(("mine", "theirs"), lines("snowflake/new_columns"))
 def test_types_created_in_snowflake(mine: str, theirs: str) -> None:
     if theirs == "refused":
         with pytest.raises(PlanningError):

@@ -41,7 +41,7 @@ class ClickHouse(Database):
         return {**super().source, "snapshot": "none"}
 
     def make(self, rows: Rows, key: str = "") -> None:
-        columns = [f"`{name}` {self.types[kind].written}" for name, kind in rows.columns.items()]
+        columns = [f"`{name}` {self.types[kind].name}" for name, kind in rows.columns.items()]
         with closing(connect_clickhouse(self.url)) as client:
             client.command(
                 f"CREATE TABLE {self._own} ({', '.join(columns)})"

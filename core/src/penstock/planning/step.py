@@ -78,7 +78,7 @@ class _Planning(NightParts):
             "_both_sides",
             "_planned_load",
             "_loaded",
-            "_gone",
+            "_deletion",
             "_key_kept",
             "_continued",
             "_load",
