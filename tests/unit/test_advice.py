@@ -132,7 +132,7 @@ def facts(spent: TimeSpent | None, **given: object) -> RunFacts:
             "try --partitions 32",
         ),
         (
-            facts(TARGET, lost=150.0),
+            facts(TARGET, lost_seconds=150.0),
             "60% of the streams' time was lost to failed attempts (150 s): try "
             "--partitions 64, to lose less with each",
         ),
