@@ -84,8 +84,8 @@ class _Kept(Nursery):
 class _Lease:
     """A nursery lent to one copy, which treats it as its own."""
 
-    def __init__(self, kept: _Kept, idle: SharedNurseries) -> None:
-        self._kept: _Kept | None = kept
+    def __init__(self, nursery: _Kept, idle: SharedNurseries) -> None:
+        self._kept: _Kept | None = nursery
         self._idle = idle
 
     def start(self) -> WorkerProcess:
@@ -93,9 +93,9 @@ class _Lease:
         return self._kept.start()
 
     def close(self) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            self._idle.add(kept)
+        nursery, self._kept = self._kept, None
+        if nursery is not None:
+            self._idle.add(nursery)
 
 
 class SharedNurseries:
@@ -108,15 +108,15 @@ class SharedNurseries:
     def lend(self, environment: Mapping[str, str], backends: Sequence[str]) -> _Lease:
         """Lend a nursery; replaces the constructor of `Nursery`."""
         with self._lock:
-            for kept in reversed(self._idle):
-                if kept.suits(environment, backends):
-                    self._idle.remove(kept)
-                    return _Lease(kept, self)
+            for nursery in reversed(self._idle):
+                if nursery.suits(environment, backends):
+                    self._idle.remove(nursery)
+                    return _Lease(nursery, self)
         return _Lease(_Kept(environment, backends), self)
 
-    def add(self, kept: _Kept) -> None:
+    def add(self, nursery: _Kept) -> None:
         with self._lock:
-            self._idle.append(kept)
+            self._idle.append(nursery)
             spare = self._idle[:-KEPT]
             del self._idle[:-KEPT]
         for one in spare:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock_testkit.airflow import AirflowStack, Run
 
-from ..side_by_side import side_by_side
+from ..concurrent_cases import concurrent_test
 from .lines import PATIENCE, Lines, ask, digest, execute
 
 # In the middle of the table, so in a partition that is not the last.
@@ -81,7 +81,7 @@ def mended(lines: Lines, variant: str) -> tuple[Run, int]:
     return run, failed.map_index
 
 
-@side_by_side
+@concurrent_test
 def test_clearing_the_failed_task_completes_the_run(lines: Lines) -> None:
     run, failed = mended(lines, "truncate")
     name = run.xcom("lines.plan")[failed]["partitions"][0]
@@ -89,13 +89,13 @@ def test_clearing_the_failed_task_completes_the_run(lines: Lines) -> None:
     assert "read later" in run.log("lines.verify")
 
 
-@side_by_side
+@concurrent_test
 def test_clearing_the_failed_task_starts_over_if_the_row_has_moved(lines: Lines) -> None:
     run, failed = mended(lines, "blocks")
     assert "started over" in run.log("lines.copy", failed)
 
 
-@side_by_side
+@concurrent_test
 def test_clearing_a_copy_in_one_task_completes_the_run(lines: Lines) -> None:
     execute(lines.target, REFUSE)
     run = lines.run("mended_whole")

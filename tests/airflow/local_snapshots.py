@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 
 from penstock_testkit.airflow import AirflowStack, Run, until
 
-from ..side_by_side import SideBySide, side_by_side
+from ..concurrent_cases import ConcurrentCases, concurrent_test
 from .lines import (
     DEGREE,
     PACK,
@@ -43,7 +43,7 @@ FAIL_AT = """
 """
 
 
-@side_by_side
+@concurrent_test
 def test_all_mapped_tasks_read_the_same_snapshot(lines: Lines) -> None:
     gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
     run = lines.run("packed")
@@ -58,7 +58,7 @@ def test_all_mapped_tasks_read_the_same_snapshot(lines: Lines) -> None:
     assert tries(run) == {}
 
 
-@side_by_side
+@concurrent_test
 def test_a_worker_can_hold_the_snapshot(lines: Lines) -> None:
     gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
     run = lines.run("worker")
@@ -71,7 +71,7 @@ def test_a_worker_can_hold_the_snapshot(lines: Lines) -> None:
     lines.check_done(run)
 
 
-@side_by_side
+@concurrent_test
 def test_a_worker_killed_while_it_holds_the_snapshot_is_retried(lines: Lines) -> None:
     gate = lines.gate(6, pack=PACK)
     run = lines.run("worker")
@@ -82,7 +82,7 @@ def test_a_worker_killed_while_it_holds_the_snapshot_is_retried(lines: Lines) ->
     lines.check_done(run)
 
 
-@side_by_side
+@concurrent_test
 def test_a_run_marked_failed_releases_the_snapshot(lines: Lines) -> None:
     gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
     run = lines.run("packed")
@@ -98,7 +98,7 @@ def test_a_run_marked_failed_releases_the_snapshot(lines: Lines) -> None:
     assert run.wait() == "failed"
 
 
-@side_by_side
+@concurrent_test
 def test_a_permanent_failure_fails_the_run_and_releases_the_snapshot(lines: Lines) -> None:
     execute(lines.target, FAIL_AT)
     run = lines.run("packed")
@@ -147,7 +147,7 @@ class Losing:
 
 
 def test_a_killed_triggerer_loses_the_snapshot(
-    cases: SideBySide, real_stack: AirflowStack, lineitem_servers: Servers
+    cases: ConcurrentCases, real_stack: AirflowStack, lineitem_servers: Servers
 ) -> None:
     # Other cases would lose their snapshots, too.
     cases.wait()

@@ -62,7 +62,7 @@ PAGILA = """
 """
 
 
-def moved(source: str, target: str, table: str, **options: Any) -> tuple[Planned, Finished]:
+def migrate(source: str, target: str, table: str, **options: Any) -> tuple[Planned, Finished]:
     spec = CopySpec(
         source=source, target=target, table="film", target_table=table, mode="recreate",
         verify="checksums", **options,
@@ -92,7 +92,7 @@ def films(mysql_url: str) -> str:
 
 
 def test_from_mysql_into_postgresql(films: str, target_url: str) -> None:
-    planned, finished = moved(films, target_url, "public.film")
+    planned, finished = migrate(films, target_url, "public.film")
     assert not_copied(finished) == {"generated columns": ["loud"]}
     (warning,) = [text for text in planned.warnings if "into" in text]
     assert warning.startswith("attrs ("), "a varchar is no reason to warn"
@@ -126,7 +126,7 @@ def test_from_mysql_into_postgresql(films: str, target_url: str) -> None:
 
 
 def test_booleans_on_request(films: str, target_url: str) -> None:
-    moved(f"{films}?tinyint1=bool", target_url, "public.film")
+    migrate(f"{films}?tinyint1=bool", target_url, "public.film")
     with psycopg.connect(target_url, autocommit=True) as connection:
         row = connection.execute("INSERT INTO film (title) VALUES ('C 3') RETURNING active")
         assert row.fetchone() == (True,)
@@ -134,7 +134,7 @@ def test_booleans_on_request(films: str, target_url: str) -> None:
 
 def test_requested_computed_columns_are_copied(films: str, target_url: str) -> None:
     columns = ("film_id", "title", "total")
-    _, finished = moved(films, target_url, "public.film", columns=columns)
+    _, finished = migrate(films, target_url, "public.film", columns=columns)
     assert not_copied(finished)["generated columns"] == ["total"]
     with psycopg.connect(target_url) as connection:
         assert connection.execute("SELECT DISTINCT total FROM film").fetchall() == [
@@ -146,7 +146,7 @@ def test_from_postgresql_into_mysql(source_url: str, mysql_url: str) -> None:
     with psycopg.connect(source_url, autocommit=True) as connection:
         connection.execute(PAGILA)
     schema = urlsplit(mysql_url).path[1:]
-    _, finished = moved(source_url, mysql_url, f"{schema}.film")
+    _, finished = migrate(source_url, mysql_url, f"{schema}.film")
     assert not_copied(finished) == {"generated columns": ["loud"]}
     with closing(connect_mysql(mysql_url)) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW CREATE TABLE film")
@@ -177,7 +177,7 @@ def test_from_postgresql_into_duckdb(source_url: str, tmp_path: Path) -> None:
         connection.execute(PAGILA)
     path = tmp_path / "target.duckdb"
     for _ in range(2):  # a recreated table keeps the sequence of the first one
-        moved(source_url, f"duckdb:///{path}", "main.film")
+        migrate(source_url, f"duckdb:///{path}", "main.film")
     with duckdb.connect(str(path)) as created:
         types = dict(
             created.execute("SELECT column_name, column_type FROM (DESCRIBE film)").fetchall()
@@ -196,7 +196,7 @@ def test_a_row_too_long_with_its_texts(source_url: str, mysql_url: str) -> None:
         listed = ", ".join(f"c{place} varchar({50 + 4 * place})" for place in range(100))
         connection.execute(f"CREATE TABLE film (id int PRIMARY KEY, {listed}, big varchar(20000))")
         connection.execute("INSERT INTO film (id, c0, big) VALUES (1, 'x', repeat('y', 20000))")
-    moved(source_url, mysql_url, f"{urlsplit(mysql_url).path[1:]}.film")
+    migrate(source_url, mysql_url, f"{urlsplit(mysql_url).path[1:]}.film")
     with closing(connect_mysql(mysql_url)) as target, target.cursor() as cursor:
         cursor.execute("SHOW CREATE TABLE film")
         created = cursor.fetchone()[1]
@@ -222,11 +222,11 @@ def test_arrays_into_a_system_without_arrays(source_url: str, mysql_url: str) ->
         connection.execute(ARRAYS)
     table = f"{urlsplit(mysql_url).path[1:]}.film"
     with pytest.raises(PlanningError, match=r"tags, sizes, grid, prices, seen.*--arrays json"):
-        moved(source_url, mysql_url, table)
+        migrate(source_url, mysql_url, table)
     with closing(connect_mysql(mysql_url)) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW TABLES LIKE 'film'")
         assert not cursor.fetchall(), "nothing is made"
-        planned, finished = moved(
+        planned, finished = migrate(
             source_url,
             mysql_url,
             table,
@@ -308,7 +308,7 @@ def test_from_duckdb_into_postgresql(tmp_path: Path, target_url: str) -> None:
             " twice INTEGER GENERATED ALWAYS AS (count * 2))"
         )
         created.execute("INSERT INTO film (count, tags) VALUES (1, ['a']), (2, NULL)")
-    _, finished = moved(f"duckdb:///{path}", target_url, "public.film")
+    _, finished = migrate(f"duckdb:///{path}", target_url, "public.film")
     assert not_copied(finished) == {}
     with psycopg.connect(target_url, autocommit=True) as connection:
         row = connection.execute("INSERT INTO film DEFAULT VALUES RETURNING *")

@@ -83,9 +83,9 @@ class Ledger:
         """Runs with rows that may be from a later moment, and whose results are noted."""
         self._noted: dict[int, list[State]] = {}
 
-    def note(self, found: State) -> None:
+    def note(self, state: State) -> None:
         """Note the target's current state if it does not follow from the source."""
-        self._noted.setdefault(len(self._history()), []).append(found)
+        self._noted.setdefault(len(self._history()), []).append(state)
 
     def _history(self) -> Sequence[Watermark]:
         marks = penstock.watermarks(target=self._target.url)
@@ -152,9 +152,9 @@ class Reader(threading.Thread):
         """Read once, for targets that cannot be read during a night."""
         self._note(self._target.state())
 
-    def _note(self, found: State) -> None:
-        if not self.seen or self.seen[-1] != found:
-            self.seen.append(found)
+    def _note(self, state: State) -> None:
+        if not self.seen or self.seen[-1] != state:
+            self.seen.append(state)
 
     @contextmanager
     def looking_away(self) -> Iterator[None]:
@@ -169,14 +169,14 @@ class Reader(threading.Thread):
             raise self.failed
 
 
-def check_seen(seen: list[State], expected: list[State]) -> None:
+def check_seen(states: list[State], expected: list[State]) -> None:
     """Check the states that a reader has seen.
 
     Raises:
         AssertionError: a state was never that of the source, or is older than the one before it.
     """
     at = 0
-    for state in seen:
+    for state in states:
         found = next((i for i in range(at, len(expected)) if expected[i] == state), None)
         if found is None:
             nearest = min(expected, key=lambda each: len(each ^ state))
@@ -188,9 +188,9 @@ def check_seen(seen: list[State], expected: list[State]) -> None:
         at = found
 
 
-def check_same(found: State, expected: State) -> None:
-    missing, extra = expected - found, found - expected
-    assert found == expected, f"missing {_some(missing)}; not expected {_some(extra)}"
+def check_same(actual: State, expected: State) -> None:
+    missing, extra = expected - actual, actual - expected
+    assert actual == expected, f"missing {_some(missing)}; not expected {_some(extra)}"
 
 
 def _some(rows: State) -> str:

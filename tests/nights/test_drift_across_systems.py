@@ -55,9 +55,9 @@ def night(pair: Side, target: Target, **options: Any) -> OneCopy:
     return OneCopy(**copy_options(pair, target, **options))
 
 
-def full(found: OneCopy) -> str:
-    found.done()
-    (merged,) = (event for event in found.events if isinstance(event, Merged))
+def full(night: OneCopy) -> str:
+    night.done()
+    (merged,) = (event for event in night.events if isinstance(event, Merged))
     return merged.full
 
 
@@ -130,7 +130,7 @@ def test_a_key_column_is_widened_if_the_target_can(pair: Side, target: Target) -
     found = night(pair, target, on_drift="widen")
     if isinstance(target, DuckTarget):
         assert isinstance(found.error, Drifted)
-        assert "DuckDB cannot change the type of a column that a key or check uses" in found.said
+        assert "DuckDB cannot change the type of a column that a key or check uses" in found.message
         # A mode that recreates the table can continue.
         night(pair, target, mode="recreate", deletes="ignore").done()
         night(pair, target).done()
@@ -155,7 +155,7 @@ def test_columns_of_another_system_are_translated(
     options = {**ends, "table": table, "mode": "upsert"}
     refused = OneCopy(**options)
     assert refused.code == 76
-    assert 'ADD COLUMN IF NOT EXISTS "big" numeric(20,0)' in refused.said
+    assert 'ADD COLUMN IF NOT EXISTS "big" numeric(20,0)' in refused.message
     OneCopy(**options, on_drift="add,widen").done()
     assert pair.rows("SELECT id, n, word, big FROM things") == [(1, 1, "w", None)]
     types = pair.rows(

@@ -33,8 +33,8 @@ def build(pair: Pair, **options: Any) -> Any:
     return night(pair, atomic_limit="100", **options)
 
 
-def reasons(found: Any) -> str:
-    (planned,) = (event for event in found.events if isinstance(event, Planned))
+def reasons(night: Any) -> str:
+    (planned,) = (event for event in night.events if isinstance(event, Planned))
     return "; ".join(planned.reasons)
 
 
@@ -183,7 +183,7 @@ def test_a_target_that_cannot_be_swapped_is_rejected_above_the_limit(
     before = items.target.rows(ALL)
     refused = build(items, **options)
     assert refused.code == 65
-    assert why in refused.said
+    assert why in refused.message
     assert items.target.rows(ALL) == before
 
 
@@ -216,7 +216,7 @@ def test_deleted_rows_are_counted_and_limited(items: Pair) -> None:
     before = items.target.rows(ALL)
     refused = build(items, deletes="hard", max_deletes="10%")
     assert refused.code == 65
-    assert "would lose 50 of 200" in refused.said
+    assert "would lose 50 of 200" in refused.message
     assert items.target.rows(ALL) == before
     found = build(items, deletes="hard")
     found.done()
@@ -240,7 +240,7 @@ def test_a_key_that_may_be_null_is_rejected(pair: Pair) -> None:
     pair.source.run("INSERT INTO items SELECT i, 'x' FROM generate_series(1, 200) AS i")
     refused = build(pair)
     assert refused.code == 65
-    assert "may be NULL" in refused.said
+    assert "may be NULL" in refused.message
 
 
 def test_a_built_night_whose_watermark_moves_changes_nothing(items: Pair) -> None:

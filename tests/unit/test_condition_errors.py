@@ -21,10 +21,10 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("where", "said", "shown"), SAID)
-def test_an_error_in_a_condition_is_located(where: str, said: str, shown: str) -> None:
+@pytest.mark.parametrize(("where", "message", "shown"), SAID)
+def test_an_error_in_a_condition_is_located(where: str, message: str, shown: str) -> None:
     with pytest.raises(PlanningError) as caught, wrap_condition_errors(where):
-        raise PlanningError(f"source: --where on t: error {said}")
+        raise PlanningError(f"source: --where on t: error {message}")
     assert caught.value.message == f"source: --where on t: error {shown}"
 
 

@@ -26,8 +26,8 @@ class Held:
 class Calling:
     """A thread in the middle of a call."""
 
-    def __init__(self, held: Held) -> None:
-        self._held = held
+    def __init__(self, connection: Held) -> None:
+        self._held = connection
         self._begun, self._may_end = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self._call)
         self.thread.start()

@@ -24,7 +24,7 @@ def in_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"partitions": 0}, "public.orders: partitions: expected at least 1, found 0"),
         (
@@ -38,10 +38,10 @@ def in_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ),
     ],
 )
-def test_a_spec_in_python_uses_arguments(options: dict[str, Any], said: str) -> None:
+def test_a_spec_in_python_uses_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         CopySpec(**ENDS, **options)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert str(caught.value) == caught.value.message
     assert "--" not in caught.value.message
 

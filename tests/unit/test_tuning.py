@@ -40,7 +40,7 @@ def plan_of(count: int, total: int | None, size: int | None = 10) -> PartitionPl
     return PartitionPlan("ctid", (), partitions(count, size), (), (), "x", load, bytes=total)
 
 
-def measured(setting: Setting, *seconds: float, **given_: Any) -> list[Measurement]:
+def measured(setting: Setting, *seconds: float, **changes: Any) -> list[Measurement]:
     values: dict[str, Any] = {
         "steps": 0.0,
         "cpu": 1.0,
@@ -49,7 +49,7 @@ def measured(setting: Setting, *seconds: float, **given_: Any) -> list[Measureme
         "spent": TimeSpent(1.0, 2.0, 1.0),
         "waits": {},
     }
-    return [Measurement(setting, each, **{**values, **given_}) for each in seconds]
+    return [Measurement(setting, each, **{**values, **changes}) for each in seconds]
 
 
 def best_of(*copies: list[Measurement]) -> tuple[str, str]:
@@ -71,7 +71,7 @@ def test_settings_to_try() -> None:
 
 
 @pytest.mark.parametrize(
-    ("degrees", "options", "said"),
+    ("degrees", "options", "message"),
     [
         ((0,), (), "--degrees: expected numbers from 1 to 64, found 0"),
         ((1, 65), (), "found 65"),
@@ -82,11 +82,11 @@ def test_settings_to_try() -> None:
     ],
 )
 def test_invalid_settings_are_rejected(
-    degrees: tuple[int, ...], options: tuple[str, ...], said: str
+    degrees: tuple[int, ...], options: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         settings(degrees, options)
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_a_setting_becomes_options_of_a_copy() -> None:
@@ -115,10 +115,10 @@ def test_settings_take_turns_in_both_directions() -> None:
 
 
 @given(count=st.integers(1, 500), wanted=st.integers(1, 600))
-def test_a_sample_is_spread_evenly(count: int, wanted: int) -> None:
-    found = evenly(partitions(count), wanted)
+def test_a_sample_is_spread_evenly(count: int, size: int) -> None:
+    found = evenly(partitions(count), size)
     places = [int(each.id[1:]) for each in found]
-    assert len(places) == len(set(places)) == min(count, wanted)
+    assert len(places) == len(set(places)) == min(count, size)
     assert places == sorted(places)
     # The distance to both ends equals that between two of them.
     gaps = [after - before for before, after in pairwise(places)]
@@ -284,7 +284,7 @@ def test_a_query_with_a_variable_is_written_unresolved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('table = "public.t"\ntarget_table = "public.t"\n', "found no degree"),
         ("degree = 4\n", "found no target_table"),
@@ -306,10 +306,10 @@ def test_a_query_with_a_variable_is_written_unresolved(tmp_path: Path) -> None:
         ("degree", "invalid TOML"),
     ],
 )
-def test_unsuitable_files_are_rejected(tmp_path: Path, text: str, said: str) -> None:
+def test_unsuitable_files_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_back(tmp_path, text)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert "tuned.toml" in caught.value.message
 
 

@@ -53,12 +53,12 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
     values.choose_for_process(None)
 
 
-@pytest.mark.parametrize(("text", "left"), SAID.items(), ids=range(len(SAID)))
+@pytest.mark.parametrize(("text", "expected"), SAID.items(), ids=range(len(SAID)))
 def test_values_in_a_servers_message_are_hidden(
-    text: str, left: str, monkeypatch: pytest.MonkeyPatch
+    text: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert values.server_message(text) == left
-    assert "SECRET" not in left
+    assert values.server_message(text) == expected
+    assert "SECRET" not in expected
     monkeypatch.setenv(values.VARIABLE, values.ERRORS)
     assert values.server_message(text) == text
 

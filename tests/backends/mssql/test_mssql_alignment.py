@@ -13,7 +13,7 @@ DECIMALS = pa.array([Decimal("1.25"), None, Decimal("-9.75"), Decimal(0)], pa.de
 TEXTS = pa.array(["a", None, "ccc", ""])
 
 
-def moved(array: pa.Array, by: int) -> pa.Array:
+def misaligned(array: pa.Array, by: int) -> pa.Array:
     """Return an equal array whose buffers are some bytes off their alignment."""
     buffers = []
     for buffer in array.buffers():
@@ -26,7 +26,7 @@ def moved(array: pa.Array, by: int) -> pa.Array:
 @pytest.mark.parametrize("array", [DECIMALS, DECIMALS[1:3], TEXTS, TEXTS[2:]])
 @pytest.mark.parametrize("by", [1, 8])
 def test_misaligned_buffers_are_moved(array: pa.Array, by: int) -> None:
-    odd = moved(array, by)
+    odd = misaligned(array, by)
     assert any(buffer.address % ALIGNMENT for buffer in odd.buffers())
     found = aligned(odd)
     assert not any(buffer.address % ALIGNMENT for buffer in found.buffers())

@@ -22,11 +22,12 @@ from penstock.model.tables import Column
 
 
 @pytest.mark.parametrize(
-    ("length", "made"), [(50, "nvarchar(100)"), (2000, "nvarchar(4000)"), (2001, ""), (None, "")]
+    ("length", "expected"),
+    [(50, "nvarchar(100)"), (2000, "nvarchar(4000)"), (2001, ""), (None, "")],
 )
-def test_a_character_may_take_two_units(length: int | None, made: str) -> None:
+def test_a_character_may_take_two_units(length: int | None, expected: str) -> None:
     model = TableModel((ColumnModel("a", ColumnType(TEXT, length)),))
-    assert text_type(Column("a", "text"), TableDefinition("other", {}, model)) == made
+    assert text_type(Column("a", "text"), TableDefinition("other", {}, model)) == expected
 
 
 def test_a_text_key_is_compared_by_bytes() -> None:

@@ -65,7 +65,7 @@ def index(**facts: object) -> NativeIndex:
 
 
 @pytest.mark.parametrize(
-    ("made", "text"),
+    ("index", "text"),
     [
         (index(), 'CREATE NONCLUSTERED INDEX "i]x" ON "dbo"."t" ("a", "b")'),
         (
@@ -79,8 +79,8 @@ def index(**facts: object) -> NativeIndex:
         ),
     ],
 )
-def test_indexes(made: NativeIndex, text: str) -> None:
-    assert index_statement(made, TABLE) == text
+def test_indexes(index: NativeIndex, text: str) -> None:
+    assert index_statement(index, TABLE) == text
 
 
 def test_keys() -> None:

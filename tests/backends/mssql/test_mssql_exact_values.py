@@ -18,7 +18,7 @@ from penstock.model.tables import Column
 
 
 @pytest.mark.parametrize(
-    ("page", "text", "known"),
+    ("page", "text", "is_in_page"),
     [
         (1252, "\u20ac\u00df", True),
         (1252, "\u0416", False),
@@ -35,9 +35,9 @@ from penstock.model.tables import Column
         (1, "e", True),
     ],
 )
-def test_characters_outside_the_code_page(page: int, text: str, known: bool) -> None:
+def test_characters_outside_the_code_page(page: int, text: str, is_in_page: bool) -> None:
     texts = pa.array(["plain", None, "", "a" + text, "b"])
-    assert unknown(texts, page).to_pylist() == [False, False, False, not known, False]
+    assert unknown(texts, page).to_pylist() == [False, False, False, not is_in_page, False]
 
 
 def test_an_array_without_texts() -> None:
@@ -53,7 +53,7 @@ TICKS = [at(micros) for micros in (0, 3000, 7000, 10_000, 993_000, 997_000)]
 
 
 @pytest.mark.parametrize(
-    ("type_", "same", "changed"),
+    ("type_", "unchanged", "changed"),
     [
         (MsType("varchar", 3), ["abc", "", None], "abcd"),
         (MsType("nvarchar", MAX), ["abc", None], None),
@@ -80,7 +80,9 @@ TICKS = [at(micros) for micros in (0, 3000, 7000, 10_000, 993_000, 997_000)]
         (MsType("datetime"), [at(0, (1753, 1, 1))], at(0, (1752, 12, 31))),
     ],
 )
-def test_values_that_a_column_would_change(type_: MsType, same: list[Any], changed: Any) -> None:
+def test_values_that_a_column_would_change(
+    type_: MsType, unchanged: list[Any], changed: Any
+) -> None:
     columns = [Column("c", str(type_), traits={TYPE: type_, CODE_PAGE: 0})]
 
     def check(values: list[Any]) -> None:
@@ -88,7 +90,9 @@ def test_values_that_a_column_would_change(type_: MsType, same: list[Any], chang
         batch = pa.RecordBatch.from_arrays([array], ["c"])
         check_values(batch, [guards_of(each) for each in columns], "target", 10)
 
-    check(same)
+    check(unchanged)
     if changed is not None:
-        with pytest.raises(PermanentError, match=f"column 'c', row {11 + len(same)}: expected "):
-            check([*same, changed])
+        with pytest.raises(
+            PermanentError, match=f"column 'c', row {11 + len(unchanged)}: expected "
+        ):
+            check([*unchanged, changed])

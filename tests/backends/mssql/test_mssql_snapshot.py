@@ -91,18 +91,18 @@ def test_a_snapshot_is_locked_before_its_creation_and_dropped_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = Played()
-    held = hold(monkeypatch, server)
-    name = held.snapshot.token
+    held_databases = hold(monkeypatch, server)
+    name = held_databases.snapshot.token
     assert name.startswith("penstock_snapshot_")
-    assert held.snapshot.taken_at == "2026-01-02T03:04:05.123456+00:00"
+    assert held_databases.snapshot.taken_at == "2026-01-02T03:04:05.123456+00:00"
     assert "Shared Session 0" in server.sent[server.when(lock_of(name))]
     assert server.when(lock_of(name)) < server.when(f'CREATE DATABASE "{name}"')
-    assert held.alive()
-    held.close()
-    held.close()
+    assert held_databases.alive()
+    held_databases.close()
+    held_databases.close()
     assert server.when(f'DROP DATABASE "{name}"')
     assert server.closed
-    assert not held.alive()
+    assert not held_databases.alive()
 
 
 def test_an_interrupt_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,21 +122,21 @@ def test_an_interrupt_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_snapshot_survives_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Played(), Played()
-    held = hold(monkeypatch, first, second)
+    held_databases = hold(monkeypatch, first, second)
     first.cut = True
-    assert held.alive()
+    assert held_databases.alive()
     assert first.closed
-    assert second.when(lock_of(held.snapshot.token)) == 0
-    held.close()
-    assert second.when(f'DROP DATABASE "{held.snapshot.token}"')
+    assert second.when(lock_of(held_databases.snapshot.token)) == 0
+    held_databases.close()
+    assert second.when(f'DROP DATABASE "{held_databases.snapshot.token}"')
 
 
 def test_a_dropped_snapshot_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Played()
-    held = hold(monkeypatch, server)
+    held_databases = hold(monkeypatch, server)
     server.gone = True
-    assert not held.alive()
-    held.close()
+    assert not held_databases.alive()
+    held_databases.close()
     assert not any("DROP" in sent for sent in server.sent)
 
 
@@ -223,7 +223,7 @@ class OtherDatabase(HeldDatabase):
 
 
 @pytest.fixture
-def held(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> list[HeldDatabase]:
+def held_databases(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> list[HeldDatabase]:
     """Hold a snapshot of a database, then delete half of the table's rows."""
     execute(
         mssql_url,
@@ -241,7 +241,7 @@ def held(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> list[HeldDatabase]:
 
 
 def test_all_sessions_read_in_the_snapshot(
-    mssql_url: str, tmp_path: Path, held: list[HeldDatabase]
+    mssql_url: str, tmp_path: Path, held_databases: list[HeldDatabase]
 ) -> None:
     copied = Copy(
         mssql_url, f"file://{tmp_path / 't'}", degree=2, snapshot="shared", strategy="ntile",
@@ -249,17 +249,17 @@ def test_all_sessions_read_in_the_snapshot(
     )  # fmt: skip
     assert copied.done().rows == 100
     assert rows(mssql_url, "SELECT count(*) FROM t") == [(50,)]
-    (name,) = (each.snapshot.token for each in held)
+    (name,) = (each.snapshot.token for each in held_databases)
     assert rows(mssql_url, f"SELECT DB_ID('{name}')") == [(None,)]
     with (
         closing(backend.source(mssql_url)) as source,
         pytest.raises(SnapshotLost, match="source: snapshot: "),
     ):
-        source.adopt(held[0].snapshot)
+        source.adopt(held_databases[0].snapshot)
 
 
 def test_others_read_in_the_snapshot_even_after_its_holder_was_killed(
-    mssql_url: str, tmp_path: Path, held: list[HeldDatabase]
+    mssql_url: str, tmp_path: Path, held_databases: list[HeldDatabase]
 ) -> None:
     ends: dict[str, Any] = {"source": mssql_url, "target": f"file://{tmp_path / 't'}"}
     penstock.create(
@@ -277,13 +277,13 @@ def test_others_read_in_the_snapshot_even_after_its_holder_was_killed(
                 states.append(event.state)
         if only:
             # As if its process were killed, which ends only its session.
-            held[0]._connection.close()
-            held[0]._closed = True
+            held_databases[0]._connection.close()
+            held_databases[0]._closed = True
     assert states == ["adopted", "adopted"]
-    assert len(held) == 1
+    assert len(held_databases) == 1
     assert len(read_files(tmp_path / "t")) == 100
     holding.close()
-    execute(mssql_url, f'DROP DATABASE "{held[0].snapshot.token}"')
+    execute(mssql_url, f'DROP DATABASE "{held_databases[0].snapshot.token}"')
 
 
 def test_a_lost_session_does_not_mean_a_lost_snapshot() -> None:

@@ -21,9 +21,9 @@ FRACTIONS = ("time", "datetime2", "datetimeoffset")
 LINES = lines("mssql/to_arrow")
 
 
-def in_catalog(written: str) -> tuple[str, int, int, int]:
+def in_catalog(type_: str) -> tuple[str, int, int, int]:
     """Return a type in the catalog's form: name, length in bytes, precision, scale."""
-    name, first, second = re.fullmatch(r"(\w+)(?:\((\w+)(?:,(\d+))?\))?", written).groups()  # type: ignore[union-attr]
+    name, first, second = re.fullmatch(r"(\w+)(?:\((\w+)(?:,(\d+))?\))?", type_).groups()  # type: ignore[union-attr]
     if name == "float":
         return ("real" if first == "24" else "float"), 8, 53, 0
     if name in ("decimal", "numeric"):

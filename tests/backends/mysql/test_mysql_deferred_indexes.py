@@ -41,7 +41,7 @@ def pair(pair: Pair) -> Pair:
     return pair
 
 
-def written(url: str, table: str = "item") -> dict[str, str]:
+def key_clauses(url: str, table: str = "item") -> dict[str, str]:
     """Return the keys and indexes of a table, as the server shows them."""
     ((_, statement),) = rows(url.partition("?")[0], f"SHOW CREATE TABLE `{table}`")
     model = read_table(statement, TableRef("d", table)).model
@@ -69,7 +69,7 @@ def proxied(pair: Pair) -> Iterator[TcpProxy]:
 
 
 @contextmanager
-def held(pair: Pair, needle: bytes, skip: int = 0) -> Iterator[Gate]:
+def hold_at(pair: Pair, needle: bytes, skip: int = 0) -> Iterator[Gate]:
     """Hold the traffic to the target that contains the needle."""
     with proxied(pair) as proxy:
         gate = Gate(proxy, needle, "to_server", skip=skip)
@@ -80,7 +80,7 @@ def held(pair: Pair, needle: bytes, skip: int = 0) -> Iterator[Gate]:
 
 
 def killed_at(pair: Pair, needle: bytes, skip: int, *words: str) -> None:
-    with held(pair, needle, skip) as gate:
+    with hold_at(pair, needle, skip) as gate:
         run = pair.copy(*DEFER, *words)
         gate.reached()
         run.signal_all(SIGKILL)
@@ -89,15 +89,15 @@ def killed_at(pair: Pair, needle: bytes, skip: int, *words: str) -> None:
 
 
 def test_indexes_come_back_unchanged(pair: Pair) -> None:
-    before = written(pair.target)
-    with held(pair, ALTER, skip=1) as gate:
+    before = key_clauses(pair.target)
+    with hold_at(pair, ALTER, skip=1) as gate:
         run = pair.copy(*DEFER)
         gate.reached()
-        assert set(written(pair.target)) == {"PRIMARY", "once"}
+        assert set(key_clauses(pair.target)) == {"PRIMARY", "once"}
         assert len(run.of(Committed)) == PARTITIONS
         gate.open()
         run.ended(0)
-    assert written(pair.target) == before
+    assert key_clauses(pair.target) == before
     pair.check_done()
 
 
@@ -113,10 +113,10 @@ def test_indexes_come_back_unchanged(pair: Pair) -> None:
     ids=["before the drop", "dropped", "while it is loaded", "before they are made"],
 )
 def test_a_kill_at_each_step(pair: Pair, mode: str, needle: bytes, skip: int) -> None:
-    before = written(pair.target)
+    before = key_clauses(pair.target)
     killed_at(pair, needle, skip, "--mode", mode)
     pair.resume("--on-snapshot-lost", "accept").ended(0)
-    assert written(pair.target) == before
+    assert key_clauses(pair.target) == before
     pair.check_done()
 
 
@@ -133,7 +133,7 @@ def a_second_later(pair: Pair) -> None:
 @pytest.mark.parametrize("mode", ["append", "swap"])
 def test_a_kill_while_indexes_are_built(pair: Pair, mode: str) -> None:
     """The server then reports a new creation time, although it is the same table."""
-    before = written(pair.target)
+    before = key_clauses(pair.target)
     with proxied(pair) as proxy:
         gate = Gate(proxy, ALTER, "to_server", skip=1)
         record = Gate(proxy, QUERY + b"INSERT INTO `penstock`.`step_record`", "to_server")
@@ -146,14 +146,14 @@ def test_a_kill_while_indexes_are_built(pair: Pair, mode: str) -> None:
         run.ended(-SIGKILL)
         record.open()
     pair.resume().ended(0)
-    assert written(pair.target) == before
+    assert key_clauses(pair.target) == before
     pair.check_done()
 
 
 def test_two_runs_at_once(pair: Pair) -> None:
     """Neither takes the other's change of the table for another user's."""
-    before = written(pair.target)
-    with held(pair, middle(1)) as gate:
+    before = key_clauses(pair.target)
+    with hold_at(pair, middle(1)) as gate:
         first = pair.copy(*DEFER, "--where", "id % 2 = 0", run_id="first")
         gate.reached()
         a_second_later(pair)
@@ -162,21 +162,21 @@ def test_two_runs_at_once(pair: Pair) -> None:
         a_second_later(pair)
         gate.open()
         first.ended(0)
-    assert written(pair.target) == before
+    assert key_clauses(pair.target) == before
     pair.check_once()
 
 
 def test_rows_that_violate_a_key(pair: Pair) -> None:
     """The run fails, and restores its indexes once the offending rows are removed."""
-    before = written(pair.target)
+    before = key_clauses(pair.target)
     execute(pair.target, "INSERT INTO item VALUES (5000, 'in the way', NULL, NULL)")
     run = pair.copy(*DEFER)
     run.ended(65)
-    assert set(written(pair.target)) == {"PRIMARY", "once"}
+    assert set(key_clauses(pair.target)) == {"PRIMARY", "once"}
     assert penstock.status(RUN_ID, target=pair.target).steps_done == frozenset()
     execute(pair.target, "DELETE FROM item WHERE id = 5000 AND note = 'in the way'")
     pair.resume("--on-snapshot-lost", "accept").ended(0)
-    assert written(pair.target) == before
+    assert key_clauses(pair.target) == before
     pair.check_done()
 
 
@@ -188,18 +188,18 @@ def test_another_user_changes_the_table(pair: Pair, change: str) -> None:
     killed_at(pair, BEFORE_MAKING, 1)
     a_second_later(pair)
     execute(pair.target, f"ALTER TABLE item {change}")
-    changed = written(pair.target)
+    changed = key_clauses(pair.target)
     run = pair.resume()
     run.ended(65)
     assert "was changed by another session after run faults began" in run.errors
     assert "create the indexes that this run dropped: ALTER TABLE" in run.errors
     assert "ADD KEY `by_amount` (`amount` DESC,`id`) COMMENT 'it''s; a `comment`'" in run.errors
-    assert written(pair.target) == changed
+    assert key_clauses(pair.target) == changed
 
 
 def test_an_index_of_the_same_name(pair: Pair) -> None:
     """If the server does not report that the table was changed, the index itself shows it."""
-    before = written(pair.target)
+    before = key_clauses(pair.target)
     killed_at(pair, BEFORE_MAKING, 1)
     execute(pair.target, "ALTER TABLE item ADD KEY by_amount (id)")
     created_at = "SELECT create_time FROM information_schema.tables WHERE table_name = 'item'"
@@ -214,7 +214,7 @@ def test_an_index_of_the_same_name(pair: Pair) -> None:
     ((now,),) = rows(pair.target, f"{created_at} AND table_schema = database()")
     execute(pair.target, f"UPDATE penstock.run SET made = '{now}'")
     pair.resume().ended(0)
-    assert written(pair.target) == before
+    assert key_clauses(pair.target) == before
     pair.check_done()
 
 
@@ -250,20 +250,20 @@ def test_indexes_that_the_server_needs_stay(items: str, mysql_url: str) -> None:
             "CREATE TABLE other (note varchar(20), FOREIGN KEY mine (note) REFERENCES item (note))"
             " ENGINE = InnoDB",
         )
-    before = written(mysql_url)
+    before = key_clauses(mysql_url)
     pair = Pair(items, mysql_url)
-    with closing(pair), held(pair, middle(1)) as gate:
+    with closing(pair), hold_at(pair, middle(1)) as gate:
         run = pair.copy(*DEFER, "--columns", "id,note,amount,pad")
         gate.reached()
         stay = {"numbers", "referring", *(["referred"] if refers else [])}
-        assert set(written(mysql_url)) == stay
+        assert set(key_clauses(mysql_url)) == stay
         gate.open()
         run.ended(0)
         (warning,) = run.wait_for(Planned).warnings
         assert warning.startswith("indexes that are needed are kept: numbers (id is AUTO_INCREMENT")
         assert "referring (foreign key item_ibfk_1)" in warning
         assert ("referred (foreign key " in warning) is refers
-    assert written(mysql_url) == before
+    assert key_clauses(mysql_url) == before
     pair.check_once()
 
 

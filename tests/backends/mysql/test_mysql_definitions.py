@@ -63,12 +63,12 @@ def mariadb(mysql_url: str) -> str:
 
 
 @pytest.fixture
-def other(mysql_server: AnyMysqlServer) -> Iterator[str]:
+def other_url(mysql_server: AnyMysqlServer) -> Iterator[str]:
     with mysql_server.new_database() as url:
         yield url
 
 
-def moved(source: str, target: str, schema: str) -> Listed:
+def copy_and_list(source: str, target: str, schema: str) -> Listed:
     given: dict[str, Any] = {
         "source": source, "target": target, "tables": [f"{source.rpartition('/')[2]}.*"],
         "mode": "recreate", "target_schema": schema, "degree": 1,
@@ -91,8 +91,8 @@ def statement(url: str, table: str) -> str:
     return str(found)
 
 
-def test_into_the_same_flavour(mariadb: str, other: str) -> None:
-    found = moved(mariadb, other, other.rpartition("/")[2])
+def test_into_the_same_flavour(mariadb: str, other_url: str) -> None:
+    found = copy_and_list(mariadb, other_url, other_url.rpartition("/")[2])
     assert set(found) == {
         ("table options", "ROW_FORMAT=COMPRESSED"),
         ("defaults", "id: nextval(`numbers`)"),
@@ -105,34 +105,38 @@ def test_into_the_same_flavour(mariadb: str, other: str) -> None:
         ("sequences", "numbers"),
     }
     mine, theirs = (
-        read_table(statement(url, "rich"), TableRef("d", "rich")) for url in (mariadb, other)
+        read_table(statement(url, "rich"), TableRef("d", "rich")) for url in (mariadb, other_url)
     )
     assert theirs.columns == mine.columns
     assert theirs.model == mine.model
     assert theirs.made_with == mine.made_with
-    assert rows(other, "SELECT loud FROM rich ORDER BY id") == [("a!",), ("A!",)]
+    assert rows(other_url, "SELECT loud FROM rich ORDER BY id") == [("a!",), ("A!",)]
     # A listed part is created by its statement.
-    execute(other, found["sequences", "numbers"].remedy)
+    execute(other_url, found["sequences", "numbers"].remedy)
     own = found["defaults", "id: nextval(`numbers`)"].remedy.replace(mariadb.rpartition("/")[2], "")
-    execute(other, own.replace("nextval(``.", "nextval("), "INSERT INTO numbered (n) VALUES (1)")
-    assert rows(other, "SELECT id FROM numbered ORDER BY id") == [(7,), (9,)]
+    execute(
+        other_url, own.replace("nextval(``.", "nextval("), "INSERT INTO numbered (n) VALUES (1)"
+    )
+    assert rows(other_url, "SELECT id FROM numbered ORDER BY id") == [(7,), (9,)]
     for kind, name in (
         ("table options", "PERIOD FOR `p` (`s`, `e`)"), ("indexes", "apart"),
         ("triggers", "positive"), ("table options", "SYSTEM VERSIONING"),
     ):  # fmt: skip
-        execute(other, found[kind, name].remedy)
-    assert statement(other, "spans") == statement(mariadb, "spans")
-    assert "WITH SYSTEM VERSIONING" in statement(other, "past")
-    execute(other, "INSERT INTO past VALUES (2, -2, 2)")
-    assert rows(other, "SELECT n FROM past WHERE id = 2") == [(2,)]
+        execute(other_url, found[kind, name].remedy)
+    assert statement(other_url, "spans") == statement(mariadb, "spans")
+    assert "WITH SYSTEM VERSIONING" in statement(other_url, "past")
+    execute(other_url, "INSERT INTO past VALUES (2, -2, 2)")
+    assert rows(other_url, "SELECT n FROM past WHERE id = 2") == [(2,)]
 
 
-def test_into_the_other_flavour(mariadb: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_into_the_other_flavour(
+    mariadb: str, other_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server is treated as the other flavour. Texts that a collation distinguishes stay
     distinct."""
     monkeypatch.setattr(created_tables, "flavour_of", lambda session: "another")
     monkeypatch.setattr(mysql_target, "flavour_of", lambda session: "another")
-    found = moved(mariadb, other, other.rpartition("/")[2])
+    found = copy_and_list(mariadb, other_url, other_url.rpartition("/")[2])
     assert set(found) == {
         ("table options", "ROW_FORMAT=COMPRESSED"),
         ("column options", "hidden: INVISIBLE"),
@@ -150,20 +154,20 @@ def test_into_the_other_flavour(mariadb: str, other: str, monkeypatch: pytest.Mo
         ("views", "seen"),
         ("sequences", "numbers"),
     }
-    execute(other, found["indexes", "words"].remedy, found["indexes", "places"].remedy)
-    execute(other, found["triggers", "positive"].remedy)
-    model = read_table(statement(other, "rich"), TableRef("d", "rich")).model
+    execute(other_url, found["indexes", "words"].remedy, found["indexes", "places"].remedy)
+    execute(other_url, found["triggers", "positive"].remedy)
+    model = read_table(statement(other_url, "rich"), TableRef("d", "rich")).model
     assert {index.method for index in model.indexes} >= {"fulltext", "spatial"}
     made_of = {column.name: column for column in model.columns}
     assert made_of["loud"].generated is not None
-    text = statement(other, "rich")
+    text = statement(other_url, "rich")
     assert "`code` varchar(20) CHARACTER SET latin1 COLLATE latin1_bin" in text
     assert "COLLATE utf8mb4_bin NOT NULL" in text
 
 
 def test_into_another_system(mariadb: str, tmp_path: Path) -> None:
     path = tmp_path / "made.duckdb"
-    found = moved(mariadb, f"duckdb:///{path}", "main")
+    found = copy_and_list(mariadb, f"duckdb:///{path}", "main")
     assert set(found) == {
         ("table options", "ROW_FORMAT=COMPRESSED"),
         ("column options", "hidden: INVISIBLE"),
@@ -250,7 +254,7 @@ def test_a_view_and_a_query_are_created_as_tables(mysql_url: str, asked: dict[st
     assert rows(mysql_url, "SELECT a, b FROM u") == [(1, "x")]
 
 
-def test_subpartitions_are_copied(mysql_url: str, other: str) -> None:
+def test_subpartitions_are_copied(mysql_url: str, other_url: str) -> None:
     """A partition's rows are those of its subpartitions, and its statement creates it."""
     execute(
         mysql_url,
@@ -259,12 +263,12 @@ def test_subpartitions_are_copied(mysql_url: str, other: str) -> None:
         " (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN MAXVALUE)",
         "INSERT INTO t VALUES (1, 1), (2, 2), (30, 1)",
     )
-    schema = other.rpartition("/")[2]
-    spec = CopySpec(source=mysql_url, target=other, table="t", target_table=f"{schema}.t")
+    schema = other_url.rpartition("/")[2]
+    spec = CopySpec(source=mysql_url, target=other_url, table="t", target_table=f"{schema}.t")
     events = list(copy(replace(spec, mode="recreate", strategy="children")))
     (planned,) = (event for event in events if isinstance(event, Planned))
     assert planned.partitions == 2
-    assert rows(other, "SELECT count(*) FROM t") == [(3,)]
+    assert rows(other_url, "SELECT count(*) FROM t") == [(3,)]
     (item,) = planned.not_copied
-    execute(other, item.remedy)
-    assert statement(other, "t") == statement(mysql_url, "t")
+    execute(other_url, item.remedy)
+    assert statement(other_url, "t") == statement(mysql_url, "t")

@@ -96,7 +96,7 @@ def column(collation: str, type_: str = "varchar(20)") -> str:
     return f"{type_} CHARACTER SET {collation.partition('_')[0]} COLLATE {collation}"
 
 
-def named(url: str, table: str = "item") -> str:
+def qualified_name(url: str, table: str = "item") -> str:
     return f"{url.rpartition('/')[2]}.{table}"
 
 
@@ -104,7 +104,11 @@ def spec_of(ends: tuple[str, str], **options: Any) -> CopySpec:
     source, target = ends
     options = {"mode": "append", "partitions": 5, "degree": 2, "key": "k", **options}
     return CopySpec(
-        source=source, target=target, table=named(source), target_table=named(target), **options
+        source=source,
+        target=target,
+        table=qualified_name(source),
+        target_table=qualified_name(target),
+        **options,
     )
 
 
@@ -113,14 +117,16 @@ def fill(ends: tuple[str, str], mine: str, theirs: str, values: list[Any]) -> No
     source, target = ends
     with closing(connect_mysql(source)) as connection, connection.cursor() as cursor:
         cursor.execute("SET sql_mode = ''")  # truncates what does not fit
-        for table, type_ in ((named(source), mine), (named(target), theirs)):
+        for table, type_ in ((qualified_name(source), mine), (qualified_name(target), theirs)):
             cursor.execute(f"DROP TABLE IF EXISTS {table}")
             cursor.execute(TABLE.format(table, type_, "ENGINE = InnoDB"))
         numbered = list(enumerate([*values, None]))
-        cursor.executemany(f"INSERT INTO {named(source)} VALUES (%s, %s)", numbered)
-        cursor.execute(f"INSERT INTO {named(target)} SELECT * FROM {named(source)}")
+        cursor.executemany(f"INSERT INTO {qualified_name(source)} VALUES (%s, %s)", numbered)
+        cursor.execute(
+            f"INSERT INTO {qualified_name(target)} SELECT * FROM {qualified_name(source)}"
+        )
         connection.commit()
-        cursor.execute(f"ANALYZE TABLE {named(source)}")
+        cursor.execute(f"ANALYZE TABLE {qualified_name(source)}")
 
 
 def selected(url: str, table: str, dialect: Any, planned: PartitionPlan) -> dict[int, list[str]]:
@@ -139,10 +145,10 @@ def check_once(
     ends: tuple[str, str], planned: PartitionPlan, count: int, *, replaces: bool
 ) -> None:
     source, target = ends
-    found = selected(source, named(source), MYSQL, planned)
+    found = selected(source, qualified_name(source), MYSQL, planned)
     assert {row: len(ids) for row, ids in found.items()} == dict.fromkeys(range(count), 1)
     if replaces:
-        assert selected(target, named(target), BY_BYTES, planned) == found
+        assert selected(target, qualified_name(target), BY_BYTES, planned) == found
 
 
 @pytest.mark.timeout(300 + 10 * EXAMPLES)
@@ -247,27 +253,32 @@ def test_replacing_twice_changes_nothing(
     source, target = ends
     values = [v for v in CITIES if "\u0301" not in v or "latin1" not in mine + theirs]
     fill(ends, column(mine), column(theirs), values)
-    expected = rows(source, f"SELECT id, CONVERT(k USING utf8mb4) FROM {named(source)} ORDER BY id")
-    execute(target, f"INSERT INTO {named(target)} SELECT id + 100000, k FROM {named(target)}")
+    expected = rows(
+        source, f"SELECT id, CONVERT(k USING utf8mb4) FROM {qualified_name(source)} ORDER BY id"
+    )
+    execute(
+        target,
+        f"INSERT INTO {qualified_name(target)} SELECT id + 100000, k FROM {qualified_name(target)}",
+    )
     for _ in range(2):
         spec = spec_of(ends, strategy=strategy, mode="replace", verify="checksums")
         committed = [event.rows for event in copy(spec) if isinstance(event, Committed)]
         assert sum(committed) == len(expected)
-        query = f"SELECT id, CONVERT(k USING utf8mb4) FROM {named(target)} ORDER BY id"
+        query = f"SELECT id, CONVERT(k USING utf8mb4) FROM {qualified_name(target)} ORDER BY id"
         assert rows(target, query) == expected
 
 
 def test_replacing_in_postgresql_and_back(ends: tuple[str, str], target_server: Server) -> None:
     source, target = ends
     fill(ends, column("utf8mb4_general_ci"), column("utf8mb4_general_ci"), CITIES)
-    expected = rows(source, f"SELECT id, k FROM {named(source)} ORDER BY id")
+    expected = rows(source, f"SELECT id, k FROM {qualified_name(source)} ORDER BY id")
     with fresh_database(target_server) as between:
         execute_postgresql(between, "CREATE TABLE item (id int PRIMARY KEY, k varchar(20))")
         there = replace(spec_of(ends), target=between, target_table="public.item")
         back = replace(spec_of(ends), source=between, table="public.item")
         for spec, strategy in product((there, back), ("range", "values")):
             list(copy(replace(spec, mode="replace", strategy=strategy, verify="checksums")))
-        assert rows(target, f"SELECT id, k FROM {named(target)} ORDER BY id") == expected
+        assert rows(target, f"SELECT id, k FROM {qualified_name(target)} ORDER BY id") == expected
 
 
 def execute_postgresql(url: str, statement: str) -> None:
@@ -296,12 +307,14 @@ def test_bounds_are_found_without_a_scan(ends: tuple[str, str], collation: str) 
         cursor.executemany("INSERT IGNORE INTO people (id, k) VALUES (%s, %s)", listed)
         connection.commit()
         cursor.execute("ANALYZE TABLE people")
-    spec = replace(spec_of(ends), key=None, table=named(source, "people"))
+    spec = replace(spec_of(ends), key=None, table=qualified_name(source, "people"))
     execute(ends[1], "CREATE TABLE IF NOT EXISTS people (k varchar(60), id int)")
     for count in (8, 64):
-        planned = plan(replace(spec, target_table=named(ends[1], "people"), partitions=count))
+        planned = plan(
+            replace(spec, target_table=qualified_name(ends[1], "people"), partitions=count)
+        )
         assert len(planned.partitions) > count * 0.8
-        found = selected(source, named(source, "people"), MYSQL, planned)
+        found = selected(source, qualified_name(source, "people"), MYSQL, planned)
         assert set(map(len, found.values())) == {1}
         assert [(len(found),)] == rows(source, "SELECT count(*) FROM people")
 

@@ -24,9 +24,9 @@ def main() -> None:
     kind = getattr(importlib.import_module(module), owner)
     real = getattr(kind, method)
 
-    def killing(*arguments: Any, **named: Any) -> None:
+    def killing(*args: Any, **kwargs: Any) -> None:
         if after:
-            real(*arguments, **named)
+            real(*args, **kwargs)
         os.kill(os.getpid(), signal.SIGKILL)
 
     setattr(kind, method, killing)

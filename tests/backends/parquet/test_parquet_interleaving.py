@@ -29,10 +29,10 @@ def before_write(storage: Storage, name: str, call: Callable[[], object]) -> Non
     pending = [call]
 
     def after(real: Callable[..., bool]) -> Callable[..., bool]:
-        def writing(written: str, *arguments: Any) -> bool:
-            if written.endswith(name) and pending:
+        def writing(path: str, *arguments: Any) -> bool:
+            if path.endswith(name) and pending:
                 pending.pop()()
-            return real(written, *arguments)
+            return real(path, *arguments)
 
         return writing
 
@@ -281,13 +281,13 @@ def test_another_process_removes_an_empty_folder_in_use(
     module: Any = __import__("builtins") if call == "open" else os
     real = getattr(module, call)
 
-    def removed(*arguments: Any, **named: Any) -> Any:
-        wanted = str(arguments[-1] if call == "rename" else arguments[0])
-        mine = "day=" in wanted or ("/uploads/" in wanted and call != "rename")
+    def removed(*arguments: Any, **kwargs: Any) -> Any:
+        path = str(arguments[-1] if call == "rename" else arguments[0])
+        mine = "day=" in path or ("/uploads/" in path and call != "rename")
         if mine and pending and (call != "open" or arguments[1:] == ("xb",)):
             pending.pop()
             raise FileNotFoundError(2, "No such file or directory")
-        return real(*arguments, **named)
+        return real(*arguments, **kwargs)
 
     monkeypatch.setattr(module, call, removed)
     run.copy("p0001", numbered(0, 10))

@@ -77,10 +77,10 @@ def spec(pair: Pair, **options: Any) -> CopySpec:
 
 
 def load(
-    pair: Pair, run: str, given: Sequence[Partition], series: str | None = None, **options: Any
+    pair: Pair, run: str, partitions: Sequence[Partition], series: str | None = None, **options: Any
 ) -> list[Event]:
     execution = {name: options.pop(name) for name in ("verify", "on_error") if name in options}
-    penstock.create(spec(pair, run_id=run, **options), partitions=given, series=series)
+    penstock.create(spec(pair, run_id=run, **options), partitions=partitions, series=series)
     return list(penstock.resume(run, source=pair.source.url, target=pair.target.url, **execution))
 
 
@@ -215,7 +215,7 @@ def test_a_series_says_why_it_refuses(days: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "expected"),
+    ("partitions", "options", "expected"),
     [
         ([window("a:b", "2024-01-01", None)], {}, "id: expected 1 to 10 letters"),
         ([DAYS[0], DAYS[0]], {}, "expected each id once, found '2024-01-01' twice"),
@@ -229,14 +229,14 @@ def test_a_series_says_why_it_refuses(days: Pair) -> None:
     ],
 )
 def test_invalid_partitions_are_refused(
-    days: Pair, given: list[Partition], options: dict[str, Any], expected: str
+    days: Pair, partitions: list[Partition], options: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(UsageError, match=re.escape(expected)):
-        penstock.create(spec(days, **options), partitions=given)
+        penstock.create(spec(days, **options), partitions=partitions)
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "expected"),
+    ("partitions", "options", "expected"),
     [
         (
             [window("a", "2024-01-02", "2024-01-01")],
@@ -265,12 +265,12 @@ def test_invalid_partitions_are_refused(
     ],
 )
 def test_partitions_that_the_source_refuses(
-    days: Pair, given: list[Partition], options: dict[str, Any], expected: str
+    days: Pair, partitions: list[Partition], options: dict[str, Any], expected: str
 ) -> None:
     if "expected each value" in expected:
-        given = [values("a", "1", key="id"), values("b", "01", key="id")]
+        partitions = [values("a", "1", key="id"), values("b", "01", key="id")]
     with pytest.raises(PlanningError, match=re.escape(expected)):
-        penstock.create(spec(days, **options), partitions=given)
+        penstock.create(spec(days, **options), partitions=partitions)
 
 
 def test_a_run_keeps_its_partitions(days: Pair) -> None:

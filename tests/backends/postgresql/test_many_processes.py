@@ -86,10 +86,10 @@ def test_two_copies_create_the_run_at_once(pair: Pair, monkeypatch: pytest.Monke
     others: list[Event] = []
     real = ControlTables.create_run
 
-    def late(self: ControlTables, *given: Any) -> bool:
+    def late(self: ControlTables, *args: Any) -> bool:
         monkeypatch.undo()
         others.extend(penstock.copy(spec))
-        return real(self, *given)
+        return real(self, *args)
 
     monkeypatch.setattr(ControlTables, "create_run", late)
     mine = list(penstock.copy(spec))

@@ -39,8 +39,8 @@ def _shifted(change: Callable[[KeyRange, KeyRange], KeyRange]) -> Callable[..., 
     """Return planning that moves a bound of the third range."""
     real = cuts.cut_range
 
-    def cut(*given: Any) -> Cut:
-        created = real(*given)
+    def cut(*args: Any) -> Cut:
+        created = real(*args)
         (second, _), (third, share) = created.extents[1:3]
         assert isinstance(second, KeyRange)
         assert isinstance(third, KeyRange)
@@ -164,7 +164,7 @@ def test_a_count_in_another_snapshot_is_no_proof(
 ) -> None:
     """Each partition has its own snapshot, while others write."""
 
-    def written(**options: Any) -> list[Event]:
+    def copy_with_writes(**options: Any) -> list[Event]:
         seen = []
         for event in copy(filled.spec(mode="truncate", snapshot="none", **CUT, **options)):
             seen.append(event)
@@ -172,10 +172,10 @@ def test_a_count_in_another_snapshot_is_no_proof(
                 filled.source.run("INSERT INTO t VALUES (0, '0'), (0, 'f')")
         return seen
 
-    assert [check.ok for check in checks(written())] == [True]
+    assert [check.ok for check in checks(copy_with_writes())] == [True]
     overlapping(monkeypatch)
     with pytest.raises(PermanentError, match="exactly once"):
-        written()
+        copy_with_writes()
 
 
 def test_concurrent_writes_leave_the_result_unknown(
@@ -183,9 +183,9 @@ def test_concurrent_writes_leave_the_result_unknown(
 ) -> None:
     real = PostgresSource.checksum
 
-    def counted(self: PostgresSource, *given: Any) -> Any:
+    def counted(self: PostgresSource, *args: Any) -> Any:
         filled.source.run("INSERT INTO t SELECT 0, md5(random()::text) FROM generate_series(1, 9)")
-        return real(self, *given)
+        return real(self, *args)
 
     monkeypatch.setattr(PostgresSource, "checksum", counted)
     events = filled.events(snapshot="none", **CUT)

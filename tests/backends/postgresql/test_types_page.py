@@ -39,7 +39,7 @@ def test_every_line_is_true(pair: Pair) -> None:
         for number, (mine, theirs, cast, stream, remark) in enumerate(_lines()):
             pair.source.run(f"CREATE TABLE t{number} (a {mine})")
             pair.target.run(f"CREATE TABLE t{number} (a {theirs})")
-            found = _found(pair.spec(f"public.t{number}"), source, target)
+            found = _mapping_of(pair.spec(f"public.t{number}"), source, target)
             assert found[:2] == (stream, cast), (mine, theirs, found)
             if stream != "text" or remark == "travels by name":  # others say more than the plan
                 assert remark in found[2], (mine, theirs, found)
@@ -50,7 +50,9 @@ def test_every_line_is_true(pair: Pair) -> None:
         target.close()
 
 
-def _found(spec: CopySpec, source: PostgresSource, target: PostgresTarget) -> tuple[str, str, str]:
+def _mapping_of(
+    spec: CopySpec, source: PostgresSource, target: PostgresTarget
+) -> tuple[str, str, str]:
     """Return the stream, the cast, and the warning or the reason."""
     mine, theirs = source.columns(spec.relation), target.columns(spec.target_ref)
     try:

@@ -42,10 +42,10 @@ from ...types.type_files import lines
 _TYPE = re.compile(r"(\w+)(?:\((\d+)(?:,(\d+))?\))?")
 
 
-def described(written: str) -> SnowType:
-    found = _TYPE.fullmatch(written)
-    assert found is not None
-    name, first, second = found[1], int(found[2] or 0), int(found[3] or 0)
+def described(text: str) -> SnowType:
+    match = _TYPE.fullmatch(text)
+    assert match is not None
+    name, first, second = match[1], int(match[2] or 0), int(match[3] or 0)
     if name == "number":
         return SnowType(name, first, second)
     return SnowType(name, length=first) if name == "varchar" else SnowType(name, scale=first)

@@ -29,7 +29,7 @@ def statements(system: str, name: str) -> list[str]:
     return [each.strip() for each in text.split(";\n") if each.strip()]
 
 
-def moved(
+def migrate(
     source: str, target: str, schema: str, tables: Sequence[str], **options: Any
 ) -> BatchFinished:
     given = {
@@ -98,7 +98,7 @@ RULES = {"CASCADE": "c", "SET NULL": "n", "RESTRICT": "r", "NO ACTION": "a"}
 def test_sakila_works_in_postgresql(sakila: str, target_url: str) -> None:
     name = database_of(sakila)
     for _ in range(2):
-        end = moved(sakila, target_url, "sakila", [f"{name}.*"])
+        end = migrate(sakila, target_url, "sakila", [f"{name}.*"])
     assert len(ask(target_url, TABLES_THERE)) == 16
     assert {item.kind for item in not_copied(end)} == {
         "collations",
@@ -148,9 +148,9 @@ def test_sakila_works_in_postgresql(sakila: str, target_url: str) -> None:
 
 def test_sakila_comes_back(sakila: str, target_url: str, mysql_server: AnyMysqlServer) -> None:
     """Through PostgreSQL, with its keys, defaults and numbers."""
-    moved(sakila, target_url, "sakila", [f"{database_of(sakila)}.*"])
+    migrate(sakila, target_url, "sakila", [f"{database_of(sakila)}.*"])
     with fresh_mysql(mysql_server) as back:
-        end = moved(target_url, back, database_of(back), ["sakila.*"])
+        end = migrate(target_url, back, database_of(back), ["sakila.*"])
         assert "foreign keys" not in {item.kind for item in not_copied(end)}, not_copied(end)
         theirs = mysql_rows(back, THEIRS.format(database_of(back)))
         assert len(theirs) == 22
@@ -174,7 +174,7 @@ def test_sakila_comes_back(sakila: str, target_url: str, mysql_server: AnyMysqlS
 def test_employees_work_in_postgresql(mysql_server: AnyMysqlServer, target_url: str) -> None:
     with fresh_mysql(mysql_server) as source:
         run_mysql(source, *statements("mysql", "employees"))
-        end = moved(source, target_url, "employees", [f"{database_of(source)}.*"])
+        end = migrate(source, target_url, "employees", [f"{database_of(source)}.*"])
     assert not_copied(end) == []
     assert len(ask(target_url, FOREIGN_KEYS.replace("sakila", "employees"))) == 6
     run_postgres(target_url, "DELETE FROM employees.employees WHERE emp_no = 10001")
@@ -187,7 +187,7 @@ def test_employees_work_in_postgresql(mysql_server: AnyMysqlServer, target_url: 
 def test_into_mysql(source_server: Server, mysql_server: AnyMysqlServer, name: str) -> None:
     with fresh_database(source_server) as source, fresh_mysql(mysql_server) as target:
         run_postgres(source, (HERE / "postgresql/samples" / f"{name}.sql").read_text())
-        end = moved(source, target, database_of(target), ["public.*"])
+        end = migrate(source, target, database_of(target), ["public.*"])
         unmade = [item.kind for item in not_copied(end)]
         keys = ask(source, COUNTED.format("f"))
         theirs = mysql_rows(target, THEIRS.format(database_of(target)))
@@ -207,7 +207,7 @@ def test_into_duckdb_and_back(
     path = tmp_path / "moved.duckdb"
     with fresh_database(source_server) as source:
         run_postgres(source, (HERE / "postgresql/samples" / f"{name}.sql").read_text())
-        moved(source, f"duckdb:///{path}", "main", ["public.*"])
+        migrate(source, f"duckdb:///{path}", "main", ["public.*"])
         tables = [table for (table,) in ask(source, TABLES_THERE.replace("sakila", "public"))]
         with duckdb.connect(str(path), read_only=True) as file:
             keys = file.execute(
@@ -215,7 +215,7 @@ def test_into_duckdb_and_back(
                 " AND schema_name = 'main'"
             ).fetchall()
         assert keys == [(len(tables) - (name == "northwind") * 0,)]
-        moved(f"duckdb:///{path}", target_url, "public", ["main.*"])
+        migrate(f"duckdb:///{path}", target_url, "public", ["main.*"])
         for table in tables:
             query = f'SELECT count(*) FROM "{table}"'
             assert ask(target_url, query) == ask(source, query)

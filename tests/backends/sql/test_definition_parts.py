@@ -218,7 +218,7 @@ def _opened(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
 # Checks that a part is created or listed
 
 
-class Left:
+class Reported:
     def __init__(self, items: Sequence[NotCopied]) -> None:
         self._items = items
 
@@ -231,7 +231,7 @@ class Left:
 
 
 Lost = Iterator[str]
-Walk = Callable[[TableModel, TableModel, Left], Lost]
+Walk = Callable[[TableModel, TableModel, Reported], Lost]
 FIELDS: dict[tuple[type, str], Walk | str] = {}
 """For each field of the model, a check of it, or the reason why none is needed."""
 
@@ -245,7 +245,7 @@ def part(of: type, *names: str) -> Callable[[Walk], Walk]:
 
 
 @part(ColumnModel, "nullable")
-def _nullable(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
+def _nullable(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
     for column in mine.columns:
         if column.nullable != theirs.column(column.name).nullable:
             yield column.name
@@ -253,10 +253,10 @@ def _nullable(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
 
 def _columns(name: str, kind: str) -> None:
     @part(ColumnModel, name)
-    def walk(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
+    def walk(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
         for column in mine.columns:
-            wanted, made = getattr(column, name), getattr(theirs.column(column.name), name)
-            if wanted and not (made or left(kind, column.name)):
+            wanted, created = getattr(column, name), getattr(theirs.column(column.name), name)
+            if wanted and not (created or is_reported(kind, column.name)):
                 yield column.name
 
 
@@ -268,34 +268,36 @@ _columns("comment", COMMENTS)
 
 
 @part(table_model.Identity, "step", "always")
-def _identity(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
+def _identity(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
     for column in mine.columns:
-        made = theirs.column(column.name).identity
-        if column.identity and made and (column.identity.step, column.identity.always) != (
-            made.step, made.always,
+        created = theirs.column(column.name).identity
+        if column.identity and created and (column.identity.step, column.identity.always) != (
+            created.step, created.always,
         ):  # fmt: skip
-            lost = f"{column.name}: {column.identity} is {made}"
-            yield from [] if left(IDENTITIES, column.name) else [lost]
+            lost = f"{column.name}: {column.identity} is {created}"
+            yield from [] if is_reported(IDENTITIES, column.name) else [lost]
 
 
 @part(table_model.ColumnType, "unsigned", "labels")
-def _held(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
+def _accepted_values(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
     """Yield columns whose new type accepts values that the old one refused, and that no check
     covers."""
     for column in mine.columns:
-        wanted, made = column.type, theirs.column(column.name).type
-        tested = _tested(theirs, column.name) or left(CHECKS, column.name)
-        quoted = any(left(CHECKS, f"{sign}{column.name}") for sign in '"`')
-        if wanted.unsigned > made.unsigned or (wanted.labels and wanted.labels != made.labels):
-            lost = f"{column.name}: {wanted} is {made}"
+        wanted, created = column.type, theirs.column(column.name).type
+        tested = _tested(theirs, column.name) or is_reported(CHECKS, column.name)
+        quoted = any(is_reported(CHECKS, f"{sign}{column.name}") for sign in '"`')
+        if wanted.unsigned > created.unsigned or (
+            wanted.labels and wanted.labels != created.labels
+        ):
+            lost = f"{column.name}: {wanted} is {created}"
             yield from [] if tested or quoted or column.generated else [lost]
 
 
 @part(TableModel, "columns")
 @part(ColumnModel, "name")
-def _names(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
-    made = [column.name for column in theirs.columns]
-    yield from (column.name for column in mine.columns if column.name not in made)
+def _names(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
+    created = [column.name for column in theirs.columns]
+    yield from (column.name for column in mine.columns if column.name not in created)
 
 
 def _tested(model: TableModel, column: str) -> bool:
@@ -304,27 +306,27 @@ def _tested(model: TableModel, column: str) -> bool:
 
 @part(TableModel, "keys")
 @part(KeyModel, "columns", "primary")
-def _keys(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
-    made = [(key.columns, key.primary) for key in theirs.keys]
-    made += [(each.columns, False) for each in theirs.indexes if each.unique]
+def _keys(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
+    created = [(key.columns, key.primary) for key in theirs.keys]
+    created += [(each.columns, False) for each in theirs.indexes if each.unique]
     for key in mine.keys:
         kind = PRIMARY_KEYS if key.primary else INDEXES if key.index else UNIQUE_KEYS
-        listed = left(kind, key.name or f"({', '.join(key.columns)})")
-        if (key.columns, key.primary) not in made and not listed:
+        listed = is_reported(kind, key.name or f"({', '.join(key.columns)})")
+        if (key.columns, key.primary) not in created and not listed:
             yield str(key)
 
 
 @part(TableModel, "checks")
 @part(table_model.CheckModel, "test", "enforced")
-def _checks(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
+def _checks(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
     for check in mine.checks:
-        (column,) = (each.name for each in mine.columns if _named(each.name, check.test.text))
-        listed = left(CHECKS, check.name or check.test.text)
+        (column,) = (each.name for each in mine.columns if _mentions(each.name, check.test.text))
+        listed = is_reported(CHECKS, check.name or check.test.text)
         if not (listed or (check.enforced and _tested(theirs, column))):
             yield str(check)
 
 
-def _named(name: str, text: str) -> bool:
+def _mentions(name: str, text: str) -> bool:
     return re.search(rf"\b{name}\b", text) is not None
 
 
@@ -338,20 +340,20 @@ def _index(index: IndexModel, model: TableModel) -> IndexModel | None:
 
 @part(TableModel, "indexes")
 @part(IndexModel, "columns", "method", "predicate", "unique", "descending", "included")
-def _indexes(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
+def _indexes(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
     for index in mine.indexes:
-        if left(INDEXES, index.name):
+        if is_reported(INDEXES, index.name):
             continue
-        made = _index(index, theirs)
-        if made is None:
+        created = _index(index, theirs)
+        if created is None:
             yield str(index)
             continue
         for name, kind in (
             ("method", INDEXES), ("predicate", INDEXES), ("unique", INDEXES),
             ("descending", INDEX_ORDERS), ("included", INCLUDED),
         ):  # fmt: skip
-            same = bool(getattr(index, name)) == bool(getattr(made, name))
-            if not (same or left(kind, index.name)):
+            same = bool(getattr(index, name)) == bool(getattr(created, name))
+            if not (same or is_reported(kind, index.name)):
                 yield f"{name} of {index}"
 
 
@@ -361,30 +363,32 @@ def _indexes(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
     "columns", "target", "referenced", "on_delete", "on_update", "deferrable", "deferred",
     "checked",
 )  # fmt: skip
-def _foreign_keys(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
-    made = {key.columns: key for key in theirs.foreign_keys}
+def _foreign_keys(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
+    created = {key.columns: key for key in theirs.foreign_keys}
     for key in mine.foreign_keys:
-        if left(FOREIGN_KEYS, key.name):
+        if is_reported(FOREIGN_KEYS, key.name):
             continue
-        other = made.get(key.columns)
+        other = created.get(key.columns)
         if other is None or not key.checked:
             yield str(key)
             continue
         assert (key.target.name, key.referenced) == (other.target.name, other.referenced)
         for name in ("on_delete", "on_update", "deferrable", "deferred"):
-            if getattr(key, name) != getattr(other, name) and not left(ACTIONS, key.name):
+            if getattr(key, name) != getattr(other, name) and not is_reported(ACTIONS, key.name):
                 yield f"{name} of {key}"
 
 
 @part(TableModel, "comment")
-def _comment(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
-    if mine.comment and mine.comment != theirs.comment and not left(COMMENTS, mine.comment):
+def _comment(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
+    if mine.comment and mine.comment != theirs.comment and not is_reported(COMMENTS, mine.comment):
         yield mine.comment
 
 
 @part(TableModel, "partitioning")
-def _partitioning(mine: TableModel, theirs: TableModel, left: Left) -> Lost:
-    if mine.partitioning and not (theirs.partitioning or left(PARTITIONING, mine.partitioning)):
+def _partitioning(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
+    if mine.partitioning and not (
+        theirs.partitioning or is_reported(PARTITIONING, mine.partitioning)
+    ):
         yield mine.partitioning
 
 
@@ -471,10 +475,10 @@ def test_each_part_is_created_or_listed(
             continue
         model = source.model(table)
         kinds |= {item.kind for item in model.unmade()}
-        left = Left([item for item in items if item.table.endswith(table)])
+        is_reported = Reported([item for item in items if item.table.endswith(table)])
         walks = {walk for walk in FIELDS.values() if not isinstance(walk, str)}
         for walk in walks:
-            lost += [f"{table}: {each}" for each in walk(model, target.model(table), left)]
+            lost += [f"{table}: {each}" for each in walk(model, target.model(table), is_reported)]
     assert lost == []
     assert kinds - {INCLUDED, INDEX_ORDERS, ACTIONS} == KNOWN[mine]
     if mine == "clickhouse":  # computed on request, and therefore not columns of the model

@@ -22,7 +22,7 @@ from penstock_testkit import AnyMysqlServer, Server
 
 from ..mysql.mysql_pair import execute as run_mysql
 from ..mysql.mysql_pair import rows as mysql_rows
-from .test_database_migrations import HERE, ask, database_of, moved, not_copied
+from .test_database_migrations import HERE, ask, database_of, migrate, not_copied
 
 PAGILA = ["public.*"]
 SCHEMAS = ["person", "humanresources", "production", "purchasing", "sales"]
@@ -87,7 +87,7 @@ def test_pagila_works_in_mysql_and_comes_back(
     with fresh_mysql(mysql_server) as url:
         name = database_of(url)
         for _ in range(2):
-            end = moved(pagila, url, name, PAGILA, arrays="json")
+            end = migrate(pagila, url, name, PAGILA, arrays="json")
         assert kinds(not_copied(end)) == {
             "triggers": 3, "indexes": 1, "foreign keys": 4, "partitioning": 1,
         }  # fmt: skip
@@ -122,7 +122,7 @@ def test_pagila_works_in_mysql_and_comes_back(
         run_mysql(
             url, "DELETE FROM film WHERE film_id = 51", "DELETE FROM payment WHERE amount = 999"
         )
-        end = moved(url, target_url, "back", [f"{name}.*"])
+        end = migrate(url, target_url, "back", [f"{name}.*"])
     # From the enum, which is a text in MySQL.
     assert [item.kind for item in not_copied(end)] == ["collations"]
     assert counts_of(target_url, "back") == counts
@@ -144,7 +144,7 @@ def test_pagila_works_in_duckdb_and_comes_back(
 ) -> None:
     counts, path = counts_of(pagila, "public"), tmp_path / "pagila.duckdb"
     for _ in range(2):
-        end = moved(pagila, f"duckdb:///{path}", "main", PAGILA)
+        end = migrate(pagila, f"duckdb:///{path}", "main", PAGILA)
     ((keys,),) = ask(pagila, KEYS.format("'public'"))
     assert kinds(not_copied(end)) == {
         "triggers": 3, "indexes": 1, "foreign keys": keys, "partitioning": 1,
@@ -161,7 +161,7 @@ def test_pagila_works_in_duckdb_and_comes_back(
             with pytest.raises(duckdb.Error):
                 file.execute(statement)
         file.execute("DELETE FROM film WHERE film_id = 51")
-    end = moved(f"duckdb:///{path}", target_url, "back", ["main.*"])
+    end = migrate(f"duckdb:///{path}", target_url, "back", ["main.*"])
     assert not_copied(end) == []
     assert counts_of(target_url, "back") == counts
     assert ask(target_url, f"{FILM.format('back.')} RETURNING {FILMS}") == [(52, *NEW_FILM[1:])]
@@ -182,7 +182,7 @@ def test_adventureworks_works_in_mysql_and_comes_back(
     counts = counts_of(adventureworks, *SCHEMAS)
     with fresh_mysql(mysql_server) as url:
         name = database_of(url)
-        end = moved(adventureworks, url, name, ADVENTUREWORKS)
+        end = migrate(adventureworks, url, name, ADVENTUREWORKS)
         assert without_form(end) == {
             "CK_Employee_BirthDate", "rowguid", "PK_Document (documentnode)",
             "CK_Product_ListPrice", "subtotal", "CK_SalesOrderHeader_SubTotal",
@@ -208,7 +208,7 @@ def test_adventureworks_works_in_mysql_and_comes_back(
         )
         assert mysql_rows(url, comments) == [("everybody's name",)]
         run_mysql(url, "DELETE FROM salesorderdetail WHERE salesorderdetailid = 301")
-        end = moved(url, target_url, "back", [f"{name}.*"])
+        end = migrate(url, target_url, "back", [f"{name}.*"])
     # MariaDB adds a cast to its checks that has no equivalent.
     assert without_form(end) <= {
         "employee_CK_Employee_MaritalStatus",
@@ -236,7 +236,7 @@ def test_adventureworks_works_in_duckdb_and_comes_back(
     adventureworks: str, target_url: str, tmp_path: Path
 ) -> None:
     counts, path = counts_of(adventureworks, *SCHEMAS), tmp_path / "works.duckdb"
-    end = moved(adventureworks, f"duckdb:///{path}", "main", ADVENTUREWORKS)
+    end = migrate(adventureworks, f"duckdb:///{path}", "main", ADVENTUREWORKS)
     # A computed column arrives with its values.
     assert without_form(end) == {
         "CK_Employee_BirthDate", "rowguid", "CK_Product_ListPrice", "linetotal", "subtotal",
@@ -257,7 +257,7 @@ def test_adventureworks_works_in_duckdb_and_comes_back(
         file.execute("DELETE FROM salesorderdetail WHERE salesorderdetailid = 301")
         comment = "SELECT comment FROM duckdb_tables() WHERE table_name = 'person'"
         assert file.execute(comment).fetchall() == [("everybody's name",)]
-    end = moved(f"duckdb:///{path}", target_url, "back", ["main.*"])
+    end = migrate(f"duckdb:///{path}", target_url, "back", ["main.*"])
     assert not_copied(end) == []
     assert counts_of(target_url, "back") == counts
     line = f"{LINE.format('back.', 1)} RETURNING salesorderdetailid"

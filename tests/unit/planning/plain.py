@@ -89,8 +89,8 @@ def spec_of(**options: Any) -> CopySpec:
     return CopySpec(**{**ends, **options})
 
 
-def request_of(spec: CopySpec, given: Sequence[Partition] = ()) -> PlanRequest:
-    request = PlanRequest.of(spec, Streams(2, 2), "run", Capabilities(SOURCE, TARGET), given)
+def request_of(spec: CopySpec, partitions: Sequence[Partition] = ()) -> PlanRequest:
+    request = PlanRequest.of(spec, Streams(2, 2), "run", Capabilities(SOURCE, TARGET), partitions)
     return replace(request, moment=datetime(2024, 1, 1, tzinfo=UTC))
 
 

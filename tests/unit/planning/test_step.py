@@ -135,7 +135,7 @@ def _range(lower: int, upper: int, key: str = "id") -> KeyRange:
 
 @pytest.mark.parametrize("mode", ["append", "replace"])
 @pytest.mark.parametrize(
-    "given",
+    "partitions",
     [
         [_part(1, _range(1, 2)), _part(2, _range(2, 3))],
         [_part(1, KeyValues(Key("id"), (Bound("", "1"),))), _part(2, _range(2, 3))],
@@ -147,9 +147,9 @@ def _range(lower: int, upper: int, key: str = "id") -> KeyRange:
     ],
     ids=["ranges", "values", "hash", "crossings"],
 )
-def test_given_partitions_take_three_rounds(mode: str, given: list[Partition]) -> None:
+def test_given_partitions_take_three_rounds(mode: str, partitions: list[Partition]) -> None:
     world = World()
-    plan = planned(request_of(spec_of(mode=mode, key="id"), given), facts_of(), world)
+    plan = planned(request_of(spec_of(mode=mode, key="id"), partitions), facts_of(), world)
     assert len(world.rounds) <= MOST_ROUNDS
     assert [partition.id for partition in plan.partitions] == ["day1", "day2"]
 

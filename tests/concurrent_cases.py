@@ -15,7 +15,7 @@ import pytest
 Case = Callable[[Any], None]
 
 
-class SideBySide:
+class ConcurrentCases:
     """Cases that have started, or start as soon as others end.
 
     Args:
@@ -40,10 +40,10 @@ class SideBySide:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def side_by_side(case: Case) -> Callable[[SideBySide], None]:
+def concurrent_test(case: Case) -> Callable[[ConcurrentCases], None]:
     """Turn a case into a test; its file has a fixture `cases` that runs the cases, see `begun`."""
 
-    def test(cases: SideBySide) -> None:
+    def test(cases: ConcurrentCases) -> None:
         cases.outcome(case)
 
     # Not functools.wraps, because pytest would look for the arguments of the case.
@@ -55,18 +55,18 @@ def side_by_side(case: Case) -> Callable[[SideBySide], None]:
 
 
 @contextmanager
-def begun(
+def start_cases(
     request: pytest.FixtureRequest, run: Callable[[Case], None], at_once: int
-) -> Iterator[SideBySide]:
+) -> Iterator[ConcurrentCases]:
     """Start the cases of a file that are to be tested, in their order.
 
     Args:
         request: the request of a fixture with module scope.
-        run, at_once: see `SideBySide`.
+        run, at_once: see `ConcurrentCases`.
     """
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     here = [item for item in items if item.module is request.module]
-    cases = SideBySide([case for item in here for case in _cases_of(item)], run, at_once)
+    cases = ConcurrentCases([case for item in here for case in _cases_of(item)], run, at_once)
     try:
         yield cases
     finally:
