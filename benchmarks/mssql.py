@@ -44,7 +44,7 @@ _SELECTED = {
 }
 
 
-def named() -> str:
+def server_url() -> str:
     return os.environ.get(SERVER, "")
 
 
@@ -63,7 +63,7 @@ def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Mssq
             connection.execute(f"ALTER TABLE {SCHEMA}.{name} ADD PRIMARY KEY (id)".encode())
         connection.execute(b"VACUUM ANALYZE")
     with (
-        new_mssql_database(named()) as filled,
+        new_mssql_database(server_url()) as filled,
         psycopg.connect(bench.target_url, autocommit=True) as target,
     ):
         target.execute(f"CREATE SCHEMA {SCHEMA}".encode())
@@ -119,7 +119,7 @@ def _move_in(bench: Bench, rows: dict[str, int], name: str, degree: int) -> Cost
 
 @contextmanager
 def _empty_database() -> Iterator[str]:
-    with new_mssql_database(named()) as url:
+    with new_mssql_database(server_url()) as url:
         yield url
 
 

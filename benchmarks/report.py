@@ -15,12 +15,12 @@ from penstock.workers.degree import available_cpus
 @dataclass(frozen=True)
 class Limit:
     name: str
-    found: float
+    value: float
     allowed: float
 
     @property
-    def kept(self) -> bool:
-        return self.found <= self.allowed
+    def is_met(self) -> bool:
+        return self.value <= self.allowed
 
 
 def tell(text: str) -> None:
@@ -60,8 +60,8 @@ def show_limits(limits: Sequence[Limit]) -> None:
             [
                 limit.name,
                 f"{limit.allowed:.2f}",
-                f"{limit.found:.2f}",
-                "pass" if limit.kept else "FAIL",
+                f"{limit.value:.2f}",
+                "pass" if limit.is_met else "FAIL",
             ]
             for limit in limits
         ],

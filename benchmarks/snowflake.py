@@ -137,7 +137,7 @@ def _copied(bench: Bench, degree: int, options: Sequence[str], account: Account 
 
 
 def _turn(
-    found: cost.Cost, events: Sequence[dict[str, Any]], loads: list[tuple[float, float]]
+    costs: cost.Cost, events: Sequence[dict[str, Any]], loads: list[tuple[float, float]]
 ) -> Turn:
     def times(name: str) -> list[float]:
         return [
@@ -147,21 +147,21 @@ def _turn(
         ]
 
     opened, committed = times("opened"), times("committed")
-    begun = [begin for begin, _ in loads]
+    load_starts = [begin for begin, _ in loads]
     # Each partition's own load need not be known, because the sums are the same.
-    loading = sum(committed) - sum(begun) if begun else 0.0
+    loading = sum(committed) - sum(load_starts) if load_starts else 0.0
     # The number of active partitions, and of loading ones, changes at these moments.
-    moments = sorted({*opened, *committed, *begun})
+    moments = sorted({*opened, *committed, *load_starts})
     either = both = 0.0
     for since, until in pairwise(moments):
         done = sum(at <= since for at in committed)
         under_way = sum(at <= since for at in opened) - done
-        loaded = sum(at <= since for at in begun) - done if begun else 0
+        loaded = sum(at <= since for at in load_starts) - done if load_starts else 0
         if loaded > 0:
             either += until - since
             both += until - since if under_way > loaded else 0.0
     streams = sum(committed) - sum(opened) - loading
-    return Turn(found.wall, found.mover, streams, loading, both / either if either else 0.0)
+    return Turn(costs.wall, costs.mover, streams, loading, both / either if either else 0.0)
 
 
 def _check(there: int, rows: int) -> None:

@@ -58,9 +58,9 @@ class Speed:
         figures: list[float] = [getattr(cost, what) for cost in self.costs[mover, degree]]
         return min(figures)
 
-    def ratio(self, other: str, degree: int, what: str = "wall") -> float:
+    def ratio(self, mover: str, degree: int, what: str = "wall") -> float:
         """Return the ratio of Penstock's best to another mover's."""
-        return self.best("penstock", degree, what) / self.best(other, degree, what)
+        return self.best("penstock", degree, what) / self.best(mover, degree, what)
 
     def show(self) -> None:
         rows = []

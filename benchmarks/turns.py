@@ -42,18 +42,18 @@ def best(costs: Costs, mover: str, degree: int, what: str) -> float:
     return min(figures)
 
 
-def ratio(costs: Costs, other: str, degree: int, what: str = "wall") -> float:
+def ratio(costs: Costs, mover: str, degree: int, what: str = "wall") -> float:
     """Return the ratio of Penstock's best to another mover's."""
-    return best(costs, PENSTOCK, degree, what) / best(costs, other, degree, what)
+    return best(costs, PENSTOCK, degree, what) / best(costs, mover, degree, what)
 
 
-def show(title: str, rows: int, costs: Costs, others: Sequence[str]) -> None:
+def show(title: str, rows: int, costs: Costs, movers: Sequence[str]) -> None:
     turns = len(next(iter(costs.values())))
     lines = []
     for mover, degree in sorted(costs, key=lambda item: item[1]):
         figures = [best(costs, mover, degree, what) for what in ("mover", "source", "target")]
         wall = best(costs, mover, degree, "wall")
-        ratios = [f"{ratio(costs, other, degree):.2f}" for other in others]
+        ratios = [f"{ratio(costs, other, degree):.2f}" for other in movers]
         lines.append(
             [
                 str(degree),
@@ -61,13 +61,13 @@ def show(title: str, rows: int, costs: Costs, others: Sequence[str]) -> None:
                 f"{wall:.2f}",
                 f"{rows / wall:,.0f}",
                 *(f"{figure:.2f}" for figure in figures),
-                *(ratios if mover == PENSTOCK else [""] * len(others)),
+                *(ratios if mover == PENSTOCK else [""] * len(movers)),
             ]
         )
     columns = ["degree", "mover", "wall", "rows/s", "CPU mover", "CPU source", "CPU target"]
     show_table(
         f"{title}, {rows:,} rows: seconds, best of {turns}",
-        [*columns, *(f"wall / {other}" for other in others)],
+        [*columns, *(f"wall / {other}" for other in movers)],
         lines,
     )
 

@@ -82,8 +82,8 @@ def url(scheme: str) -> str:
     return f"{scheme}://*.{extension}" if extension else f"{scheme}://"
 
 
-def yes_or_no(held: bool) -> str:
-    return YES if held else NO
+def yes_or_no(value: bool) -> str:
+    return YES if value else NO
 
 
 def row(name: str, cell: Callable[[System], str]) -> Row:
@@ -95,14 +95,14 @@ def table(head: str, rows: Iterable[Row]) -> str:
     return markdown(row(head, lambda system: system.name), rows)
 
 
-def named(modes: Sequence[Mode]) -> list[Mode]:
+def without_variants(modes: Sequence[Mode]) -> list[Mode]:
     """Drop modes that are another mode with an option."""
     return [mode for mode in modes if mode in MODES.values()]
 
 
 def some_of(chosen: Sequence[Mode], all_of: Sequence[Mode]) -> str:
     """Return the modes of a choice by name, or the missing ones, among those of the target."""
-    chosen, all_of = named(chosen), named(all_of)
+    chosen, all_of = without_variants(chosen), without_variants(all_of)
     others = [mode for mode in all_of if mode not in chosen]
     if not chosen:
         return NO

@@ -32,13 +32,13 @@ PROSE = ("kind", "stream", "because", "warning")
 CREATE_EXTENSION = "CREATE EXTENSION "
 
 
-def cell(column: str, found: Sequence[str]) -> str:
+def cell(column: str, values: Sequence[str]) -> str:
     """Return the contents of a column over the lines of a row; once, if they agree."""
-    each = found[:1] if len(set(found)) == 1 else found
+    distinct = values[:1] if len(set(values)) == 1 else values
     if column not in PROSE:
-        return " ".join(code(filter(None, each)))
-    assert len(each) == 1, f"expected the same {column} in all lines of a row; found {found}"
-    return each[0]
+        return " ".join(code(filter(None, distinct)))
+    assert len(distinct) == 1, f"expected the same {column} in all lines of a row; found {values}"
+    return distinct[0]
 
 
 def types(name: str) -> str:

@@ -54,7 +54,7 @@ def test_no_password_is_visible_and_no_process_remains(
     check_ended(list(watch.nurseries))
     assert "password authentication failed" in refused.log("lines.prepare")
     places = {
-        "processes": b"\n".join(watch.seen),
+        "processes": b"\n".join(watch.texts),
         "logs": b"\n".join(path.read_bytes() for path in stack.home.rglob("*.log")),
         "metadata": _dump(stack.metadata, stack.metadata.url),
         "control tables": _dump(stack.metadata, lines.target, "--schema=penstock"),

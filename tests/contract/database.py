@@ -123,7 +123,7 @@ class Database(ABC):
         """Return an unquoted name as the server reports it."""
         return name
 
-    def named(self, name: str) -> Self:
+    def with_table(self, name: str) -> Self:
         """Return the same database with another table in the same schema."""
         other = copy(self)
         other.table = f"{(self.table or '').rpartition('.')[0]}.{name}"
@@ -132,7 +132,7 @@ class Database(ABC):
     def make_many(self, count: int, rows: Rows) -> None:
         """Create tables t0, t1, and so on, without rows."""
         for number in range(count):
-            self.named(f"t{number}").make(rows)
+            self.with_table(f"t{number}").make(rows)
 
     def fill(self, rows: Rows) -> None:
         self.make(rows)

@@ -77,7 +77,7 @@ def hold_in_mid_copy(lines: Lines) -> Run:
     lines.hold(2)
     lines.hold(5)
     run = lines.stack.launch(lines.asset, partitions=ALL)
-    lines.held()
+    lines.wait_for_gates()
     assert 0 < len(lines.records()) < 7
     return run
 

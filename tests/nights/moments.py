@@ -32,7 +32,7 @@ class Moments:
 
     def __init__(self, url: str, proxies: Sequence[TcpProxy]) -> None:
         self._url = url
-        self._known: dict[str, Mapping[int, Row]] = {}
+        self._rows_by_token: dict[str, Mapping[int, Row]] = {}
         self._lock = threading.Lock()
         for proxy in proxies:
             proxy.on_bytes(b"SET TRANSACTION SNAPSHOT", "to_server", self._look, once=False)
@@ -41,10 +41,10 @@ class Moments:
         with self._lock, closing(connect(self._url)) as connection:
             tokens = [token for (token,) in connection.execute("SELECT pg_ls_dir('pg_snapshots')")]
             for token in tokens:
-                if token not in self._known:
+                if token not in self._rows_by_token:
                     # The run that exported it may just have been killed.
                     with contextlib.suppress(psycopg.Error):
-                        self._known[token] = self._read(connection, token)
+                        self._rows_by_token[token] = self._read(connection, token)
                     connection.execute("ROLLBACK")
 
     def _read(
@@ -65,7 +65,7 @@ class Moments:
         """Return the source's rows, each with the value of the column that comes and goes."""
         run = penstock.status(mark.run_id, target=target).run
         (token,) = {each.token for each in run.snapshots if each.taken_at == mark.moment}
-        return self._known[token]
+        return self._rows_by_token[token]
 
 
 class Ledger:
@@ -136,7 +136,7 @@ class Reader(threading.Thread):
         self._target = target
         self._ended = threading.Event()
         self._looking = threading.Lock()
-        self.seen: list[State] = []
+        self.states: list[State] = []
         self.failed: BaseException | None = None
 
     def run(self) -> None:
@@ -153,8 +153,8 @@ class Reader(threading.Thread):
         self._note(self._target.state())
 
     def _note(self, state: State) -> None:
-        if not self.seen or self.seen[-1] != state:
-            self.seen.append(state)
+        if not self.states or self.states[-1] != state:
+            self.states.append(state)
 
     @contextmanager
     def looking_away(self) -> Iterator[None]:

@@ -48,16 +48,16 @@ class Connection:
     side = "source"
 
     def __init__(self) -> None:
-        self.sent: list[tuple[str, Sequence[Any]]] = []
+        self.statements: list[tuple[str, Sequence[Any]]] = []
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        self.sent.append((query, values))
+        self.statements.append((query, values))
         if "OBJECT_ID(?)" in query:
             return [(7, 9, None)]
         return [(9, 20), (7, 10)]
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
-        self.sent.append((statement, values))
+        self.statements.append((statement, values))
         return statement.count("(?")
 
 
@@ -74,7 +74,7 @@ def test_facts_of_all_tables_take_one_query() -> None:
             (20, 20 * 8192),
             (0, 0),
         ]
-    numbers, rows, pages = connection.sent
+    numbers, rows, pages = connection.statements
     assert numbers == (
         "SELECT OBJECT_ID(?), OBJECT_ID(?), OBJECT_ID(?)",
         [MSSQL.table(table) for table in TABLES],
@@ -89,7 +89,7 @@ def test_many_records_are_added_at_once() -> None:
     records = MssqlRecords(session, "penstock", loading=True)
     rows = [{"run_id": f"r{n}", "step_id": "s", "done_at": NOW} for n in range(3)]
     assert records.add(Kind.STEP, rows) == 3
-    ((statement, values),) = connection.sent
+    ((statement, values),) = connection.statements
     now = records.now
     assert statement == (
         'INSERT INTO "penstock"."step_record" ("run_id", "step_id", "done_at")'
@@ -107,7 +107,7 @@ def test_no_statement_has_more_values_than_the_server_accepts() -> None:
     records = MssqlRecords(session, "penstock", loading=True)
     rows = [{"run_id": f"r{n}", "step_id": "s"} for n in range(MOST_VALUES)]
     records.add(Kind.STEP, rows)
-    assert [len(values) for _, values in connection.sent] == [MOST_VALUES, MOST_VALUES]
+    assert [len(values) for _, values in connection.statements] == [MOST_VALUES, MOST_VALUES]
 
 
 class Locked(Connection):
@@ -128,9 +128,11 @@ def test_a_locked_stage_is_left_to_the_next_sweep() -> None:
     connection = Locked()
     records = MssqlRecords(MssqlSession(cast("Any", connection)), "penstock", loading=True)
     records.sweep("mine")
-    changed = [statement for statement, _ in connection.sent]
+    changed = [statement for statement, _ in connection.statements]
     assert 'DROP TABLE IF EXISTS "penstock"."stage free"' in changed
     assert not any("stage mine" in statement for statement in changed)
-    deleted = [values for statement, values in connection.sent if statement.startswith("DELETE")]
+    deleted = [
+        values for statement, values in connection.statements if statement.startswith("DELETE")
+    ]
     assert deleted == [["free"]]
     assert changed[-1] == LOCK_TIMEOUT

@@ -30,45 +30,45 @@ class Played(Connection):
     def __init__(self, **answers: Any) -> None:
         self.side, self.home, self.inside = "source", "my shop", ""
         self.edition, self.product, self.babelfish = 3, "Developer Edition", False
-        self.sent: list[str] = []
-        self.left: list[str] = []
-        self.taken: set[str] = set()
+        self.statements: list[str] = []
+        self.snapshots: list[str] = []
+        self.locks: set[str] = set()
         """Locks that another session has."""
-        self.may, self.gone, self.cut = 1, False, False
+        self.may, self.is_dropped, self.cut = 1, False, False
         self.closed = False
         self.__dict__.update(answers)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         self._ask(query, values)
         if "sp_getapplock" in query:
-            return [(-1 if values[0] in self.taken else 0,)]
+            return [(-1 if values[0] in self.locks else 0,)]
         if "HAS_PERMS_BY_NAME" in query:
             return [(self.may,)]
         if "master_files" in query:
             return list(FILES)
         if "source_database_id" in query:
-            return [(name,) for name in self.left]
+            return [(name,) for name in self.snapshots]
         if "count(*)" in query:
-            return [(0 if self.gone else 1,)]
+            return [(0 if self.is_dropped else 1,)]
         return [("2026-01-02T03:04:05.1234567",)]
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
         self._ask(statement, values)
-        if self.gone and statement.startswith("USE") and "shop" not in statement:
+        if self.is_dropped and statement.startswith("USE") and "shop" not in statement:
             raise DriverError("08004", "[X]Database does not exist")
         return 0
 
     def _ask(self, statement: str, values: Sequence[Any]) -> None:
         if self.cut:
             raise DriverError("08S01", "")
-        self.sent.append(" ".join([statement, *map(str, values)]))
+        self.statements.append(" ".join([statement, *map(str, values)]))
 
     def close(self) -> None:
         self.closed = True
 
     def when(self, part: str) -> int:
         """Return the position of a statement."""
-        (place,) = [place for place, sent in enumerate(self.sent) if part in sent]
+        (place,) = [place for place, statement in enumerate(self.statements) if part in statement]
         return place
 
 
@@ -95,7 +95,7 @@ def test_a_snapshot_is_locked_before_its_creation_and_dropped_at_the_end(
     name = held_databases.snapshot.token
     assert name.startswith("penstock_snapshot_")
     assert held_databases.snapshot.taken_at == "2026-01-02T03:04:05.123456+00:00"
-    assert "Shared Session 0" in server.sent[server.when(lock_of(name))]
+    assert "Shared Session 0" in server.statements[server.when(lock_of(name))]
     assert server.when(lock_of(name)) < server.when(f'CREATE DATABASE "{name}"')
     assert held_databases.alive()
     held_databases.close()
@@ -134,21 +134,21 @@ def test_a_snapshot_survives_its_session(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_dropped_snapshot_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Played()
     held_databases = hold(monkeypatch, server)
-    server.gone = True
+    server.is_dropped = True
     assert not held_databases.alive()
     held_databases.close()
-    assert not any("DROP" in sent for sent in server.sent)
+    assert not any("DROP" in sent for sent in server.statements)
 
 
 def test_snapshots_of_killed_holders_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     left, read = "penstock_snapshot_left", "penstock_snapshot_read"
-    server = Played(left=[left, read], taken={lock_of(read)})
+    server = Played(snapshots=[left, read], locks={lock_of(read)})
     hold(monkeypatch, server)
-    assert "DATEADD(second, -600, GETDATE())" in server.sent[server.when("create_date")]
-    first, *_ = (sent for sent in server.sent if lock_of(left) in sent)
+    assert "DATEADD(second, -600, GETDATE())" in server.statements[server.when("create_date")]
+    first, *_ = (sent for sent in server.statements if lock_of(left) in sent)
     assert "Exclusive Session 0" in first
     assert server.when(f'DROP DATABASE "{left}"') < server.when('CREATE DATABASE "')
-    assert not any(f'"{read}"' in sent for sent in server.sent)
+    assert not any(f'"{read}"' in sent for sent in server.statements)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_servers_without_snapshots(
     with pytest.raises(PlanningError, match=message):
         hold(monkeypatch, server)
     assert server.closed
-    assert not any("CREATE DATABASE " in sent for sent in server.sent)
+    assert not any("CREATE DATABASE " in sent for sent in server.statements)
 
 
 def test_a_session_enters_one_snapshot_after_another() -> None:
@@ -188,16 +188,16 @@ def test_a_session_enters_one_snapshot_after_another() -> None:
     enter(server, "penstock_snapshot_2")
     assert server.inside == "penstock_snapshot_2"
     # A lock belongs to the database in which it is taken.
-    assert server.sent[2] == 'USE "my shop"'
-    assert server.sent[3].endswith(lock_of("penstock_snapshot_1"))
-    assert "Shared Session 0" in server.sent[4]
+    assert server.statements[2] == 'USE "my shop"'
+    assert server.statements[3].endswith(lock_of("penstock_snapshot_1"))
+    assert "Shared Session 0" in server.statements[4]
 
 
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ({"gone": True}, "source: snapshot: Database does not exist"),
-        ({"taken": {lock_of("penstock_snapshot_1")}}, "penstock_snapshot_1 is being dropped"),
+        ({"is_dropped": True}, "source: snapshot: Database does not exist"),
+        ({"locks": {lock_of("penstock_snapshot_1")}}, "penstock_snapshot_1 is being dropped"),
     ],
 )
 def test_a_dropped_snapshot_cannot_be_entered(answers: dict[str, Any], message: str) -> None:

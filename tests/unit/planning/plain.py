@@ -119,11 +119,11 @@ class World:
     """
 
     changed: Mapping[str, Any] = field(default_factory=dict)
-    asked: list[Question] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
     rounds: list[tuple[str, ...]] = field(default_factory=list)
 
     def answer(self, question: Question) -> object:
-        self.asked.append(question)
+        self.questions.append(question)
         if question.name in self.changed:
             found = self.changed[question.name]
             return found(question) if callable(found) else found

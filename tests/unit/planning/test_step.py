@@ -108,8 +108,8 @@ def test_every_spec_is_planned_in_three_rounds() -> None:
                 assert plan.partitions or spec.schema_only
                 seen.add((spec.mode, plan.strategy))
             assert len(world.rounds) <= MOST_ROUNDS, (spec, world.rounds)
-            assert len(world.asked) == len(set(map(repr, world.asked))), world.rounds
-            covered |= {question.name for question in world.asked}
+            assert len(world.questions) == len(set(map(repr, world.questions))), world.rounds
+            covered |= {question.name for question in world.questions}
     # All combinations were covered.
     assert {mode for mode, _ in seen} == set(MODES)
     assert {strategy for _, strategy in seen} == {
@@ -195,7 +195,7 @@ def test_a_missing_answer_raises_its_question() -> None:
     answers: dict[Question, object] = {}
     while isinstance(found := step(request, facts, answers), Questions):
         answers |= {question: world.answer(question) for question in found.questions}
-    for left_out in world.asked:
+    for left_out in world.questions:
         others = {question: known for question, known in answers.items() if question != left_out}
         again = step(request, facts, others)
         assert isinstance(again, Questions)
@@ -227,7 +227,7 @@ def test_an_error_in_an_answer_is_raised(question: str, options: dict[str, Any])
     world = World({question: REFUSED})
     with pytest.raises(PlanningError, match="refused"):
         planned(request_of(spec_of(**options)), facts_of(), world)
-    assert question in {each.name for each in world.asked}
+    assert question in {each.name for each in world.questions}
 
 
 def test_the_earlier_of_two_errors_is_raised() -> None:
@@ -260,7 +260,7 @@ def test_facts_that_decide_leave_no_questions() -> None:
     world = World()
     with pytest.raises(PlanningError, match="no column 'nosuch'"):
         planned(request_of(spec_of(columns=("nosuch",))), facts_of(), world)
-    assert world.asked == []
+    assert world.questions == []
 
 
 def test_copying_a_table_onto_itself_is_rejected() -> None:
