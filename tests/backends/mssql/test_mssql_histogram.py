@@ -84,9 +84,9 @@ def test_even_keys_have_few_steps_and_many_bounds() -> None:
 @pytest.mark.parametrize(
     "session",
     [
-        Played(found=()),
-        Played(found=(2, "PK_t", 1000, 1000, 51, "2026-01-02")),
-        Played(found=(2, "PK_t", 940, 940, 0, "2026-01-02")),
+        Played(facts=()),
+        Played(facts=(2, "PK_t", 1000, 1000, 51, "2026-01-02")),
+        Played(facts=(2, "PK_t", 940, 940, 0, "2026-01-02")),
         Played(steps=()),
         # The keys between two texts are unknown.
         Played(steps=[("a", 0.0, 1.0), ("b", 998.0, 1.0)]),
