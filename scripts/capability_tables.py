@@ -27,7 +27,7 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.registry import ENTRY_POINTS, load_backend
-from penstock.planning.support import listed
+from penstock.planning.support import join_names
 from penstock.spec.modes import MERGE, MODES, Mode
 from penstock.spec.option_values import flag_of
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
@@ -109,13 +109,13 @@ def some_of(chosen: Sequence[Mode], all_of: Sequence[Mode]) -> str:
     if not others:
         return YES
     if len(others) <= FEW and len(others) < len(chosen):
-        return f"{YES}, not with {listed(code(others))}"
-    return f"with {listed(code(chosen))}"
+        return f"{YES}, not with {join_names(code(others))}"
+    return f"with {join_names(code(chosen))}"
 
 
 def all_but(chosen: Sequence[object], all_of: Sequence[object]) -> str:
     others = [each for each in all_of if each not in chosen]
-    return f"all but {listed(code(others), 'and')}" if others else "all"
+    return f"all but {join_names(code(others), 'and')}" if others else "all"
 
 
 def how_replaced(system: System) -> str:

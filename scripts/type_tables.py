@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from scripts.marked_tables import code, main, markdown
 from tests.types.type_files import FOLDER, examples, lines, table
 
-from penstock.planning.support import listed
+from penstock.planning.support import join_names
 
 DATABASES = {
     "postgresql": "PostgreSQL",
@@ -67,7 +67,9 @@ def example_types() -> str:
     statements = examples("postgresql").splitlines()
     extensions = [line for line in statements if line.startswith(CREATE_EXTENSION)]
     names = code(line.removeprefix(CREATE_EXTENSION).rstrip(";") for line in extensions)
-    intro = f"The examples use these user-defined types, and the extensions {listed(names, 'and')}:"
+    intro = (
+        f"The examples use these user-defined types, and the extensions {join_names(names, 'and')}:"
+    )
     shown = [line for line in statements if line not in extensions]
     return "\n".join([textwrap.fill(intro, 100), "", "```sql", *shown, "```", ""])
 

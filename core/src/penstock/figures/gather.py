@@ -77,7 +77,7 @@ def report_of(
         for report in look.at_runs(tables[start : start + _AT_ONCE])
     ]
     if any(report.status == KILLED for report in reports):
-        journals = _killed(journals)
+        journals = _mark_killed(journals)
     return _of_batch(run_id, journals, reports, len(tables))
 
 
@@ -108,13 +108,13 @@ class _Look:
     ) -> RunReport:
         open_ended = RUNNING in (run.status, *(journal.status for journal in journals))
         if open_ended and self.at_work(run) is False:
-            journals = _killed(journals)
+            journals = _mark_killed(journals)
             run = replace(run, status=KILLED if run.status == RUNNING else run.status)
         keeps = self.control.keeps_figures
         return of_run(run, records, journals, keeps, self.target, self.has_indexes)
 
 
-def _killed(journals: Sequence[Journal]) -> tuple[Journal, ...]:
+def _mark_killed(journals: Sequence[Journal]) -> tuple[Journal, ...]:
     """Mark open executions as killed; called if no process is at work."""
     return tuple(
         replace(journal, status=KILLED) if journal.status == RUNNING else journal

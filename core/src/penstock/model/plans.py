@@ -114,7 +114,7 @@ class LoadPlan:
     def after(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.after)
 
-    def unrestored(self, done: Collection[str]) -> tuple[NotCopied, ...]:
+    def unrestored_keys(self, done: Collection[str]) -> tuple[NotCopied, ...]:
         """Return the foreign keys that the load has dropped and not restored yet.
 
         A load of existing tables drops them before its first row.

@@ -9,7 +9,7 @@ from penstock.backends.api.optional.cursors import CursorNow, CursorRange
 from penstock.errors import PlanningError
 from penstock.model.nights import Cursor, Horizon, Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair
-from penstock.planning.cuts import counted
+from penstock.planning.cuts import quantity
 from penstock.planning.nights import (
     EARLIER,
     FIRST,
@@ -25,7 +25,7 @@ from penstock.planning.nights import (
 )
 from penstock.spec.night_kinds import check_unit
 from penstock.spec.parts import Loading, Route
-from penstock.spec.units import lasting
+from penstock.spec.units import duration_text
 
 
 def is_comparable(since: Cursor, now: CursorNow) -> bool:
@@ -52,7 +52,9 @@ def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str)
     flag = f"--incremental {name}"
     if now.ahead:
         where = f", in the row {row_ahead}" if row_ahead else ""
-        most = f"at most {lasting(nightly.max_ahead)} ahead of the source's clock (--max-ahead)"
+        most = (
+            f"at most {duration_text(nightly.max_ahead)} ahead of the source's clock (--max-ahead)"
+        )
         allow = "raise --max-ahead, or pass --max-ahead 0 to read it every night"
         if not now.text:
             most, allow = "a value that can be compared with others", "or exclude it with --where"
@@ -62,7 +64,7 @@ def check_cursor(route: Route, loading: Loading, now: CursorNow, row_ahead: str)
         )
     if now.nulls and nightly.null_cursor == "refuse":
         raise PlanningError(
-            f"{flag}: {route.source_name}: {counted(now.nulls, 'row')} without a value (NULL) "
+            f"{flag}: {route.source_name}: {quantity(now.nulls, 'row')} without a value (NULL) "
             "would never be read again: set a value, name a second column as a fallback "
             f"(--incremental {name},created_at), or pass --null-cursor include to read them every "
             "night"

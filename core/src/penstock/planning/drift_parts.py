@@ -66,7 +66,7 @@ class DriftParts:
         """The changes to the target's columns."""
         return planned_changes(self._loading, self._drift)
 
-    def _now(self, names: Iterable[str]) -> list[str]:
+    def _names_before_changes(self, names: Iterable[str]) -> list[str]:
         """Return the names of target columns before any change; new columns are left out."""
         before = original_names(self._changes)
         return [now for name in names if (now := before(name)) is not None]
@@ -79,14 +79,14 @@ class DriftParts:
     def _mapping(self) -> ColumnMapping:
         drift = self._drift
         if drift is None:
-            return self._mapped(self._route, self._table.columns)
+            return self._map(self._route, self._table.columns)
         if self._loading.drift.ignores:
             narrow = narrow_route(self._route, self._selected, self._table.columns)
-            return self._mapped(narrow, self._table.columns)
+            return self._map(narrow, self._table.columns)
         if omitted := omitted_changes(self._loading, drift):
-            raise self._drifted(drift, omitted)
+            raise self._drift_error(drift, omitted)
         every = replace(self._route, columns=self._route.columns or self._copied_columns(drift))
-        return self._mapped(every, drift.columns)
+        return self._map(every, drift.columns)
 
     def _copied_columns(self, drift: Drift) -> tuple[str, ...]:
         """Return the source's columns, except those that both sides compute."""
@@ -95,7 +95,7 @@ class DriftParts:
             each.name for each in self._selected if not (each.generated and each.name in computed)
         )
 
-    def _drifted(self, drift: Drift, omitted: Sequence[ColumnChange]) -> PlanningError:
+    def _drift_error(self, drift: Drift, omitted: Sequence[ColumnChange]) -> PlanningError:
         """Return the error for columns that may not follow the source's.
 
         If columns would not fit even after all changes, return the error of that instead.
@@ -105,7 +105,7 @@ class DriftParts:
 
         def tried(columns: Sequence[Column]) -> PlanningError | None:
             try:
-                self._mapped(self._route, columns)
+                self._map(self._route, columns)
             except PlanningError as error:
                 return error
             return None
@@ -117,7 +117,7 @@ class DriftParts:
             return now or then
         return drift_error(self._route, self._loading, drift, omitted, now.message if now else "")
 
-    def _mapped(self, route: Route, theirs: Sequence[Column]) -> ColumnMapping:
+    def _map(self, route: Route, theirs: Sequence[Column]) -> ColumnMapping:
         relation = self._route.relation
         return map_columns(
             route,

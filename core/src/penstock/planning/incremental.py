@@ -77,12 +77,12 @@ def continue_watermark(
     why = facts.refused
     if not why and facts.ahead is not None:
         assert versions is not None
-        why = _behind(route, facts.ahead, versions)
+        why = _behind_message(route, facts.ahead, versions)
     if why:
         if loading.nightly.incremental is not None:
             raise TransientError(why)
         assert last is not None
-        return None, "", (_stays(last, why),)
+        return None, "", (_unmoved_message(last, why),)
     if facts.files is not None:
         return _by_file(route, loading, pairs, facts, facts.files, moment)
     if facts.cursor is not None:
@@ -145,7 +145,7 @@ def _by_column(
         if loading.nightly.incremental is not None:
             raise
         assert last is not None
-        return None, "", (_stays(last, error.message),)
+        return None, "", (_unmoved_message(last, error.message),)
     if not merges:
         night = plan_full_load(route, loading, pairs, last, facts.versions, cursor_of(cursor))
         return night, "", explain_cursor_night(night, loading, merges=False)
@@ -166,11 +166,11 @@ def _by_column(
     return night, selection, explain_cursor_night(night, loading, merges=True)
 
 
-def _stays(last: Watermark, why: str) -> str:
+def _unmoved_message(last: Watermark, why: str) -> str:
     return f"watermark {last.name}: not moved, so the next night reads all rows: {why}"
 
 
-def _behind(route: Route, ahead: Watermark, versions: SourceVersions) -> str:
+def _behind_message(route: Route, ahead: Watermark, versions: SourceVersions) -> str:
     return (
         f"source: {route.source_name} is read as of an earlier moment than the last night, run "
         f"{ahead.run_id}, which read it as of {ahead.moment}; try again"

@@ -21,7 +21,7 @@ class LoadParts(DriftParts):
     """The load, as the target plans it, and the checks of both sides against each other."""
 
     @part
-    def _both_sides(self) -> None:
+    def _side_checks(self) -> None:
         """Check both sides against each other.
 
         Raises:
@@ -31,7 +31,7 @@ class LoadParts(DriftParts):
 
     def _check_writable(self) -> None:
         if self._table.is_there:
-            columns = self._now(pair.target for pair in self._mapping.pairs)
+            columns = self._names_before_changes(pair.target for pair in self._mapping.pairs)
             self._answers.check_writable(self._route.target_ref, self._mode, columns)
 
     def _check_apart(self) -> None:
@@ -70,13 +70,13 @@ class LoadParts(DriftParts):
             siblings=request.siblings or Siblings(),
             deletes=loading.deletion,
             merges_together=loading.atomic == "batch" and request.siblings is not None,
-            counted=self._counted,
+            counted=self._sequence_positions,
             changes=self._changes,
             followed=tuple(self._table.columns) if self._changes else (),
         )
 
     @part
-    def _counted(self) -> Mapping[str, SequencePosition] | None:
+    def _sequence_positions(self) -> Mapping[str, SequencePosition] | None:
         """The sequence positions of columns whose values are copied unchanged."""
         positions = fact(self._facts.positions)
         computed = {pair.source for pair in self._mapping.pairs if pair.expression}
@@ -102,16 +102,16 @@ class LoadParts(DriftParts):
         return load
 
     @part
-    def _loaded(self) -> tuple[LoadPlan, tuple[str, ...]]:
+    def _load_with_pending_steps(self) -> tuple[LoadPlan, tuple[str, ...]]:
         """The load with the steps that stopped runs left undone, and remarks on them."""
         return with_pending_steps(
             self._loading, self._planned_load, fact(self._facts.pending_steps)
         )
 
     @part
-    def _deletion(self) -> None:
+    def _deletion_check(self) -> None:
         if self._loading.deletion.is_enabled:
-            load, _ = self._loaded
+            load, _ = self._load_with_pending_steps
             check_deletes(
                 self._route,
                 self._loading.deletes,
@@ -123,6 +123,6 @@ class LoadParts(DriftParts):
             )
 
     @part
-    def _key_kept(self) -> None:
-        load, _ = self._loaded
+    def _key_check(self) -> None:
+        load, _ = self._load_with_pending_steps
         check_key(self._route, self._mapping, load)

@@ -27,7 +27,7 @@ class NightParts(LoadParts):
     """The night that a load runs: the rows that it reads, or the files, and how they get in."""
 
     @part
-    def _continued(self) -> ContinuedNight:
+    def _continuation(self) -> ContinuedNight:
         facts = fact(self._facts.night)
         if facts is None:
             return None, "", ()
@@ -51,11 +51,11 @@ class NightParts(LoadParts):
         return explain_night(night, ())
 
     @part
-    def _within_limit(self) -> tuple[ContinuedNight, bool]:
+    def _limited_night(self) -> tuple[ContinuedNight, bool]:
         """The night, with its rows counted, and whether they may be merged."""
-        night, selection, reasons = self._continued
+        night, selection, reasons = self._continuation
         if night is None or not self._mode.merges_at_end:
-            return self._continued, True
+            return self._continuation, True
         limited, may_merge = apply_atomic_limit(
             self._route,
             self._loading.nightly,
@@ -71,8 +71,8 @@ class NightParts(LoadParts):
     @part
     def _load(self) -> tuple[LoadPlan, ContinuedNight]:
         """The load with any step that moves the watermark, and what the load continues."""
-        (night, selection, reasons), may_merge = self._within_limit
-        load, _ = self._loaded
+        (night, selection, reasons), may_merge = self._limited_night
+        load, _ = self._load_with_pending_steps
         if night is None:
             return load, (night, selection, reasons)
         if self._mode.merges_at_end and night.full:
@@ -100,7 +100,7 @@ class NightParts(LoadParts):
         facts = fact(self._facts.night)
         if facts is None or facts.files is None:
             return request, statistics
-        (night, selection, _), _ = self._within_limit
+        (night, selection, _), _ = self._limited_night
         if night is None or not selection:
             return request, statistics
         by_files = replace(request.cutting, strategy=FILES.name, cut_strategy=FILES)
@@ -109,10 +109,10 @@ class NightParts(LoadParts):
         return replace(request, cutting=by_files), replace(statistics, files=files, bytes=size)
 
     @property
-    def _few(self) -> TableStatistics | None:
+    def _night_statistics(self) -> TableStatistics | None:
         """Statistics of the rows that a night reads by an index."""
         facts = fact(self._facts.night)
         if facts is None or facts.selected is None:
             return None
-        (night, _, _), _ = self._within_limit
+        (night, _, _), _ = self._limited_night
         return None if night is None or night.full else facts.selected

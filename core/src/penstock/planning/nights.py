@@ -13,7 +13,7 @@ from penstock.model.codec import to_json
 from penstock.model.nights import Cursor, Horizon, Night, SeenFiles, SourceVersions, Watermark
 from penstock.model.plans import SWAP_STEP, WATERMARK_STEP, LoadPlan, Step
 from penstock.model.tables import ColumnPair
-from penstock.planning.cuts import counted
+from penstock.planning.cuts import quantity
 from penstock.spec.parts import Loading, Nightly, Route
 
 
@@ -186,7 +186,7 @@ def explain_night(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     )
     if night.full:
         return (f"night: all rows are read, since {night.full}{held_back}",)
-    anew = f", and all rows of {counted(len(new), 'child table')} that {new_ones}" if new else ""
+    anew = f", and all rows of {quantity(len(new), 'child table')} that {new_ones}" if new else ""
     return (f"night: rows that may have changed since {night.moment} are read{anew}{held_back}",)
 
 

@@ -10,7 +10,7 @@ from penstock.backends.api.facts import SourceFile
 from penstock.backends.api.optional.files import FilesNow
 from penstock.model.nights import Night, SeenFiles, Watermark
 from penstock.model.tables import ColumnPair
-from penstock.planning.cuts import counted
+from penstock.planning.cuts import quantity
 from penstock.planning.nights import (
     FIRST,
     RESET,
@@ -121,12 +121,12 @@ def explain_files_night(night: Night, now: FilesNow, *, merges: bool) -> tuple[s
     count = len(night.files.digests) // _DIGITS
     if not merges:
         return (
-            f"watermark {night.name}: set at the end, with {counted(count, 'file')}; the next run "
+            f"watermark {night.name}: set at the end, with {quantity(count, 'file')}; the next run "
             "with --mode upsert --incremental files reads only files added later",
         )
     if night.full:
-        return (f"night: all {counted(count, 'file')} are read, since {night.full}",)
-    return (f"night: {count:,} of {counted(len(now.files), 'file')} are new and are read",)
+        return (f"night: all {quantity(count, 'file')} are read, since {night.full}",)
+    return (f"night: {count:,} of {quantity(len(now.files), 'file')} are new and are read",)
 
 
 def _why_full(
@@ -146,5 +146,5 @@ def _why_full(
         return SELECTS_OTHERS
     if altered := seen - set(map(digest, now.files)):
         have = "has" if len(altered) == 1 else "have"
-        return f"{counted(len(altered), 'file')} of earlier nights {have} been changed or removed"
+        return f"{quantity(len(altered), 'file')} of earlier nights {have} been changed or removed"
     return ""

@@ -75,26 +75,26 @@ class _Planning(NightParts):
         # Errors of earlier parts are reported first.
         names = (
             "_mapping",
-            "_both_sides",
+            "_side_checks",
             "_planned_load",
-            "_loaded",
-            "_deletion",
-            "_key_kept",
-            "_continued",
+            "_load_with_pending_steps",
+            "_deletion_check",
+            "_key_check",
+            "_continuation",
             "_load",
             "_partitions",
             "_conditions",
             "_children",
         )
         evaluate_together(*(partial(getattr, self, name) for name in names))
-        return self._assembled()
+        return self._assemble()
 
     @part
     def _partitions(self) -> PlannedPartitions:
         names = {column.name for column in self._columns}
         request, statistics = self._cut
         statistics = without_masked_key(self._route, statistics)
-        found = plan_partitions(request, statistics, names, self._answers, self._few)
+        found = plan_partitions(request, statistics, names, self._answers, self._night_statistics)
         check_bounds(self._route, names, found.partitions)
         return replace(found, partitions=()) if self._loading.schema_only else found
 
@@ -128,10 +128,10 @@ class _Planning(NightParts):
             )
         )
 
-    def _assembled(self) -> PartitionPlan:
+    def _assemble(self) -> PartitionPlan:
         mapping, statistics = self._mapping, self._statistics
         load, (night, selection, night_reasons) = self._load
-        _, pending = self._loaded
+        _, pending = self._load_with_pending_steps
         drift_reasons, drift_warnings = drift_texts(self._loading, self._drift, self._changes)
         choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
         partitions, named = children.partitions, self._request.partitions

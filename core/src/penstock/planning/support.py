@@ -46,7 +46,7 @@ def check_supported(
 
 def _check_source(spec: CopySpec, source: SourceCapabilities) -> None:
     if spec.cut_strategy not in source.strategies:
-        strategies = listed(str(strategy) for strategy in source.strategies)
+        strategies = join_names(str(strategy) for strategy in source.strategies)
         raise _refused(
             source.system, "source", f"--strategy {spec.strategy}", f"--strategy {strategies}"
         )
@@ -58,7 +58,7 @@ def _check_source(spec: CopySpec, source: SourceCapabilities) -> None:
         forms = {XMIN: XMIN, FILES: FILES, COLUMN: "COLUMN"}
         ways = [f"--incremental {forms[each]}" for each in source.nights]
         option = f"--incremental {spec.incremental}"
-        raise _refused(source.system, "source", option, listed(ways))
+        raise _refused(source.system, "source", option, join_names(ways))
 
 
 def _check_target(spec: CopySpec, target: TargetCapabilities) -> None:
@@ -110,7 +110,7 @@ def _check_options(
     ]
     if wrong:
         alternatives = [flag_of(name) for name in names if name in supported]
-        raise _refused(system, side, listed(wrong, "and"), f"{listed(alternatives, 'and')}")
+        raise _refused(system, side, join_names(wrong, "and"), f"{join_names(alternatives, 'and')}")
 
 
 def _explicit_options(spec: CopySpec, names: Iterable[str]) -> list[str]:
@@ -130,10 +130,10 @@ def _option_text(spec: CopySpec, name: str) -> str:
 
 
 def _modes(modes: Iterable[Mode]) -> str:
-    return listed(dict.fromkeys(mode.name for mode in modes))
+    return join_names(dict.fromkeys(mode.name for mode in modes))
 
 
-def listed(names: Iterable[str], last: str = "or") -> str:
+def join_names(names: Iterable[str], last: str = "or") -> str:
     """Join names: ``a, b or c``; ``none of them`` if there are none."""
     *first, final = list(names) or ["none of them"]
     return f"{', '.join(first)} {last} {final}" if first else final

@@ -37,9 +37,9 @@ from penstock.planning.request import PlanRequest
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
-from penstock.run.dropped_foreign_keys import unrestored
+from penstock.run.dropped_foreign_keys import missing_foreign_keys
 from penstock.run.execution import Execution
-from penstock.run.journals import journaled
+from penstock.run.journals import keep_journals
 from penstock.run.listing import is_at_work, shown_status
 from penstock.run.opening import in_background
 from penstock.run.resume_checks import (
@@ -533,7 +533,7 @@ def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
         control.steps_done(run_id),
         night=_night(control, run),
         at_work=is_at_work(control, head, spec),
-        unrestored=unrestored(control, [run])[run_id],
+        unrestored=missing_foreign_keys(control, [run])[run_id],
     )
 
 
@@ -623,8 +623,8 @@ def _execute(
 
     def planned(runs: Sequence[RunState]) -> Iterator[Event]:
         load_standing(runs, link)
-        yield state.planned(streams, time.monotonic() - started)
+        yield state.planned_event(streams, time.monotonic() - started)
 
     events = execution.run(planned)
-    yield from journaled(events, link, ends.wait_kind)
+    yield from keep_journals(events, link, ends.wait_kind)
     state.raise_failure()

@@ -37,8 +37,8 @@ from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
-from penstock.run.journals import journaled
-from penstock.run.listing import unplanned, without_run
+from penstock.run.journals import keep_journals
+from penstock.run.listing import count_unplanned, without_run
 from penstock.run.opening import SnapshotOpener, in_background
 from penstock.run.phases import Phases
 from penstock.run.resume_checks import committed_partitions, missing_run_error
@@ -140,7 +140,7 @@ def _run(
                 _Batch(pool, find, ends, source, target, link, snapshot_opener, nursery)
             ) as running,
         ):
-            yield from journaled(running.run(), link, ends.wait_kind)
+            yield from keep_journals(running.run(), link, ends.wait_kind)
     finally:
         nursery.close()
 
@@ -180,7 +180,7 @@ def resume_all(
             if batch_of(run_id, spec) == batch_id:
                 spec = replace(spec, **overrides, run_id=run_id, control_schema=control_schema)
                 requests.append(TableRequest(spec=spec))
-        missing = unplanned(control, batch_id, [request.run_id for request in requests])
+        missing = count_unplanned(control, batch_id, [request.run_id for request in requests])
     if not requests:
         raise missing_run_error(batch_id, control_schema)
     yield from copy_tables(requests, run_id=batch_id, degree=requests[0].spec.degree)
@@ -244,9 +244,9 @@ class _Batch:
 
     def run(self) -> Generator[Event, None, None]:
         self._find_tables()
-        if self._execution.working():
+        if self._execution.working_runs():
             self._target.control.create()
-        self._unplanned = self._execution.working()
+        self._unplanned = self._execution.working_runs()
         yield BatchStarted(
             run_id=self._id,
             tables=tuple(map(_batch_table, self._runs)),
@@ -393,7 +393,7 @@ class _Batch:
         begun_runs = [run for run in window if run.error is None]
         load_standing(begun_runs, self._link)
         for run in begun_runs:
-            yield run.planned(self._streams, seconds[run])
+            yield run.planned_event(self._streams, seconds[run])
         for run in window:
             if run.error is not None:
                 run.view.close()

@@ -53,7 +53,7 @@ WaitKind = Callable[[str, str], str]
 `backends.api.optional.pulse`."""
 
 
-def journaled(
+def keep_journals(
     events: Generator[Event, None, None], link: ControlLink, kind_of: WaitKind
 ) -> Iterator[Event]:
     """Yield the events of an execution, and keep journals of its runs and of its batch.

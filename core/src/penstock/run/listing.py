@@ -127,7 +127,7 @@ def batch_runs(
     return tuple(sorted(entries, key=lambda entry: entry.run_id))
 
 
-def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) -> int:
+def count_unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) -> int:
     """Return how many tables of a batch have no run.
 
     They could not be planned, or the batch, which works on one window of tables at a time,
@@ -145,7 +145,7 @@ def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) ->
 def batch_unplanned(
     batch_id: str, planned: Collection[str], *, target: str, control_schema: str = "penstock"
 ) -> int:
-    """Return the number of a batch's tables that have no run, from the target; see `unplanned`.
+    """Return how many tables of a batch have no run in the target; see `count_unplanned`.
 
     Args:
         batch_id: the run id of the batch.
@@ -155,7 +155,7 @@ def batch_unplanned(
     """
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
-        return unplanned(catalog.control, batch_id, planned)
+        return count_unplanned(catalog.control, batch_id, planned)
 
 
 def without_run(batch_id: str, count: int) -> str:

@@ -57,7 +57,7 @@ def prepare(
         if isinstance(outcome, PenstockError):
             failed[run.run_id] = outcome
             continue
-        yield run.prepared(already=not outcome and not run.view.started_over)
+        yield run.prepared_event(already=not outcome and not run.view.started_over)
         if not run.is_intact():
             try:
                 yield from run.load_again(LoadLost("the target's server crashed during the load"))

@@ -20,7 +20,7 @@ from penstock.model import values
 from penstock.model.extents import KeyRange, Whole
 from penstock.model.plans import Partition, PartitionPlan, id_list
 from penstock.planning.asking.rounds import plan_table
-from penstock.planning.cuts import counted
+from penstock.planning.cuts import quantity
 from penstock.planning.request import PlanRequest
 from penstock.run.api import create, resume
 from penstock.run.connections import connect
@@ -127,7 +127,7 @@ def plan_repair(
         comparison = Comparison(
             spec, replace(run, plan=plan), source_catalog, target_catalog, checksums=True
         )
-        differing, count = _differing(comparison, plan.partitions, note)
+        differing, count = _compare_ranges(comparison, plan.partitions, note)
     repair = Repair(
         repair_id,
         run_id,
@@ -249,7 +249,7 @@ def _range_key(plan: PartitionPlan) -> str | None:
     return None
 
 
-def _differing(
+def _compare_ranges(
     comparison: Comparison,
     partitions: Sequence[Partition],
     note: Callable[[int, int], object],
@@ -289,7 +289,7 @@ def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) 
         else f"in mode {repaired.mode} they may come from elsewhere"
     )
     raise PermanentError(
-        f"--repair would delete at least {counted(repair.surplus, 'row')} of {repair.rows:,} in "
+        f"--repair would delete at least {quantity(repair.surplus, 'row')} of {repair.rows:,} in "
         f"{repaired.target_name} that the source does not have, so nothing was changed; {why}; "
         "to delete them, repeat the command with --max-deletes SHARE[,ROWS]"
     )

@@ -19,7 +19,7 @@ from penstock.show.console import (
 )
 from penstock.show.folding import FEW, folded_lines
 from penstock.show.plan_table import print_not_copied
-from penstock.show.text import counted, duration, error_lines, number, size
+from penstock.show.text import duration, error_lines, number, quantity, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -101,7 +101,7 @@ class PlanSums:
             strategy, each = _cut(cut)
             each = each if group.tables == 1 else f"{each} each"
             figures = (number(group.rows), size(group.bytes))
-            rows.append([counted(group.tables, "more table"), strategy, each, *figures])
+            rows.append([quantity(group.tables, "more table"), strategy, each, *figures])
         return rows
 
 
@@ -119,9 +119,9 @@ def print_plans(console: Console, sums: PlanSums, end: BatchPlan) -> None:
         end: the last item of `plan_all`.
     """
     planned = sums.tables - len(sums.errors)
-    head = counted(sums.tables, "table")
+    head = quantity(sums.tables, "table")
     console.print(Text.assemble((head, "bold"), *([] if planned else [" cannot be copied"])))
-    unknown = f", and those of {counted(sums.unknown, 'table')}" if sums.unknown else ""
+    unknown = f", and those of {quantity(sums.unknown, 'table')}" if sums.unknown else ""
     modes = ", ".join(f"{mode} ({count:,})" for mode, count in sums.modes.most_common())
     print_facts(
         console,

@@ -20,7 +20,7 @@ from penstock.show.run_report import (
     tail,
     times,
 )
-from penstock.show.text import PACED, counted, duration, megabytes, moment, number, size
+from penstock.show.text import PACED, duration, megabytes, moment, number, quantity, size
 
 _SLOWEST_TABLES = 10
 
@@ -337,7 +337,7 @@ def _undone(report: RunReport) -> str:
 def _tables(report: RunReport) -> str:
     if not report.runs:
         return ""
-    named = counted(len(report.runs), "table")
+    named = quantity(len(report.runs), "table")
     listed = table(_TABLE_HEAD, map(_table_row, report.runs), words=3)
     if len(report.runs) > FEW:
         # Browsers lay out only what is open, so that a page with thousands of tables opens at once.

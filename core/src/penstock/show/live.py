@@ -17,7 +17,7 @@ from penstock.events import Event
 from penstock.show.console import STYLES, ShortenedText, TextColumn, make_table, print_line
 from penstock.show.notes import Notes
 from penstock.show.tally import Tally
-from penstock.show.text import cells, counted, duration, megabytes, number, one_line, percent, size
+from penstock.show.text import cells, duration, megabytes, number, one_line, percent, quantity, size
 
 # Title, bar, figures, an empty line, the streams' heading, an empty line, and one spare line.
 _OTHER_LINES = 7
@@ -141,13 +141,13 @@ class LiveDisplay:
         if not self.tally.is_batch or not tables.ended:
             return []
         rows, moved = number(tables.done_rows), size(tables.done_bytes)
-        done = f"done: {counted(tables.done, 'table')}, {rows} rows, {moved}"
+        done = f"done: {quantity(tables.done, 'table')}, {rows} rows, {moved}"
         lines = [Text(done, style="dim", no_wrap=True, overflow="ellipsis")]
         if tables.failed:
             names = list(tables.failed.values())
             named = ", ".join(map(one_line, names[:_MOST_NAMED]))
             more = ", ..." if len(names) > _MOST_NAMED else ""
-            failed = f"failed: {counted(len(names), 'table')}: {named}{more}"
+            failed = f"failed: {quantity(len(names), 'table')}: {named}{more}"
             lines.append(Text(failed, style="bold red", no_wrap=True, overflow="ellipsis"))
         return list(lines)
 

@@ -27,12 +27,12 @@ from penstock.model.plans import CHOSEN, GIVEN
 from penstock.show.folding import FEW, fold_texts, pattern_of
 from penstock.show.tally import Tally
 from penstock.show.text import (
-    counted,
     duration,
     error_lines,
     kinds,
     number,
     one_line,
+    quantity,
     shorten,
     size,
 )
@@ -102,7 +102,7 @@ class Notes:
         partitions = sum(plan.partitions for plan in plans)
         about = _about(_total(plan.rows for plan in plans), _total(plan.bytes for plan in plans))
         of = f"{self._planned:,} of {len(self._tally.tables.names):,}"
-        text = f"{counted(len(plans), 'table')}, {counted(partitions, 'partition')}{about} ({of})"
+        text = f"{quantity(len(plans), 'table')}, {quantity(partitions, 'partition')}{about} ({of})"
         return [Note("plain", (f"planned: {text}",))]
 
     def _first(self, event: Event, note: Note, most: int) -> list[Note]:
@@ -165,7 +165,7 @@ def note(event: Event, tally: Tally) -> Note | None:
             return Note(style, (f"degree{verb} {event.degree}: {one_line(event.message)}",))
         case Verified():
             verb = "differs" if event.mismatches == 1 else "differ"
-            differences = f", {counted(event.mismatches, 'partition')} {verb}"
+            differences = f", {quantity(event.mismatches, 'partition')} {verb}"
             differ = "" if event.ok else differences
             table = tally.table(event.run_id)
             which = f" {one_line(table)}" if table else ""
@@ -213,7 +213,7 @@ def _step_note(event: StepChanged, tally: Tally) -> Note | None:
 def _batch_lines(event: BatchStarted) -> Iterable[str]:
     failed = [table for table in event.tables if table.error]
     yield (
-        f"batch {event.run_id}: {counted(len(event.tables), 'table')}, "
+        f"batch {event.run_id}: {quantity(len(event.tables), 'table')}, "
         + _streams(event)
         + (f"; {len(failed):,} cannot be copied:" if failed else "")
     )
@@ -233,7 +233,7 @@ def _plan_lines(event: Planned) -> Iterable[str]:
     about = _about(event.rows, event.bytes)
     before = f", {event.committed:,} of them already committed" if event.committed else ""
     yield (
-        f"planned: {counted(event.partitions, 'partition')}{_cut_by(event)}{before}{about}; "
+        f"planned: {quantity(event.partitions, 'partition')}{_cut_by(event)}{before}{about}; "
         + _streams(event)
     )
     for reason in event.reasons:
@@ -267,7 +267,7 @@ def _cut_by(event: Planned) -> str:
 
 
 def _streams(event: Planned | BatchStarted) -> str:
-    streams = counted(event.degree, "stream")
+    streams = quantity(event.degree, "stream")
     return f"starting with {streams}" if event.automatic else streams
 
 

@@ -16,7 +16,7 @@ from penstock.show.console import (
     print_heading,
     print_line,
 )
-from penstock.show.text import counted, not_copied_lines, number, one_line, size
+from penstock.show.text import not_copied_lines, number, one_line, quantity, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,7 +40,7 @@ def print_plan(console: Console, plan: PartitionPlan) -> None:
     """Print strategy and reasons, warnings, estimates and the partitions."""
     console.print(
         Text.assemble(
-            (counted(len(plan.partitions), "partition"), "bold"),
+            (quantity(len(plan.partitions), "partition"), "bold"),
             " by ",
             (plan.strategy, "bold"),
         )

@@ -28,7 +28,7 @@ from penstock.show.report_table import (
     print_slowest,
     print_slowest_tables,
 )
-from penstock.show.text import PACED, counted, duration, megabytes, moment, number, one_line, size
+from penstock.show.text import PACED, duration, megabytes, moment, number, one_line, quantity, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -116,7 +116,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
         ("bytes", size(report.bytes)),
     ]
     if report.seconds is not None:
-        streams = f", {counted(report.degree, 'stream')}" if report.degree else ""
+        streams = f", {quantity(report.degree, 'stream')}" if report.degree else ""
         entries.append(("time", f"{duration(report.seconds)}{streams}"))
     if report.phases:
         entries.append(("of it", phases_text(report.phases)))
@@ -135,7 +135,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     if report.steps:
         *_, slowest = sorted(report.steps, key=lambda name: report.steps[name])
         entries += [
-            ("finishing", f"{duration(report.finishing)}, {counted(len(report.steps), 'step')}"),
+            ("finishing", f"{duration(report.finishing)}, {quantity(len(report.steps), 'step')}"),
             ("longest step", f"{duration(report.steps[slowest])}: {slowest}"),
         ]
     if ending := tail(report):
@@ -167,7 +167,7 @@ def tail(report: RunReport) -> str:
     if report.idle <= max(NEGLIGIBLE * report.degree * (report.copying or 0.0), LEAST_SHOWN):
         return ""
     return (
-        f"{duration(report.tail)} with fewer than {counted(report.degree, 'stream')} at work, "
+        f"{duration(report.tail)} with fewer than {quantity(report.degree, 'stream')} at work, "
         f"{duration(report.idle)} of streams idle"
     )
 
@@ -327,7 +327,7 @@ def happenings(degrees: Sequence[DegreeChange], failures: Sequence[FailedAttempt
 
 def degree_change(change: DegreeChange) -> str:
     """Return the new number of streams, and the reason for the change."""
-    return f"{counted(change.degree, 'stream')}: {change.message}"
+    return f"{quantity(change.degree, 'stream')}: {change.message}"
 
 
 def _print_many_tables(console: Console, runs: Sequence[RunReport]) -> None:

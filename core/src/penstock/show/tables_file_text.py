@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from penstock.show.text import printable
-from penstock.spec.table_sections import layered
+from penstock.spec.table_sections import layer_options
 
 if TYPE_CHECKING:
     from penstock.model.tables import TableRef
@@ -61,7 +61,7 @@ def _defaults(suggestions: Sequence[Suggestion]) -> tuple[dict[str, Any], str]:
         return {}, ""
     usual, _ = kinds.most_common(1)[0]
     options = dict(usual)
-    if any(layered(options, each.options) != each.options for each in loaded):
+    if any(layer_options(options, each.options) != each.options for each in loaded):
         return {}, ""
     return options, next(each.why for each in loaded if _shared(each) == usual)
 

@@ -59,7 +59,7 @@ def percent(share: float) -> str:
     return f"{int(share * 100)}%"
 
 
-def counted(count: int, noun: str) -> str:
+def quantity(count: int, noun: str) -> str:
     """Format a number with its noun: ``1 partition``, ``1,234 partitions``."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 

@@ -13,7 +13,7 @@ from penstock.show.console import (
     print_line,
 )
 from penstock.show.run_report import KINDS
-from penstock.show.text import counted, duration, megabytes, number, one_line, size
+from penstock.show.text import duration, megabytes, number, one_line, quantity, size
 from penstock.tuning.measurements import Figures, Measurement, Tuning
 from penstock.tuning.sweep import Sweep, SweepItem, SweepNote, SweepStarted
 
@@ -37,7 +37,7 @@ def sample_of(sweep: Sweep) -> str:
     """Return a line about the sample of a sweep: its partitions and bytes, of those in the plan."""
     of = len(sweep.plan.partitions)
     return (
-        f"sample: {len(sweep.sample):,} of {counted(of, 'partition')}, "
+        f"sample: {len(sweep.sample):,} of {quantity(of, 'partition')}, "
         f"{size(sweep.sampled_bytes or None)} of {size(sweep.plan.bytes)} in the source"
     )
 
@@ -132,7 +132,7 @@ def facts(tuning: Tuning) -> list[tuple[str, str]]:
         ("into", f"a table like {one_line(tuning.target)} ({tuning.mode})"),
         (
             "sample",
-            f"{tuning.partitions:,} of {counted(tuning.of_partitions, 'partition')}, "
+            f"{tuning.partitions:,} of {quantity(tuning.of_partitions, 'partition')}, "
             f"{size(tuning.sampled_bytes or None)} of {size(tuning.of_bytes)} in the source",
         ),
     ]

@@ -14,7 +14,7 @@ from penstock.show.console import (
     print_heading,
     print_line,
 )
-from penstock.show.text import counted, number, one_line
+from penstock.show.text import number, one_line, quantity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -93,4 +93,4 @@ def print_verification(console: Console, verification: Verification) -> None:
     out = len(verification.checks) - len(checks)
     if out:
         console.print()
-        console.print(Text(f"{counted(out, 'check')} that agree left out: --json shows all"))
+        console.print(Text(f"{quantity(out, 'check')} that agree left out: --json shows all"))

@@ -16,7 +16,7 @@ from penstock.spec.ids import MAX_RUN_ID, check_run_id
 from penstock.spec.table_sections import (
     Section,
     SectionMatcher,
-    layered,
+    layer_options,
     options_of,
     read_option,
     read_sections,
@@ -135,7 +135,7 @@ class BatchSpec:
         for name in _PER_TABLE:
             if name in options:
                 raise UsageError(f"{origin}: {name} belongs in the section of a table")
-        defaults = layered(read_options(options, origin), read_options(explicit, origin))
+        defaults = layer_options(read_options(options, origin), read_options(explicit, origin))
         missing = [f"--{name}" for name in ("source", "target") if not defaults.get(name)]
         if missing:
             raise UsageError(f"{origin}: expected {', '.join(missing)}; found none")
@@ -175,7 +175,7 @@ class BatchSpec:
         everywhere = [] if self.sections else [self.defaults]
         return [
             *everywhere,
-            *(layered(self.defaults, each) for each in (*section_options, *entry_options)),
+            *(layer_options(self.defaults, each) for each in (*section_options, *entry_options)),
         ]
 
     def _named_refs(self) -> list[TableRef]:
@@ -208,7 +208,7 @@ class BatchSpec:
 
     def _query_spec(self, section: Section) -> CopySpec:
         query_options = {"target_table": section.pattern, **section.options}
-        return self._layered_spec(layered(self.defaults, query_options), section.place)
+        return self._layered_spec(layer_options(self.defaults, query_options), section.place)
 
     def _section_specs(
         self, tables: Sequence[TableRef], searched: Callable[[str], Sequence[str]]

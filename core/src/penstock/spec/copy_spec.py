@@ -83,7 +83,7 @@ def option(
         text: the help text.
         execution: the option says how to run, not what to copy; it may change on resume.
         planned: the option takes effect during planning, so it cannot change on resume either.
-        of_mode: the option belongs to some modes; see `table_sections.layered`.
+        of_mode: the option belongs to some modes; see `table_sections.layer_options`.
         metavar: the name of the value in the help.
         choices: the allowed values; empty for any value of the type.
     """

@@ -179,7 +179,7 @@ def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
     return options
 
 
-def layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def layer_options(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with overrides applied.
 
     Another mode drops the options that belong to a mode; rules for columns are overridden column by
@@ -239,7 +239,7 @@ def options_of(
                     )
                 chosen.setdefault(name, value)
         skip = chosen.pop(SKIP, skip)
-        options = layered(options, chosen)
+        options = layer_options(options, chosen)
     return options, skip
 
 

@@ -47,7 +47,7 @@ def parse_duration(value: Any, flag: str) -> float:
     return float(match[1]) * _DURATION_UNITS[match[2].lower()]
 
 
-def lasting(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Return a duration as text, in the largest unit that divides it evenly."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds and seconds % length == 0:

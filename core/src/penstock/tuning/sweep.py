@@ -117,7 +117,7 @@ def plan_sweep(
     Raises:
         UsageError, PlanningError: as `tune` raises them.
     """
-    ends, sweep = _planned(spec, degrees, options, sample, repeat)
+    ends, sweep = _plan_sweep(spec, degrees, options, sample, repeat)
     ends.open_scratch(_like(sweep.spec)).close()
     return sweep
 
@@ -149,7 +149,7 @@ def tune(
         PermanentError, TransientError: a copy failed.
     """
     values.choose(spec.show_values)
-    ends, sweep = _planned(spec, degrees, options, sample, repeat)
+    ends, sweep = _plan_sweep(spec, degrees, options, sample, repeat)
     with closing(ends.open_scratch(_like(sweep.spec))) as scratch:
         try:
             for name in scratch.sweep():
@@ -174,7 +174,7 @@ def tune(
         yield _result(sweep, scratch, measured)
 
 
-def _planned(
+def _plan_sweep(
     spec: CopySpec,
     degrees: Sequence[int],
     options: Collection[str],

@@ -175,7 +175,7 @@ def _gone_keys(
         reading = executor.submit(source.key_buckets, spec.relation, spec.where, key, bits, within)
         there = target.buckets_after(run, bits, within)
         here = reading.result()
-    single, several = _differing(here, there, exact=exact)
+    single, several = _compare_buckets(here, there, exact=exact)
     if several:
         chosen = Chosen(bits, several, within)
         mine = source.chosen_keys(spec.relation, spec.where, key, chosen)
@@ -183,7 +183,7 @@ def _gone_keys(
     return single
 
 
-def _differing(
+def _compare_buckets(
     here: dict[int, Bucket], there: dict[int, Bucket], *, exact: bool
 ) -> tuple[list[int], list[int]]:
     """Return the digests of single keys that are gone from a bucket, and other differing buckets.

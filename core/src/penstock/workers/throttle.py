@@ -112,7 +112,7 @@ class RateShares:
             if dividing == self._divided and now < self._at + DIVIDE_EVERY:
                 return {}
             self._divided, self._at = dividing, now
-            lately = [self._lately(stream, now, size) for stream, size in bytes_moved.items()]
+            lately = [self._recent_rate(stream, now, size) for stream, size in bytes_moved.items()]
             parts = dict(zip(bytes_moved, divide(rate, lately), strict=True))
         changes = {
             stream: part
@@ -122,7 +122,7 @@ class RateShares:
         self._current_rates.update(changes)
         return changes
 
-    def _lately(self, stream: int, now: float, bytes_moved: int) -> float:
+    def _recent_rate(self, stream: int, now: float, bytes_moved: int) -> float:
         since, before = self._marks.get(stream, (now, bytes_moved))
         if now - since >= DIVIDE_EVERY or stream not in self._marks:
             self._marks[stream] = now, bytes_moved

@@ -92,9 +92,9 @@ class _Batch:
                 if status is None or not self._is_done(copy, status):
                     request = self._request_of(run_id)
                     if overtaken := copy.overtaken(request):
-                        yield from copy.after(overtaken, request)
+                        yield from copy.continue_after(overtaken, request)
                         continue
-                    yield from copy.failed()
+                    yield from copy.on_failed()
                     raise self._error_of(run_id, batch_error)
                 yield from copy.finish(status)
             except PenstockError as error:
@@ -137,7 +137,7 @@ class _Batch:
             # All tables are planned by now.
             self._prepared = True
             for run_id, status in self._statuses().items():
-                yield from self._copies[run_id].planned(status)
+                yield from self._copies[run_id].on_planned(status)
         if copy := self._copies.get(event.run_id):
             yield from copy.take(event)
 

@@ -142,14 +142,14 @@ class PartitionedCopy(Copy):
                 "set the column NOT NULL, or pass another version"
             )
 
-    def planned(self, status: RunStatus) -> Iterator[CopyEvent]:
+    def on_planned(self, status: RunStatus) -> Iterator[CopyEvent]:
         """Report partitions that an earlier try has committed but not reported."""
         self.use_names_of(status)
         self._plan = status.run.plan
         # The earlier try may have been killed in between.
         yield from self._unreported(status.committed, status.run.run_id)
 
-    def committed(self, event: Committed) -> Iterator[CopyEvent]:
+    def on_committed(self, event: Committed) -> Iterator[CopyEvent]:
         """Report a partition, unless it has been reported."""
         if event.already:  # by another process of the same run
             id_ = partition_id(event.partition_id)
@@ -172,7 +172,7 @@ class PartitionedCopy(Copy):
             )
         yield from self._outputs()
 
-    def failed(self) -> Iterator[CopyEvent]:
+    def on_failed(self) -> Iterator[CopyEvent]:
         """Report nothing more: committed partitions have been reported."""
         return iter(())
 

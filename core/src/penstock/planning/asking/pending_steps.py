@@ -26,7 +26,7 @@ class PendingSteps:
             each.route.target_ref for each in requests if not each.loading.load_mode.recreates
         ]
 
-    def on(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
+    def of_table(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
         """Return each step with the id of the run that left it."""
         return self._by_table[table]
 

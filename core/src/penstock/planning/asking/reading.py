@@ -123,7 +123,7 @@ class TableReader:
             is_same=self._read(self._is_same),
             pending_steps=self._read(
                 lambda: (
-                    self._pending_steps.on(route.target_ref)
+                    self._pending_steps.of_table(route.target_ref)
                     if takes_pending_steps(loading, self._request.capabilities.target)
                     else ()
                 )
@@ -250,7 +250,7 @@ class TableReader:
             source.check_fixed(where)
         last = before.last(request)
         now, versions = source.horizon(), source.versions(relation)
-        ahead = self._ahead(source, last, versions, now)
+        ahead = self._later_watermark(source, last, versions, now)
         merges = self._loading.load_mode.merges_at_end and ahead is None
         since = last.horizon if last is not None else None
         return NightFacts(
@@ -310,7 +310,7 @@ class TableReader:
         if isinstance(source, VersionedSource) and not now.source:
             assert isinstance(relation, TableRef), "checked with the options"
             horizon, versions = source.horizon(), source.versions(relation)
-            ahead = self._ahead(source, last, versions, horizon)
+            ahead = self._later_watermark(source, last, versions, horizon)
         merges = self._loading.load_mode.merges_at_end and ahead is None
         found = range_of = selected = None
         since = last.cursor if last is not None else None
@@ -343,7 +343,7 @@ class TableReader:
         found = self._source.statistics(self._route.relation, self._route.where).default_key
         return () if found is None else (found,)
 
-    def _ahead(
+    def _later_watermark(
         self,
         source: VersionedSource,
         last: Watermark | None,

@@ -84,7 +84,7 @@ class SnapshotHandle:
         if isinstance(self._snapshot, LockingSnapshot) and now - self._looked >= WAITING_INTERVAL:
             self._looked = now
             self.note_waiting(self._snapshot.waiting())
-        yield from self.noted()
+        yield from self.pending_warnings()
         limit = self._warn_after
         if limit and now - self.since >= limit * (self._warned + 1):
             self._warned += 1
@@ -138,7 +138,7 @@ class SnapshotHandle:
                     )
                 )
 
-    def noted(self) -> Iterator[Event]:
+    def pending_warnings(self) -> Iterator[Event]:
         """Yield warnings that have not been yielded yet."""
         while self._noted:
             yield self._noted.popleft()

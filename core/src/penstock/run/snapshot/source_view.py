@@ -179,9 +179,9 @@ class SourceView:
         ours = len(self.snapshots) == 1 and set(moments) <= {"", self.snapshots[0].taken_at}
         return (self._handle.catalog() if ours else None) or self.open()
 
-    def noted(self) -> Iterator[Event]:
+    def pending_warnings(self) -> Iterator[Event]:
         """Yield warnings that have not been yielded yet."""
-        return self._handle.noted()
+        return self._handle.pending_warnings()
 
     def note_state(self, source: SourceCatalog) -> None:
         """Note the state of the source, before its snapshot is taken."""
