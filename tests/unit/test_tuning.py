@@ -114,7 +114,7 @@ def test_settings_take_turns_in_both_directions() -> None:
 # Samples
 
 
-@given(count=st.integers(1, 500), wanted=st.integers(1, 600))
+@given(count=st.integers(1, 500), size=st.integers(1, 600))
 def test_a_sample_is_spread_evenly(count: int, size: int) -> None:
     found = evenly(partitions(count), size)
     places = [int(each.id[1:]) for each in found]
