@@ -391,7 +391,7 @@ def every_type() -> pa.Table:
     return pa.table(columns)
 
 
-def test_every_type_is_read_alike_with_and_without_duckdb(tmp_path: Path) -> None:
+def test_every_type_is_read_the_same_way_with_and_without_duckdb(tmp_path: Path) -> None:
     store = Store(tmp_path)
     table = every_type()
     store.write("a.parquet", table)

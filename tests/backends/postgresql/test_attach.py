@@ -115,7 +115,7 @@ def test_rows_are_frozen_at_once(days: Pair) -> None:
         assert days.target.count("t") == 50
 
 
-def test_the_next_day_is_attached_beside_the_others(days: Pair) -> None:
+def test_the_next_day_is_attached_next_to_the_others(days: Pair) -> None:
     days.copy(**DAYS)
     days.source.run("INSERT INTO t SELECT i, '2026-03-06', 'new', i FROM generate_series(50, 59) i")
     finished = days.copy(**DAYS, where="day >= '2026-03-06'", verify="checksums")

@@ -93,7 +93,7 @@ class TestSidesAgree:
         assert sum(each.source or 0 for each in result.checks if each.partition_id) == 2000
 
     @pytest.mark.parametrize("mode", ["append", "upsert"])
-    def test_beside_rows_of_other_origin(self, filled: Pair, mode: str) -> None:
+    def test_next_to_rows_of_other_origin(self, filled: Pair, mode: str) -> None:
         filled.target.run("INSERT INTO t VALUES (0, NULL, 'mine', 0), (9999, NULL, 'mine', 0)")
         filled.copy(mode=mode, run_id=RUN, **STRATEGIES["ctid"])
         assert check(filled).ok

@@ -144,7 +144,7 @@ class TestPartitioned:
         pair.assert_same("public.t_else")
 
 
-def test_beside_the_source_in_one_database(pair: Pair) -> None:
+def test_in_the_same_database_as_the_source(pair: Pair) -> None:
     pair.source.run(
         "CREATE TABLE t (id serial PRIMARY KEY, note text)",
         "CREATE INDEX odd ON t (note)",

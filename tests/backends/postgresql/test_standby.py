@@ -248,7 +248,7 @@ def test_streams_slow_down_when_the_source_begins_to_lag(standby: Standby) -> No
     pair.assert_same()
 
 
-def test_a_user_who_may_not_see_the_lag_is_told_before_any_change(
+def test_a_user_who_may_not_see_the_lag_is_informed_before_any_change(
     standby: Standby, servers: tuple[PostgresServer, PostgresServer]
 ) -> None:
     pair = standby.pair

@@ -167,7 +167,7 @@ def test_templates_are_not_checked_during_parsing(options: dict[str, Any]) -> No
     assert "options" in operator.template_fields
 
 
-def test_options_beside_a_template_are_checked() -> None:
+def test_options_next_to_a_template_are_checked() -> None:
     with pytest.raises(UsageError, match='mode="replace": expected key'):
         penstock_airflow.CopyTableOperator(
             task_id="copy", **ENDS, table="{{ params.table }}", mode="replace"

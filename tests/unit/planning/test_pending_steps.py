@@ -23,7 +23,7 @@ def spec(*, data_only: bool = False) -> CopySpec:
     )
 
 
-def test_a_key_is_restored_beside_another_of_the_same_table() -> None:
+def test_a_key_is_restored_although_the_table_has_another() -> None:
     load = LoadPlan(TABLE, (), links=(restoring("written"),))
     pending = [("night", restoring("written")), ("night", restoring("read"))]
     found, reasons = with_pending_steps(spec(data_only=True).loading, load, pending)

@@ -195,14 +195,14 @@ def _form(
     if carried[0] != formats[0]:
         slow = [name for name, fit in fit_of_column if formats[0] not in fit.formats]
         if len(slow) < len(pairs):
-            reasons.append(f"{carried[0]} streams, because of {_listed(slow)}")
+            reasons.append(f"{carried[0]} streams, because of {_name_list(slow)}")
     casts = [f"{name}::{fit.cast}" for name, fit in fit_of_column if fit.cast]
     if casts:
-        reasons.append(f"cast by the source: {_listed(casts)}")
+        reasons.append(f"cast by the source: {_name_list(casts)}")
     return carried[0], reasons
 
 
-def _listed(names: Sequence[str], most: int = 6) -> str:
+def _name_list(names: Sequence[str], most: int = 6) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 

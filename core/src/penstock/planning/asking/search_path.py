@@ -40,7 +40,7 @@ def with_schemas(
         if found is None:
             raise PlanningError(
                 f"--table {name}: no such table in the source's search path "
-                f"({_listed(source)}); name its schema, as in SCHEMA.{name}"
+                f"({_schema_list(source)}); name its schema, as in SCHEMA.{name}"
             )
         lines.append(f"table {name}: {found}, by the source's search path")
         spec = replace(spec, table=str(found), target_table=spec.target_table or spec.table)
@@ -65,7 +65,7 @@ def with_schemas(
         resolved, why = TableRef(first, name), "in its first schema"
     lines.append(
         f"target table {name}: {resolved}, {why}, since the target's search path "
-        f"({_listed(target)}) has no {name}"
+        f"({_schema_list(target)}) has no {name}"
     )
     return replace(spec, target_table=str(resolved)), tuple(lines)
 
@@ -105,5 +105,5 @@ def with_any_schema(patterns: Sequence[str]) -> tuple[str, ...]:
     return tuple(pattern if "." in pattern else f"*.{pattern}" for pattern in patterns)
 
 
-def _listed(side: Schemas) -> str:
+def _schema_list(side: Schemas) -> str:
     return ", ".join(side.schemas()) or "empty"
