@@ -49,7 +49,14 @@ def server_url() -> str:
 
 
 def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Mssql:
-    """Copy both tables with each mover, out of SQL Server and into it."""
+    """Copy both tables with each mover, out of SQL Server and into it.
+
+    Args:
+        bench: the source and the target.
+        scale: a factor for the numbers of rows.
+        degrees: the numbers of concurrent streams to measure.
+        repeat: the number of times that each way is measured.
+    """
     rows = {name: int(count * scale) for name, count in _ROWS.items()}
     found = movers()
     if len(found) == 1:

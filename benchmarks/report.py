@@ -29,7 +29,13 @@ def tell(text: str) -> None:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table in Markdown, which can go into README.md unchanged."""
+    """Print a table in Markdown, which can go into README.md unchanged.
+
+    Args:
+        title: the line above the table.
+        columns: the heads of the columns.
+        rows: a cell for each column.
+    """
     widths = [
         max(len(column), *(len(row[position]) for row in rows))
         for position, column in enumerate(columns)

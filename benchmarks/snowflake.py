@@ -64,7 +64,14 @@ class Account:
 
 
 def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Snowflake:
-    """Copy lineitem to both, in turns."""
+    """Copy lineitem to both, in turns.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        degrees: the numbers of concurrent streams to measure.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"snowflake: loading lineitem at scale {scale:g}")
     rows, few = bench.load_tpch(SCHEMA, scale), 80
     bench.on_source("CREATE TABLE snowflake.few AS SELECT * FROM snowflake.lineitem LIMIT 80")

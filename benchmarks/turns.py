@@ -18,6 +18,14 @@ Costs = dict[tuple[str, int], list[Cost]]
 def take_turns(
     movers: Iterable[str], degrees: Sequence[int], repeat: int, move: Callable[[str, int], Cost]
 ) -> Costs:
+    """Measure all movers at all degrees, after one round to warm up.
+
+    Args:
+        movers: the names of the movers.
+        degrees: the numbers of concurrent streams to measure.
+        repeat: the number of turns.
+        move: copies with a mover at a degree, and returns the cost.
+    """
     costs: Costs = {}
     names = list(movers)
     tell("warming up")
@@ -38,16 +46,39 @@ def take_turns(
 
 
 def best(costs: Costs, mover: str, degree: int, what: str) -> float:
+    """Return the smallest figure of all turns.
+
+    Args:
+        costs: the costs of all movers.
+        mover: the name of the mover.
+        degree: the number of concurrent streams.
+        what: a field of `Cost`, such as `wall`, in seconds.
+    """
     figures: list[float] = [getattr(cost, what) for cost in costs[mover, degree]]
     return min(figures)
 
 
 def ratio(costs: Costs, mover: str, degree: int, what: str = "wall") -> float:
-    """Return the ratio of Penstock's best to another mover's."""
+    """Return the ratio of Penstock's best to another mover's.
+
+    Args:
+        costs: the costs of all movers.
+        mover: the name of the mover.
+        degree: the number of concurrent streams.
+        what: a field of `Cost`, such as `wall`, in seconds.
+    """
     return best(costs, PENSTOCK, degree, what) / best(costs, mover, degree, what)
 
 
 def show(title: str, rows: int, costs: Costs, movers: Sequence[str]) -> None:
+    """Print a table of the best figures.
+
+    Args:
+        title: the beginning of the title.
+        rows: the number of rows of a copy.
+        costs: the costs of all movers.
+        movers: the other movers, which Penstock is compared with.
+    """
     turns = len(next(iter(costs.values())))
     lines = []
     for mover, degree in sorted(costs, key=lambda item: item[1]):

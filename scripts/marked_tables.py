@@ -24,6 +24,11 @@ def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def replace_table(page: str, name: str, table: str) -> str:
     """Return the page with a new table below the marker.
 
+    Args:
+        page: the text of the page.
+        name: the name in the marker.
+        table: the text of the new table.
+
     Raises:
         LookupError: the page lacks the marker, or its end.
     """

@@ -102,6 +102,13 @@ def literals() -> str:
 
 
 def parameters(indent: str, without: tuple[str, ...], special: dict[str, str]) -> Iterator[str]:
+    """Yield the lines of a signature, with a parameter for each option.
+
+    Args:
+        indent: the spaces before each line.
+        without: the options to leave out.
+        special: the text of parameters that differ from the usual form, by option.
+    """
     for side in ("source", "target"):
         yield f"{indent}{side}_conn_id: option.Text | None = None,\n"
         yield f"{indent}{side}: option.Text | None = None,\n"

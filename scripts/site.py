@@ -85,6 +85,12 @@ def with_site_links(text: str, page: Path, places: dict[Path, str], files: str) 
 
     A link to a file outside the site leads to the repository; without the repository's address,
     only the words remain.
+
+    Args:
+        text: the text of the page.
+        page: the path of the page in the repository.
+        places: the paths of pages on the site, by their path in the repository.
+        files: the address of the repository's files; empty without one.
     """
     here = Path(places[page]).parent
 

@@ -63,7 +63,8 @@ def settings(degrees: Sequence[int], options: Collection[str]) -> tuple[Setting,
     unknown = [option for option in options if option not in OPTIONS]
     if unknown or len(set(options)) < len(options):
         raise UsageError(
-            f"--with: expected some of {', '.join(OPTIONS)}, each once; found {_value_list(options)}"
+            f"--with: expected some of {', '.join(OPTIONS)}, each once; found "
+            f"{_value_list(options)}"
         )
     variants = [
         tuple(option for option, chosen in zip(OPTIONS, picked, strict=True) if chosen)
