@@ -29,9 +29,9 @@ from penstock.model.journal import MOST_POINTS, DegreeChange, Journal, Point, Se
 from penstock.run.journals import Keeper
 
 
-def close(one: float, other: float) -> bool:
+def close(first: float, second: float) -> bool:
     # Each point is rounded to a millisecond.
-    return abs(one - other) < 0.001 * MOST_POINTS
+    return abs(first - second) < 0.001 * MOST_POINTS
 
 
 @given(

@@ -186,7 +186,7 @@ class TestFingerprint:
         assert plan.fingerprint != PLAN.fingerprint
 
     @given(plans, plans)
-    def test_differs_between_plans(self, one: PartitionPlan, other: PartitionPlan) -> None:
+    def test_differs_between_plans(self, first: PartitionPlan, second: PartitionPlan) -> None:
         def content(plan: PartitionPlan) -> Any:
             return (
                 plan.columns,
@@ -194,8 +194,8 @@ class TestFingerprint:
                 [(partition.id, partition.extent) for partition in plan.partitions],
             )
 
-        same = content(one) == content(other)
-        assert (one.fingerprint == other.fingerprint) == same
+        same = content(first) == content(second)
+        assert (first.fingerprint == second.fingerprint) == same
 
 
 class TestPlan:

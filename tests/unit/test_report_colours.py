@@ -67,8 +67,8 @@ def perceived(colour: str, sight: str) -> Triple:
     return lab((red, green, blue))
 
 
-def contrast(one: str, other: str) -> float:
-    dark, light = sorted(product(TO_XYZ, linear(each))[1] for each in (one, other))
+def contrast(first: str, second: str) -> float:
+    dark, light = sorted(product(TO_XYZ, linear(each))[1] for each in (first, second))
     return (light + 0.05) / (dark + 0.05)
 
 

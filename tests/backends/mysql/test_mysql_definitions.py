@@ -244,10 +244,16 @@ def test_a_default_that_looks_like_clauses() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("asked", [{"table": "seen"}, {"query": "SELECT 1 AS a, 'x' AS b"}])
-def test_a_view_and_a_query_are_created_as_tables(mysql_url: str, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "source_options", [{"table": "seen"}, {"query": "SELECT 1 AS a, 'x' AS b"}]
+)
+def test_a_view_and_a_query_are_created_as_tables(
+    mysql_url: str, source_options: dict[str, Any]
+) -> None:
     execute(mysql_url, "CREATE VIEW seen AS SELECT 1 AS a, 'x' AS b")
-    spec = CopySpec(source=mysql_url, target=mysql_url, target_table="u", snapshot="none", **asked)
+    spec = CopySpec(
+        source=mysql_url, target=mysql_url, target_table="u", snapshot="none", **source_options
+    )
     *_, finished = copy(replace(spec, mode="recreate"))
     assert isinstance(finished, Finished)
     assert finished.not_copied == ()

@@ -119,7 +119,7 @@ def test_logins(query: str, expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "found"),
+    ("url", "problem"),
     [
         ("snowflake://acme/sales", "user"),
         ("snowflake://me@acme/sales", "SNOWFLAKE_PASSWORD"),
@@ -129,8 +129,8 @@ def test_logins(query: str, expected: dict[str, Any]) -> None:
         ("snowflake://me:s3cret@acme/a?passcode=1", "parameters"),
     ],
 )
-def test_incomplete_urls(url: str, found: str) -> None:
-    with pytest.raises(UsageError, match=found) as caught:
+def test_incomplete_urls(url: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem) as caught:
         URLS.resolve(url, {}, "--target")
     assert "s3cret" not in str(caught.value)
 

@@ -140,21 +140,21 @@ def test_a_second_night_reads_what_has_changed(items: Ends) -> None:
 
 
 @pytest.mark.parametrize("mode", ["truncate", "recreate", "swap"])
-@pytest.mark.parametrize("asked", ["xmin", None])
+@pytest.mark.parametrize("incremental", ["xmin", None])
 def test_a_night_after_a_full_load_reads_what_has_changed(
-    items: Ends, mode: str, asked: str | None
+    items: Ends, mode: str, incremental: str | None
 ) -> None:
-    if asked:
+    if incremental:
         items.night(mode="recreate", incremental=None).done()
     else:
         items.night().done()
-    items.night(mode=mode, incremental=asked).done()
+    items.night(mode=mode, incremental=incremental).done()
     items.change("UPDATE items SET word = 'x' WHERE id < 4", "DELETE FROM items WHERE id = 9")
     assert items.night(deletes="hard").done().rows == 3
     items.check_same()
     (name,) = {mark.name for mark in penstock.watermarks(target=items.target.url)}
     history = penstock.watermark_history(name, target=items.target.url)
-    assert len(history) == (2 if asked else 3)
+    assert len(history) == (2 if incremental else 3)
     assert history[1].full == f"--mode {mode} reloads the table"
 
 

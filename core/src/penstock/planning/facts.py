@@ -78,7 +78,7 @@ class NightFacts:
     """The rows from the last night's value on; None if that value is not of these columns."""
     files: FilesNow | None = None
     """The files of the source, if the night reads by files."""
-    seen: frozenset[str] = frozenset()
+    known_digests: frozenset[str] = frozenset()
     """The digests of the files that nights have read."""
     row_ahead: str = ""
     """A row whose value is too far ahead, by its key."""

@@ -126,7 +126,9 @@ def _by_file(
         night = plan_full_load(route, loading, pairs, last, None, files=files)
         return night, "", explain_files_night(night, now, merges=False)
     assert facts.target is not None
-    night = plan_files_night(route, loading, pairs, last, now, facts.seen, facts.target, moment)
+    night = plan_files_night(
+        route, loading, pairs, last, now, facts.known_digests, facts.target, moment
+    )
     return night, "" if night.full else EVERY, explain_files_night(night, now, merges=True)
 
 

@@ -104,7 +104,7 @@ class NightParts(LoadParts):
         if night is None or not selection:
             return request, statistics
         by_files = replace(request.cutting, strategy=FILES.name, cut_strategy=FILES)
-        files = new_files(facts.files, facts.seen)
+        files = new_files(facts.files, facts.known_digests)
         size = sum(file.size for file in files)
         return replace(request, cutting=by_files), replace(statistics, files=files, bytes=size)
 

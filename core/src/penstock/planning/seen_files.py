@@ -55,7 +55,7 @@ def plan_files_night(
     pairs: tuple[ColumnPair, ...],
     last: Watermark | None,
     now: FilesNow,
-    seen: frozenset[str],
+    known_digests: frozenset[str],
     target: TargetNow,
     moment: datetime,
 ) -> Night:
@@ -67,7 +67,7 @@ def plan_files_night(
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the files of the source.
-        seen: the digests of files already read; see `seen_digests`.
+        known_digests: the digests of files already read; see `seen_digests`.
         target: the state of the target's table.
         moment: the time of planning.
 
@@ -76,7 +76,9 @@ def plan_files_night(
     """
     selects = selected_text(route, loading, pairs)
     changed = check_target(route, loading, last, target)
-    full = _why_full(last, now, seen, selects, changed) or why_due(loading.nightly, last, moment)
+    full = _why_full(last, now, known_digests, selects, changed) or why_due(
+        loading.nightly, last, moment
+    )
     return Night(
         watermark_name(route, loading.nightly),
         last.epoch if last else 0,
@@ -87,25 +89,27 @@ def plan_files_night(
         target=target.storage,
         rows=target.rows,
         full_at=last.full_at if last and not full else "",
-        files=files_of(now, frozenset() if full else seen, last.epoch if last and not full else 0),
+        files=files_of(
+            now, frozenset() if full else known_digests, last.epoch if last and not full else 0
+        ),
         missing="" if full else MISSING,
     )
 
 
-def files_of(now: FilesNow, seen: frozenset[str], after: int) -> SeenFiles:
+def files_of(now: FilesNow, known_digests: frozenset[str], after: int) -> SeenFiles:
     """Return what a night records about the files that it reads.
 
     Args:
         now: the files of the source.
-        seen: digests of the files that it does not read.
+        known_digests: digests of the files that it does not read.
         after: the epoch of the night that it continues; 0 if it reads all files.
     """
-    return SeenFiles("".join(sorted(set(map(digest, now.files)) - seen)), after, now.place)
+    return SeenFiles("".join(sorted(set(map(digest, now.files)) - known_digests)), after, now.place)
 
 
-def new_files(now: FilesNow, seen: frozenset[str]) -> tuple[SourceFile, ...]:
+def new_files(now: FilesNow, known_digests: frozenset[str]) -> tuple[SourceFile, ...]:
     """Return the files not read yet; the smallest file if there are none, as a plan needs one."""
-    new = tuple(file for file in now.files if digest(file) not in seen)
+    new = tuple(file for file in now.files if digest(file) not in known_digests)
     return new or tuple(sorted(now.files, key=lambda file: file.size)[:1])
 
 
@@ -130,7 +134,7 @@ def explain_files_night(night: Night, now: FilesNow, *, merges: bool) -> tuple[s
 
 
 def _why_full(
-    last: Watermark | None, now: FilesNow, seen: frozenset[str], selects: str, changed: str
+    last: Watermark | None, now: FilesNow, known_digests: frozenset[str], selects: str, changed: str
 ) -> str:
     """Return why all files are read; empty if only new ones are."""
     if last is None:
@@ -144,7 +148,7 @@ def _why_full(
         return "the source is a different folder"
     if last.selects != selects:
         return SELECTS_OTHERS
-    if altered := seen - set(map(digest, now.files)):
+    if altered := known_digests - set(map(digest, now.files)):
         have = "has" if len(altered) == 1 else "have"
         return f"{quantity(len(altered), 'file')} of earlier nights {have} been changed or removed"
     return ""

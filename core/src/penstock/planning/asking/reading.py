@@ -283,7 +283,7 @@ class TableReader:
             last=last,
             target=self._nights.target_now(request) if merges else None,
             files=source.files_now(self._route.relation),
-            seen=seen_digests(history),
+            known_digests=seen_digests(history),
         )
 
     def _by_column(self, columns: Sequence[str]) -> NightFacts:
