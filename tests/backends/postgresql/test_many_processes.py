@@ -200,7 +200,9 @@ class TestHeld:
         wait_until_released(filled)
         assert status(filled).run.released_at is not None
 
-    def test_ends_with_the_last_partition(self, filled: Pair, hold: Callable[..., HolderThread]) -> None:
+    def test_ends_with_the_last_partition(
+        self, filled: Pair, hold: Callable[..., HolderThread]
+    ) -> None:
         create(filled)
         holding = hold()
         holding.wait_for("taken")

@@ -238,5 +238,5 @@ def _partitions(facts: RunFacts, times: int) -> str:
 
 
 def _try(*ways: str) -> str:
-    named = [way for way in ways if way]
-    return f": try {' or '.join(named)}" if named else ""
+    options = [way for way in ways if way]
+    return f": try {' or '.join(options)}" if options else ""

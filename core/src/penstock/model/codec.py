@@ -205,8 +205,8 @@ def _union(options: tuple[Any, ...]) -> Reader:
     expected = " or ".join(_NAMES[kind] for kind in readers)
 
     def read(raw: Any) -> Any:
-        found = readers.get(type(raw))
-        return _refuse(expected, raw) if found is None else found(raw)
+        reader = readers.get(type(raw))
+        return _refuse(expected, raw) if reader is None else reader(raw)
 
     return read
 

@@ -235,8 +235,8 @@ def has_tables_of(night: Night, now: SourceVersions) -> bool:
     """
     planned = night.source
     assert planned is not None, "nothing is compared without versions"
-    same = all(planned.leaves.get(leaf) == then for leaf, then in now.leaves.items())
-    return same and planned.shape == now.shape
+    has_same_leaves = all(planned.leaves.get(leaf) == then for leaf, then in now.leaves.items())
+    return has_same_leaves and planned.shape == now.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +307,8 @@ def _covers(last: Watermark, night: Night, snapshot: Snapshot) -> bool:
     theirs, mine = last.source, night.source
     horizon = Horizon.parse(snapshot.horizon)
     if theirs and mine and last.horizon is not None and horizon is not None:
-        same = (theirs.system, theirs.timeline, theirs.database)
-        if same == (mine.system, mine.timeline, mine.database):
+        cluster = (theirs.system, theirs.timeline, theirs.database)
+        if cluster == (mine.system, mine.timeline, mine.database):
             return last.horizon.xmax >= horizon.xmax
     return datetime.fromisoformat(last.moment) >= datetime.fromisoformat(snapshot.taken_at)
 

@@ -122,15 +122,13 @@ class LoadPlan:
         Args:
             done: the ids of completed steps.
         """
-        found: dict[tuple[str, str], NotCopied] = {}
+        keys: dict[tuple[str, str], NotCopied] = {}
         for step in (*self.links, *self.after):
             key = step.instead
             # A key is added first and validated later: the first statement creates it.
             if key is not None and makes_foreign_key(step) and step.id not in done:
-                found.setdefault(
-                    (key.table, key.name), replace(key, kind=UNRESTORED, dropped=False)
-                )
-        return tuple(found.values())
+                keys.setdefault((key.table, key.name), replace(key, kind=UNRESTORED, dropped=False))
+        return tuple(keys.values())
 
     @property
     def night_step(self) -> str:

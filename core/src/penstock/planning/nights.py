@@ -308,8 +308,8 @@ def why_not_the_same(
         return f"the source failed over from timeline {then.timeline} to {source.timeline}"
     if last.selects != selects:
         return SELECTS_OTHERS
-    own = str(source.table)
-    altered = own in source.leaves and source.leaves[own] != then.leaves.get(own)
+    table = str(source.table)
+    altered = table in source.leaves and source.leaves[table] != then.leaves.get(table)
     if altered or then.shape != source.shape:
         return "columns or types of the source have changed, which leaves row versions as they are"
     return ""

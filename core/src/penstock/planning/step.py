@@ -94,9 +94,9 @@ class _Planning(NightParts):
         names = {column.name for column in self._columns}
         request, statistics = self._cut
         statistics = without_masked_key(self._route, statistics)
-        found = plan_partitions(request, statistics, names, self._answers, self._night_statistics)
-        check_bounds(self._route, names, found.partitions)
-        return replace(found, partitions=()) if self._loading.schema_only else found
+        planned = plan_partitions(request, statistics, names, self._answers, self._night_statistics)
+        check_bounds(self._route, names, planned.partitions)
+        return replace(planned, partitions=()) if self._loading.schema_only else planned
 
     @part
     def _conditions(self) -> None:
@@ -112,19 +112,19 @@ class _Planning(NightParts):
 
     @part
     def _children(self) -> PlannedChildren:
-        found = self._partitions
+        planned = self._partitions
         if not self._mode.attaches:
-            return PlannedChildren(found.partitions)
-        assert found.choice.key is not None
+            return PlannedChildren(planned.partitions)
+        assert planned.choice.key is not None
         load, _ = self._load
         return self._answers.plan_children(
             ChildRequest(
                 table=load.table,
-                key=found.choice.key,
+                key=planned.choice.key,
                 pairs=self._mapping.pairs,
-                partitions=found.partitions,
+                partitions=planned.partitions,
                 selective=self._route.where is not None,
-                windows=found.cut.windows,
+                windows=planned.cut.windows,
             )
         )
 
@@ -134,7 +134,7 @@ class _Planning(NightParts):
         _, pending = self._load_with_pending_steps
         drift_reasons, drift_warnings = drift_texts(self._loading, self._drift, self._changes)
         choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
-        partitions, named = children.partitions, self._request.partitions
+        partitions, given = children.partitions, self._request.partitions
         return PartitionPlan(
             strategy=choice.strategy,
             reasons=(
@@ -165,8 +165,8 @@ class _Planning(NightParts):
             pairs=mapping.pairs,
             format=mapping.format,
             load=load,
-            rows=None if named or selection else _selected_rows(statistics),
-            bytes=None if named or selection else round(statistics.bytes * statistics.selected),
+            rows=None if given or selection else _selected_rows(statistics),
+            bytes=None if given or selection else round(statistics.bytes * statistics.selected),
             series=self._request.series,
             night=night,
             selection=selection,

@@ -618,9 +618,9 @@ class _Batch:
         message = f"batch {self._id}: {len(failed)} of {len(self._runs)} tables are not done"
         dropped = [item for run in failed for item in run.not_copied if item.kind == UNRESTORED]
         if dropped:
-            named = ", ".join(f"{item.name} of {item.table}" for item in dropped[:MOST_NAMED])
+            names = ", ".join(f"{item.name} of {item.table}" for item in dropped[:MOST_NAMED])
             more = f" and {len(dropped) - MOST_NAMED:,} more" * (len(dropped) > MOST_NAMED)
-            message += f"; {UNRESTORED}: {named}{more}"
+            message += f"; {UNRESTORED}: {names}{more}"
         if all(map(_is_transient, failed)):
             raise RunFailedTransiently(message)
         raise RunFailed(message)

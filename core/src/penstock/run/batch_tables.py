@@ -106,13 +106,13 @@ class BatchTables:
         """Return objects that the patterns match other than tables, if tables are recreated."""
         if not any(spec.load_mode.recreates for spec in specs):
             return ()
-        named = {spec.source_name for spec in specs}
+        copied = {spec.source_name for spec in specs}
         include, exclude = self._patterns()
         if self._batch.sections and not include:
             patterns = (each.pattern for each in self._batch.sections if not each.is_query)
             include = tuple(name for pattern in patterns for name in self._searched(pattern))
         objects = self._source.other_objects(include, exclude)
-        return tuple(item for item in objects if item.name not in named)
+        return tuple(item for item in objects if item.name not in copied)
 
     def _without_copied_heirs(
         self, spec: CopySpec, tables: Collection[Relation], missing: list[TableRef]

@@ -112,9 +112,9 @@ class BatchedSteps:
                 self._catalogs.append(catalog)
                 while not self._ended.is_set():
                     group = self._groups.get_nowait()
-                    begun = time.monotonic()
+                    started = time.monotonic()
                     done = catalog.control.finish_all(group)
-                    self._over.put((group, done, time.monotonic() - begun))
+                    self._over.put((group, done, time.monotonic() - started))
         except (queue.Empty, PenstockError):
             return  # each step reports its own error when it is done alone
         finally:

@@ -219,7 +219,7 @@ def _entry(line: RunLine, spec: CopySpec, batch: str, at_work: bool | None) -> R
 def _matches(spec: CopySpec, pattern: str | None) -> bool:
     if pattern is None:
         return True
-    names = [written for written in (spec.table, spec.target_table) if written]
+    names = [name for name in (spec.table, spec.target_table) if name]
     if "." not in pattern:
         names += [name.rpartition(".")[2] for name in names]
     return any(fnmatchcase(name, pattern) for name in names)

@@ -27,8 +27,8 @@ class FoldedText:
         text, count = one_line(self.text), len(self.tables)
         if count == 1:
             return f"{one_line(self.tables[0])}: {text}"
-        named = ", ".join(map(one_line, self.tables[:_NAMED]))
-        return f"{count:,} tables ({named}{', ...' if count > _NAMED else ''}), the first: {text}"
+        names = ", ".join(map(one_line, self.tables[:_NAMED]))
+        return f"{count:,} tables ({names}{', ...' if count > _NAMED else ''}), the first: {text}"
 
 
 def pattern_of(table: str, text: str) -> str:
@@ -72,8 +72,8 @@ def folded_lines(texts: Sequence[tuple[str, str]]) -> list[str]:
     """
     if len(texts) <= FEW:
         return [f"{one_line(table)}: {one_line(text)}" for table, text in texts]
-    found = fold_texts(texts)
-    lines = list(map(str, found[:FEW]))
-    if len(found) > FEW:
-        lines.append(f"and {len(found) - FEW:,} more, of other kinds: --json lists all of them")
+    groups = fold_texts(texts)
+    lines = list(map(str, groups[:FEW]))
+    if len(groups) > FEW:
+        lines.append(f"and {len(groups) - FEW:,} more, of other kinds: --json lists all of them")
     return lines

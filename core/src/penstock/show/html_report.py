@@ -337,12 +337,12 @@ def _undone(report: RunReport) -> str:
 def _tables(report: RunReport) -> str:
     if not report.runs:
         return ""
-    named = quantity(len(report.runs), "table")
+    count = quantity(len(report.runs), "table")
     listed = table(_TABLE_HEAD, map(_table_row, report.runs), words=3)
     if len(report.runs) > FEW:
         # Browsers lay out only what is open, so that a page with thousands of tables opens at once.
         listed = f"<details><summary>All of them, the slowest first</summary>{listed}</details>"
-    return section(f"The batch's {named}", listed)
+    return section(f"The batch's {count}", listed)
 
 
 def _unknown(report: RunReport) -> str:

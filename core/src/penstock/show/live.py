@@ -145,9 +145,9 @@ class LiveDisplay:
         lines = [Text(done, style="dim", no_wrap=True, overflow="ellipsis")]
         if tables.failed:
             names = list(tables.failed.values())
-            named = ", ".join(map(one_line, names[:_MOST_NAMED]))
+            shown = ", ".join(map(one_line, names[:_MOST_NAMED]))
             more = ", ..." if len(names) > _MOST_NAMED else ""
-            failed = f"failed: {quantity(len(names), 'table')}: {named}{more}"
+            failed = f"failed: {quantity(len(names), 'table')}: {shown}{more}"
             lines.append(Text(failed, style="bold red", no_wrap=True, overflow="ellipsis"))
         return list(lines)
 

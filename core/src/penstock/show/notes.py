@@ -242,7 +242,7 @@ def _plan_lines(event: Planned) -> Iterable[str]:
 
 
 def _about(rows: int | None, bytes: int | None) -> str:
-    known = [
+    estimates = [
         text
         for text, value in (
             (f"{number(rows)} rows", rows),
@@ -250,7 +250,7 @@ def _about(rows: int | None, bytes: int | None) -> str:
         )
         if value is not None
     ]
-    return f", about {' and '.join(known)}" if known else ""
+    return f", about {' and '.join(estimates)}" if estimates else ""
 
 
 def _total(values: Iterable[int | None]) -> int | None:

@@ -124,8 +124,8 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
         # Not the committed rows: an execution that was killed has reported only part of them.
         points = report.timeline.points
         rows = sum(point.rows for point in points) / report.copying
-        moved = sum(point.bytes for point in points) / report.copying
-        average = f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
+        bytes_a_second = sum(point.bytes for point in points) / report.copying
+        average = f"{number(rows)} rows/s, {megabytes(bytes_a_second)} MB/s"
         entries.append(("rate", f"{average}, over {duration(report.copying)} of copying"))
     if report.phases:
         return entries  # windows and steps of each table are in their own sections
@@ -150,8 +150,10 @@ def one_partition_each(report: RunReport) -> bool:
 
 def _tables_done(report: RunReport) -> str:
     statuses = Counter(run.status for run in report.runs)
-    others = [f"{count:,} {status}" for status, count in statuses.items() if status != "done"]
-    return ", ".join((f"{statuses['done']:,} of {len(report.runs):,} done", *others))
+    other_statuses = [
+        f"{count:,} {status}" for status, count in statuses.items() if status != "done"
+    ]
+    return ", ".join((f"{statuses['done']:,} of {len(report.runs):,} done", *other_statuses))
 
 
 def _attempts(report: RunReport) -> list[tuple[str, str]]:

@@ -72,13 +72,13 @@ def _shared(each: Suggestion) -> tuple[tuple[str, Any], ...]:
 
 
 def _section(each: Suggestion, defaults: Mapping[str, Any]) -> Iterator[str]:
-    own, why = each.options, [each.why]
-    if own.get("mode") == defaults.get("mode"):
-        own = {name: value for name, value in own.items() if defaults.get(name) != value}
+    options, why = each.options, [each.why]
+    if options.get("mode") == defaults.get("mode"):
+        options = {name: value for name, value in options.items() if defaults.get(name) != value}
         why = []
     yield from _comment("; ".join((*each.facts, *why)))
     yield f"[tables.{_value(pattern_of(each.table))}]"
-    yield from _assignments(own)
+    yield from _assignments(options)
     for line in _assignments(each.instead):
         yield f"# {line}"
 

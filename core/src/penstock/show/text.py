@@ -109,9 +109,9 @@ def shorten(text: str, width: int) -> str:
 def error_lines(error: Mapping[str, Any]) -> list[str]:
     """Return an event's error as lines: the message first, then detail, hint and context."""
     message = str(error.get("message") or error.get("error") or "unknown error")
-    known = (str(error.get(name) or "") for name in ("side", "code"))
+    details = (str(error.get(name) or "") for name in ("side", "code"))
     # Most messages already name their side.
-    where = " ".join(text for text in known if text and f"{text}:" not in message)
+    where = " ".join(text for text in details if text and f"{text}:" not in message)
     lines = [(f"[{where}] " if where else "") + message]
     lines += [
         f"{name}: {error[name]}"

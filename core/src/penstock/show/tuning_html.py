@@ -169,8 +169,8 @@ def _sessions(tuning: Tuning) -> str:
         '<p class="note">What they waited for, or computed, as seen about once a second. '
         "<em>Penstock</em>: they waited for rows to come.</p>"
     )
-    named = keys((_SESSIONS[kind], KINDS[kind]) for kind in _SESSIONS)
-    return section(title, named, bars("sessions", title, description, rows, 1.0), note)
+    legend_of_kinds = keys((_SESSIONS[kind], KINDS[kind]) for kind in _SESSIONS)
+    return section(title, legend_of_kinds, bars("sessions", title, description, rows, 1.0), note)
 
 
 def _numbers(tuning: Tuning) -> str:

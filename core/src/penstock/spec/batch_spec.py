@@ -193,10 +193,10 @@ class BatchSpec:
         for number, entry in enumerate(self.entries, 1):
             name = entry.get("table") or entry.get("target-table") or entry.get("target_table")
             place = f"{self.origin}: [[table]] {name or number}"
-            for written in entry:
-                if written.replace("-", "_") in (*_COMMON, *_OWN):
+            for key in entry:
+                if key.replace("-", "_") in (*_COMMON, *_OWN):
                     raise UsageError(
-                        f"{place}: {written} applies to the whole batch; move it above the sections"
+                        f"{place}: {key} applies to the whole batch; move it above the sections"
                     )
             try:
                 specs.append(self._spec(entry, place))

@@ -540,8 +540,8 @@ class CopySpec:
         try:
             self._read_and_check()
         except UsageError as error:
-            named = self.table or self.target_table
-            in_callers_terms(error, named if isinstance(named, str) else None)
+            table = self.table or self.target_table
+            in_callers_terms(error, table if isinstance(table, str) else None)
             raise
 
     def _read_and_check(self) -> None:
@@ -751,8 +751,8 @@ class CopySpec:
         raw["source"], raw["target"] = redact(self.source), redact(self.target)
         raw["types"] = raw["types"] or None
         raw["table"] = None if self.table is None else str(self.table_ref)
-        named = self.table is not None or self.target_table is not None
-        raw["target_table"] = str(self.target_ref) if named else None
+        has_name = self.table is not None or self.target_table is not None
+        raw["target_table"] = str(self.target_ref) if has_name else None
         return raw
 
     def differences(self, stored: Mapping[str, Any]) -> list[str]:
@@ -803,11 +803,11 @@ def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """
     options_by_name = {item.name: item for item in fields(CopySpec)}
     options: dict[str, Any] = {}
-    for written, value in raw.items():
-        name = written.replace("-", "_")
+    for key, value in raw.items():
+        name = key.replace("-", "_")
         if name not in options_by_name:
             raise UsageError(
-                f"{origin}: unknown option {written!r}; expected one of "
+                f"{origin}: unknown option {key!r}; expected one of "
                 f"{', '.join(sorted(options_by_name))}"
             )
         try:

@@ -231,10 +231,10 @@ def options_of(
         for section in level:
             for name, value in _settings(section).items():
                 if name in chosen and chosen[name] != value and name not in above:
-                    other = next(each for each in level if name in _settings(each))
+                    rival = next(each for each in level if name in _settings(each))
                     raise UsageError(
                         f"{section.place}: {name}: {value!r} conflicts with {chosen[name]!r} in "
-                        f"{other.place}, which matches {table} just as specifically; decide in "
+                        f"{rival.place}, which matches {table} just as specifically; decide in "
                         f'[tables."{table}"]'
                     )
                 chosen.setdefault(name, value)

@@ -42,13 +42,13 @@ def read_toml(path: str, environ: Mapping[str, str] | None) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: invalid TOML: {error}{_unquoted(path)}") from error
     options: dict[str, Any] = {}
-    for written, value in raw.items():
-        name = written.replace("-", "_")
+    for key, value in raw.items():
+        name = key.replace("-", "_")
         if name in options:
             raise UsageError(
                 f"{path}: {name!r} appears twice, with '-' and with '_'; keep one of them"
             )
-        place = f"{path}: {written}"
+        place = f"{path}: {key}"
         options[name] = value if environ is None else _interpolate(value, environ, place)
     return options
 

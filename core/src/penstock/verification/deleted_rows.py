@@ -114,11 +114,11 @@ def _ranges(
     gone.
     """
     count = max(1, rows // RANGE_KEYS)
-    found = source.key_ranges(spec.relation, spec.where, _key(run), count)
-    there = target.ranges_after(run, found[0]) if found else None
-    if found is None or there is None:
+    source_ranges = source.key_ranges(spec.relation, spec.where, _key(run), count)
+    there = target.ranges_after(run, source_ranges[0]) if source_ranges else None
+    if source_ranges is None or there is None:
         return None, rows
-    bits, here = found
+    bits, here = source_ranges
     differing = [each for each in {**here, **there} if here.get(each, 0) != there.get(each, 0)]
     within = KeyRanges(bits, differing)
     remaining = sum(there.get(each, 0) for each in differing)
@@ -136,9 +136,9 @@ def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
     deleted, most = theirs - mine, spec.most_deleted
     if most.allows(deleted, theirs) and (mine or deleted == 0 or most.share == 1):
         return
-    found = "no rows at all" if mine == 0 else f"{mine:,} rows"
+    amount = "no rows at all" if mine == 0 else f"{mine:,} rows"
     raise PermanentError(
-        f"--deletes {spec.deletes}: {spec.source_name} has {found}, and {spec.target_name} would "
+        f"--deletes {spec.deletes}: {spec.source_name} has {amount}, and {spec.target_name} would "
         f"lose {deleted:,} of {theirs:,}: --max-deletes allows {spec.max_deletes}. Nothing was "
         "deleted or merged; if the rows should be deleted, raise --max-deletes"
     )

@@ -177,5 +177,5 @@ def unsure(proof: Proof) -> str:
 def remedy(plan: PartitionPlan) -> str:
     """Say what to do about wrong partitions."""
     hashed = any(isinstance(partition.extent, HashBucket) for partition in plan.partitions)
-    other = "another --key" if hashed else "--strategy hash, which compares no values"
-    return f"delete the loaded rows, and start a new run with {other}"
+    alternative = "another --key" if hashed else "--strategy hash, which compares no values"
+    return f"delete the loaded rows, and start a new run with {alternative}"

@@ -101,10 +101,10 @@ class TargetSums:
             total = _total(loaded.values() if self._comparison.owns_rows else parts.values())
             return Sums(parts, total, records=records)
         if not self._comparison.owns_rows:
-            found = self._comparison.target.checksum(
+            all_rows = self._comparison.target.checksum(
                 self._comparison.table, self._comparison.where, Whole(), ()
             )
-            if found.rows > self._comparison.committed_rows:
+            if all_rows.rows > self._comparison.committed_rows:
                 return self._sums_of_own_keys()
         total = self._comparison.target.checksum(
             self._comparison.table, self._comparison.where, Whole(), self._comparison.compared
@@ -123,13 +123,16 @@ class TargetSums:
         """
         lacking: dict[str, Checksum] = {}
         if self._comparison.same_keys():
-            found = self._sums_by_condition()
-            if found.total is not None and found.total.rows <= self._comparison.committed_rows:
-                return found
+            by_condition = self._sums_by_condition()
+            if (
+                by_condition.total is not None
+                and by_condition.total.rows <= self._comparison.committed_rows
+            ):
+                return by_condition
             records = self._comparison.records
             lacking = {
                 name: part
-                for name, part in found.parts.items()
+                for name, part in by_condition.parts.items()
                 if name in records and part.rows < records[name].rows
             }
         self._comparison.notes.append(

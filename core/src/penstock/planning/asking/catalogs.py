@@ -185,9 +185,9 @@ class Catalogs:
     def values(
         self, relation: Relation, key: Key, where: str | None, query: str | None
     ) -> ListedValues:
-        found = self._source.distinct(relation, key, where, query, MOST_PARTITIONS)
-        extents = (extent for extent, _ in cut_values(found, key, nullable=False).extents)
-        return ListedValues(found, disorder(self._source, relation, extents))
+        distinct = self._source.distinct(relation, key, where, query, MOST_PARTITIONS)
+        extents = (extent for extent, _ in cut_values(distinct, key, nullable=False).extents)
+        return ListedValues(distinct, disorder(self._source, relation, extents))
 
     def ranked(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool

@@ -174,8 +174,10 @@ class TableReader:
 
     def _source_definition(self, *, partitioning: bool = False) -> TableDefinition:
         """Return the definition of the source's table with the columns that are copied."""
-        found = self._source.definition(self._route.relation, partitioning=partitioning)
-        return selected_definition(self._source, found, fact(self._columns), fact(self._selected))
+        definition = self._source.definition(self._route.relation, partitioning=partitioning)
+        return selected_definition(
+            self._source, definition, fact(self._columns), fact(self._selected)
+        )
 
     def _is_there(self) -> bool:
         try:
@@ -195,11 +197,11 @@ class TableReader:
                 if target.identity(route.target_ref):
                     raise
                 raise MissingTarget(error.message, error.diagnosis) from error
-        wanted = new_table(route, loading, fact(self._selected), definition)
+        created = new_table(route, loading, fact(self._selected), definition)
         columns = target.defined_columns(
-            route.target_ref, wanted.definition, wanted.columns, wanted.types
+            route.target_ref, created.definition, created.columns, created.types
         )
-        return TargetTable(columns, wanted.definition)
+        return TargetTable(columns, created.definition)
 
     def _is_same(self) -> bool:
         identity = self._source.state(self._route.relation).identity
@@ -312,17 +314,17 @@ class TableReader:
             horizon, versions = source.horizon(), source.versions(relation)
             ahead = self._later_watermark(source, last, versions, horizon)
         merges = self._loading.load_mode.merges_at_end and ahead is None
-        found = range_of = selected = None
+        new_rows = range_of = selected = None
         since = last.cursor if last is not None else None
         if merges and since is not None and since.text and is_comparable(since, now):
             nulls = nightly.null_cursor == "include"
             assert nightly.lookback is not None, "checked with the options"
-            found = source.cursor_range(relation, since, now, nightly.lookback, nulls=nulls)
+            new_rows = source.cursor_range(relation, since, now, nightly.lookback, nulls=nulls)
             new = () if versions is None else new_leaves(versions, last)
-            condition = found.condition
+            condition = new_rows.condition
             if new and isinstance(source, VersionedSource):
                 condition = source.or_in(condition, new)
-            range_of = replace(found, condition=condition)
+            range_of = replace(new_rows, condition=condition)
             if now.indexed:
                 both = condition if where is None else f"({where}\n) AND {condition}"
                 selected = source.statistics(relation, both)
@@ -340,8 +342,8 @@ class TableReader:
 
     def _default_key(self) -> tuple[str, ...]:
         """Return the columns that identify a row; empty if the source has none."""
-        found = self._source.statistics(self._route.relation, self._route.where).default_key
-        return () if found is None else (found,)
+        key = self._source.statistics(self._route.relation, self._route.where).default_key
+        return () if key is None else (key,)
 
     def _later_watermark(
         self,

@@ -191,15 +191,15 @@ class _Table:
     def go_on(self) -> None:
         assert self._facts is not None
         try:
-            found = step(self.request, self._facts, self._answers)
+            result = step(self.request, self._facts, self._answers)
         except Outdated:
             self._read_again()
             return
-        if isinstance(found, Questions):
+        if isinstance(result, Questions):
             self._enter(self.request)
-            _ask(found.questions, self._catalogs, self._answers)
+            _ask(result.questions, self._catalogs, self._answers)
         else:
-            self.result = found
+            self.result = result
 
     def _read_again(self) -> None:
         self._answers.clear()

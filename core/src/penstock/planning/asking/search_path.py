@@ -36,14 +36,14 @@ def with_schemas(
     lines = []
     if spec.table is not None and not spec.table_ref.schema:
         name = spec.table_ref.name
-        found = source.find(name)
-        if found is None:
+        table = source.find(name)
+        if table is None:
             raise PlanningError(
                 f"--table {name}: no such table in the source's search path "
                 f"({_schema_list(source)}); name its schema, as in SCHEMA.{name}"
             )
-        lines.append(f"table {name}: {found}, by the source's search path")
-        spec = replace(spec, table=str(found), target_table=spec.target_table or spec.table)
+        lines.append(f"table {name}: {table}, by the source's search path")
+        spec = replace(spec, table=str(table), target_table=spec.target_table or spec.table)
     target_table = spec.target_table
     if target is None or target_table is None or spec.target_ref.schema:
         # The target's URL takes the place of a name.
@@ -91,13 +91,13 @@ def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
 
 def with_searched(patterns: Sequence[str], source: Schemas) -> tuple[str, ...]:
     """Repeat each pattern of tables without a schema for every schema of the search path."""
-    found: list[str] = []
+    qualified: list[str] = []
     for pattern in patterns:
         if "." in pattern:
-            found.append(pattern)
+            qualified.append(pattern)
         else:
-            found += (f"{escape(schema)}.{pattern}" for schema in source.schemas())
-    return tuple(found)
+            qualified += (f"{escape(schema)}.{pattern}" for schema in source.schemas())
+    return tuple(qualified)
 
 
 def with_any_schema(patterns: Sequence[str]) -> tuple[str, ...]:
