@@ -25,7 +25,13 @@ TIMEOUT = 600
 
 
 def measure(bench: Bench, scale: float, repeat: int) -> Walls:
-    """Replace lineitem in 16 partitions, two at once, `repeat` times each way."""
+    """Replace lineitem in 16 partitions, two at once, `repeat` times each way.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"dagster: loading lineitem at scale {scale:g}, and starting Dagster")
     rows = bench.load_tpch(SCHEMA, scale)
     walls: dict[str, list[float]] = {}

@@ -38,7 +38,14 @@ COLUMNS = """
 
 
 def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> ClickHouse:
-    """Copy lineitem with every mover, then write batches of it."""
+    """Copy lineitem with every mover, then write batches of it.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        degrees: the numbers of concurrent streams to measure.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"clickhouse: loading lineitem at scale {scale:g}")
     rows = bench.load_tpch(SCHEMA, scale)
     with tpch.parquet_files("lineitem", scale, 1) as (file,):

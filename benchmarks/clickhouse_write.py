@@ -32,7 +32,13 @@ WAIT_SECONDS = 300.0
 
 
 def penstock(url: str, table: TableRef, batches: Sequence[pa.RecordBatch]) -> float:
-    """Write as Penstock does, with casts and checks: into a stage, then from there to the table."""
+    """Write as Penstock does, with casts and checks: into a stage, then from there to the table.
+
+    Args:
+        url: the URL of ClickHouse.
+        table: the table to load.
+        batches: the rows.
+    """
     columns = [
         pa.field(each.name, each.type, False, ENDS if pa.types.is_date(each.type) else None)
         for each in batches[0].schema
@@ -54,7 +60,13 @@ def penstock(url: str, table: TableRef, batches: Sequence[pa.RecordBatch]) -> fl
 
 
 def insert_arrow(url: str, table: TableRef, batches: Sequence[pa.RecordBatch]) -> float:
-    """Insert as many rows at a time as Penstock does."""
+    """Insert as many rows at a time as Penstock does.
+
+    Args:
+        url: the URL of ClickHouse.
+        table: the table to load.
+        batches: the rows.
+    """
     with closing(connect_clickhouse(url)) as client, _cpu() as took:
         waiting: list[pa.RecordBatch] = []
         for batch in batches:

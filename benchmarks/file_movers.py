@@ -21,7 +21,14 @@ Unloader = Callable[[Bench, str, Path, int], float]
 
 
 def penstock_in(bench: Bench, table: str, files: Sequence[Path], degree: int) -> float:
-    """Load with one partition for each file."""
+    """Load with one partition for each file.
+
+    Args:
+        bench: the source and the target.
+        table: the table to load, with its schema.
+        files: the files, all in one folder.
+        degree: the number of concurrent streams.
+    """
     return cost.run(
         [
             [
@@ -34,12 +41,27 @@ def penstock_in(bench: Bench, table: str, files: Sequence[Path], degree: int) ->
 
 
 def adbc_ingest(bench: Bench, table: str, files: Sequence[Path], degree: int) -> float:
+    """Load with ADBC, a process for each stream.
+
+    Args:
+        bench: the source and the target.
+        table: the table to load, with its schema.
+        files: the files, one for each partition.
+        degree: the number of concurrent streams.
+    """
     script = [sys.executable, str(adbc_in.__file__), bench.target_url, table]
     return streams(degree, lambda number: [[*script, *map(str, files[number::degree])]])
 
 
 def duckdb_csv(bench: Bench, table: str, files: Sequence[Path], degree: int) -> float:
-    """Load DuckDB's CSV through psql."""
+    """Load DuckDB's CSV through psql.
+
+    Args:
+        bench: the source and the target.
+        table: the table to load, with its schema.
+        files: the files, one for each partition.
+        degree: the number of concurrent streams.
+    """
     into = row_by_row.copy_in(table).as_string(None).replace("binary", "csv")
     psql = [str(bench.target.psql), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", bench.target_url]
     script = [sys.executable, str(duckdb_out.__file__)]
@@ -50,6 +72,14 @@ def duckdb_csv(bench: Bench, table: str, files: Sequence[Path], degree: int) -> 
 
 
 def penstock_out(bench: Bench, table: str, folder: Path, degree: int) -> float:
+    """Unload into Parquet files with the command line.
+
+    Args:
+        bench: the source and the target.
+        table: the name of the table, with its schema.
+        folder: the folder for the files.
+        degree: the number of concurrent streams.
+    """
     return cost.run(
         [
             [
@@ -61,7 +91,14 @@ def penstock_out(bench: Bench, table: str, folder: Path, degree: int) -> float:
 
 
 def adbc_pyarrow(bench: Bench, table: str, folder: Path, degree: int) -> float:
-    """Unload the same partitions, one file each."""
+    """Unload the same partitions, one file each.
+
+    Args:
+        bench: the source and the target.
+        table: the name of the table, with its schema.
+        folder: the folder for the files.
+        degree: the number of concurrent streams.
+    """
     script = [sys.executable, str(adbc_out.__file__), bench.source_url, table, str(folder)]
     blocks = blocks_of(bench, table, degree)
     return streams(degree, lambda number: [[*script, *blocks[number::degree]]])

@@ -44,7 +44,14 @@ TARGETS: Mapping[str, str] = {
 
 
 def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Files:
-    """Load and unload lineitem with every mover, and load orders from a bucket."""
+    """Load and unload lineitem with every mover, and load orders from a bucket.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        degrees: the numbers of concurrent streams to measure.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"files: loading lineitem at scale {scale:g}")
     rows = bench.load_tpch(SCHEMA, scale)
     bench.on_target(MAKE_LOADED)

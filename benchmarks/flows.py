@@ -28,7 +28,13 @@ WAYS = {
 
 
 def measure(bench: Bench, scale: float, repeat: int) -> Walls:
-    """Copy lineitem in 16 partitions, two at once, `repeat` times each way, with LocalExecutor."""
+    """Copy lineitem in 16 partitions, two at once, `repeat` times each way, with LocalExecutor.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"airflow: loading lineitem at scale {scale:g}, and starting Airflow")
     rows = bench.load_tpch(SCHEMA, scale)
     walls: dict[str, list[float]] = {}

@@ -36,7 +36,7 @@ Load = Callable[[], float]
 
 
 @dataclass
-class Lost:
+class Difference:
     """The differences between a mover's table and the source at the end."""
 
     missing: int = 0
@@ -50,7 +50,7 @@ class Lost:
 
 
 class Losses:
-    def __init__(self, rows: int, movers: dict[str, Lost]) -> None:
+    def __init__(self, rows: int, movers: dict[str, Difference]) -> None:
         self._rows = rows
         self._movers = movers
 
@@ -61,13 +61,13 @@ class Losses:
             [
                 [
                     name,
-                    str(found.missing),
-                    str(found.stale),
-                    str(found.left),
-                    f"{min(found.seconds):.2f}",
-                    f"{min(found.cpu):.2f}",
+                    str(difference.missing),
+                    str(difference.stale),
+                    str(difference.left),
+                    f"{min(difference.seconds):.2f}",
+                    f"{min(difference.cpu):.2f}",
                 ]
-                for name, found in self._movers.items()
+                for name, difference in self._movers.items()
             ],
         )
 
@@ -93,23 +93,23 @@ def measure_losses(bench: Bench) -> Losses:
         )
     with tempfile.TemporaryDirectory(prefix="penstock-losses-") as folder:
         movers = _movers(bench, Path(folder))
-        found = {name: Lost() for name in movers}
+        differences = {name: Difference() for name in movers}
         with _writers(bench.source_url):
             for night in range(NIGHTS):
-                _load(movers, found, f"night {night + 1} of {NIGHTS}")
-        _load(movers, found, "after the last writer")
+                _load(movers, differences, f"night {night + 1} of {NIGHTS}")
+        _load(movers, differences, "after the last writer")
         total = 0
-        for name, lost in found.items():
-            total = _compare(bench, name, lost)
-    return Losses(total, found)
+        for name, difference in differences.items():
+            total = _compare(bench, name, difference)
+    return Losses(total, differences)
 
 
-def _load(movers: dict[str, Load], found: dict[str, Lost], what: str) -> None:
+def _load(movers: dict[str, Load], differences: dict[str, Difference], what: str) -> None:
     for name, load in movers.items():
-        begun = time.monotonic()
-        found[name].cpu.append(load())
-        found[name].seconds.append(time.monotonic() - begun)
-        tell(f"{what}, {name}: {found[name].seconds[-1]:.2f} s")
+        started = time.monotonic()
+        differences[name].cpu.append(load())
+        differences[name].seconds.append(time.monotonic() - started)
+        tell(f"{what}, {name}: {differences[name].seconds[-1]:.2f} s")
 
 
 def _movers(bench: Bench, folder: Path) -> dict[str, Load]:
@@ -205,13 +205,13 @@ def _writers(url: str) -> Iterator[None]:
             thread.join()
 
 
-def _compare(bench: Bench, name: str, lost: Lost) -> int:
+def _compare(bench: Bench, name: str, difference: Difference) -> int:
     """Note the differences between the tables, and return the source's rows."""
     with psycopg.connect(bench.source_url) as source, psycopg.connect(bench.target_url) as target:
         mine: dict[int, str] = dict(source.execute("SELECT id, word FROM losses.items").fetchall())
         query = f"SELECT id, word FROM losses_{name}.items"
         theirs: dict[int, str] = dict(target.execute(query.encode()).fetchall())
-    lost.missing = len(mine.keys() - theirs.keys())
-    lost.left = len(theirs.keys() - mine.keys())
-    lost.stale = sum(mine[key] != theirs[key] for key in mine.keys() & theirs.keys())
+    difference.missing = len(mine.keys() - theirs.keys())
+    difference.left = len(theirs.keys() - mine.keys())
+    difference.stale = sum(mine[key] != theirs[key] for key in mine.keys() & theirs.keys())
     return len(mine)

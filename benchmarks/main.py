@@ -120,7 +120,7 @@ def main() -> int:
             tell(f"mysql-employees: left out: {missing}")
         elif "mysql-employees" in options.only:
             found["mysql-employees"] = mysql_employees.all_indexes(bench, options.repeat)
-        if "mssql" in options.only and not mssql.named():
+        if "mssql" in options.only and not mssql.server_url():
             tell(f"mssql: left out: {mssql.SERVER} names no SQL Server")
         elif "mssql" in options.only:
             found["mssql"] = mssql.run(bench, options.scale, options.degrees, options.repeat)
@@ -154,16 +154,16 @@ def main() -> int:
             "limits": [
                 {
                     "name": limit.name,
-                    "found": limit.found,
+                    "found": limit.value,
                     "allowed": limit.allowed,
-                    "kept": limit.kept,
+                    "kept": limit.is_met,
                 }
                 for limit in limits
             ],
         }
         options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     tell(f"\ntook {time.monotonic() - begun:.0f} s")
-    return 1 if options.check and not all(limit.kept for limit in limits) else 0
+    return 1 if options.check and not all(limit.is_met for limit in limits) else 0
 
 
 def _options() -> argparse.Namespace:

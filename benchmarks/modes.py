@@ -33,7 +33,13 @@ WAYS: Mapping[str, Sequence[str]] = {
 
 
 def measure(bench: Bench, scale: float, repeat: int) -> Walls:
-    """Load lineitem in each way, `repeat` times."""
+    """Load lineitem in each way, `repeat` times.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"modes: loading lineitem at scale {scale:g}, with a primary key and two indexes")
     rows = bench.load_tpch(SCHEMA, scale)
     bench.on_target("DROP TABLE modes.lineitem")

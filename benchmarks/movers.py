@@ -16,12 +16,24 @@ Mover = Callable[[Bench, str, int], float]
 
 
 def penstock(bench: Bench, table: str, degree: int, *options: str) -> float:
-    """Copy with the command line as a user would, including planning and reporting."""
+    """Copy with the command line as a user would, including planning and reporting.
+
+    Args:
+        bench: the source and the target.
+        table: the name of the table, with its schema.
+        degree: the number of concurrent streams.
+    """
     return cost.run([penstock_command("copy", bench, table, degree, *options)])
 
 
 def psql_pipes(bench: Bench, table: str, degree: int) -> float:
-    """Copy with `psql | psql`, a pipe for each partition, `degree` of them at a time."""
+    """Copy with `psql | psql`, a pipe for each partition, `degree` of them at a time.
+
+    Args:
+        bench: the source and the target.
+        table: the name of the table, with its schema.
+        degree: the number of concurrent streams.
+    """
     psql = [str(bench.source.psql), "-X", "-q", "-v", "ON_ERROR_STOP=1"]
     into = row_by_row.copy_in(table).as_string(None)
 
@@ -39,7 +51,13 @@ def psql_pipes(bench: Bench, table: str, degree: int) -> float:
 
 
 def psycopg_rows(bench: Bench, table: str, degree: int) -> float:
-    """Copy with psycopg's `for row in out: into.write(row)`, a process for each stream."""
+    """Copy with psycopg's `for row in out: into.write(row)`, a process for each stream.
+
+    Args:
+        bench: the source and the target.
+        table: the name of the table, with its schema.
+        degree: the number of concurrent streams.
+    """
     blocks = blocks_of(bench, table, degree)
     script = [sys.executable, str(row_by_row.__file__), bench.source_url, bench.target_url, table]
 
@@ -60,13 +78,27 @@ MOVERS: dict[str, Mover] = {
 def penstock_command(
     verb: str, bench: Bench, table: str, degree: int, *options: str
 ) -> Sequence[str]:
+    """Return the words of a command of Penstock.
+
+    Args:
+        verb: the command, such as `copy`.
+        bench: the source and the target.
+        table: the name of the table, with its schema.
+        degree: the number of concurrent streams.
+    """
     program = str(Path(sys.executable).with_name("penstock"))
     ends = ["--source", bench.source_url, "--target", bench.target_url]
     return [program, verb, *ends, "--table", table, "--degree", str(degree), *options]
 
 
 def blocks_of(bench: Bench, table: str, degree: int) -> list[str]:
-    """Return Penstock's partitions as LOWER:UPPER; they are planned once for each degree."""
+    """Return Penstock's partitions as LOWER:UPPER; they are planned once for each degree.
+
+    Args:
+        bench: the source and the target.
+        table: the name of the table, with its schema.
+        degree: the number of concurrent streams.
+    """
     key = table, degree
     if key not in bench.blocks:
         command = penstock_command("plan", bench, table, degree, "--strategy", "ctid", "--json")

@@ -44,12 +44,19 @@ _SELECTED = {
 }
 
 
-def named() -> str:
+def server_url() -> str:
     return os.environ.get(SERVER, "")
 
 
 def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Mssql:
-    """Copy both tables with each mover, out of SQL Server and into it."""
+    """Copy both tables with each mover, out of SQL Server and into it.
+
+    Args:
+        bench: the source and the target.
+        scale: a factor for the numbers of rows.
+        degrees: the numbers of concurrent streams to measure.
+        repeat: the number of times that each way is measured.
+    """
     rows = {name: int(count * scale) for name, count in _ROWS.items()}
     found = movers()
     if len(found) == 1:
@@ -63,7 +70,7 @@ def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Mssq
             connection.execute(f"ALTER TABLE {SCHEMA}.{name} ADD PRIMARY KEY (id)".encode())
         connection.execute(b"VACUUM ANALYZE")
     with (
-        new_mssql_database(named()) as filled,
+        new_mssql_database(server_url()) as filled,
         psycopg.connect(bench.target_url, autocommit=True) as target,
     ):
         target.execute(f"CREATE SCHEMA {SCHEMA}".encode())
@@ -119,7 +126,7 @@ def _move_in(bench: Bench, rows: dict[str, int], name: str, degree: int) -> Cost
 
 @contextmanager
 def _empty_database() -> Iterator[str]:
-    with new_mssql_database(named()) as url:
+    with new_mssql_database(server_url()) as url:
         yield url
 
 

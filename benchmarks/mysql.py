@@ -26,7 +26,14 @@ SETTINGS = {
 
 
 def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Mysql:
-    """Copy lineitem with every mover, out of MySQL and into it."""
+    """Copy lineitem with every mover, out of MySQL and into it.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        degrees: the numbers of concurrent streams to measure.
+        repeat: the number of times that each way is measured.
+    """
     movers = out_movers()
     if ARROW not in movers:
         tell(f"without connectorx: {CONNECTORX} names no Python that has it")

@@ -32,13 +32,28 @@ Mover = Callable[[Bench, MysqlServer, str, int], float]
 
 
 def penstock_out(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> float:
+    """Copy out of MySQL with the command line.
+
+    Args:
+        bench: the source and the target.
+        mysql: the MySQL server.
+        table: the table to load, with its schema.
+        degree: the number of concurrent streams.
+    """
     ends = ["--source", mysql.url, "--target", bench.target_url]
     tables = ["--table", ROWS, "--target-table", table]
     return cost.run([[PROGRAM, "copy", *ends, *tables, "--degree", str(degree)]])
 
 
 def connectorx_pgpq(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> float:
-    """Copy the same partitions, with a process for each stream."""
+    """Copy the same partitions, with a process for each stream.
+
+    Args:
+        bench: the source and the target.
+        mysql: the MySQL server.
+        table: the table to load, with its schema.
+        degree: the number of concurrent streams.
+    """
     script = [connectorx_python(), str(Path(__file__).with_name("connectorx_out.py"))]
     script += [mysql.url, ROWS, bench.target_url, table]
     ranges = _ranges(bench, mysql, table, degree)
@@ -46,7 +61,14 @@ def connectorx_pgpq(bench: Bench, mysql: MysqlServer, table: str, degree: int) -
 
 
 def pipes_out(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> float:
-    """Copy with `mariadb | psql`, a pipe for each partition, `degree` of them at a time."""
+    """Copy with `mariadb | psql`, a pipe for each partition, `degree` of them at a time.
+
+    Args:
+        bench: the source and the target.
+        mysql: the MySQL server.
+        table: the table to load, with its schema.
+        degree: the number of concurrent streams.
+    """
     client = [*_client(mysql), "--quick", "--batch", "--skip-column-names", "-e"]
     schema, _, name = table.partition(".")
     into = f"COPY {schema}.{name} FROM STDIN (NULL 'NULL')"
@@ -60,13 +82,28 @@ def pipes_out(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> floa
 
 
 def penstock_in(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> float:
+    """Copy into MySQL with the command line.
+
+    Args:
+        bench: the source and the target.
+        mysql: the MySQL server.
+        table: the table to read, with its schema.
+        degree: the number of concurrent streams.
+    """
     ends = ["--source", bench.source_url, "--target", mysql.url]
     tables = ["--table", table, "--target-table", LOADED]
     return cost.run([[PROGRAM, "copy", *ends, *tables, "--degree", str(degree)]])
 
 
 def pipes_in(bench: Bench, mysql: MysqlServer, table: str, degree: int) -> float:
-    """Copy with `psql | mariadb`, a pipe for each partition, `degree` of them at a time."""
+    """Copy with `psql | mariadb`, a pipe for each partition, `degree` of them at a time.
+
+    Args:
+        bench: the source and the target.
+        mysql: the MySQL server.
+        table: the table to read, with its schema.
+        degree: the number of concurrent streams.
+    """
     client = [*_client(mysql), "--local-infile=1", "-e"]
     client.append(f"LOAD DATA LOCAL INFILE '/dev/stdin' INTO TABLE {LOADED}")
 

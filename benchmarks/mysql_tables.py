@@ -49,6 +49,10 @@ def in_turns(
     """Copy a database with each mover, creating its tables each time.
 
     Args:
+        bench: the source and the target.
+        mysql: the MySQL server.
+        database: the name of the database to copy.
+        repeat: the number of times that each way is measured.
         check: raises `WrongResult` if something is missing.
     """
     costs: dict[str, list[Cost]] = {}

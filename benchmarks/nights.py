@@ -28,7 +28,13 @@ MOST_OF_ALL, MOST_MOVER = 0.3, 0.3
 
 
 def measure_nights(bench: Bench, scale: float, repeat: int) -> Nights:
-    """Copy lineitem with a primary key: all rows first, then night by night."""
+    """Copy lineitem with a primary key: all rows first, then night by night.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"nights: loading lineitem at scale {scale:g}, with a primary key")
     rows = bench.load_tpch(SCHEMA, scale)
     bench.on_source("ALTER TABLE nights.lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber)")

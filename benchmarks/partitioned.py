@@ -57,7 +57,13 @@ class Load:
 
 
 def measure_all(bench: Bench, scale: float, repeat: int) -> Partitioned:
-    """Load lineitem by years in each way, `repeat` times."""
+    """Load lineitem by years in each way, `repeat` times.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"partitioned: loading lineitem at scale {scale:g} by years")
     rows = bench.load_tpch(SCHEMA, scale)
     found: dict[str, dict[str, list[Load]]] = {}

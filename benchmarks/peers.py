@@ -62,7 +62,13 @@ class Peers:
 
 
 def run(bench: Bench, scale: float, repeat: int) -> Peers:
-    """Copy lineitem with every available mover, `repeat` times, into an empty schema."""
+    """Copy lineitem with every available mover, `repeat` times, into an empty schema.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"loading lineitem at scale {scale:g}")
     rows = bench.load_tpch(SCHEMA, scale)
     costs: dict[str, list[Cost]] = {}

@@ -15,12 +15,12 @@ from penstock.workers.degree import available_cpus
 @dataclass(frozen=True)
 class Limit:
     name: str
-    found: float
+    value: float
     allowed: float
 
     @property
-    def kept(self) -> bool:
-        return self.found <= self.allowed
+    def is_met(self) -> bool:
+        return self.value <= self.allowed
 
 
 def tell(text: str) -> None:
@@ -29,7 +29,13 @@ def tell(text: str) -> None:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table in Markdown, which can go into README.md unchanged."""
+    """Print a table in Markdown, which can go into README.md unchanged.
+
+    Args:
+        title: the line above the table.
+        columns: the heads of the columns.
+        rows: a cell for each column.
+    """
     widths = [
         max(len(column), *(len(row[position]) for row in rows))
         for position, column in enumerate(columns)
@@ -60,8 +66,8 @@ def show_limits(limits: Sequence[Limit]) -> None:
             [
                 limit.name,
                 f"{limit.allowed:.2f}",
-                f"{limit.found:.2f}",
-                "pass" if limit.kept else "FAIL",
+                f"{limit.value:.2f}",
+                "pass" if limit.is_met else "FAIL",
             ]
             for limit in limits
         ],

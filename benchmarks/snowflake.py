@@ -64,7 +64,14 @@ class Account:
 
 
 def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Snowflake:
-    """Copy lineitem to both, in turns."""
+    """Copy lineitem to both, in turns.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        degrees: the numbers of concurrent streams to measure.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"snowflake: loading lineitem at scale {scale:g}")
     rows, few = bench.load_tpch(SCHEMA, scale), 80
     bench.on_source("CREATE TABLE snowflake.few AS SELECT * FROM snowflake.lineitem LIMIT 80")
@@ -137,7 +144,7 @@ def _copied(bench: Bench, degree: int, options: Sequence[str], account: Account 
 
 
 def _turn(
-    found: cost.Cost, events: Sequence[dict[str, Any]], loads: list[tuple[float, float]]
+    costs: cost.Cost, events: Sequence[dict[str, Any]], loads: list[tuple[float, float]]
 ) -> Turn:
     def times(name: str) -> list[float]:
         return [
@@ -147,21 +154,21 @@ def _turn(
         ]
 
     opened, committed = times("opened"), times("committed")
-    begun = [begin for begin, _ in loads]
+    load_starts = [begin for begin, _ in loads]
     # Each partition's own load need not be known, because the sums are the same.
-    loading = sum(committed) - sum(begun) if begun else 0.0
+    loading = sum(committed) - sum(load_starts) if load_starts else 0.0
     # The number of active partitions, and of loading ones, changes at these moments.
-    moments = sorted({*opened, *committed, *begun})
+    moments = sorted({*opened, *committed, *load_starts})
     either = both = 0.0
     for since, until in pairwise(moments):
         done = sum(at <= since for at in committed)
         under_way = sum(at <= since for at in opened) - done
-        loaded = sum(at <= since for at in begun) - done if begun else 0
+        loaded = sum(at <= since for at in load_starts) - done if load_starts else 0
         if loaded > 0:
             either += until - since
             both += until - since if under_way > loaded else 0.0
     streams = sum(committed) - sum(opened) - loading
-    return Turn(found.wall, found.mover, streams, loading, both / either if either else 0.0)
+    return Turn(costs.wall, costs.mover, streams, loading, both / either if either else 0.0)
 
 
 def _check(there: int, rows: int) -> None:

@@ -18,7 +18,14 @@ PIPES, ROWS = "psql pipes", "psycopg rows"
 
 
 def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Speed:
-    """Copy lineitem with every mover at every degree, `repeat` times, taking turns."""
+    """Copy lineitem with every mover at every degree, `repeat` times, taking turns.
+
+    Args:
+        bench: the source and the target.
+        scale: the scale factor of TPC-H; 1 is about 6 million rows of lineitem.
+        degrees: the numbers of concurrent streams to measure.
+        repeat: the number of times that each way is measured.
+    """
     tell(f"loading lineitem at scale {scale:g}")
     rows = bench.load_tpch(SCHEMA, scale)
     table = f"{SCHEMA}.lineitem"
@@ -55,12 +62,25 @@ class Speed:
         self.degrees = sorted({degree for _, degree in costs})
 
     def best(self, mover: str, degree: int, what: str) -> float:
+        """Return the smallest figure of all turns.
+
+        Args:
+            mover: the name of the mover.
+            degree: the number of concurrent streams.
+            what: a field of `Cost`, such as `wall`, in seconds.
+        """
         figures: list[float] = [getattr(cost, what) for cost in self.costs[mover, degree]]
         return min(figures)
 
-    def ratio(self, other: str, degree: int, what: str = "wall") -> float:
-        """Return the ratio of Penstock's best to another mover's."""
-        return self.best("penstock", degree, what) / self.best(other, degree, what)
+    def ratio(self, mover: str, degree: int, what: str = "wall") -> float:
+        """Return the ratio of Penstock's best to another mover's.
+
+        Args:
+            mover: the name of the mover.
+            degree: the number of concurrent streams.
+            what: a field of `Cost`, such as `wall`, in seconds.
+        """
+        return self.best("penstock", degree, what) / self.best(mover, degree, what)
 
     def show(self) -> None:
         rows = []

@@ -34,7 +34,13 @@ Ways = dict[str, list[Cost]]
 
 
 def many_tables(bench: Bench, tables: int, repeat: int) -> Tables:
-    """Copy small tables with `--mode recreate`, each with a key, an index and some foreign keys."""
+    """Copy small tables with `--mode recreate`, each with a key, an index and some foreign keys.
+
+    Args:
+        bench: the source and the target.
+        tables: the number of tables.
+        repeat: the number of times that each way is measured.
+    """
     _make(bench, tables)
     movers = _movers(bench, bench.source_url, bench.target_url)
     costs: Ways = {name: [] for name in movers}

@@ -18,6 +18,14 @@ Costs = dict[tuple[str, int], list[Cost]]
 def take_turns(
     movers: Iterable[str], degrees: Sequence[int], repeat: int, move: Callable[[str, int], Cost]
 ) -> Costs:
+    """Measure all movers at all degrees, after one round to warm up.
+
+    Args:
+        movers: the names of the movers.
+        degrees: the numbers of concurrent streams to measure.
+        repeat: the number of turns.
+        move: copies with a mover at a degree, and returns the cost.
+    """
     costs: Costs = {}
     names = list(movers)
     tell("warming up")
@@ -38,22 +46,45 @@ def take_turns(
 
 
 def best(costs: Costs, mover: str, degree: int, what: str) -> float:
+    """Return the smallest figure of all turns.
+
+    Args:
+        costs: the costs of all movers.
+        mover: the name of the mover.
+        degree: the number of concurrent streams.
+        what: a field of `Cost`, such as `wall`, in seconds.
+    """
     figures: list[float] = [getattr(cost, what) for cost in costs[mover, degree]]
     return min(figures)
 
 
-def ratio(costs: Costs, other: str, degree: int, what: str = "wall") -> float:
-    """Return the ratio of Penstock's best to another mover's."""
-    return best(costs, PENSTOCK, degree, what) / best(costs, other, degree, what)
+def ratio(costs: Costs, mover: str, degree: int, what: str = "wall") -> float:
+    """Return the ratio of Penstock's best to another mover's.
+
+    Args:
+        costs: the costs of all movers.
+        mover: the name of the mover.
+        degree: the number of concurrent streams.
+        what: a field of `Cost`, such as `wall`, in seconds.
+    """
+    return best(costs, PENSTOCK, degree, what) / best(costs, mover, degree, what)
 
 
-def show(title: str, rows: int, costs: Costs, others: Sequence[str]) -> None:
+def show(title: str, rows: int, costs: Costs, movers: Sequence[str]) -> None:
+    """Print a table of the best figures.
+
+    Args:
+        title: the beginning of the title.
+        rows: the number of rows of a copy.
+        costs: the costs of all movers.
+        movers: the other movers, which Penstock is compared with.
+    """
     turns = len(next(iter(costs.values())))
     lines = []
     for mover, degree in sorted(costs, key=lambda item: item[1]):
         figures = [best(costs, mover, degree, what) for what in ("mover", "source", "target")]
         wall = best(costs, mover, degree, "wall")
-        ratios = [f"{ratio(costs, other, degree):.2f}" for other in others]
+        ratios = [f"{ratio(costs, other, degree):.2f}" for other in movers]
         lines.append(
             [
                 str(degree),
@@ -61,13 +92,13 @@ def show(title: str, rows: int, costs: Costs, others: Sequence[str]) -> None:
                 f"{wall:.2f}",
                 f"{rows / wall:,.0f}",
                 *(f"{figure:.2f}" for figure in figures),
-                *(ratios if mover == PENSTOCK else [""] * len(others)),
+                *(ratios if mover == PENSTOCK else [""] * len(movers)),
             ]
         )
     columns = ["degree", "mover", "wall", "rows/s", "CPU mover", "CPU source", "CPU target"]
     show_table(
         f"{title}, {rows:,} rows: seconds, best of {turns}",
-        [*columns, *(f"wall / {other}" for other in others)],
+        [*columns, *(f"wall / {other}" for other in movers)],
         lines,
     )
 

@@ -92,6 +92,13 @@ def fail_permanently(stage: Stage, set_up: Scene) -> list[proof.Record]:
 
 
 def carry_on(stage: Stage, set_up: Scene, before: list[proof.Record]) -> None:
+    """Resume the run that failed, and check that committed partitions stay.
+
+    Args:
+        stage: prints and checks.
+        set_up: the databases.
+        before: the commit records before the resumption.
+    """
     stage.heading("The cause is removed, and the run continues")
     stage.say("Refunds are fine after all:")
     drop_rule = scene.DROP_RULE.format(table="orders")

@@ -29,6 +29,9 @@ def checksums(
     """Return rows and checksum of a table on both sides, computed at the same time.
 
     Args:
+        source: the source's URL.
+        target: the target's URL.
+        table: the table's name in the source, with its schema.
         target_table: the table's name in the target, if it differs.
     """
     with ThreadPoolExecutor(2) as pool:

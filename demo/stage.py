@@ -97,6 +97,8 @@ class Stage:
         """Check whether something is as expected, and note the result.
 
         Args:
+            text: what is expected.
+            good: whether it is so.
             quiet: print it only if it is unexpected.
         """
         self.checks.append((text, good))

@@ -133,6 +133,12 @@ def export(uv: Path, venv: Path, env: dict[str, str], parts: tuple[str, ...]) ->
 
     `uv sync` would do for one registry. With another one, it ignores the lock and resolves again;
     so the lock is exported, with its hashes, and exactly those files are installed.
+
+    Args:
+        uv: the program.
+        venv: the folder of the environment.
+        env: the environment variables.
+        parts: arguments that select packages, such as `DEVELOPMENT`.
     """
     requirements = venv / "requirements.txt"
     try:
@@ -151,7 +157,14 @@ def export(uv: Path, venv: Path, env: dict[str, str], parts: tuple[str, ...]) ->
 
 
 def install(uv: Path, venv: Path, requirements: Path, env: dict[str, str]) -> None:
-    """Install requirements, each pinned, and nothing else."""
+    """Install requirements, each pinned, and nothing else.
+
+    Args:
+        uv: the program.
+        venv: the folder of the environment.
+        requirements: the file that `export` has written.
+        env: the environment variables.
+    """
     python = venv / "bin/python"
     # Compile once here: if Python may not write bytecode, every process would compile again.
     options = ("--quiet", "--compile-bytecode", "--python", python)
@@ -163,6 +176,11 @@ def install_native(uv: Path, venv: Path, env: dict[str, str]) -> None:
 
     The stamp `.native` says "built", or is empty after a failed build, which is not repeated until
     something changes. Without cargo there is no stamp, since cargo may be installed later.
+
+    Args:
+        uv: the program.
+        venv: the folder of the environment.
+        env: the environment variables.
     """
     python, stamp, log = venv / "bin/python", venv / ".native", venv / "native.log"
     stamp.unlink(missing_ok=True)
@@ -190,13 +208,25 @@ def install_native(uv: Path, venv: Path, env: dict[str, str]) -> None:
 
 
 def build_pure(uv: Path, env: dict[str, str], folder: Path) -> None:
-    """Build the wheels of the pure distributions, each from its sdist, as an installer would."""
+    """Build the wheels of the pure distributions, each from its sdist, as an installer would.
+
+    Args:
+        uv: the program.
+        env: the environment variables.
+        folder: the folder for the files.
+    """
     for package in PURE:
         run(uv, "build", "--quiet", "--out-dir", folder, package, env=env)
 
 
 def build_native(uv: Path, env: dict[str, str], folder: Path) -> None:
-    """Build penstock-native's sdist, and its wheel for this CPU."""
+    """Build penstock-native's sdist, and its wheel for this CPU.
+
+    Args:
+        uv: the program.
+        env: the environment variables.
+        folder: the folder for the files.
+    """
     maturin = (uv, "tool", "run", "--quiet", "--from", "maturin[zig]>=1.9,<2", "maturin")
     wheel = ("build", "--quiet", "--release", "--locked", "--sdist", "--out", folder)
     # zig links with the symbols of an old glibc, whichever is installed; maturin checks the wheel.
@@ -205,7 +235,13 @@ def build_native(uv: Path, env: dict[str, str], folder: Path) -> None:
 
 
 def check_packages(uv: Path, env: dict[str, str], folder: Path) -> None:
-    """Check that an index accepts the files of a folder, and that the wheels are complete."""
+    """Check that an index accepts the files of a folder, and that the wheels are complete.
+
+    Args:
+        uv: the program.
+        env: the environment variables.
+        folder: the folder of the files.
+    """
     tool = (uv, "tool", "run", "--quiet", "--from")
     files = sorted(folder.glob("*.whl")) + sorted(folder.glob("*.tar.gz"))
     run(*tool, "twine>=7,<8", "twine", "--no-color", "check", "--strict", *files, env=env)

@@ -27,7 +27,7 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.registry import ENTRY_POINTS, load_backend
-from penstock.planning.support import listed
+from penstock.planning.support import join_names
 from penstock.spec.modes import MERGE, MODES, Mode
 from penstock.spec.option_values import flag_of
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
@@ -82,8 +82,8 @@ def url(scheme: str) -> str:
     return f"{scheme}://*.{extension}" if extension else f"{scheme}://"
 
 
-def yes_or_no(held: bool) -> str:
-    return YES if held else NO
+def yes_or_no(value: bool) -> str:
+    return YES if value else NO
 
 
 def row(name: str, cell: Callable[[System], str]) -> Row:
@@ -95,27 +95,27 @@ def table(head: str, rows: Iterable[Row]) -> str:
     return markdown(row(head, lambda system: system.name), rows)
 
 
-def named(modes: Sequence[Mode]) -> list[Mode]:
+def without_variants(modes: Sequence[Mode]) -> list[Mode]:
     """Drop modes that are another mode with an option."""
     return [mode for mode in modes if mode in MODES.values()]
 
 
 def some_of(chosen: Sequence[Mode], all_of: Sequence[Mode]) -> str:
     """Return the modes of a choice by name, or the missing ones, among those of the target."""
-    chosen, all_of = named(chosen), named(all_of)
+    chosen, all_of = without_variants(chosen), without_variants(all_of)
     others = [mode for mode in all_of if mode not in chosen]
     if not chosen:
         return NO
     if not others:
         return YES
     if len(others) <= FEW and len(others) < len(chosen):
-        return f"{YES}, not with {listed(code(others))}"
-    return f"with {listed(code(chosen))}"
+        return f"{YES}, not with {join_names(code(others))}"
+    return f"with {join_names(code(chosen))}"
 
 
 def all_but(chosen: Sequence[object], all_of: Sequence[object]) -> str:
     others = [each for each in all_of if each not in chosen]
-    return f"all but {listed(code(others), 'and')}" if others else "all"
+    return f"all but {join_names(code(others), 'and')}" if others else "all"
 
 
 def how_replaced(system: System) -> str:

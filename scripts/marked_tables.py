@@ -21,8 +21,13 @@ def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join("".join(f"| {cell} " if cell else "| " for cell in row) + "|\n" for row in cells)
 
 
-def replaced(page: str, name: str, table: str) -> str:
+def replace_table(page: str, name: str, table: str) -> str:
     """Return the page with a new table below the marker.
+
+    Args:
+        page: the text of the page.
+        name: the name in the marker.
+        table: the text of the new table.
 
     Raises:
         LookupError: the page lacks the marker, or its end.
@@ -46,7 +51,7 @@ def main(pages: Mapping[str, Mapping[str, str]]) -> int:
         page = new = (ROOT / name).read_text(encoding="utf-8")
         try:
             for marker, table in tables.items():
-                new = replaced(new, marker, table)
+                new = replace_table(new, marker, table)
         except LookupError as error:
             print(f"{name}: {error}")
             return 1

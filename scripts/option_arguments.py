@@ -102,6 +102,13 @@ def literals() -> str:
 
 
 def parameters(indent: str, without: tuple[str, ...], special: dict[str, str]) -> Iterator[str]:
+    """Yield the lines of a signature, with a parameter for each option.
+
+    Args:
+        indent: the spaces before each line.
+        without: the options to leave out.
+        special: the text of parameters that differ from the usual form, by option.
+    """
     for side in ("source", "target"):
         yield f"{indent}{side}_conn_id: option.Text | None = None,\n"
         yield f"{indent}{side}: option.Text | None = None,\n"
@@ -112,35 +119,35 @@ def parameters(indent: str, without: tuple[str, ...], special: dict[str, str]) -
         kind = kind_of(item)
         optional = " | None" if item.default is None else ""
         default = f'"{item.default}"' if isinstance(item.default, str) else repr(item.default)
-        written = f"{item.name}: {kind}{optional} = {default}"
-        yield f"{indent}{special.get(item.name, written)},\n"
+        usual = f"{item.name}: {kind}{optional} = {default}"
+        yield f"{indent}{special.get(item.name, usual)},\n"
 
 
 def with_options(text: str, special: dict[str, str]) -> str:
     """Return a module's text with new parameters between the marks."""
 
-    def filled(found: re.Match[str]) -> str:
-        indent = found["begin"][: -len(found["begin"].lstrip())]
-        without = tuple(name.strip() for name in (found["without"] or "").split(","))
-        return found["begin"] + "".join(parameters(indent, without, special)) + found["end"]
+    def replace_block(match: re.Match[str]) -> str:
+        indent = match["begin"][: -len(match["begin"].lstrip())]
+        without = tuple(name.strip() for name in (match["without"] or "").split(","))
+        return match["begin"] + "".join(parameters(indent, without, special)) + match["end"]
 
-    return BLOCK.sub(filled, text)
+    return BLOCK.sub(replace_block, text)
 
 
-def wanted() -> dict[Path, str]:
+def expected_texts() -> dict[Path, str]:
     """Return the expected text of each file that has options."""
-    found = {KINDS: literals()}
+    texts = {KINDS: literals()}
     for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if BLOCK.search(text):
-            found[path] = with_options(text, OF_GROUPS if path.name == "task_groups.py" else {})
-    return found
+            texts[path] = with_options(text, OF_GROUPS if path.name == "task_groups.py" else {})
+    return texts
 
 
 def main() -> int:
     stale = {
         path: text
-        for path, text in wanted().items()
+        for path, text in expected_texts().items()
         if not path.exists() or path.read_text(encoding="utf-8") != text
     }
     if stale and "--check" in sys.argv[1:]:

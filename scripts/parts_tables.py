@@ -136,6 +136,13 @@ PARTS: tuple[tuple[str, str, TableModel], ...] = (
 
 
 def cell(kind: str, model: TableModel, dialect: Dialect | None) -> str:
+    """Return what happens to a part in a target.
+
+    Args:
+        kind: the kind of the part.
+        model: a table with such a part.
+        dialect: the target's dialect; None if it only lists the part.
+    """
     if dialect is None:
         return LISTED
     if kind in (PRIMARY_KEYS, UNIQUE_KEYS):

@@ -85,11 +85,17 @@ def repository() -> str:
     return f"{address.rstrip('/')}/blob/main/" if address else ""
 
 
-def moved(text: str, page: Path, places: dict[Path, str], files: str) -> str:
+def with_site_links(text: str, page: Path, places: dict[Path, str], files: str) -> str:
     """Return the text of a page with its links adjusted to the site.
 
     A link to a file outside the site leads to the repository; without the repository's address,
     only the words remain.
+
+    Args:
+        text: the text of the page.
+        page: the path of the page in the repository.
+        places: the paths of pages on the site, by their path in the repository.
+        files: the address of the repository's files; empty without one.
     """
     here = Path(places[page]).parent
 
@@ -175,7 +181,7 @@ def lay() -> None:
         target = PAGES / place
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
-            text = moved(source.read_text(encoding="utf-8"), source, places, files)
+            text = with_site_links(source.read_text(encoding="utf-8"), source, places, files)
             if place == "index.md" and ELSEWHERE not in text:
                 raise Problem(f"README.md: expected {ELSEWHERE!r}, or another text in site.py")
             text = text.replace(ELSEWHERE, HERE)

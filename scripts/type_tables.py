@@ -14,9 +14,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.marked_tables import code, main, markdown
-from tests.types.reading import FOLDER, examples, lines, table
+from tests.types.type_files import FOLDER, examples, lines, table
 
-from penstock.planning.support import listed
+from penstock.planning.support import join_names
 
 DATABASES = {
     "postgresql": "PostgreSQL",
@@ -32,13 +32,13 @@ PROSE = ("kind", "stream", "because", "warning")
 CREATE_EXTENSION = "CREATE EXTENSION "
 
 
-def cell(column: str, found: Sequence[str]) -> str:
+def cell(column: str, values: Sequence[str]) -> str:
     """Return the contents of a column over the lines of a row; once, if they agree."""
-    each = found[:1] if len(set(found)) == 1 else found
+    distinct = values[:1] if len(set(values)) == 1 else values
     if column not in PROSE:
-        return " ".join(code(filter(None, each)))
-    assert len(each) == 1, f"expected the same {column} in all lines of a row; found {found}"
-    return each[0]
+        return " ".join(code(filter(None, distinct)))
+    assert len(distinct) == 1, f"expected the same {column} in all lines of a row; found {values}"
+    return distinct[0]
 
 
 def types(name: str) -> str:
@@ -49,13 +49,16 @@ def types(name: str) -> str:
 
 def usual_types() -> str:
     """Return the type of each kind of value in each database."""
-    _, rows = table("postgresql/usual")
-    written = [
-        {kind: type_ for kind, type_, *_ in lines(f"{database}/usual")} for database in DATABASES
+    _, rows = table("postgresql/kinds")
+    by_database = [
+        {kind: type_ for kind, type_, *_ in lines(f"{database}/kinds")} for database in DATABASES
     ]
     return markdown(
         ["kind", *DATABASES.values()],
-        [[kind, *(cell("", [of.get(kind, "")]) for of in written)] for ((kind, *_), *_) in rows],
+        [
+            [kind, *(cell("", [of.get(kind, "")]) for of in by_database)]
+            for ((kind, *_), *_) in rows
+        ],
     )
 
 
@@ -64,7 +67,9 @@ def example_types() -> str:
     statements = examples("postgresql").splitlines()
     extensions = [line for line in statements if line.startswith(CREATE_EXTENSION)]
     names = code(line.removeprefix(CREATE_EXTENSION).rstrip(";") for line in extensions)
-    intro = f"The examples use these user-defined types, and the extensions {listed(names, 'and')}:"
+    intro = (
+        f"The examples use these user-defined types, and the extensions {join_names(names, 'and')}:"
+    )
     shown = [line for line in statements if line not in extensions]
     return "\n".join([textwrap.fill(intro, 100), "", "```sql", *shown, "```", ""])
 
@@ -75,11 +80,11 @@ def tables() -> dict[str, str]:
         f"{database}/{path.stem}"
         for database in (*DATABASES, *SOURCES)
         for path in sorted((FOLDER / database).glob("*.txt"))
-        if path.stem not in ("binary", "usual")  # the first has no page, the second its own
+        if path.stem not in ("binary", "kinds")  # the first has no page, the second its own
     ]
     return {
         "postgresql/examples.sql": example_types(),
-        "*/usual.txt": usual_types(),
+        "*/kinds.txt": usual_types(),
         **{f"{name}.txt": types(name) for name in own},
     }
 

@@ -125,9 +125,9 @@ def script(text: str, *arguments: str) -> None:
     exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
 
 
-def nursery(*given: Any) -> object:
+def nursery(*args: Any) -> object:
     """Run a nursery as the command line does; never return."""
-    *backends, requests = given
+    *backends, requests = args
     early_fork: Any = import_module("penstock.workers.early_fork")
     ours = socket.socket(fileno=requests)
     return early_fork._become_nursery(ours, os.dup(2), (), dict(os.environ), backends)

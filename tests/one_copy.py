@@ -27,7 +27,7 @@ class OneCopy:
             self.error = error
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """Return the message of the failed partition, or else that of the copy's error."""
         for event in self.events:
             if isinstance(event, Failed):
@@ -40,7 +40,7 @@ class OneCopy:
 
     def done(self) -> Finished:
         """Check that the copy succeeded, and return its report."""
-        assert not self.error, self.said
+        assert not self.error, self.message
         report = self.events[-1]
         assert isinstance(report, Finished)
         return report

@@ -32,18 +32,18 @@ def build_wheels(folder: Path, *packages: str) -> Path:
     return folder
 
 
-def clean_environment(folder: Path, wheels: Path, *beside: str) -> Path:
+def clean_environment(folder: Path, wheels: Path, *distributions: str) -> Path:
     """Create an environment with the wheels and their dependencies; return its program folder.
 
     Dependencies have their locked versions, so a new release of one cannot fail a test.
 
     Args:
-        beside: further distributions to install.
+        distributions: further distributions to install.
     """
     locked = folder / "locked.txt"
     run(UV, "export", "--quiet", "--frozen", "--no-hashes", "--no-emit-workspace", "-o", locked)
     run(UV, "venv", "--quiet", "--python", sys.executable, folder / "venv")
     python = folder / "venv/bin/python"
     install = (UV, "pip", "install", "--quiet", "--python", python, "--constraints", locked)
-    run(*install, *beside, *wheels.glob("*.whl"))
+    run(*install, *distributions, *wheels.glob("*.whl"))
     return folder / "venv/bin"

@@ -25,7 +25,7 @@ from penstock.workers.process import Nursery, WorkerProcess
 from .cli import Cli, can_be_forked
 
 # The number kept while no copy uses them: each has its drivers in memory.
-KEPT = 8
+MOST_IDLE = 8
 
 
 class _Fork(Cli):
@@ -52,7 +52,7 @@ class _Fork(Cli):
             )
 
 
-class _Kept(Nursery):
+class _SharedNursery(Nursery):
     """A nursery that outlives the copy it was started for."""
 
     def __init__(self, environment: Mapping[str, str], backends: Sequence[str]) -> None:
@@ -84,41 +84,41 @@ class _Kept(Nursery):
 class _Lease:
     """A nursery lent to one copy, which treats it as its own."""
 
-    def __init__(self, kept: _Kept, idle: SharedNurseries) -> None:
-        self._kept: _Kept | None = kept
+    def __init__(self, nursery: _SharedNursery, idle: SharedNurseries) -> None:
+        self._nursery: _SharedNursery | None = nursery
         self._idle = idle
 
     def start(self) -> WorkerProcess:
-        assert self._kept is not None, "closed before"
-        return self._kept.start()
+        assert self._nursery is not None, "closed before"
+        return self._nursery.start()
 
     def close(self) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            self._idle.add(kept)
+        nursery, self._nursery = self._nursery, None
+        if nursery is not None:
+            self._idle.add(nursery)
 
 
 class SharedNurseries:
     """The nurseries that no copy uses, in the order of their last use."""
 
     def __init__(self) -> None:
-        self._idle: list[_Kept] = []
+        self._idle: list[_SharedNursery] = []
         self._lock = threading.Lock()
 
     def lend(self, environment: Mapping[str, str], backends: Sequence[str]) -> _Lease:
         """Lend a nursery; replaces the constructor of `Nursery`."""
         with self._lock:
-            for kept in reversed(self._idle):
-                if kept.suits(environment, backends):
-                    self._idle.remove(kept)
-                    return _Lease(kept, self)
-        return _Lease(_Kept(environment, backends), self)
+            for nursery in reversed(self._idle):
+                if nursery.suits(environment, backends):
+                    self._idle.remove(nursery)
+                    return _Lease(nursery, self)
+        return _Lease(_SharedNursery(environment, backends), self)
 
-    def add(self, kept: _Kept) -> None:
+    def add(self, nursery: _SharedNursery) -> None:
         with self._lock:
-            self._idle.append(kept)
-            spare = self._idle[:-KEPT]
-            del self._idle[:-KEPT]
+            self._idle.append(nursery)
+            spare = self._idle[:-MOST_IDLE]
+            del self._idle[:-MOST_IDLE]
         for one in spare:
             one.close()
 

@@ -41,7 +41,7 @@ def begin(dag) -> None:
 def carry_on(dag, until: str = "") -> None:
     """Run tasks that are due, until one task or all tasks have ended."""
     with create_session() as session:
-        run = found(session)
+        run = stored_run(session)
         run.dag = dag
         while run.state in (DagRunState.QUEUED, DagRunState.RUNNING):
             run.state = DagRunState.RUNNING
@@ -61,7 +61,7 @@ def carry_on(dag, until: str = "") -> None:
                     return
 
 
-def found(session) -> DagRun:
+def stored_run(session) -> DagRun:
     return session.query(DagRun).filter(DagRun.run_id == RUN_ID).one()
 
 
@@ -70,7 +70,7 @@ def clear(dag, *task_ids: str, only_failed: bool = False, downstream: bool = Tru
     if task_ids:
         part = dag.partial_subset(task_ids, include_downstream=downstream, include_upstream=False)
     with create_session() as session:
-        run = found(session)
+        run = stored_run(session)
         when = run.execution_date
         part.clear(start_date=when, end_date=when, only_failed=only_failed, session=session)
 
@@ -102,7 +102,7 @@ def main() -> None:
     for step in steps:
         STEPS[step](dag)
         with create_session() as session:
-            run = found(session)
+            run = stored_run(session)
             states = {
                 ti.task_id + (f"[{ti.map_index}]" if ti.map_index >= 0 else ""): ti.state
                 for ti in run.get_task_instances(session=session)

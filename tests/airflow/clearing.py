@@ -105,9 +105,9 @@ class Row:
 _MAPPED = (GROUP, UNSHARED, WIRED, APPEND)
 
 
-def _groups(ends: str, *others: str) -> dict[str, str]:
+def _groups(ends: str, *other_forms: str) -> dict[str, str]:
     """Return the outcome for a group, and for the other forms that are tested."""
-    return dict.fromkeys((GROUP, *others), ends)
+    return dict.fromkeys((GROUP, *other_forms), ends)
 
 
 def _every(ends: str, one_task: str) -> dict[str, str]:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from penstock_testkit.airflow import AirflowStack, DagRunner
-from penstock_testkit.kept import locked
+from penstock_testkit.cache import locked
 
-from ..side_by_side import Case, SideBySide, begun
-from . import copy_cases, local_mended, local_nights, local_table
+from ..concurrent_cases import Case, ConcurrentCases, start_cases
+from . import copy_cases, local_corrected_row, local_nights, local_table
 from .lines import DEGREE, Lines, Servers, servers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,7 +108,7 @@ def real_stack() -> Iterator[AirflowStack]:
     """Return a real Airflow with both executors, for the tests of one file."""
     with AirflowStack("LocalExecutor,CeleryExecutor", parallelism=TASKS, preload=OF_TASKS) as stack:
         copy_cases.prepare(stack)
-        local_mended.prepare(stack)
+        local_corrected_row.prepare(stack)
         local_nights.prepare(stack)
         local_table.prepare(stack)
         yield stack
@@ -117,20 +117,20 @@ def real_stack() -> Iterator[AirflowStack]:
 @pytest.fixture(scope="module")
 def cases(
     request: pytest.FixtureRequest, real_stack: AirflowStack, lineitem_servers: Servers
-) -> Iterator[SideBySide]:
+) -> Iterator[ConcurrentCases]:
     """Run the cases of a file on its stack, each with databases of its own."""
 
     def run(case: Case) -> None:
         with closing(Lines(real_stack, lineitem_servers)) as lines:
             case(lines)
 
-    with begun(request, run, AT_ONCE) as cases_at_once:
+    with start_cases(request, run, AT_ONCE) as cases_at_once:
         yield cases_at_once
 
 
 @pytest.fixture
 def lines_alone(
-    cases: SideBySide, real_stack: AirflowStack, lineitem_servers: Servers
+    cases: ConcurrentCases, real_stack: AirflowStack, lineitem_servers: Servers
 ) -> Iterator[Lines]:
     """Return a case's own databases, once all cases have ended."""
     cases.wait()

@@ -32,7 +32,7 @@ def prepare(stack: AirflowStack) -> None:
         stack.unpause(f"lines_{name}")
 
 
-def held(run: Run, index: int) -> list[psutil.Process]:
+def processes_at_gate(run: Run, index: int) -> list[psutil.Process]:
     """Return the processes of a mapped task at a gate, after checking them."""
     task, children = run.process("lines.copy", index), family(run, index)
     # A task's stdin is its supervisor's socket, and any other reader would take its answers.
@@ -88,7 +88,7 @@ def killed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     gate = lines.gate(5, pack=PACK)
     run = lines.run(variant)
     gate.reached()
-    children = held(run, gate.index)
+    children = processes_at_gate(run, gate.index)
     run.process("lines.copy", gate.index).kill()
     # The children get no signal, but notice that the task has died.
     check_ended(children)
@@ -126,7 +126,7 @@ def marked_failed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     gate = lines.gate(5, pack=PACK)
     run = lines.run(variant)
     gate.reached()
-    task, children = run.process("lines.copy", gate.index), held(run, gate.index)
+    task, children = run.process("lines.copy", gate.index), processes_at_gate(run, gate.index)
     run.mark("lines.copy", gate.index, state="failed")
     check_ended([*children, task])
     lines.check_no_backend(f":{partition_id(gate.partition)}:")
@@ -153,7 +153,7 @@ def timed_out_in_mid_copy(lines: Lines) -> None:
     gate = lines.gate(3, of=FEW)
     run = lines.run("limited")
     gate.reached()
-    task, children = run.process("lines.copy", gate.index), held(run, gate.index)
+    task, children = run.process("lines.copy", gate.index), processes_at_gate(run, gate.index)
     until(lambda: None if task.is_running() else True, PATIENCE, lambda: f"{task} goes on")
     check_ended(children)
     gate.open()

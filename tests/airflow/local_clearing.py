@@ -6,7 +6,7 @@ from contextlib import closing
 
 from penstock_testkit.airflow import Run, until
 
-from ..side_by_side import side_by_side
+from ..concurrent_cases import concurrent_test
 from . import copy_cases
 from .lines import FEW, PARTITIONS, PATIENCE, Lines, ask, connect, execute
 
@@ -73,7 +73,7 @@ def clear_run(run: Run) -> None:
 
 
 # First, because it takes long: the scheduler checks for a backfill's end only every 30 seconds.
-@side_by_side
+@concurrent_test
 def test_a_backfill_copies_every_day_once(lines: Lines) -> None:
     stack = lines.airflow
     first, *_, last = DAYS
@@ -97,12 +97,12 @@ def test_a_backfill_copies_every_day_once(lines: Lines) -> None:
     lines.check_no_backend()
 
 
-@side_by_side
+@concurrent_test
 def test_a_cleared_task_copies_again_in_mode_replace(lines: Lines) -> None:
     copy_cases.cleared_after_success(lines)
 
 
-@side_by_side
+@concurrent_test
 def test_a_cleared_task_keeps_committed_rows_in_mode_truncate(lines: Lines) -> None:
     execute(lines.target, COUNT_TRUNCATES)
     run = lines.run("packed")
@@ -124,7 +124,7 @@ def test_a_cleared_task_keeps_committed_rows_in_mode_truncate(lines: Lines) -> N
     assert ask(lines.target, TRUNCATED) == 2
 
 
-@side_by_side
+@concurrent_test
 def test_a_cleared_task_copies_again_in_mode_truncate_with_recopy(lines: Lines) -> None:
     execute(lines.target, COUNT_TRUNCATES)
     run = lines.run("recopy")
@@ -136,7 +136,7 @@ def test_a_cleared_task_copies_again_in_mode_truncate_with_recopy(lines: Lines) 
     assert ask(lines.target, TRUNCATED) == 1
 
 
-@side_by_side
+@concurrent_test
 def test_a_task_cleared_alone_fails_once_release_has_passed(lines: Lines) -> None:
     run = lines.run("recopy")
     lines.check_done(run)
@@ -166,7 +166,7 @@ def kill_release(lines: Lines, run: Run) -> None:
         run.wait_for("lines.release", states=["up_for_retry", "failed"], try_number=number)
 
 
-@side_by_side
+@concurrent_test
 def test_a_killed_release_is_retried(lines: Lines) -> None:
     run = lines.run("few")
     lines.check_done(run, partitions=FEW)
@@ -175,7 +175,7 @@ def test_a_killed_release_is_retried(lines: Lines) -> None:
     lines.check_done(run, partitions=FEW)
 
 
-@side_by_side
+@concurrent_test
 def test_a_release_killed_on_its_last_try_fails_the_run(lines: Lines) -> None:
     run = lines.run("once")
     lines.check_done(run, partitions=FEW)
@@ -186,7 +186,7 @@ def test_a_release_killed_on_its_last_try_fails_the_run(lines: Lines) -> None:
     lines.check_done(run, partitions=FEW)
 
 
-@side_by_side
+@concurrent_test
 def test_clearing_a_whole_run_adds_no_rows_in_mode_append(lines: Lines) -> None:
     run = lines.run("append")
     lines.check_done(run)

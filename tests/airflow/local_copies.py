@@ -7,7 +7,7 @@ import subprocess
 from penstock_testkit import PostgresServer
 from penstock_testkit.airflow import AirflowStack
 
-from ..side_by_side import side_by_side
+from ..concurrent_cases import concurrent_test
 from . import copy_cases
 from .lines import FEW, SECRETS, UNPACKED, Lines, check_ended
 from .watch import NURSERY, Watch
@@ -15,27 +15,27 @@ from .watch import NURSERY, Watch
 WRONG = "wr0ng-s3cret"
 
 
-@side_by_side
+@concurrent_test
 def test_a_plain_run(lines: Lines) -> None:
     copy_cases.plain_run(lines, "unpacked", UNPACKED, 1)
 
 
-@side_by_side
+@concurrent_test
 def test_only_a_killed_mapped_task_is_retried(lines: Lines) -> None:
     copy_cases.killed_in_mid_copy(lines)
 
 
-@side_by_side
+@concurrent_test
 def test_a_mapped_task_killed_after_its_commit_copies_nothing_again(lines: Lines) -> None:
     copy_cases.killed_after_commit(lines)
 
 
-@side_by_side
+@concurrent_test
 def test_a_mapped_task_marked_failed_leaves_nothing_behind(lines: Lines) -> None:
     copy_cases.marked_failed_in_mid_copy(lines)
 
 
-@side_by_side
+@concurrent_test
 def test_a_mapped_task_that_times_out_leaves_nothing_behind(lines: Lines) -> None:
     copy_cases.timed_out_in_mid_copy(lines)
 
@@ -54,7 +54,7 @@ def test_no_password_is_visible_and_no_process_remains(
     check_ended(list(watch.nurseries))
     assert "password authentication failed" in refused.log("lines.prepare")
     places = {
-        "processes": b"\n".join(watch.seen),
+        "processes": b"\n".join(watch.texts),
         "logs": b"\n".join(path.read_bytes() for path in stack.home.rglob("*.log")),
         "metadata": _dump(stack.metadata, stack.metadata.url),
         "control tables": _dump(stack.metadata, lines.target, "--schema=penstock"),

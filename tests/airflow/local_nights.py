@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock import watermarks
 from penstock_testkit.airflow import AirflowStack, Run
 
-from ..side_by_side import side_by_side
+from ..concurrent_cases import concurrent_test
 from .lines import PATIENCE, Lines, ask, digest, execute
 
 DAGS = """
@@ -65,7 +65,7 @@ def clear_the_first_night(lines: Lines, variant: str, last: str) -> Run:
     return first
 
 
-@side_by_side
+@concurrent_test
 def test_a_night_of_a_group_can_be_cleared(lines: Lines) -> None:
     run = clear_the_first_night(lines, "night_group", "lines.verify")
     # Merged rows are not copied again, and not lost.
@@ -74,7 +74,7 @@ def test_a_night_of_a_group_can_be_cleared(lines: Lines) -> None:
     check_same_as_source(lines, run, 3)
 
 
-@side_by_side
+@concurrent_test
 def test_a_night_of_one_task_can_be_cleared(lines: Lines) -> None:
     run = clear_the_first_night(lines, "night_one", "lines")
     (task,) = run.rest.get(f"{run.path}/taskInstances/lines/state-store")["task_state_store"]

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 
 from penstock_testkit.airflow import AirflowStack, Run, until
 
-from ..side_by_side import SideBySide, side_by_side
+from ..concurrent_cases import ConcurrentCases, concurrent_test
 from .lines import (
     DEGREE,
     PACK,
@@ -43,7 +43,7 @@ FAIL_AT = """
 """
 
 
-@side_by_side
+@concurrent_test
 def test_all_mapped_tasks_read_the_same_snapshot(lines: Lines) -> None:
     gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
     run = lines.run("packed")
@@ -58,7 +58,7 @@ def test_all_mapped_tasks_read_the_same_snapshot(lines: Lines) -> None:
     assert tries(run) == {}
 
 
-@side_by_side
+@concurrent_test
 def test_a_worker_can_hold_the_snapshot(lines: Lines) -> None:
     gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
     run = lines.run("worker")
@@ -71,7 +71,7 @@ def test_a_worker_can_hold_the_snapshot(lines: Lines) -> None:
     lines.check_done(run)
 
 
-@side_by_side
+@concurrent_test
 def test_a_worker_killed_while_it_holds_the_snapshot_is_retried(lines: Lines) -> None:
     gate = lines.gate(6, pack=PACK)
     run = lines.run("worker")
@@ -82,7 +82,7 @@ def test_a_worker_killed_while_it_holds_the_snapshot_is_retried(lines: Lines) ->
     lines.check_done(run)
 
 
-@side_by_side
+@concurrent_test
 def test_a_run_marked_failed_releases_the_snapshot(lines: Lines) -> None:
     gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
     run = lines.run("packed")
@@ -98,7 +98,7 @@ def test_a_run_marked_failed_releases_the_snapshot(lines: Lines) -> None:
     assert run.wait() == "failed"
 
 
-@side_by_side
+@concurrent_test
 def test_a_permanent_failure_fails_the_run_and_releases_the_snapshot(lines: Lines) -> None:
     execute(lines.target, FAIL_AT)
     run = lines.run("packed")
@@ -114,7 +114,7 @@ def test_a_permanent_failure_fails_the_run_and_releases_the_snapshot(lines: Line
     assert run.task("lines.snapshot").state == "success"
 
 
-class Losing:
+class SnapshotLossRun:
     """A run that loses its snapshot halfway.
 
     One partition is held, all before it are committed, and none after it has begun.
@@ -127,13 +127,13 @@ class Losing:
         self.gate: Gate = lines.gate(self.HELD, pack=PACK)
         self.run: Run = lines.run(variant)
 
-    def begun(self) -> None:
+    def check_begun(self) -> None:
         self.gate.reached()
         assert sorted(self.lines.records(self.run)) == [
             partition_id(number) for number in range(1, self.HELD)
         ]
 
-    def failed(self) -> None:
+    def check_failed(self) -> None:
         """Check that the run failed, and that the remaining partitions were not copied."""
         assert self.run.wait(timeout=4 * PATIENCE) == "failed"
         # The copies have failed: once they are cleared and succeed, no task is red.
@@ -147,19 +147,21 @@ class Losing:
 
 
 def test_a_killed_triggerer_loses_the_snapshot(
-    cases: SideBySide, real_stack: AirflowStack, lineitem_servers: Servers
+    cases: ConcurrentCases, real_stack: AirflowStack, lineitem_servers: Servers
 ) -> None:
     # Other cases would lose their snapshots, too.
     cases.wait()
     stack = real_stack
     with ExitStack() as exit_stack:
         unwritten, written, accepted, restarted = (
-            Losing(exit_stack.enter_context(closing(Lines(stack, lineitem_servers))), variant)
+            SnapshotLossRun(
+                exit_stack.enter_context(closing(Lines(stack, lineitem_servers))), variant
+            )
             for variant in ("lost", "lost", "accept", "restart")
         )
         all_of_them = (unwritten, written, accepted, restarted)
         for each in all_of_them:
-            each.begun()
+            each.check_begun()
         stack.components["triggerer"].kill()
         for each in all_of_them:
             each.lines.check_no_backend(HOLDER)
@@ -169,7 +171,7 @@ def test_a_killed_triggerer_loses_the_snapshot(
             each.gate.open()
         stack.components["triggerer"].start()
         unwritten.lines.check_done(unwritten.run)
-        written.failed()
+        written.check_failed()
         # Clearing the failed tasks is a request for the current rows.
         written.run.clear("lines.copy", only_failed=True, downstream=True)
         written.lines.check_done(written.run, digest(written.lines.source))

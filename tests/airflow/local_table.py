@@ -11,13 +11,13 @@ import pytest
 
 from penstock_testkit.airflow import AirflowStack, Run, until
 
-from ..side_by_side import SideBySide, side_by_side
+from ..concurrent_cases import ConcurrentCases, concurrent_test
 from . import clearing as c
 from .lines import PATIENCE, Gate, Lines, ask, connect, digest, execute
 from .local_nights import NIGHT_KEY
 
 # `all` tests every cell; a regular expression, the cells whose names match it.
-WANTED = os.environ.get("PENSTOCK_AIRFLOW_MATRIX", "")
+SELECTION = os.environ.get("PENSTOCK_AIRFLOW_MATRIX", "")
 PARTITIONS = 4
 DEGREE = 2
 # Seconds for all tasks of a DAG run, some of which run twice, while other cases run.
@@ -325,13 +325,13 @@ ACTS: dict[str, Act] = {
 }
 
 
-def _wanted(cell: c.Cell) -> bool:
-    if not WANTED:
+def _is_selected(cell: c.Cell) -> bool:
+    if not SELECTION:
         return cell.usual
-    return WANTED == "all" or re.search(WANTED, cell.name) is not None
+    return SELECTION == "all" or re.search(SELECTION, cell.name) is not None
 
 
-@side_by_side
+@concurrent_test
 def test_a_pool_of_one_slot_is_enough(lines: Lines) -> None:
     run = _run(lines, "one_slot")
     run.wait(timeout=LONG)
@@ -339,7 +339,7 @@ def test_a_pool_of_one_slot_is_enough(lines: Lines) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(Clearing(cell), id=cell.name) for cell in c.CELLS if _wanted(cell)]
+    "case", [pytest.param(Clearing(cell), id=cell.name) for cell in c.CELLS if _is_selected(cell)]
 )
-def test_cell(cases: SideBySide, case: Clearing) -> None:
+def test_cell(cases: ConcurrentCases, case: Clearing) -> None:
     cases.outcome(case)

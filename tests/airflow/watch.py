@@ -20,7 +20,7 @@ class Watch:
     """Collects arguments and environments of a stack's processes. A context manager."""
 
     def __init__(self, stack: AirflowStack) -> None:
-        self.seen: set[bytes] = set()
+        self.texts: set[bytes] = set()
         self.nurseries: set[psutil.Process] = set()
         """The processes with which tasks began to copy."""
         self._stack = stack
@@ -53,4 +53,4 @@ class Watch:
     def _look(self, pid: int) -> None:
         for name in ("cmdline", "environ"):
             with contextlib.suppress(OSError):
-                self.seen.add(Path(f"/proc/{pid}/{name}").read_bytes())
+                self.texts.add(Path(f"/proc/{pid}/{name}").read_bytes())

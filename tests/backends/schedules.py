@@ -190,9 +190,9 @@ class Schedule:
         monkeypatch.setattr(file_writer, "compute", lambda call, *_: call())
 
     def _opening(self, real: Callable[..., int]) -> Callable[..., int]:
-        def opening(*given: Any, **named: Any) -> int:
-            self._stop(f"open {str(given[0]).removeprefix(self._root)}")
-            found = real(*given, **named)
+        def opening(*args: Any, **kwargs: Any) -> int:
+            self._stop(f"open {str(args[0]).removeprefix(self._root)}")
+            found = real(*args, **kwargs)
             actor = threading.current_thread()
             if isinstance(actor, Actor):
                 actor.descriptors.add(found)
@@ -201,9 +201,9 @@ class Schedule:
         return opening
 
     def _around(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def stopping(*given: Any) -> None:
+        def stopping(*args: Any) -> None:
             self._stop(f"before {name}")
-            real(*given)
+            real(*args)
             self._stop(f"after {name}")
 
         return stopping
@@ -214,12 +214,12 @@ class Schedule:
             actor.pause(call)
 
     def _stopping(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def stopping(*given: Any, **named: Any) -> Any:
+        def stopping(*args: Any, **kwargs: Any) -> Any:
             # No other process reads a draft before it is linked or renamed.
-            if name == "link" or not str(given[0]).endswith(".draft"):
-                paths = (str(each).removeprefix(self._root) for each in given)
+            if name == "link" or not str(args[0]).endswith(".draft"):
+                paths = (str(each).removeprefix(self._root) for each in args)
                 self._stop(" ".join([name, *paths]))
-            found = real(*given, **named)
+            found = real(*args, **kwargs)
             # File systems list entries in an order of their own.
             if name == "listdir":
                 return sorted(found)
@@ -383,8 +383,8 @@ class _OneByOne(contextlib.nullcontext[Any]):
     def __init__(self, threads: int) -> None:
         super().__init__(self)
 
-    def map(self, call: Callable[..., Any], *given: Iterable[Any]) -> list[Any]:
-        return list(map(call, *given))
+    def map(self, call: Callable[..., Any], *args: Iterable[Any]) -> list[Any]:
+        return list(map(call, *args))
 
 
 class _AtOnce:

@@ -68,7 +68,7 @@ def spec(source: str, target: str, **options: Any) -> CopySpec:
     return CopySpec(source=source, target=target, **{**given, **options})
 
 
-def moved(source: str, target: str, **options: Any) -> dict[str, list[str]]:
+def not_copied_by_kind(source: str, target: str, **options: Any) -> dict[str, list[str]]:
     """Return what was not copied, by kind."""
     finished = list(copy(spec(source, target, **options)))[-1]
     assert isinstance(finished, Finished)
@@ -81,7 +81,7 @@ def moved(source: str, target: str, **options: Any) -> dict[str, list[str]]:
 
 def test_an_enum_type_is_created(films: str, target_url: str) -> None:
     for _ in range(2):
-        not_copied = moved(films, target_url, enums="type")
+        not_copied = not_copied_by_kind(films, target_url, enums="type")
         # In PostgreSQL an enum is not a text: neither LIKE nor concat accepts one.
         assert not_copied == {"check constraints": ["rated"], "generated columns": ["loud"]}
         assert ask(target_url, LABELS) == MADE
@@ -104,7 +104,7 @@ def test_an_enum_type_is_created(films: str, target_url: str) -> None:
 def test_a_mode_that_creates_a_missing_table_creates_the_type(
     films: str, target_url: str, mode: str
 ) -> None:
-    moved(films, target_url, enums="type", mode=mode)
+    not_copied_by_kind(films, target_url, enums="type", mode=mode)
     assert ask(target_url, LABELS) == MADE
     assert ask(target_url, "SELECT count(*) FROM shop.film") == [(2,)]
 
@@ -118,7 +118,7 @@ def test_another_type_of_the_same_name(films: str, target_url: str) -> None:
         connection.execute(ask_nothing)
     expected = r"film_rating_enum.*differs.*enum \(G, PG, it's\).*enum \(G, X\).*ALTER TYPE"
     with pytest.raises(PlanningError, match=expected):
-        moved(films, target_url, enums="type")
+        not_copied_by_kind(films, target_url, enums="type")
     assert ask(target_url, TYPES.format("shop.film")) == [("id", "integer")]
     assert [name for name, _ in ask(target_url, LABELS)] == ["film_rating_enum"]
 
@@ -140,17 +140,17 @@ def test_an_interrupted_run_continues(films: str, target_url: str) -> None:
 
 def test_a_table_that_cannot_be_planned_leaves_no_type_behind(films: str, target_url: str) -> None:
     with pytest.raises(PlanningError, match="--types"):
-        moved(films, target_url, enums="type", types=("title=no_such_type",))
+        not_copied_by_kind(films, target_url, enums="type", types=("title=no_such_type",))
     run(films, "DELETE FROM film", f"ALTER TABLE film MODIFY rating enum('G', '{'x' * 64}')")
     with pytest.raises(PlanningError, match="invalid enum label"):
-        moved(films, target_url, enums="type")
+        not_copied_by_kind(films, target_url, enums="type")
     assert ask(target_url, LABELS) == []
     assert ask(target_url, "SELECT 1 FROM pg_namespace WHERE nspname = 'shop'") == []
 
 
 @pytest.mark.parametrize(("enums", "checked"), [("check", True), ("text", False)])
 def test_enums_as_texts(films: str, target_url: str, enums: str, *, checked: bool) -> None:
-    moved(films, target_url, enums=enums)
+    not_copied_by_kind(films, target_url, enums=enums)
     assert ask(target_url, LABELS) == []
     assert dict(ask(target_url, TYPES.format("shop.film")))["rating"] == "text"
     tests = ask(
@@ -176,7 +176,9 @@ def rated(source_url: str) -> str:
     ("enums", "type_"), [("check", "enum('G','PG')"), ("type", "enum('G','PG')"), ("text", "text")]
 )
 def test_enums_into_mysql(rated: str, mysql_url: str, enums: str, type_: str) -> None:
-    moved(rated, mysql_url, enums=enums, target_table=f"{urlsplit(mysql_url).path[1:]}.film")
+    not_copied_by_kind(
+        rated, mysql_url, enums=enums, target_table=f"{urlsplit(mysql_url).path[1:]}.film"
+    )
     ((_, found, *_),) = run(mysql_url, "SHOW COLUMNS FROM film LIKE 'rating'")
     assert found.removeprefix("long") == type_
 
@@ -184,7 +186,7 @@ def test_enums_into_mysql(rated: str, mysql_url: str, enums: str, type_: str) ->
 @pytest.mark.parametrize(("enums", "type_"), [("type", "ENUM('G', 'PG')"), ("text", "VARCHAR")])
 def test_enums_into_duckdb(rated: str, tmp_path: Path, enums: str, type_: str) -> None:
     path = tmp_path / "made.duckdb"
-    moved(rated, f"duckdb:///{path}", enums=enums, target_table="main.film")
+    not_copied_by_kind(rated, f"duckdb:///{path}", enums=enums, target_table="main.film")
     with duckdb.connect(str(path)) as database:
         found = dict(
             database.execute("SELECT column_name, column_type FROM (DESCRIBE film)").fetchall()
@@ -196,13 +198,13 @@ def test_enums_into_duckdb(rated: str, tmp_path: Path, enums: str, type_: str) -
 
 def test_between_servers_of_one_system_types_are_copied(rated: str, target_url: str) -> None:
     with pytest.raises(UsageError, match="--enums text from PostgreSQL"):
-        moved(rated, target_url, enums="text")
+        not_copied_by_kind(rated, target_url, enums="text")
 
 
 def test_types_are_matched_by_the_sources_names(films: str, target_url: str) -> None:
     """Even if the source calls a type differently: MariaDB's JSON is a `longtext`."""
     rules = ("source:json=json", "source:tinyint(1)=boolean", "source:bit(1)=boolean")
-    moved(films, target_url, types=rules)
+    not_copied_by_kind(films, target_url, types=rules)
     types = dict(ask(target_url, TYPES.format("shop.film")))
     assert {name: types[name] for name in ("attrs", "active", "seen", "stars")} == {
         "attrs": "json", "active": "boolean", "seen": "boolean", "stars": "smallint",

@@ -92,9 +92,9 @@ def commands(language: str, block: str) -> Iterator[tuple[str, list[str]]]:
     yield from found
 
 
-def same_but_varying(line: str, other: str) -> bool:
+def same_but_varying(line: str, expected: str) -> bool:
     """Whether two lines differ only in times, rates, streams and names of runs."""
-    return without_varying(line) == without_varying(other)
+    return without_varying(line) == without_varying(expected)
 
 
 def without_varying(line: str) -> str:

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from penstock import PlanningError, Tuning, tune
-from penstock.tuning.sweep import SweepBegun, SweepNote
+from penstock.tuning.sweep import SweepNote, SweepStarted
 
 from ..cli import Cli
 from ..faults.cli import eventually
@@ -94,7 +94,7 @@ def test_each_setting_is_measured_and_nothing_left_behind(
 def test_the_scratch_table_is_like_the_target(source: Pair, tmp_path: Path) -> None:
     events = tune(source.spec(**database(tmp_path), **SMALL), degrees=(2,), sample=1 << 20)
     for each in events:
-        if isinstance(each, SweepBegun) and each.number == 1:
+        if isinstance(each, SweepStarted) and each.number == 1:
             break
     (scratch,) = tmp_path.glob("*.penstock_tune_*/scratch.duckdb")
     with duckdb.connect(str(scratch)) as connection:
@@ -127,7 +127,7 @@ def is_begun(folder: Path) -> bool:
 
 
 @pytest.fixture
-def begun(source: Pair, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Cli]]:
+def start_tune(source: Pair, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Cli]]:
     """Start a tune that would take minutes, and wait for its first rows."""
     processes: list[Cli] = []
 
@@ -157,11 +157,11 @@ def begun(source: Pair, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], C
 
 @every
 def test_an_interrupted_tune_leaves_no_folder(
-    begun: Callable[[dict[str, Any]], Cli], tmp_path: Path, make: Make
+    start_tune: Callable[[dict[str, Any]], Cli], tmp_path: Path, make: Make
 ) -> None:
     target = make(tmp_path)
     before = state(tmp_path)
-    process = begun(target)
+    process = start_tune(target)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
     assert state(tmp_path) == before
@@ -169,11 +169,11 @@ def test_an_interrupted_tune_leaves_no_folder(
 
 @every
 def test_leftovers_of_a_killed_tune_are_removed_by_the_next(
-    source: Pair, begun: Callable[[dict[str, Any]], Cli], tmp_path: Path, make: Make
+    source: Pair, start_tune: Callable[[dict[str, Any]], Cli], tmp_path: Path, make: Make
 ) -> None:
     target = make(tmp_path)
     before = state(tmp_path)
-    process = begun(target)
+    process = start_tune(target)
     (folder,) = tmp_path.glob("*.penstock_tune_*")
     spec = source.spec(**target, **SMALL)
     # The folder of a running tune is left alone.

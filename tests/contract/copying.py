@@ -36,7 +36,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 """The options with which each strategy cuts `ROWS`."""
 
 
-def seen(events: Iterator[Event]) -> Finished:
+def finish(events: Iterator[Event]) -> Finished:
     """Read all events, and return the last; an error gets a note with the events before it."""
     lines = []
     try:
@@ -84,10 +84,10 @@ class Pair:
         return CopySpec(**{"degree": 1, **self._options, **options})
 
     def copy(self, **options: Any) -> Finished:
-        return seen(copy(self.spec(**options)))
+        return finish(copy(self.spec(**options)))
 
     def resume(self, run_id: str, **options: Any) -> Finished:
-        return seen(resume(run_id, **self.ends, **options))
+        return finish(resume(run_id, **self.ends, **options))
 
     @property
     def every_kind(self) -> Rows:

@@ -1,6 +1,6 @@
 """The interface between the contract suite and a database, by its own client library.
 
-A page of configuration is a subclass in `databases/`, and `usual.txt` in `tests/types/`.
+A page of configuration is a subclass in `databases/`, and `kinds.txt` in `tests/types/`.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Database(ABC):
         """Return an unquoted name as the server reports it."""
         return name
 
-    def named(self, name: str) -> Self:
+    def with_table(self, name: str) -> Self:
         """Return the same database with another table in the same schema."""
         other = copy(self)
         other.table = f"{(self.table or '').rpartition('.')[0]}.{name}"
@@ -132,7 +132,7 @@ class Database(ABC):
     def make_many(self, count: int, rows: Rows) -> None:
         """Create tables t0, t1, and so on, without rows."""
         for number in range(count):
-            self.named(f"t{number}").make(rows)
+            self.with_table(f"t{number}").make(rows)
 
     def fill(self, rows: Rows) -> None:
         self.make(rows)
@@ -176,9 +176,7 @@ class SqlDatabase(Database):
 
     def make(self, rows: Rows, key: str = "") -> None:
         q = self.quote
-        columns = [
-            f"{q}{name}{q} {self.types[kind].written}" for name, kind in rows.columns.items()
-        ]
+        columns = [f"{q}{name}{q} {self.types[kind].name}" for name, kind in rows.columns.items()]
         if key:
             columns.append(f"PRIMARY KEY ({q}{key}{q})")
         self.execute(f"CREATE TABLE {self.table} ({', '.join(columns)})")
@@ -187,7 +185,7 @@ class SqlDatabase(Database):
         if not rows.rows:
             return
         places = ", ".join(
-            self.place.format(self.types[kind].written) for kind in rows.columns.values()
+            self.place.format(self.types[kind].name) for kind in rows.columns.values()
         )
         with self.connected() as connection:
             self.insert_all(

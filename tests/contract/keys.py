@@ -248,7 +248,7 @@ KEYS: Mapping[str, Keys] = {
 }
 
 
-def sent(name: str) -> Keys:
+def keys_in_batches(name: str) -> Keys:
     """Return a backend's keys, except those whose values record batches cannot represent."""
     keys = KEYS[name]
     infinite = ("day", "moment", "instant") if name == "duckdb" else ()

@@ -13,7 +13,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from ..plain_rows import plain
-from ..types.reading import lines
+from ..types.type_files import lines
 
 Row = tuple[Any, ...]
 
@@ -73,13 +73,13 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Type:
-    """A system's type for a kind of value, from a line of `usual.txt` in `tests/types/`."""
+    """A system's type for a kind of value, from a line of `kinds.txt` in `tests/types/`."""
 
-    written: str
+    name: str
     """The system's name for the type, as in CREATE TABLE."""
     arrow: str
     """The type of its values in record batches."""
-    made: str
+    new_column: str
     """The type of a column that Penstock creates for it; empty if it creates no tables."""
     canonical: str
     """The form in which values are compared."""
@@ -87,7 +87,7 @@ class Type:
 
 def read_types(name: str) -> dict[str, Type]:
     """Return the types of a system by kind."""
-    return {kind: Type(*rest) for kind, *rest in lines(f"{name}/usual")}
+    return {kind: Type(*rest) for kind, *rest in lines(f"{name}/kinds")}
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from penstock.spec.strategies import HASH, NTILE, RANGE, TIME, VALUES
 from .copying import Pair
 from .database import Database
 from .key_tables import KeyTable
-from .keys import KEYS, Keys, sent
+from .keys import KEYS, Keys, keys_in_batches
 
 # Each example has different values, and a different choice of keys.
 EXAMPLES = int(os.environ.get("PENSTOCK_KEY_EXAMPLES", "1"))
@@ -126,7 +126,7 @@ def test_each_row_arrives_once(name: str, open_database: Callable[[str], Databas
     """Mode replace runs over rows that were loaded by another key; append adds to them."""
     chance = random.Random(EXAMPLES)
     pair = Pair(open_database(name), open_database(name))
-    with closing(Example(sent(name), pair, chance)) as example:
+    with closing(Example(keys_in_batches(name), pair, chance)) as example:
         specs: dict[str, list[CopySpec]] = {mode: [] for mode in example.modes}
         for spec, _ in example.plans():
             specs[spec.mode].append(spec)

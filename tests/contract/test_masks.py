@@ -14,7 +14,7 @@ import pytest
 from penstock import CopySpec, PlanningError, UsageError, copy, verify
 from penstock.backends.api.capabilities import COMPUTING
 
-from .copying import Pair, seen
+from .copying import Pair, finish
 from .database import Database
 from .databases import DATABASES
 from .rows import Rows
@@ -215,7 +215,7 @@ def test_text_files_support_masks(
     monkeypatch.setenv("SALT", SALT)
     (tmp_path / "a.csv").write_text("id,word\n1,é\n2,12345\n", encoding="utf-8")
     theirs = open_database("parquet")
-    seen(
+    finish(
         copy(
             CopySpec(
                 source=str(tmp_path / "a.csv"),

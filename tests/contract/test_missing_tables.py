@@ -66,15 +66,15 @@ def _mode(pair: Pair) -> str:
     return "replace" if "replace" in modes else "append"
 
 
-@pytest.mark.parametrize("other", SERVERS)
+@pytest.mark.parametrize("other_name", SERVERS)
 @pytest.mark.parametrize("name", SERVERS)
 def test_concurrent_runs_create_the_table_once(
-    open_database: Callable[[str], Database], name: str, other: str
+    open_database: Callable[[str], Database], name: str, other_name: str
 ) -> None:
     """They prepare at the same moment, as far as threads allow."""
-    if other != name and "postgresql" not in (other, name):
+    if other_name != name and "postgresql" not in (other_name, name):
         pytest.skip("two servers, one of which tells all that there is to tell")
-    pair = Pair(open_database(other), open_database(name))
+    pair = Pair(open_database(other_name), open_database(name))
     pair.mine.fill(ROWS)
     days = [f"day = '{day}'" for day in sorted({row[1] for row in ROWS.rows})[:6]]
     for number, where in enumerate(days):

@@ -177,7 +177,7 @@ def test_a_value_that_does_not_fit_fails_the_partition(inward: Pair) -> None:
     if theirs.needs_table:
         theirs.make(Rows({"id": "integer"}, []))
     else:
-        options = {"types": (f"id={theirs.types['integer'].made}",)}
+        options = {"types": (f"id={theirs.types['integer'].new_column}",)}
     with pytest.raises(RunFailed) as caught:
         inward.copy(strategy="whole", **options)
     assert "column 'id', row 2" in "".join(caught.value.__notes__)

@@ -50,9 +50,9 @@ def reported(pair: Pair, run_id: str = "r") -> RunReport:
     return found
 
 
-def moved(found: RunReport) -> int:
+def rows_moved(report: RunReport) -> int:
     """Return the number of rows according to the journals."""
-    return sum(point.rows for point in found.timeline.points) if found.timeline else 0
+    return sum(point.rows for point in report.timeline.points) if report.timeline else 0
 
 
 def test_a_report_of_a_finished_run(pair: Pair) -> None:
@@ -60,7 +60,7 @@ def test_a_report_of_a_finished_run(pair: Pair) -> None:
     pair.copy(run_id="r", mode="truncate", **CUT)
     found = reported(pair)
     assert (found.status, found.partitions, found.committed) == ("done", COUNT, COUNT)
-    assert found.rows == moved(found) == len(ROWS.rows)
+    assert found.rows == rows_moved(found) == len(ROWS.rows)
     assert found.spent is not None
     assert found.spent.total > 0
     assert len(found.slowest) == COUNT
@@ -84,7 +84,7 @@ def test_a_report_of_a_run_with_several_executions(pair: Pair) -> None:
         ("partial", 2),
         ("done", COUNT - 2),
     ]
-    assert found.rows == moved(found) == len(ROWS.rows)
+    assert found.rows == rows_moved(found) == len(ROWS.rows)
     assert len(found.slowest) == COUNT
     # An execution without work writes no journal.
     pair.resume("r", **LATER)
@@ -101,7 +101,7 @@ def test_a_report_of_a_killed_run(pair: Pair) -> None:
     assert found.status == expected
     assert found.committed >= 1
     assert found.spent is not None
-    assert moved(found) > 0
+    assert rows_moved(found) > 0
     (execution,) = found.executions
     assert execution.status == expected
     assert any("killed" in line for line in found.unknown)
@@ -124,7 +124,7 @@ def test_a_report_of_a_run_with_a_recopied_partition(inward: Pair) -> None:
     found = reported(inward)
     assert (found.committed, len(found.executions)) == (COUNT, 2)
     assert found.rows == len(ROWS.rows)
-    assert moved(found) == len(ROWS.rows) + first.rows
+    assert rows_moved(found) == len(ROWS.rows) + first.rows
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql", "duckdb"])
@@ -170,7 +170,7 @@ def test_a_report_of_a_batch(open_database: Callable[[str], Database]) -> None:
     assert (found.status, found.rows, table.rows) == ("done", 300, 300)
     assert table.run_id.startswith("b-")
     assert found.spent == table.spent
-    assert moved(found) == moved(table) == 300
+    assert rows_moved(found) == rows_moved(table) == 300
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql", "mssql"])

@@ -11,7 +11,7 @@ from penstock import copy, create, status
 from penstock.errors import PenstockError, TargetBusy, TargetChanged
 from penstock.events import Opened
 
-from .copying import ROWS, Pair, seen
+from .copying import ROWS, Pair, finish
 from .database import Database, SqlDatabase
 from .rows import Row, Rows
 
@@ -31,7 +31,7 @@ def test_two_executions_of_one_run_copy_each_row_once(pair: Pair) -> None:
         if isinstance(event, Opened):
             break
     assert pair.resume("r").status == "done"
-    assert seen(first).status == "done"
+    assert finish(first).status == "done"
     pair.check()
     records = status("r", target=pair.ends["target"]).committed
     assert sum(record.rows for record in records) == len(ROWS.rows)
@@ -53,10 +53,10 @@ def test_two_runs_may_append_at_once(
         # Files of an active run conflict once they exist.
         if "which is loading right now" not in error.message:
             raise
-        assert seen(first).status == "done"
+        assert finish(first).status == "done"
         assert other.copy(**CUT).status == "done"
     else:
-        assert seen(first).status == "done"
+        assert finish(first).status == "done"
     pair.check(times=2)
 
 
@@ -70,7 +70,7 @@ def test_a_run_that_would_empty_the_table_of_another_is_rejected(pair: Pair) -> 
             break
     with pytest.raises(TargetBusy):
         pair.copy(mode="truncate")
-    assert seen(first).status == "done"
+    assert finish(first).status == "done"
     pair.check()
 
 

@@ -25,7 +25,7 @@ def fill(pair: Pair, count: int) -> None:
     for database in (pair.mine, pair.theirs):
         database.make_many(count, rows)
     for number in range(count):
-        pair.mine.named(f"t{number}").insert(rows)
+        pair.mine.with_table(f"t{number}").insert(rows)
 
 
 def counted(pair: Pair, count: int, file: Path) -> tuple[list[str], list[str]]:
@@ -37,7 +37,7 @@ def counted(pair: Pair, count: int, file: Path) -> tuple[list[str], list[str]]:
     options = {**pair.mine.source, **ends, "mode": str(mode), "degree": 2}
     del options["table"]
     options["target_schema"] = str(pair.theirs.table).rpartition(".")[0]
-    options["tables"] = [pair.mine.named("t0" if count == 1 else "t*").table]
+    options["tables"] = [pair.mine.with_table("t0" if count == 1 else "t*").table]
     spec = BatchSpec.from_mapping(options, "test")
     *_, end = copy_all(spec)
     assert isinstance(end, BatchFinished)

@@ -1,4 +1,4 @@
-"""Each line of `usual.txt`: a value of each kind, read from a table and written to one."""
+"""Each line of `kinds.txt`: a value of each kind, read from a table and written to one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_each_kind_is_written_to_a_created_table(inward: Pair) -> None:
     kinds = inward.theirs.types
     with inward.target() as catalog:
         found = {column.name: column.type for column in catalog.columns(inward.spec().target_ref)}
-    assert found == {name: kinds[kind].made for name, kind in rows.columns.items()}
+    assert found == {name: kinds[kind].new_column for name, kind in rows.columns.items()}
 
 
 def test_usual_types_agree_with_the_kinds(outward: Pair) -> None:

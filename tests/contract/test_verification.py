@@ -11,7 +11,7 @@ from penstock.errors import PenstockError
 from penstock.spec.modes import REPLACE, UPSERT
 from penstock.verification import rows
 
-from .copying import Pair, seen
+from .copying import Pair, finish
 from .database import Database, SqlDatabase
 
 CUT = {"strategy": "ntile", "key": "id", "partitions": 2}
@@ -77,5 +77,5 @@ def test_differences_are_repaired(inward: Pair) -> None:
         return
     found = plan_repair(finished.run_id, **inward.ends, rows_per_range=50)
     assert 2 == len(found.ranges) < found.compared
-    inward.verify(seen(repair_run(found)))
+    inward.verify(finish(repair_run(found)))
     inward.verify(finished)

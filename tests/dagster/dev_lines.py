@@ -138,7 +138,7 @@ class Lines:
         holder.execute("SELECT pg_advisory_lock(%s)", [key])
         holder.execute(GATE.format(schema=self.schema, key=key, order=order, line=line))
 
-    def held(self) -> None:
+    def wait_for_gates(self) -> None:
         """Wait until every partition to be held is at its gate."""
         for key in self._gates:
             until(

@@ -39,25 +39,25 @@ ORDERS = {"table": "public.orders", "target_table": "dw.orders", "key": "o_order
 DAYS = {"type": "daily", "start_date": "2024-01-01"}
 
 
-def attributes(**others: Any) -> dict[str, Any]:
-    return {**ENDS, "options": {"mode": "replace"}, "tables": [ORDERS], **others}
+def attributes(**changes: Any) -> dict[str, Any]:
+    return {**ENDS, "options": {"mode": "replace"}, "tables": [ORDERS], **changes}
 
 
 @contextmanager
 def loaded(
-    attributes: dict[str, Any], beside: str = "", **others: Any
+    attributes: dict[str, Any], module: str = "", **changes: Any
 ) -> Iterator[tuple[CopyTablesComponent, dg.Definitions]]:
     """Yield the component of a `defs.yaml`, and its definitions.
 
     Args:
-        beside: a module with the user's own component, `Mine`.
+        module: a module with the user's own component, `Mine`.
     """
-    kind = ".mine.Mine" if beside else "dagster_penstock.CopyTablesComponent"
+    kind = ".mine.Mine" if module else "dagster_penstock.CopyTablesComponent"
     with create_defs_folder_sandbox() as sandbox:
         folder = sandbox.defs_folder_path / "copies"
         folder.mkdir()
-        (folder / "mine.py").write_text(textwrap.dedent(beside))
-        text = yaml.safe_dump({"type": kind, "attributes": attributes, **others})
+        (folder / "mine.py").write_text(textwrap.dedent(module))
+        text = yaml.safe_dump({"type": kind, "attributes": attributes, **changes})
         (folder / "defs.yaml").write_text(text)
         with sandbox.load_component_and_build_defs(folder) as (component, defs):
             assert isinstance(component, CopyTablesComponent)
@@ -173,12 +173,12 @@ def test_values_keep_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (copy.degree, copy.bytes_per_partition) == (3, 64_000_000)
 
 
-@pytest.mark.parametrize("written", ["{{ env.PG_SRC }}", "{{env.PG_SRC}}", "env:PG_SRC"])
+@pytest.mark.parametrize("reference", ["{{ env.PG_SRC }}", "{{env.PG_SRC}}", "env:PG_SRC"])
 def test_a_variable_is_read_only_when_a_copy_begins(
-    written: str, monkeypatch: pytest.MonkeyPatch
+    reference: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PG_SRC", raising=False)
-    (copy,) = the_copies(attributes(source=written))
+    (copy,) = the_copies(attributes(source=reference))
     assert copy.source == "env:PG_SRC"
 
 
@@ -209,7 +209,7 @@ def test_a_component_can_be_created_in_python() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"),
+    ("attributes_", "expected"),
     [
         (
             {"type": "hourly", "start_date": "2024-01-01-00:00", "timezone": "Europe/Berlin"},
@@ -257,8 +257,8 @@ def test_a_component_can_be_created_in_python() -> None:
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
-def test_partitions(written: dict[str, Any], expected: dg.PartitionsDefinition) -> None:
-    with loaded(attributes(partitions=written)) as (_, defs):
+def test_partitions(attributes_: dict[str, Any], expected: dg.PartitionsDefinition) -> None:
+    with loaded(attributes(partitions=attributes_)) as (_, defs):
         (assets,) = [one for one in defs.resolve_asset_graph().assets_defs if one.is_executable]
         found = assets.partitions_def
         assert found == expected
@@ -286,7 +286,7 @@ def test_an_asset_is_named_by_its_target() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "value", "expected"),
+    ("text", "value", "expected"),
     [
         ("key", "wh/{{ target.schema }}/{{ source.name }}", dg.AssetKey(["wh", "dw", "orders"])),
         ("key_prefix", "wh", dg.AssetKey(["wh", "dw", "orders"])),
@@ -308,10 +308,10 @@ def test_an_asset_is_named_by_its_target() -> None:
         ("skippable", True, True),
     ],
 )
-def test_translation(written: str, value: Any, expected: Any) -> None:
-    asset = the_asset(attributes(translation={written: value}))
-    found = getattr(asset, written.removesuffix("_prefix"))
-    match written:
+def test_translation(text: str, value: Any, expected: Any) -> None:
+    asset = the_asset(attributes(translation={text: value}))
+    found = getattr(asset, text.removesuffix("_prefix"))
+    match text:
         case "metadata":
             assert found["wiki"] == expected
             assert found["dagster/table_name"] == "dw.orders"
@@ -381,7 +381,7 @@ def test_checks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("changes", "expected"),
     [
         (
             {"target": "postgresql://me@h/dw", "tables": [{**ORDERS, "key": None}]},
@@ -426,15 +426,15 @@ def test_checks() -> None:
         ),
     ],
 )
-def test_an_impossible_copy_is_rejected(given: dict[str, Any], expected: str) -> None:
-    assert expected in refused(attributes(**given))
+def test_an_impossible_copy_is_rejected(changes: dict[str, Any], expected: str) -> None:
+    assert expected in refused(attributes(**changes))
 
 
 # Attributes that the schema rejects: in Dagster when it loads the file, and in `dg check yaml`.
 
 
 @pytest.mark.parametrize(
-    ("given", "place", "by_dagster", "by_schema"),
+    ("changes", "place", "by_dagster", "by_schema"),
     [
         (
             {"options": {"mode": "replce"}},
@@ -493,9 +493,9 @@ def test_an_impossible_copy_is_rejected(given: dict[str, Any], expected: str) ->
     ],
 )
 def test_attributes_that_the_schema_rejects(
-    given: dict[str, Any], place: list[str | int], by_dagster: str, by_schema: str
+    changes: dict[str, Any], place: list[str | int], by_dagster: str, by_schema: str
 ) -> None:
-    written = attributes(**given)
+    written = attributes(**changes)
     (error, *_) = Draft202012Validator(CopyTablesComponent.model().model_json_schema()).iter_errors(
         written
     )
@@ -508,7 +508,7 @@ def test_attributes_that_the_schema_rejects(
 
 
 @pytest.mark.parametrize(
-    "given",
+    "changes",
     [
         {},
         {"partitions": DAYS, "op": {"pool": "p"}, "translation": {"group_name": "g"}},
@@ -519,9 +519,9 @@ def test_attributes_that_the_schema_rejects(
         {"options": {"where": None}},
     ],
 )
-def test_attributes_that_the_schema_accepts(given: dict[str, Any]) -> None:
+def test_attributes_that_the_schema_accepts(changes: dict[str, Any]) -> None:
     model = CopyTablesComponent.model()
-    written = attributes(**given)
+    written = attributes(**changes)
     assert list(Draft202012Validator(model.model_json_schema()).iter_errors(written)) == []
     model.model_validate(written)
 

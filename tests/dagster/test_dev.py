@@ -12,7 +12,7 @@ import pytest
 
 from penstock_testkit.dagster import Backfill, DagsterStack, Run
 
-from ..side_by_side import SideBySide, begun, side_by_side
+from ..concurrent_cases import ConcurrentCases, concurrent_test, start_cases
 from .dev_lines import ALL, KEYS, SECRETS, Lines, Servers, connect, rows, servers
 
 DEFINITIONS = Path(__file__).with_name("dev_definitions.py")
@@ -59,7 +59,7 @@ class Dev:
 @pytest.fixture(scope="module")
 def cases(
     request: pytest.FixtureRequest, stack: DagsterStack, both: Servers
-) -> Iterator[SideBySide]:
+) -> Iterator[ConcurrentCases]:
     with closing(connect(both.target)) as connection:
         connection.execute(REFUSED)
     dev = Dev(
@@ -68,7 +68,7 @@ def cases(
         stack.backfill("backfilled/lineitem", KEYS),
         stack.backfill("one_by_one/lineitem", KEYS[:2]),
     )
-    with begun(request, lambda case: case(dev), AT_ONCE) as running:
+    with start_cases(request, lambda case: case(dev), AT_ONCE) as running:
         yield running
 
 
@@ -77,7 +77,7 @@ def hold_in_mid_copy(lines: Lines) -> Run:
     lines.hold(2)
     lines.hold(5)
     run = lines.stack.launch(lines.asset, partitions=ALL)
-    lines.held()
+    lines.wait_for_gates()
     assert 0 < len(lines.records()) < 7
     return run
 
@@ -107,7 +107,7 @@ def check_reexecution(lines: Lines, run: Run) -> None:
     lines.check_ended([])
 
 
-@side_by_side
+@concurrent_test
 def test_a_backfill_retries_only_its_failed_partition(dev: Dev) -> None:
     with dev.lines("backfilled") as lines:
         backfill = dev.backfilled
@@ -132,7 +132,7 @@ def test_a_backfill_retries_only_its_failed_partition(dev: Dev) -> None:
         lines.check_all_reported(run, again)
 
 
-@side_by_side
+@concurrent_test
 def test_a_killed_step_leaves_nothing_behind(dev: Dev) -> None:
     with dev.lines("step_killed") as lines:
         run = hold_in_mid_copy(lines)
@@ -147,7 +147,7 @@ def test_a_killed_step_leaves_nothing_behind(dev: Dev) -> None:
         check_reexecution(lines, run)
 
 
-@side_by_side
+@concurrent_test
 def test_a_killed_run_worker_leaves_nothing_behind(dev: Dev) -> None:
     with dev.lines("worker_killed") as lines:
         run = hold_in_mid_copy(lines)
@@ -160,7 +160,7 @@ def test_a_killed_run_worker_leaves_nothing_behind(dev: Dev) -> None:
         check_reexecution(lines, run)
 
 
-@side_by_side
+@concurrent_test
 def test_a_canceled_run_leaves_nothing_behind(dev: Dev) -> None:
     with dev.lines("canceled") as lines:
         run = hold_in_mid_copy(lines)
@@ -172,7 +172,7 @@ def test_a_canceled_run_leaves_nothing_behind(dev: Dev) -> None:
         check_reexecution(lines, run)
 
 
-@side_by_side
+@concurrent_test
 def test_a_run_for_each_partition(dev: Dev) -> None:
     with dev.lines("one_by_one") as lines:
         runs = dev.one_by_one.runs(2)
@@ -185,7 +185,7 @@ def test_a_run_for_each_partition(dev: Dev) -> None:
         lines.check_only_committed_rows()
 
 
-@side_by_side
+@concurrent_test
 def test_a_run_is_re_executed_from_the_page_after_a_row_is_corrected(dev: Dev) -> None:
     """Only the row changes: the run succeeds, and downstream assets run."""
     stack, both = dev.stack, dev.both
@@ -203,7 +203,7 @@ def test_a_run_is_re_executed_from_the_page_after_a_row_is_corrected(dev: Dev) -
     assert stack.checks("mended/orders", "same_rows") == {None: True}
 
 
-def test_no_password_appears_anywhere(cases: SideBySide, stack: DagsterStack) -> None:
+def test_no_password_appears_anywhere(cases: ConcurrentCases, stack: DagsterStack) -> None:
     cases.wait()
     # Dagster's databases and logs, and the logs of the steps.
     files = {path: path.read_bytes() for path in stack.home.rglob("*") if path.is_file()}

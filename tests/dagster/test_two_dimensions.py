@@ -73,7 +73,7 @@ def test_a_range_of_partitions_is_a_rectangle(warehouse: Warehouse) -> None:
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[*HealthCheck])
 @given(st.sets(st.sampled_from([str(k) for k in crossed(4).get_partition_keys()]), min_size=1))
-def test_a_backfill_copies_each_partition_once(warehouse: Warehouse, wanted: set[str]) -> None:
+def test_a_backfill_copies_each_partition_once(warehouse: Warehouse, keys: set[str]) -> None:
     """Any selection is copied once by the runs into which `single_run` cuts a backfill."""
     warehouse.target.execute("TRUNCATE dw.t")
     warehouse.target.execute("DROP SCHEMA IF EXISTS penstock CASCADE")
@@ -82,14 +82,14 @@ def test_a_backfill_copies_each_partition_once(warehouse: Warehouse, wanted: set
     with dg.DagsterInstance.ephemeral() as instance:
         fresh = type(warehouse)(warehouse.source, warehouse.target, instance)
         reported: list[str | None] = []
-        for found in DefaultPartitionsSubset(wanted).get_partition_key_ranges(definition):
+        for found in DefaultPartitionsSubset(keys).get_partition_key_ranges(definition):
             run = fresh.run(orders, keys=(found.start, found.end))
             assert run.ok, run.log
             reported += run.reported()
-    assert sorted(reported, key=str) == sorted(wanted)
+    assert sorted(reported, key=str) == sorted(keys)
     expected = "\n OR ".join(
         f"({selected(int(day[-2:]), region)})"
-        for day, _, region in (k.partition("|") for k in wanted)
+        for day, _, region in (k.partition("|") for k in keys)
     )
     query = f"SELECT t::text FROM {{}} AS t WHERE {expected} ORDER BY 1"
     theirs = warehouse.target.execute("SELECT t::text FROM dw.t AS t ORDER BY 1").fetchall()

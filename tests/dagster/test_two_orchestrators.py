@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 AGAIN = dg.RetryPolicy(max_retries=1)
 
 
-def other(warehouse: Warehouse, **options: Any) -> penstock.CopySpec:
+def other_spec(warehouse: Warehouse, **options: Any) -> penstock.CopySpec:
     """Return the spec of another copy of the table."""
     spec = warehouse.spec(partitions=4, strategy="range", **options)
     return replace(spec, source="env:PG_SRC", target="env:PG_DST", run_id="by-hand", degree=1)
@@ -33,7 +33,7 @@ def test_the_second_copy_waits_and_succeeds_on_retry(
     orders = copying(
         [warehouse.spec(key="day", mode=ours)], partitions_def=days(), retry_policy=AGAIN
     )
-    first = penstock.copy(other(warehouse, mode=theirs, key="id"))
+    first = penstock.copy(other_spec(warehouse, mode=theirs, key="id"))
     # Its first partition is in progress, so none of Dagster's partitions may begin.
     for event in first:
         if event.name == "opened":

@@ -15,7 +15,7 @@ import pytest
 from penstock.events import Failed, Opened
 from penstock_testkit import HttpFaults, S3Server, TcpProxy
 
-from .outside import BucketPair
+from .file_targets import BucketPair
 from .pair import PARTITIONS, partition_id
 
 
@@ -67,7 +67,7 @@ def test_a_run_that_is_throttled_for_too_long_fails_and_is_resumed(
     failure = run.finished.failures[0]
     assert "SlowDown" in failure.error["message"] or "reduce" in failure.error["message"].lower()
     assert failure.attempts == 2
-    fault.left = 0
+    fault.remaining = 0
     bucket.check_resumes("--on-snapshot-lost", "accept")
 
 

@@ -24,7 +24,7 @@ EVERY, EACH = "id > 0", "id >= 1"
 SEEDS = range(*(int(bound) for bound in os.environ.get("PENSTOCK_ORDERS", "12").split(":")))
 
 
-def other(pair: Pair, mode: str, *words: str) -> Run:
+def start_other_run(pair: Pair, mode: str, *words: str) -> Run:
     """Start another run on the same table, with a different cut."""
     key = ("--key", "id") if mode in ("replace", "upsert") else ()
     return pair.copy(
@@ -60,7 +60,7 @@ def test_a_second_run_is_rejected_while_the_first_is_running(
     running = first(pair, mode)
     for gate in gates:
         gate.reached()
-    refused = other(pair, second)
+    refused = start_other_run(pair, second)
     refused.ended(75)
     assert "run faults (--mode " in refused.errors
     assert not refused.of(Opened)
@@ -69,7 +69,7 @@ def test_a_second_run_is_rejected_while_the_first_is_running(
     running.ended(0)
     pair.check_done()
     if second != "append":
-        other(pair, second).ended(0)
+        start_other_run(pair, second).ended(0)
         pair.check_content()
 
 
@@ -81,7 +81,7 @@ def test_two_runs_may_append_at_once(pair: Pair) -> None:
         gate.reached()
     for gate in gates:
         gate.open()
-    other(pair, "append").ended(0)
+    start_other_run(pair, "append").ended(0)
     running.ended(0)
     assert ask(pair.target, "SELECT count(*) FROM item") == 2 * ROWS
 
@@ -105,7 +105,7 @@ def test_a_killed_run_cannot_continue_after_another_emptied_its_table(
     for gate in gates:
         gate.open()
     pair.check_nothing_left()
-    other(pair, second).ended(0)
+    start_other_run(pair, second).ended(0)
     again = pair.resume()
     again.ended(65)
     assert "by run other" in again.errors
@@ -119,7 +119,7 @@ def test_two_runs_killed_right_after_emptying_the_table(pair: Pair, mode: str) -
     """The first would load into an empty table, and so would the second after it."""
     execute(pair.target, WITHOUT_KEY)
     # The two streams that each run starts with.
-    for start, held in ((first, (1, 2)), (other, (1, 3))):
+    for start, held in ((first, (1, 2)), (start_other_run, (1, 3))):
         gates = pair.gates(*held)
         killed = start(pair, mode)
         for gate in gates:
@@ -133,7 +133,7 @@ def test_two_runs_killed_right_after_emptying_the_table(pair: Pair, mode: str) -
     again.ended(65)
     assert "by run other" in again.errors
     assert not again.of(Opened)
-    other(pair, mode).ended(0)
+    start_other_run(pair, mode).ended(0)
     pair.check_content()
 
 
@@ -152,7 +152,7 @@ def test_a_killed_run_cannot_continue_after_another_replaced_its_rows(
     for gate in gates:
         gate.open()
     pair.check_nothing_left()
-    other(pair, "replace").ended(0)
+    start_other_run(pair, "replace").ended(0)
     again = pair.resume()
     again.ended(65)
     assert "run other (--mode replace) loaded the same rows" in again.errors
@@ -225,7 +225,7 @@ def test_rows_that_others_have_loaded_since_are_kept(
     killed.kill()
     gates[0].open()
     pair.check_nothing_left()
-    other(pair, "append").ended(0)
+    start_other_run(pair, "append").ended(0)
     if mode == "truncate":  # so that a snapshot is needed
         execute(pair.source, "UPDATE item SET note = note WHERE id = 1")
     before = ask(pair.target, "SELECT count(*) FROM item")
@@ -250,7 +250,7 @@ def test_swap_waits_for_an_attempt_of_an_invisible_run(pair: Pair) -> None:
     """
     execute(pair.target, idle)
     gates[0].open()
-    swap = other(pair, "swap")
+    swap = start_other_run(pair, "swap")
     pair.waiting_for_lock("target", 1)
     append.signal_all(signal.SIGCONT)
     codes = [run.popen.wait(PATIENCE) for run in (swap, append)]
@@ -275,7 +275,7 @@ def test_two_runs_replace_the_same_rows_at_once(
     running = first(pair, "replace", *mine)
     for gate in gates:
         gate.reached()
-    beside = other(pair, "replace", *theirs)
+    beside = start_other_run(pair, "replace", *theirs)
     if gates:
         # All its partitions, except the one that reads the same row, are committed after the first
         # run's.
@@ -287,7 +287,7 @@ def test_two_runs_replace_the_same_rows_at_once(
     # With a unique key, a run fails if it meets a row of the other run; it can be resumed.
     assert {running.popen.returncode, beside.popen.returncode} <= ({0, 65} if keyed else {0})
     first(pair, "replace", *mine).ended(0)
-    other(pair, "replace", *theirs).ended(0)
+    start_other_run(pair, "replace", *theirs).ended(0)
     pair.check_content()
 
 
@@ -304,7 +304,7 @@ def test_rows_that_the_target_does_not_delete(pair: Pair, keeping: str) -> None:
     execute(pair.target, WITHOUT_KEY)
     first(pair, "replace").ended(0)
     execute(pair.target, keeping)
-    again = other(pair, "replace")
+    again = start_other_run(pair, "replace")
     again.ended(65)
     failed = again.of(Failed)
     assert failed
@@ -323,7 +323,7 @@ def test_two_runs_in_random_orders(pair: Pair, seed: int) -> None:
     if chance.random() < 0.7:
         execute(pair.target, WITHOUT_KEY)
     runs = []
-    for start, mode in zip((first, other), modes, strict=True):
+    for start, mode in zip((first, start_other_run), modes, strict=True):
         runs.append(start(pair, mode))
         time.sleep(chance.choice((0.0, 0.1, 0.5, 1.2)))
     for run in runs:
@@ -338,7 +338,7 @@ def test_two_runs_in_random_orders(pair: Pair, seed: int) -> None:
     if codes == [0, 0]:
         pair.check_content()
     # Runs that are not done try again, one after the other.
-    for start, run, mode in zip((first, other), runs, modes, strict=True):
+    for start, run, mode in zip((first, start_other_run), runs, modes, strict=True):
         if run.popen.returncode != 0:
             repeated = start(pair, mode)
             repeated.popen.wait(90)

@@ -22,8 +22,8 @@ def by_column(source: str, target: str, **options: Any) -> OneCopy:
     return OneCopy(source=source, target=target, **{**usual, **options})
 
 
-def merged(found: OneCopy) -> Merged:
+def merged(night: OneCopy) -> Merged:
     """Return the merge event of a finished night."""
-    found.done()
-    (event,) = (event for event in found.events if isinstance(event, Merged))
+    night.done()
+    (event,) = (event for event in night.events if isinstance(event, Merged))
     return event

@@ -32,7 +32,7 @@ class Moments:
 
     def __init__(self, url: str, proxies: Sequence[TcpProxy]) -> None:
         self._url = url
-        self._known: dict[str, Mapping[int, Row]] = {}
+        self._rows_by_token: dict[str, Mapping[int, Row]] = {}
         self._lock = threading.Lock()
         for proxy in proxies:
             proxy.on_bytes(b"SET TRANSACTION SNAPSHOT", "to_server", self._look, once=False)
@@ -41,10 +41,10 @@ class Moments:
         with self._lock, closing(connect(self._url)) as connection:
             tokens = [token for (token,) in connection.execute("SELECT pg_ls_dir('pg_snapshots')")]
             for token in tokens:
-                if token not in self._known:
+                if token not in self._rows_by_token:
                     # The run that exported it may just have been killed.
                     with contextlib.suppress(psycopg.Error):
-                        self._known[token] = self._read(connection, token)
+                        self._rows_by_token[token] = self._read(connection, token)
                     connection.execute("ROLLBACK")
 
     def _read(
@@ -65,7 +65,7 @@ class Moments:
         """Return the source's rows, each with the value of the column that comes and goes."""
         run = penstock.status(mark.run_id, target=target).run
         (token,) = {each.token for each in run.snapshots if each.taken_at == mark.moment}
-        return self._known[token]
+        return self._rows_by_token[token]
 
 
 class Ledger:
@@ -83,9 +83,9 @@ class Ledger:
         """Runs with rows that may be from a later moment, and whose results are noted."""
         self._noted: dict[int, list[State]] = {}
 
-    def note(self, found: State) -> None:
+    def note(self, state: State) -> None:
         """Note the target's current state if it does not follow from the source."""
-        self._noted.setdefault(len(self._history()), []).append(found)
+        self._noted.setdefault(len(self._history()), []).append(state)
 
     def _history(self) -> Sequence[Watermark]:
         marks = penstock.watermarks(target=self._target.url)
@@ -136,7 +136,7 @@ class Reader(threading.Thread):
         self._target = target
         self._ended = threading.Event()
         self._looking = threading.Lock()
-        self.seen: list[State] = []
+        self.states: list[State] = []
         self.failed: BaseException | None = None
 
     def run(self) -> None:
@@ -152,9 +152,9 @@ class Reader(threading.Thread):
         """Read once, for targets that cannot be read during a night."""
         self._note(self._target.state())
 
-    def _note(self, found: State) -> None:
-        if not self.seen or self.seen[-1] != found:
-            self.seen.append(found)
+    def _note(self, state: State) -> None:
+        if not self.states or self.states[-1] != state:
+            self.states.append(state)
 
     @contextmanager
     def looking_away(self) -> Iterator[None]:
@@ -169,14 +169,14 @@ class Reader(threading.Thread):
             raise self.failed
 
 
-def check_seen(seen: list[State], expected: list[State]) -> None:
+def check_seen(states: list[State], expected: list[State]) -> None:
     """Check the states that a reader has seen.
 
     Raises:
         AssertionError: a state was never that of the source, or is older than the one before it.
     """
     at = 0
-    for state in seen:
+    for state in states:
         found = next((i for i in range(at, len(expected)) if expected[i] == state), None)
         if found is None:
             nearest = min(expected, key=lambda each: len(each ^ state))
@@ -188,9 +188,9 @@ def check_seen(seen: list[State], expected: list[State]) -> None:
         at = found
 
 
-def check_same(found: State, expected: State) -> None:
-    missing, extra = expected - found, found - expected
-    assert found == expected, f"missing {_some(missing)}; not expected {_some(extra)}"
+def check_same(actual: State, expected: State) -> None:
+    missing, extra = expected - actual, actual - expected
+    assert actual == expected, f"missing {_some(missing)}; not expected {_some(extra)}"
 
 
 def _some(rows: State) -> str:

@@ -134,14 +134,14 @@ class Month:
             self.ledger.conditions[run_id] = is_even
         elif self._may_swap and self.chance.random() < SWAPPED:
             words = (*words, "--atomic-limit", "1")
-        return self._started("copy", *self._ends(), "--run-id", run_id, *self._asked(), *words)
+        return self._started("copy", *self._ends(), "--run-id", run_id, *self._options(), *words)
 
     @property
     def _may_swap(self) -> bool:
         """Whether a night may be built beside the target and swapped in."""
         return self.deletes == "hard" and isinstance(self.target, PostgresTarget)
 
-    def _asked(self) -> tuple[str, ...]:
+    def _options(self) -> tuple[str, ...]:
         return (
             *("--table", "public.items", "--target-table", self.target.table),
             *("--mode", "upsert", "--incremental", "xmin", "--deletes", self.deletes),
@@ -184,7 +184,7 @@ class Month:
         if not self.target.shared:
             self.reader.look()
         expected = self.ledger.states()
-        check_seen(self.reader.seen, expected)
+        check_seen(self.reader.states, expected)
         if now:
             check_same(self.target.state(), expected[-1])
         return self.ledger.nights()
@@ -302,7 +302,7 @@ class Month:
         run_id = f"n{self._serial}"
         self.runs.append(run_id)
         before = self.check()
-        created = run_cli("create", *self._ends(), "--run-id", run_id, *self._asked())
+        created = run_cli("create", *self._ends(), "--run-id", run_id, *self._options())
         self.log.append(f"created {run_id}: {created.returncode} {created.stderr[-LAST_WORDS:]}")
         assert created.returncode in CODES
         if created.returncode != 0:

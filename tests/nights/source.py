@@ -183,8 +183,8 @@ class Source:
         key, other = chance.randrange(1, top), chance.randrange(1, top)
         word = f"w{at}-{chance.randrange(10**9)}"
 
-        def run(query: str, *values: object, **named: object) -> None:
-            connection.execute(query, named or values)
+        def run(query: str, *values: object, **keywords: object) -> None:
+            connection.execute(query, keywords or values)
 
         def inside() -> None:
             run("SAVEPOINT one")

@@ -106,7 +106,7 @@ def test_a_trigger_that_keeps_or_drops_rows_fails_the_run(
     before = loaded.target.rows(ALL)
     refused = replace_rows(loaded)
     assert refused.code == 65
-    assert why in refused.said
+    assert why in refused.message
     assert loaded.target.rows(ALL) == before
 
 
@@ -167,4 +167,4 @@ def test_tables_of_a_batch_are_replaced_together(pair: Pair) -> None:
 def test_wrong_options_are_rejected(items: Pair, options: dict[str, Any], why: str) -> None:
     refused = replace_rows(items, **options)
     assert refused.code == 64
-    assert why in refused.said
+    assert why in refused.message

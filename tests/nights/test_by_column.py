@@ -73,8 +73,8 @@ def cursor(pair: Pair) -> Cursor:
 
 def refusal(pair: Pair, **options: Any) -> str:
     found = night(pair, **options)
-    assert found.code == 65, found.said
-    return found.said
+    assert found.code == 65, found.message
+    return found.message
 
 
 def test_the_bound_has_every_digit_and_is_in_utc(items: Pair) -> None:
@@ -289,7 +289,7 @@ def test_wrong_options_are_rejected(items: Pair) -> None:
         ({"incremental": "changed,changed"}, "distinct columns"),
     ):
         found = night(items, **options)
-        assert (found.code, words in found.said) == (64, True), found.said
+        assert (found.code, words in found.message) == (64, True), found.message
 
 
 def test_changing_the_kind_of_increment_reads_all_rows(items: Pair) -> None:

@@ -104,4 +104,4 @@ def test_wrong_options_are_rejected(tmp_path: Path, target: Side) -> None:
         ({"lookback": "1h"}, "--lookback: expected --incremental COLUMN"),
         ({"incremental": "xmin"}, "Parquet as a source does not support --incremental xmin"),
     ):
-        assert words in night(tmp_path, target, **options).said
+        assert words in night(tmp_path, target, **options).message

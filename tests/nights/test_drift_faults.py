@@ -258,7 +258,7 @@ def test_a_built_night_follows_the_source(items: Pair) -> None:
     items.source.run("ALTER TABLE items RENAME word TO term")
     refused = night(items, **options)
     assert refused.code == 65
-    assert "run first: ALTER TABLE" in refused.said
+    assert "run first: ALTER TABLE" in refused.message
     items.target.run("ALTER TABLE items RENAME word TO term")
     night(items, **options).done()
     check_same(items)

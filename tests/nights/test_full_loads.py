@@ -192,21 +192,28 @@ def test_a_full_load_stopped_before_its_last_step_sets_the_watermark_on_resume(
     check_same(items)
 
 
-@pytest.mark.parametrize("lost", ["accept", "restart"])
-def test_a_replaced_snapshot_leaves_the_oldest_as_the_watermark(items: Pair, lost: str) -> None:
+@pytest.mark.parametrize("on_snapshot_lost", ["accept", "restart"])
+def test_a_replaced_snapshot_leaves_the_oldest_as_the_watermark(
+    items: Pair, on_snapshot_lost: str
+) -> None:
     """The watermark is the oldest snapshot with which any row was read."""
-    options = {"mode": "truncate", "key": "id", "partitions": 4, "on_snapshot_lost": lost}
+    options = {
+        "mode": "truncate",
+        "key": "id",
+        "partitions": 4,
+        "on_snapshot_lost": on_snapshot_lost,
+    }
     run = penstock.create(CopySpec(**copy_options(items, run_id="lossy", **options))).run
     ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
     list(penstock.resume("lossy", **ends, only=[run.plan.partitions[0].id], finish=False))
     items.source.run("UPDATE items SET word = 'between'")
     list(penstock.resume("lossy", **ends))
     snapshots = penstock.status("lossy", target=items.target.url).run.snapshots
-    assert len(snapshots) == (2 if lost == "accept" else 1)
+    assert len(snapshots) == (2 if on_snapshot_lost == "accept" else 1)
     assert history(items)[0].moment == snapshots[0].taken_at
     after = night(items)
     assert full(after) == ""
-    assert after.done().rows == (200 if lost == "accept" else 0)
+    assert after.done().rows == (200 if on_snapshot_lost == "accept" else 0)
     check_same(items)
 
 

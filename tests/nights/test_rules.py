@@ -43,10 +43,10 @@ def night(pair: Pair, **options: Any) -> OneCopy:
     return OneCopy(**copy_options(pair, **options))
 
 
-def full(found: OneCopy) -> str:
+def full(night: OneCopy) -> str:
     """Return the reason why a night has read all rows; empty if it has not."""
-    found.done()
-    (merged,) = (event for event in found.events if isinstance(event, Merged))
+    night.done()
+    (merged,) = (event for event in night.events if isinstance(event, Merged))
     return merged.full
 
 
@@ -245,7 +245,7 @@ def test_row_security_is_rejected(items: Pair) -> None:
     try:
         refused = night(items, source=items.source.url.replace("postgres@", f"{role}@"))
         assert refused.code == 65
-        assert "row security" in refused.said
+        assert "row security" in refused.message
     finally:
         items.source.run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
@@ -275,7 +275,7 @@ def test_a_target_changed_since_the_last_night_makes_the_next_read_all_rows(
     items.target.run(*change)
     refused = night(items, on_target_changed="fail")
     assert refused.code == 65
-    assert why in refused.said
+    assert why in refused.message
     assert why in full(night(items))
     check_same(items)
 
@@ -414,7 +414,7 @@ def test_a_null_key_is_rejected(pair: Pair) -> None:
     pair.source.run("INSERT INTO items VALUES (1, 'a'), (NULL, 'b')")
     refused = night(pair, deletes="hard")
     assert refused.code == 65
-    assert "NULL" in refused.said
+    assert "NULL" in refused.message
     assert pair.target.count("items") == 0
 
 
@@ -443,12 +443,12 @@ def test_sources_and_options_without_nights_are_rejected(
     items.target.run("CREATE TABLE keyless (id int, word text)")
     refused = night(items, **options)
     assert refused.code in (64, 65)
-    assert why in refused.said
+    assert why in refused.message
     assert items.target.count("items") == 0
 
 
 @pytest.mark.parametrize(
-    ("where", "found"),
+    ("where", "problem"),
     [
         ("id < extract(epoch FROM now())", "now()"),
         ("id > random() * 5", "random()"),
@@ -461,7 +461,7 @@ def test_sources_and_options_without_nights_are_rejected(
     ],
 )
 def test_a_condition_whose_result_may_change_by_itself_is_rejected(
-    items: Pair, where: str, found: str | None
+    items: Pair, where: str, problem: str | None
 ) -> None:
     items.both("ALTER TABLE items ADD at timestamptz DEFAULT now()")
     items.source.run(
@@ -470,15 +470,15 @@ def test_a_condition_whose_result_may_change_by_itself_is_rejected(
         " 'SELECT $1 IN (SELECT id FROM others)'",
     )
     tried = night(items, where=where)
-    assert tried.code == (65 if found else 0)
-    assert found is None or f"found {found}" in tried.said
+    assert tried.code == (65 if problem else 0)
+    assert problem is None or f"found {problem}" in tried.message
 
 
 # A second unique column
 
 
 @pytest.fixture
-def named(pair: Pair) -> Pair:
+def items_with_names(pair: Pair) -> Pair:
     pair.source.run(
         "CREATE TABLE items (id int PRIMARY KEY, name text UNIQUE DEFERRABLE)",
         "INSERT INTO items SELECT i, 'n' || i FROM generate_series(1, 50) AS i",
@@ -489,34 +489,36 @@ def named(pair: Pair) -> Pair:
 SWAP = "UPDATE items SET name = CASE id WHEN 1 THEN 'n2' ELSE 'n1' END WHERE id IN (1, 2)"
 
 
-def test_a_unique_value_may_move_to_another_key(named: Pair) -> None:
-    named.target.run("CREATE TABLE items (id int PRIMARY KEY, name text UNIQUE)")
-    night(named, deletes="hard").done()
-    named.source.run("DELETE FROM items WHERE id = 1", "INSERT INTO items VALUES (0, 'n1')")
-    named.source.run(
+def test_a_unique_value_may_move_to_another_key(items_with_names: Pair) -> None:
+    items_with_names.target.run("CREATE TABLE items (id int PRIMARY KEY, name text UNIQUE)")
+    night(items_with_names, deletes="hard").done()
+    items_with_names.source.run(
+        "DELETE FROM items WHERE id = 1", "INSERT INTO items VALUES (0, 'n1')"
+    )
+    items_with_names.source.run(
         "UPDATE items SET id = 100 WHERE id = 2", "UPDATE items SET name = 'n3a' WHERE id = 3"
     )
-    named.source.run("INSERT INTO items VALUES (101, 'n3')")
-    night(named, deletes="hard").done()
-    check_same(named)
+    items_with_names.source.run("INSERT INTO items VALUES (101, 'n3')")
+    night(items_with_names, deletes="hard").done()
+    check_same(items_with_names)
 
 
-def test_swapping_unique_values_needs_a_deferred_constraint(named: Pair) -> None:
+def test_swapping_unique_values_needs_a_deferred_constraint(items_with_names: Pair) -> None:
     """Other tables refer to the rows, so they cannot be deleted to make room."""
-    named.target.run(
+    items_with_names.target.run(
         "CREATE TABLE items (id int PRIMARY KEY, name text UNIQUE)",
         "CREATE TABLE pets (item int REFERENCES items)",
     )
-    night(named, deletes="hard").done()
-    before = named.target.rows(ALL)
-    named.source.run(SWAP)
-    refused = night(named, deletes="hard")
+    night(items_with_names, deletes="hard").done()
+    before = items_with_names.target.rows(ALL)
+    items_with_names.source.run(SWAP)
+    refused = night(items_with_names, deletes="hard")
     assert refused.code == 65
-    assert "DEFERRABLE" in refused.said
-    assert named.target.rows(ALL) == before
-    named.target.run(
+    assert "DEFERRABLE" in refused.message
+    assert items_with_names.target.rows(ALL) == before
+    items_with_names.target.run(
         "ALTER TABLE items DROP CONSTRAINT items_name_key",
         "ALTER TABLE items ADD UNIQUE (name) DEFERRABLE INITIALLY DEFERRED",
     )
-    night(named, deletes="hard").done()
-    check_same(named)
+    night(items_with_names, deletes="hard").done()
+    check_same(items_with_names)

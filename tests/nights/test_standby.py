@@ -111,7 +111,7 @@ def test_a_night_waits_for_a_lagging_standby(family: Family, reset: bool) -> Non
     before = family.rows(family.target)
     early = family.night(family.standby)
     assert early.code == 75
-    assert "once the standby has caught up" in early.said
+    assert "once the standby has caught up" in early.message
     assert family.rows(family.target) == before
     family.catch_up()
     family.night(family.standby).done()
@@ -135,7 +135,7 @@ def test_a_lagging_standby_may_have_the_same_horizon(family: Family) -> None:
         family.night(family.primary).done()
         early = family.night(family.standby, deletes="ignore")
         assert early.code == 75
-        assert "once the standby has caught up" in early.said
+        assert "once the standby has caught up" in early.message
         assert family.rows(family.target) == family.rows(family.primary)
         family.catch_up()
         family.night(family.standby).done()

@@ -27,13 +27,13 @@ BOTH = {"deferrable": "--indexes defer --allow-ddl", "unlogged": "--unlogged --a
 SLOW = Outlier("p0007", "id >= 7", "seconds", 41.0, 10.0)
 
 
-def facts(spent: TimeSpent | None, **given: object) -> RunFacts:
+def facts(spent: TimeSpent | None, **changes: object) -> RunFacts:
     usual = RunFacts(spent=spent, copying=50.0, degree=4, partitions=32, median=2.0, counts=True)
-    return replace(usual, **given)  # type: ignore[arg-type]
+    return replace(usual, **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("run_facts", "expected"),
     [
         (
             facts(EVEN, planning=60.0, copying=20.0, steps=20.0, tables=5000),
@@ -132,7 +132,7 @@ def facts(spent: TimeSpent | None, **given: object) -> RunFacts:
             "try --partitions 32",
         ),
         (
-            facts(TARGET, lost=150.0),
+            facts(TARGET, lost_seconds=150.0),
             "60% of the streams' time was lost to failed attempts (150 s): try "
             "--partitions 64, to lose less with each",
         ),
@@ -142,12 +142,12 @@ def facts(spent: TimeSpent | None, **given: object) -> RunFacts:
         ),
     ],
 )
-def test_each_bottleneck_has_its_advice(given: RunFacts, said: str) -> None:
-    assert advice(given) == said
+def test_each_bottleneck_has_its_advice(run_facts: RunFacts, expected: str) -> None:
+    assert advice(run_facts) == expected
 
 
 @pytest.mark.parametrize(
-    "given",
+    "run_facts",
     [
         facts(EVEN, **BOTH),
         facts(None),
@@ -158,29 +158,29 @@ def test_each_bottleneck_has_its_advice(given: RunFacts, said: str) -> None:
     ],
     ids=["even", "nothing known", "over at once", "nothing done", "slow but not last", "many"],
 )
-def test_a_balanced_run_has_no_advice(given: RunFacts) -> None:
-    assert advice(given) == ""
+def test_a_balanced_run_has_no_advice(run_facts: RunFacts) -> None:
+    assert advice(run_facts) == ""
 
 
 def test_the_advised_option_depends_on_the_mode() -> None:
-    def named(scheme: str, option: str, **spec: object) -> str:
+    def option_of(scheme: str, option: str, **spec: object) -> str:
         target = find_backend(f"{scheme}://", "--target")[0].target_capabilities
         return applicable({"mode": "truncate", **spec}, target, option)
 
-    assert named("postgresql", "unlogged") == "--unlogged --allow-ddl"
-    assert named("postgresql", "unlogged", allow_ddl=True) == "--unlogged"
-    assert named("postgresql", "unlogged", mode="recreate") == "--unlogged"
-    assert named("postgresql", "unlogged", mode="append") == ""
-    assert named("postgresql", "unlogged", unlogged=True) == ""
-    assert named("postgresql", "indexes", mode="append") == "--indexes defer --allow-ddl"
-    assert named("postgresql", "indexes", indexes="defer") == ""
-    assert named("postgresql", "indexes", mode="upsert") == ""
+    assert option_of("postgresql", "unlogged") == "--unlogged --allow-ddl"
+    assert option_of("postgresql", "unlogged", allow_ddl=True) == "--unlogged"
+    assert option_of("postgresql", "unlogged", mode="recreate") == "--unlogged"
+    assert option_of("postgresql", "unlogged", mode="append") == ""
+    assert option_of("postgresql", "unlogged", unlogged=True) == ""
+    assert option_of("postgresql", "indexes", mode="append") == "--indexes defer --allow-ddl"
+    assert option_of("postgresql", "indexes", indexes="defer") == ""
+    assert option_of("postgresql", "indexes", mode="upsert") == ""
     # Indexes are built after the load anyway.
-    assert named("postgresql", "indexes", mode="recreate") == ""
-    assert named("mysql", "indexes", mode="swap") == ""
-    assert named("mysql", "unlogged") == ""
-    assert named("mysql", "indexes") == "--indexes defer --allow-ddl"
-    assert named("duckdb", "indexes") == ""
+    assert option_of("postgresql", "indexes", mode="recreate") == ""
+    assert option_of("mysql", "indexes", mode="swap") == ""
+    assert option_of("mysql", "unlogged") == ""
+    assert option_of("mysql", "indexes") == "--indexes defer --allow-ddl"
+    assert option_of("duckdb", "indexes") == ""
 
 
 def report_of_four(

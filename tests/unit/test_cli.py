@@ -125,31 +125,31 @@ class FakeEngine(ModuleType):
         finally:
             self.closed += 1
 
-    def copy(self, *positional: Any, **named: Any) -> Iterator[Event]:
-        self.calls.append(("copy", positional, named))
+    def copy(self, *positional: Any, **keywords: Any) -> Iterator[Event]:
+        self.calls.append(("copy", positional, keywords))
         return self._play()
 
-    def resume(self, *positional: Any, **named: Any) -> Iterator[Event]:
-        self.calls.append(("resume", positional, named))
+    def resume(self, *positional: Any, **keywords: Any) -> Iterator[Event]:
+        self.calls.append(("resume", positional, keywords))
         return self._play()
 
-    def _answer(self, name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        self.calls.append((name, positional, named))
+    def _answer(self, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        self.calls.append((name, positional, keywords))
         if isinstance(self.result, BaseException):
             raise self.result
         return self.result
 
-    def plan(self, *positional: Any, **named: Any) -> Any:
-        return self._answer("plan", positional, named)
+    def plan(self, *positional: Any, **keywords: Any) -> Any:
+        return self._answer("plan", positional, keywords)
 
-    def status(self, *positional: Any, **named: Any) -> Any:
-        return self._answer("status", positional, named)
+    def status(self, *positional: Any, **keywords: Any) -> Any:
+        return self._answer("status", positional, keywords)
 
-    def verify(self, *positional: Any, **named: Any) -> Any:
-        return self._answer("verify", positional, named)
+    def verify(self, *positional: Any, **keywords: Any) -> Any:
+        return self._answer("verify", positional, keywords)
 
-    def control_ddl(self, *positional: Any, **named: Any) -> Any:
-        return self._answer("control_ddl", positional, named)
+    def control_ddl(self, *positional: Any, **keywords: Any) -> Any:
+        return self._answer("control_ddl", positional, keywords)
 
 
 @pytest.fixture
@@ -262,7 +262,7 @@ def test_resume_offers_only_options_that_may_change(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ([], "required: COMMAND"),
         (["jump"], "invalid choice: 'jump'"),
@@ -302,13 +302,13 @@ def test_resume_offers_only_options_that_may_change(
     ],
 )
 def test_usage_errors_exit_64_and_name_the_expected_value(
-    words: list[str], told: str, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 64
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("penstock: error: ")
-    assert told in shown.err
+    assert message in shown.err
     assert engine.calls == []
 
 
@@ -374,7 +374,7 @@ def test_text_in_a_file_may_refer_to_environment_variables(toml: Callable[[str],
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('tabel = "a.b"', "{path}: unknown option 'tabel'; expected one of "),
         ('[orders]\ntable = "a.b"', "{path}: unknown option 'orders'; expected one of "),
@@ -394,7 +394,7 @@ def test_text_in_a_file_may_refer_to_environment_variables(toml: Callable[[str],
 )
 def test_a_wrong_file_is_a_usage_error_that_names_it(
     text: str,
-    told: str,
+    message: str,
     toml: Callable[[str], str],
     engine: FakeEngine,
     capsys: pytest.CaptureFixture[str],
@@ -403,7 +403,7 @@ def test_a_wrong_file_is_a_usage_error_that_names_it(
     monkeypatch.delenv("NO_SUCH", raising=False)
     path = toml(text)
     assert main(["copy", path]) == 64
-    assert told.format(path=path) in capsys.readouterr().err
+    assert message.format(path=path) in capsys.readouterr().err
     assert engine.calls == []
 
 
@@ -718,23 +718,23 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report(
     )
 
 
-@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("exists", [True, False])
 @pytest.mark.parametrize("error", [Interrupted("stopped"), TransientError("stopped")])
 @pytest.mark.parametrize("command", [["copy", *ASKED], ["resume", RUN, *ENDS]])
 def test_a_run_that_breaks_off_says_how_to_continue_once_it_exists(
-    begun: bool,
+    exists: bool,
     error: PenstockError,
     command: list[str],
     engine: FakeEngine,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    engine.events = [planned(), error] if begun else [error]
+    engine.events = [planned(), error] if exists else [error]
     assert main(command) == error.exit_code
     shown = capsys.readouterr()
     lines = [line for line in shown.err.splitlines() if line.startswith("penstock: ")]
     assert "stopped" in lines[0]
     told = f"penstock: continue with: penstock resume {RUN} --source env:SHOP --target env:DW"
-    assert lines[1:] == ([told] if begun else [])
+    assert lines[1:] == ([told] if exists else [])
     assert shown.out == ""
 
 

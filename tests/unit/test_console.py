@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.show import console
 from penstock.show.console import (
     Console,
-    Shortened,
+    ShortenedText,
     Text,
     TextColumn,
     make_console,
@@ -30,7 +30,7 @@ texts = st.one_of(
     st.text(st.sampled_from("ab .,:[]/\\-é…\t\n漢"), max_size=12),
     st.text(st.sampled_from("abc d"), max_size=100),
 )
-cells = st.one_of(texts, texts.map(Shortened), texts.map(Text))
+cells = st.one_of(texts, texts.map(ShortenedText), texts.map(Text))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -104,7 +104,7 @@ def opened(partition_id: str, attempt: int = 1, label: str = LABEL) -> Opened:
     return Opened(run_id=RUN, partition_id=partition_id, attempt=attempt, pid=1, label=label)
 
 
-def moved(
+def progress(
     kind: type[Progress] | type[Committed],
     partition_id: str,
     rows: int,
@@ -185,7 +185,7 @@ def text_of(shown: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("text", "expected"),
     [
         (number(1234567), "1,234,567"),
         (number(None), "?"),
@@ -206,8 +206,8 @@ def text_of(shown: object) -> str:
         (percent(1.0), "100%"),
     ],
 )
-def test_numbers_are_formatted(found: str, expected: str) -> None:
-    assert found == expected
+def test_numbers_are_formatted(text: str, expected: str) -> None:
+    assert text == expected
 
 
 @pytest.mark.parametrize("width", range(12))
@@ -251,8 +251,8 @@ def test_tally_adds_up_committed_and_moving_rows() -> None:
     for event in (planned(), opened("p1"), opened("p2")):
         tally.add(event)
     clock.now += 2
-    tally.add(moved(Progress, "p1", 500_000, 2))
-    tally.add(moved(Committed, "p2", 1_000_000, 2))
+    tally.add(progress(Progress, "p1", 500_000, 2))
+    tally.add(progress(Committed, "p2", 1_000_000, 2))
     assert (tally.rows, tally.bytes) == (1_500_000, 150_000_000)
     assert (tally.committed, tally.partitions) == (1, 4)
     assert list(tally.streams) == ["p1"]
@@ -267,14 +267,14 @@ def test_a_failed_attempts_rows_count_only_for_the_rate() -> None:
     for event in (planned(), opened("p1")):
         tally.add(event)
     clock.now += 1
-    tally.add(moved(Progress, "p1", 600_000))
+    tally.add(progress(Progress, "p1", 600_000))
     tally.add(failed("p1", LOST))
     assert tally.rows == 0
     assert tally.share() == 0
     assert tally.rate()[0] == 600_000
     tally.add(opened("p1", 2))
     # The first attempt's last event arrives late.
-    tally.add(moved(Progress, "p1", 700_000, attempt=1))
+    tally.add(progress(Progress, "p1", 700_000, attempt=1))
     assert tally.rows == 0
 
 
@@ -284,7 +284,7 @@ def test_an_already_committed_partition_counts_without_rows() -> None:
     tally.add(planned())
     tally.add(opened("p1", 2))
     clock.now += 1
-    tally.add(moved(Committed, "p1", 1_000_000, attempt=2, already=True))
+    tally.add(progress(Committed, "p1", 1_000_000, attempt=2, already=True))
     assert tally.committed == 1
     assert tally.rate() == (0, 0)
     assert tally.share() == 0.25
@@ -297,7 +297,7 @@ def test_time_left_follows_from_the_share() -> None:
     tally.add(opened("p1"))
     assert tally.seconds_left() is None
     clock.now += 10
-    tally.add(moved(Progress, "p1", 800_000, 10))
+    tally.add(progress(Progress, "p1", 800_000, 10))
     assert tally.seconds_left() == pytest.approx(40)
 
 
@@ -316,7 +316,7 @@ def test_share_uses_the_best_estimate(estimates: dict[str, Any], expected: float
     tally = Tally()
     tally.add(planned(**estimates))
     tally.add(opened("p1"))
-    tally.add(moved(Committed, "p1", 1_000_000))
+    tally.add(progress(Committed, "p1", 1_000_000))
     assert tally.share() == pytest.approx(expected)
 
 
@@ -326,7 +326,7 @@ def test_share_of_a_resumed_run_covers_the_remaining_partitions() -> None:
     assert tally.share() == 0
     assert tally.committed == 2
     tally.add(opened("p3"))
-    tally.add(moved(Progress, "p3", 500_000))
+    tally.add(progress(Progress, "p3", 500_000))
     assert tally.share() == pytest.approx(0.25)
 
 
@@ -334,9 +334,9 @@ def test_share_of_selected_partitions_reaches_the_end() -> None:
     tally = Tally(only=1)
     tally.add(planned())
     tally.add(opened("p3"))
-    tally.add(moved(Progress, "p3", 500_000))
+    tally.add(progress(Progress, "p3", 500_000))
     assert tally.share() == pytest.approx(0.5)
-    tally.add(moved(Committed, "p3", 1_000_000))
+    tally.add(progress(Committed, "p3", 1_000_000))
     assert tally.share() == 1
     assert tally.committed == 1
 
@@ -344,7 +344,7 @@ def test_share_of_selected_partitions_reaches_the_end() -> None:
 def test_a_run_that_starts_over_forgets_its_commits() -> None:
     tally = Tally()
     lost = SnapshotChanged(run_id=RUN, state="lost", taken_at="", message="")
-    for event in (planned(committed=1), opened("p1"), moved(Committed, "p1", 10), opened("p2")):
+    for event in (planned(committed=1), opened("p1"), progress(Committed, "p1", 10), opened("p2")):
         tally.add(event)
     assert (tally.committed, list(tally.streams)) == (2, ["p2"])
     tally.add(lost)
@@ -366,14 +366,14 @@ def script() -> Iterator[Event]:
     yield SnapshotChanged(run_id=RUN, state="taken", taken_at="2026-07-14T10:15:00Z", message="")
     yield opened("p1")
     yield opened("p2")
-    yield moved(Progress, "p1", 500_000)
+    yield progress(Progress, "p1", 500_000)
     yield failed("p1", LOST)
     yield Retrying(run_id=RUN, partition_id="p1", attempt=2, delay=1.5)
     yield DegreeChanged(run_id=RUN, degree=1, message="too many clients")
     yield Warned(run_id=RUN, message="the snapshot is old")
     yield failed("p2", REFUSED)
     yield opened("p1", 2)
-    yield moved(Committed, "p1", 1_000_000, 2.5, attempt=2)
+    yield progress(Committed, "p1", 1_000_000, 2.5, attempt=2)
 
 
 EVERYTHING = [
@@ -417,7 +417,7 @@ def test_plain_progress_is_limited_to_every_few_seconds() -> None:
     file.seek(0)
     for second in range(1, 12):
         clock.now += 1
-        display.show(moved(Progress, "p1", second * 100_000, second))
+        display.show(progress(Progress, "p1", second * 100_000, second))
     assert [line[11:] for line in file.getvalue().splitlines()] == [
         "progress: 12%, 0 of 4 partitions, 500,000 rows, 100,000 rows/s, 10.0 MB/s, "
         "about 35.0 s left",
@@ -442,7 +442,7 @@ def test_plain_progress_is_limited_to_every_few_seconds() -> None:
             "snapshot lost: holder is gone",
         ),
         (
-            moved(Committed, "p1", 5, already=True),
+            progress(Committed, "p1", 5, already=True),
             "committed: p1, by an earlier attempt (0 of 0)",
         ),
     ],
@@ -483,8 +483,8 @@ def test_live_lines_show_the_total_and_every_stream() -> None:
     for event in (planned(), opened("p1"), opened("p2", 3, "l_orderkey < 7")):
         display.show(event)
     clock.now += 10
-    display.show(moved(Progress, "p2", 1_000_000, 10.0, attempt=3))
-    display.show(moved(Progress, "p1", 200_000, 10.0))
+    display.show(progress(Progress, "p2", 1_000_000, 10.0, attempt=3))
+    display.show(progress(Progress, "p1", 200_000, 10.0))
     title, bar, figures, empty, heading, first, second, *_ = rendered(display)
     assert title == f"public.lineitem  run {RUN}"
     assert bar.endswith(" 30% 0/4 partitions")
@@ -517,7 +517,7 @@ def test_live_never_exceeds_the_width_or_cuts_a_number(width: int) -> None:
     display.show(planned(partitions=100_000, rows=10**11))
     display.show(opened("p1", label="größe [日本語日本語日本語日本語, 日本語日本語日本語日本語)"))
     clock.now += 10
-    display.show(moved(Progress, "p1", 1_234_567, 10.0))
+    display.show(progress(Progress, "p1", 1_234_567, 10.0))
     lines = rendered(display, width)
     assert max(cells(line) for line in lines) <= width
     if width >= 30:

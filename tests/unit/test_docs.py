@@ -52,7 +52,7 @@ from penstock.spec.modes import MODES
 from penstock.spec.strategies import ALIASES, STRATEGIES
 from penstock.spec.toml_file import read_toml
 
-from ..types import reading
+from ..types import type_files
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -308,7 +308,7 @@ def test_generated_tables_are_current(script: str) -> None:
 
 def test_the_page_lists_every_way_to_compare_values() -> None:
     body = sections("docs/types.md", 3)["How values are compared"]
-    kinds = {kind for *_, kind, _ in reading.lines("postgresql/into")} - {""}
+    kinds = {kind for *_, kind, _ in type_files.lines("postgresql/from_arrow")} - {""}
     assert {row.split("`")[1] for row, _ in table(body)} == {
         "list:" if kind.startswith("list:") else kind for kind in kinds
     }

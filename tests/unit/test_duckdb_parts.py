@@ -125,7 +125,7 @@ def count(session: duckdb.DuckDBPyConnection, extent: Extent) -> int:
 
 
 @pytest.mark.parametrize(
-    ("written", "kind", "text"),
+    ("expression", "kind", "text"),
     [
         ("42::TINYINT", "integer", "42"),
         ("1.50::DECIMAL(10,2)", "decimal", "1.5"),
@@ -154,11 +154,12 @@ def count(session: duckdb.DuckDBPyConnection, extent: Extent) -> int:
     ],
 )  # fmt: skip
 def test_canonical_texts_match(
-    session: duckdb.DuckDBPyConnection, written: str, kind: str, text: str | None
+    session: duckdb.DuckDBPyConnection, expression: str, kind: str, text: str | None
 ) -> None:
-    type_ = session.sql(f"SELECT {written} AS v").types[0]
+    type_ = session.sql(f"SELECT {expression} AS v").types[0]
     assert (
-        value(session, f"{DUCKDB.canonical('v', type_, kind)} FROM (SELECT {written} AS v)") == text
+        value(session, f"{DUCKDB.canonical('v', type_, kind)} FROM (SELECT {expression} AS v)")
+        == text
     )
 
 
@@ -188,7 +189,7 @@ def test_types_in_record_batches_match(session: duckdb.DuckDBPyConnection) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "made"),
+    ("kind", "expected"),
     [
         (pa.int8(), "TINYINT"),
         (pa.uint64(), "UBIGINT"),
@@ -205,10 +206,10 @@ def test_types_in_record_batches_match(session: duckdb.DuckDBPyConnection) -> No
     ],
 )
 def test_created_columns_have_the_expected_types(
-    session: duckdb.DuckDBPyConnection, kind: pa.DataType, made: str
+    session: duckdb.DuckDBPyConnection, kind: pa.DataType, expected: str
 ) -> None:
-    assert column_type(kind, "c")[0] == made
-    session.execute(f"CREATE OR REPLACE TABLE m (c {made})")
+    assert column_type(kind, "c")[0] == expected
+    session.execute(f"CREATE OR REPLACE TABLE m (c {expected})")
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def events_of(kind: Any, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.builds(kind, **{item.name: {**FIELDS, **known}[item.name] for item in fields(kind)})
+def events_of(kind: Any, **strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(
+        kind, **{item.name: {**FIELDS, **strategies}[item.name] for item in fields(kind)}
+    )
 
 
 FIELDS["failures"] = st.lists(events_of(PartitionFailure), max_size=2).map(tuple)

@@ -29,7 +29,7 @@ from penstock.run.batch_plan import BatchPlan, TablePlan
 from penstock.run.phases import Phases
 from penstock.show.batch_plan_table import PlanSums, print_plans
 from penstock.show.console import make_console
-from penstock.show.folding import FEW, folded, pattern_of
+from penstock.show.folding import FEW, fold_texts, pattern_of
 from penstock.show.lines import PlainDisplay
 from penstock.show.live import LiveDisplay
 from penstock.show.log import failure_text
@@ -199,7 +199,7 @@ def test_the_live_display_fits_any_number_of_streams(height: int) -> None:
 def test_messages_that_differ_only_in_names_are_similar() -> None:
     assert pattern_of("public.t", "public.t: to t, at 12") == "?: to ?, at 0"
     alike = [(name_of(number), f"{name_of(number)} is full") for number in range(30)]
-    first, second = folded([("public.u", "public.u is locked"), *alike])
+    first, second = fold_texts([("public.u", "public.u is locked"), *alike])
     assert str(first) == (
         "30 tables (public.t0, public.t1, public.t2, ...), the first: public.t0 is full"
     )

@@ -26,18 +26,18 @@ class Held:
 class Calling:
     """A thread in the middle of a call."""
 
-    def __init__(self, held: Held) -> None:
-        self._held = held
-        self._begun, self._may_end = threading.Event(), threading.Event()
+    def __init__(self, connection: Held) -> None:
+        self._connection = connection
+        self._has_begun, self._may_end = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self._call)
         self.thread.start()
-        assert self._begun.wait(30)
+        assert self._has_begun.wait(30)
 
     def _call(self) -> None:
-        with self._held.in_use:
-            self._begun.set()
+        with self._connection.in_use:
+            self._has_begun.set()
             assert self._may_end.wait(30)
-            assert not self._held.freed_by
+            assert not self._connection.freed_by
 
     def end(self) -> None:
         self._may_end.set()

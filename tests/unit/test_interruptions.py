@@ -24,7 +24,7 @@ def resent(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
     """Return a semaphore that is released whenever the signal is sent again."""
     times = threading.Semaphore(0)
     expected = (os.getpid(), signal.SIGUSR1)
-    monkeypatch.setattr(os, "kill", lambda *sent: times.release() if sent == expected else None)
+    monkeypatch.setattr(os, "kill", lambda *args: times.release() if args == expected else None)
     return times
 
 
@@ -54,7 +54,9 @@ def test_a_signal_elsewhere_is_not_deferred() -> None:
 
 def test_dropped_waits_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[str] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda found: reported.append(str(found.exc_value)))
+    monkeypatch.setattr(
+        sys, "unraisablehook", lambda unraisable: reported.append(str(unraisable.exc_value))
+    )
 
     def waiting() -> Iterator[None]:
         try:

@@ -23,15 +23,15 @@ from penstock.events import (
     StepChanged,
     Verified,
 )
-from penstock.figures.timeline import executed, merged
+from penstock.figures.timeline import execution_seconds, merge_timelines
 from penstock.model.codec import from_json, to_json
 from penstock.model.journal import MOST_POINTS, DegreeChange, Journal, Point, Series
 from penstock.run.journals import Keeper
 
 
-def close(one: float, other: float) -> bool:
+def close(first: float, second: float) -> bool:
     # Each point is rounded to a millisecond.
-    return abs(one - other) < 0.001 * MOST_POINTS
+    return abs(first - second) < 0.001 * MOST_POINTS
 
 
 @given(
@@ -74,10 +74,10 @@ def test_neighbours_are_merged() -> None:
 
 @given(st.floats(0, 1e5), st.floats(0, 1e5), st.integers(0, 10**12))
 def test_a_long_duration_is_spread_and_keeps_its_sum(
-    begun: float, length: float, rows: int
+    start: float, length: float, rows: int
 ) -> None:
     series = Series()
-    series.spread(begun, begun + length, Point(rows=rows, busy=length))
+    series.spread(start, start + length, Point(rows=rows, busy=length))
     assert sum(point.rows for point in series.points) == rows
     assert close(sum(point.busy for point in series.points), length)
     # No stream can be busy for longer than a point lasts.
@@ -120,7 +120,7 @@ def opened(name: str, attempt: int = 1) -> Opened:
     return Opened(**ids(name, attempt), label="")
 
 
-def moved(kind: type[Any], name: str, rows: int, seconds: float, attempt: int = 1) -> Any:
+def progress(kind: type[Any], name: str, rows: int, seconds: float, attempt: int = 1) -> Any:
     times = {"seconds": seconds, "wait_source": seconds / 2, "wait_target": seconds / 4}
     return kind(**ids(name, attempt), rows=rows, bytes=10 * rows, **times)
 
@@ -129,9 +129,9 @@ def test_the_work_of_streams_is_recorded() -> None:
     clocked = Clocked()
     clocked.add(1, opened("a"))
     clocked.add(1, opened("b"))
-    clocked.add(2, moved(Progress, "a", 100, 1))
-    clocked.add(3, moved(Committed, "a", 300, 2))
-    clocked.add(3, moved(Committed, "b", 1000, 2))
+    clocked.add(2, progress(Progress, "a", 100, 1))
+    clocked.add(3, progress(Committed, "a", 300, 2))
+    clocked.add(3, progress(Committed, "b", 1000, 2))
     found = clocked.journal(5)
     assert [point.rows for point in found.points] == [0, 600, 700]
     assert [point.busy for point in found.points] == [0, 2, 2]
@@ -146,11 +146,11 @@ def test_the_tail_with_idle_streams_is_measured() -> None:
     clocked = Clocked(degree=3)
     for name in "abc":
         clocked.add(0, opened(name))
-    clocked.add(4, moved(Committed, "a", 1, 4))
+    clocked.add(4, progress(Committed, "a", 1, 4))
     clocked.add(4, opened("d"))
-    clocked.add(6, moved(Committed, "b", 1, 6))
-    clocked.add(7, moved(Committed, "c", 1, 7))
-    clocked.add(10, moved(Committed, "d", 1, 6))
+    clocked.add(6, progress(Committed, "b", 1, 6))
+    clocked.add(7, progress(Committed, "c", 1, 7))
+    clocked.add(10, progress(Committed, "d", 1, 6))
     found = clocked.journal(12)
     # The third stream was idle from 6 on, the second from 7 on.
     assert (found.copying, found.tail, found.idle) == (10, 4, 4 + 3)
@@ -162,10 +162,10 @@ def test_allowed_streams_follow_the_degree() -> None:
     clocked.add(2, DegreeChanged(run_id="r", degree=3, message=""))
     clocked.add(2, opened("b"))
     clocked.add(2, opened("c"))
-    clocked.add(4, moved(Committed, "a", 1, 4))
-    clocked.add(5, moved(Committed, "b", 1, 3))
+    clocked.add(4, progress(Committed, "a", 1, 4))
+    clocked.add(5, progress(Committed, "b", 1, 3))
     clocked.add(5, DegreeChanged(run_id="r", degree=1, message=""))
-    clocked.add(6, moved(Committed, "c", 1, 4))
+    clocked.add(6, progress(Committed, "c", 1, 4))
     found = clocked.journal(7)
     assert [point.allowed for point in found.points] == [1, 1, 3, 3, 3, 1]
     assert [point.busy for point in found.points] == [1, 1, 3, 3, 2, 1]
@@ -176,7 +176,7 @@ def test_a_shortage_of_partitions_is_no_tail() -> None:
     """One of many tasks copies one partition, whatever its degree."""
     clocked = Clocked(degree=8)
     clocked.add(0, opened("a"))
-    clocked.add(4, moved(Committed, "a", 1, 4))
+    clocked.add(4, progress(Committed, "a", 1, 4))
     found = clocked.journal(5)
     assert (found.tail, found.idle) == (0, 0)
 
@@ -184,7 +184,7 @@ def test_a_shortage_of_partitions_is_no_tail() -> None:
 def test_failed_attempts_are_recorded_without_values() -> None:
     clocked = Clocked()
     clocked.add(0, opened("a"))
-    clocked.add(3, moved(Progress, "a", 100, 3))
+    clocked.add(3, progress(Progress, "a", 100, 3))
     fields = {"error": "TransientError", "message": "secret row", "detail": "secret row"}
     clocked.add(4, Failed(**ids("a"), error={**fields, "transient": True, "code": "40001"}))
     for number in range(2, 100):
@@ -253,13 +253,13 @@ def test_failures_in_a_batch_name_their_table() -> None:
     assert failed.partition_id == "public.x p1"
 
 
-def journal(begun: str, seconds: float, *rows: int) -> Journal:
+def journal(start: str, seconds: float, *rows: int) -> Journal:
     points = tuple(Point(rows=count) for count in rows)
-    return Journal(begun, f"2026-01-01T{begun}+00:00", "", "done", 1, seconds, points=points)
+    return Journal(start, f"2026-01-01T{start}+00:00", "", "done", 1, seconds, points=points)
 
 
 def test_sequential_and_concurrent_executions_are_combined() -> None:
-    found = merged(
+    found = merge_timelines(
         [
             journal("10:00:00", 3, 1, 1, 1),
             journal("10:00:01", 3, 10, 10, 10),
@@ -269,14 +269,17 @@ def test_sequential_and_concurrent_executions_are_combined() -> None:
     assert found is not None
     assert [point.rows for point in found.points] == [1, 11, 11, 10, 100, 100]
     assert list(found.pauses) == [4]
-    assert executed([journal("10:00:00", 3), journal("10:00:01", 3), journal("12:00:00", 2)]) == 6
-    assert merged([]) is None
+    assert (
+        execution_seconds([journal("10:00:00", 3), journal("10:00:01", 3), journal("12:00:00", 2)])
+        == 6
+    )
+    assert merge_timelines([]) is None
 
 
 def test_changes_of_the_degree_share_one_clock() -> None:
     changes = (DegreeChange(0.5, 4, "up"),)
     late = replace(journal("12:00:00", 2, 100, 100), degrees=changes)
     silent = replace(journal("10:00:02", 2), degrees=changes)  # has moved no rows
-    found = merged([late, journal("10:00:00", 3, 1, 1, 1), silent])
+    found = merge_timelines([late, journal("10:00:00", 3, 1, 1, 1), silent])
     assert found is not None
     assert [(change.at, change.degree) for change in found.changes] == [(2.5, 4), (4.5, 4)]

@@ -146,18 +146,18 @@ class TestFingerprint:
         assert PLAN.fingerprint == "0ae343737828b90b"
 
     @pytest.mark.parametrize(
-        "same",
+        "plan",
         [
             replace(PLAN, strategy="auto", reasons=(), warnings=("slow",), rows=None, bytes=1),
             replace(PLAN, partitions=(replace(FIRST, rows=1, bytes=2), SECOND)),
             replace(PLAN, columns=(replace(PLAN.columns[0], has_default=True), PLAN.columns[1])),
         ],
     )
-    def test_stays_the_same_if_the_same_rows_are_selected(self, same: PartitionPlan) -> None:
-        assert same.fingerprint == PLAN.fingerprint
+    def test_stays_the_same_if_the_same_rows_are_selected(self, plan: PartitionPlan) -> None:
+        assert plan.fingerprint == PLAN.fingerprint
 
     @pytest.mark.parametrize(
-        "other",
+        "plan",
         [
             replace(PLAN, partitions=(FIRST,)),
             replace(PLAN, partitions=(SECOND, FIRST)),
@@ -182,11 +182,11 @@ class TestFingerprint:
             replace(PLAN, columns=(replace(PLAN.columns[0], name="ID"), PLAN.columns[1])),
         ],
     )
-    def test_changes_with_the_rows_or_the_columns(self, other: PartitionPlan) -> None:
-        assert other.fingerprint != PLAN.fingerprint
+    def test_changes_with_the_rows_or_the_columns(self, plan: PartitionPlan) -> None:
+        assert plan.fingerprint != PLAN.fingerprint
 
     @given(plans, plans)
-    def test_differs_between_plans(self, one: PartitionPlan, other: PartitionPlan) -> None:
+    def test_differs_between_plans(self, first: PartitionPlan, second: PartitionPlan) -> None:
         def content(plan: PartitionPlan) -> Any:
             return (
                 plan.columns,
@@ -194,8 +194,8 @@ class TestFingerprint:
                 [(partition.id, partition.extent) for partition in plan.partitions],
             )
 
-        same = content(one) == content(other)
-        assert (one.fingerprint == other.fingerprint) == same
+        same = content(first) == content(second)
+        assert (first.fingerprint == second.fingerprint) == same
 
 
 class TestPlan:

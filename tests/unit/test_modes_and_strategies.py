@@ -108,11 +108,11 @@ def test_a_strategy_is_found_by_each_of_its_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("stored", ["blocks", *ALIASES])
-@pytest.mark.parametrize("asked", ["blocks", *ALIASES])
-def test_a_run_may_be_continued_with_either_name(stored: str, asked: str) -> None:
+@pytest.mark.parametrize("requested", ["blocks", *ALIASES])
+def test_a_run_may_be_continued_with_either_name(stored: str, requested: str) -> None:
     def spec(strategy: str) -> CopySpec:
         return CopySpec(source="env:A", target="env:B", table="a.b", strategy=strategy)
 
-    assert spec(asked).differences(spec(stored).stored()) == []
+    assert spec(requested).differences(spec(stored).stored()) == []
     (difference,) = spec("whole").differences(spec(stored).stored())
     assert difference.startswith("--strategy: the run has ")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from penstock.errors import TransientError
-from penstock.run.opening import Opening
+from penstock.run.opening import PendingSession
 
 if TYPE_CHECKING:
     from penstock.backends.api.source import SourceCatalog
@@ -32,7 +32,7 @@ class Slow:
 
 def test_opens_ahead_of_its_use() -> None:
     source = Slow()
-    opening = Opening(source.open, ahead=True)
+    opening = PendingSession(source.open, ahead=True)
     assert source.requested.wait(30)
     source.may_open.set()
     assert opening.take() is cast("SourceCatalog", source)
@@ -43,7 +43,7 @@ def test_opens_ahead_of_its_use() -> None:
 def test_opens_only_on_use_if_not_ahead() -> None:
     source = Slow()
     source.may_open.set()
-    opening = Opening(source.open, ahead=False)
+    opening = PendingSession(source.open, ahead=False)
     assert not source.requested.is_set()
     assert opening.take() is cast("SourceCatalog", source)
     opening.close()
@@ -54,7 +54,7 @@ def test_opens_only_on_use_if_not_ahead() -> None:
 def test_closes_a_source_that_is_not_taken(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.run.opening.LEAVE_SECONDS", 0.01 if late else 30)
     source = Slow()
-    opening = Opening(source.open, ahead=True)
+    opening = PendingSession(source.open, ahead=True)
     if late:
         opening.close()
         assert not source.closed.is_set()
@@ -69,7 +69,7 @@ def test_an_error_is_raised_on_use() -> None:
     def refuse() -> SourceCatalog:
         raise TransientError("source: not now")
 
-    opening = Opening(refuse, ahead=True)
+    opening = PendingSession(refuse, ahead=True)
     with pytest.raises(TransientError, match="not now"):
         opening.take()
     opening.close()

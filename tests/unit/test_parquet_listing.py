@@ -76,7 +76,7 @@ def test_patterns_select_files(folder: Path, patterns: list[str], expected: list
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "problem"),
     [
         ("nothing/*", "no folder {}/nothing"),
         ("a.parquet/", "no folder {}/a.parquet"),
@@ -85,11 +85,13 @@ def test_patterns_select_files(folder: Path, patterns: list[str], expected: list
         ("{a, b}.parquet", "none (names that"),
     ],
 )
-def test_an_error_without_a_match_names_the_pattern(folder: Path, pattern: str, found: str) -> None:
+def test_an_error_without_a_match_names_the_pattern(
+    folder: Path, pattern: str, problem: str
+) -> None:
     with pytest.raises(PlanningError) as caught:
         names(folder, "a.parquet", quote(pattern, "/*[]"))
     expected = f"file://{folder}/{pattern}: expected at least one file, found "
-    assert expected + found.format(folder) in caught.value.message
+    assert expected + problem.format(folder) in caught.value.message
 
 
 def test_an_invalid_pattern_is_rejected(folder: Path) -> None:

@@ -55,7 +55,7 @@ def test_each_row_is_in_one_partition(source: DuckSource, extents: list[Extent])
 
 
 @pytest.mark.parametrize(
-    ("extents", "found"),
+    ("extents", "problem"),
     [
         (ranges(N, "numeric", ["1", "1.0"]), "does not order '1' before '1.0'"),
         (ranges(N, "numeric", ["9", "10", "2", "3"]), "does not order '10' before '2'"),
@@ -64,9 +64,9 @@ def test_each_row_is_in_one_partition(source: DuckSource, extents: list[Extent])
     ],
 )
 def test_a_row_in_two_partitions_is_rejected(
-    source: DuckSource, extents: list[Extent], found: str
+    source: DuckSource, extents: list[Extent], problem: str
 ) -> None:
-    assert found in disorder(source, RELATION, extents)
+    assert problem in disorder(source, RELATION, extents)
 
 
 def test_more_bounds_than_one_statement_can_compare(source: DuckSource) -> None:

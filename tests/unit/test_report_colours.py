@@ -62,13 +62,13 @@ def lab(light: Triple) -> Triple:
     return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
-def seen(colour: str, sight: str) -> Triple:
+def perceived(colour: str, sight: str) -> Triple:
     red, green, blue = (min(1.0, max(0.0, v)) for v in product(SIGHT[sight], linear(colour)))
     return lab((red, green, blue))
 
 
-def contrast(one: str, other: str) -> float:
-    dark, light = sorted(product(TO_XYZ, linear(each))[1] for each in (one, other))
+def contrast(first: str, second: str) -> float:
+    dark, light = sorted(product(TO_XYZ, linear(each))[1] for each in (first, second))
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -77,7 +77,7 @@ def contrast(one: str, other: str) -> float:
 def test_colours_of_time_differ_for_every_kind_of_sight(scheme: str, sight: str) -> None:
     found = colours(scheme)
     for one, other in itertools.combinations(AREAS, 2):
-        pairs = zip(seen(found[one], sight), seen(found[other], sight), strict=True)
+        pairs = zip(perceived(found[one], sight), perceived(found[other], sight), strict=True)
         distance = sum((a - b) ** 2 for a, b in pairs) ** 0.5
         assert distance >= LEAST_DISTANCE, (one, other, distance)
 

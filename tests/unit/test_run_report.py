@@ -200,15 +200,15 @@ def test_a_negligible_tail_is_not_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "shown"),
+    ("text", "shown"),
     [
         ("2026-01-01 10:00:00.123456+00", "2026-01-01 10:00:00Z"),
         ("2026-01-01T12:00:00.123+02:00", "2026-01-01 10:00:00Z"),
         ("yesterday", "yesterday"),
     ],
 )
-def test_moments_have_one_format(written: str, shown: str) -> None:
-    assert f"<dd>{shown}</dd>" in run_report_html(replace(FULL, created_at=written))
+def test_moments_have_one_format(text: str, shown: str) -> None:
+    assert f"<dd>{shown}</dd>" in run_report_html(replace(FULL, created_at=text))
 
 
 def test_omitted_changes_are_reported() -> None:

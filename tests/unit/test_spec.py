@@ -128,7 +128,7 @@ class TestRefusals:
         assert caught.value.exit_code == 64
 
     @pytest.mark.parametrize(
-        ("options", "found"),
+        ("options", "problem"),
         [
             ({"degree": "many"}, "--degree: expected auto or a whole number, found 'many'"),
             ({"degree": 1.5}, "--degree: expected auto or a whole number, found 1.5"),
@@ -147,10 +147,10 @@ class TestRefusals:
             ({"target": None}, "--target: expected a string, found NoneType"),
         ],
     )
-    def test_cover_values_of_another_type(self, options: dict[str, Any], found: str) -> None:
+    def test_cover_values_of_another_type(self, options: dict[str, Any], problem: str) -> None:
         with pytest.raises(UsageError) as caught:
             spec(**options)
-        assert caught.value.message == found
+        assert caught.value.message == problem
 
     def test_cover_a_column_listed_twice(self) -> None:
         with pytest.raises(UsageError, match=r"--columns.*'id'"):
@@ -475,15 +475,15 @@ class TestWorkerSpec:
             control_schema=st.text(),
         )
     )
-    def test_is_sent_as_one_line(self, made: WorkerSpec) -> None:
-        line = made.to_line()
+    def test_is_sent_as_one_line(self, spec: WorkerSpec) -> None:
+        line = spec.to_line()
         assert line.isascii()
         assert len(line.splitlines()) == 1
-        assert WorkerSpec.from_line(line) == made
+        assert WorkerSpec.from_line(line) == spec
 
 
 @pytest.mark.parametrize(
-    ("message", "named"),
+    ("message", "expected"),
     [
         (
             "--conflict-columns goes with --mode upsert, not --nonsense or a--b",
@@ -507,8 +507,8 @@ class TestWorkerSpec:
         ("the mode append of a --table", "the mode append of a table"),
     ],
 )
-def test_flags_become_arguments(message: str, named: str | None) -> None:
-    assert as_arguments(message) == (named or message)
+def test_flags_become_arguments(message: str, expected: str | None) -> None:
+    assert as_arguments(message) == (expected or message)
 
 
 @pytest.mark.parametrize(

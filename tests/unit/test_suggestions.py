@@ -36,7 +36,7 @@ NIGHT = {"mode": "upsert", "incremental": "xmin", "deletes": "hard"}
 MERGE = {"mode": "upsert", "atomic": "table", "deletes": "hard"}
 
 
-def suggested(known: TableSummary, target: str = "", source: str = "postgresql") -> Suggestion:
+def suggested(summary: TableSummary, target: str = "", source: str = "postgresql") -> Suggestion:
     """Return the suggestion for a table.
 
     Args:
@@ -44,7 +44,7 @@ def suggested(known: TableSummary, target: str = "", source: str = "postgresql")
     """
     aim = find_backend(f"{target}://x/y", "--target")[0].target_capabilities if target else None
     return suggestion(
-        known, find_backend(f"{source}://x/y", "--source")[0].source_capabilities, aim
+        summary, find_backend(f"{source}://x/y", "--source")[0].source_capabilities, aim
     )
 
 

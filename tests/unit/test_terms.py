@@ -9,7 +9,7 @@ import pytest
 
 from penstock import CopySpec, UsageError
 from penstock.cli.main import main
-from penstock.run.value_display import scoped
+from penstock.run.value_display import isolate_display
 from penstock.spec import terms
 
 ENDS: dict[str, Any] = {"source": "env:A", "target": "env:B", "table": "public.orders"}
@@ -24,7 +24,7 @@ def in_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"partitions": 0}, "public.orders: partitions: expected at least 1, found 0"),
         (
@@ -38,16 +38,16 @@ def in_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ),
     ],
 )
-def test_a_spec_in_python_uses_arguments(options: dict[str, Any], said: str) -> None:
+def test_a_spec_in_python_uses_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         CopySpec(**ENDS, **options)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert str(caught.value) == caught.value.message
     assert "--" not in caught.value.message
 
 
 def test_a_call_in_python_uses_arguments() -> None:
-    @scoped
+    @isolate_display
     def called() -> None:
         raise UsageError("--mode replace: expected --key; see `penstock copy --key`")
 

@@ -125,10 +125,10 @@ def test_does_not_outlive_a_parent_that_is_killed() -> None:
     )
     pid, home = owner.stdout.split()
 
-    def gone() -> bool | None:
+    def has_ended() -> bool | None:
         return None if psutil.pid_exists(int(pid)) or Path(home).exists() else True
 
-    assert until(gone, 60, lambda: f"{pid} or {home} is still there")
+    assert until(has_ended, 60, lambda: f"{pid} or {home} is still there")
 
 
 def test_reports_why_it_does_not_start(tmp_path: Path) -> None:

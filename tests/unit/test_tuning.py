@@ -22,11 +22,11 @@ from penstock.model.tables import TableRef
 from penstock.show.tuning_html import tuning_html
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.toml_file import read_toml
-from penstock.tuning.measurements import Measured, Tuning, gathered
+from penstock.tuning.measurements import Measurement, Tuning, group_by_setting
 from penstock.tuning.recommendation import noise_of, recommend
 from penstock.tuning.sample import choose_sample, evenly, sampled_bytes
 from penstock.tuning.settings import Setting, settings, turns
-from penstock.tuning.tuned_file import tuned_options, written
+from penstock.tuning.tuned_file import toml_text, tuned_options
 
 
 def partitions(count: int, size: int | None = 10) -> tuple[Partition, ...]:
@@ -40,7 +40,7 @@ def plan_of(count: int, total: int | None, size: int | None = 10) -> PartitionPl
     return PartitionPlan("ctid", (), partitions(count, size), (), (), "x", load, bytes=total)
 
 
-def measured(setting: Setting, *seconds: float, **given_: Any) -> list[Measured]:
+def measured(setting: Setting, *seconds: float, **changes: Any) -> list[Measurement]:
     values: dict[str, Any] = {
         "steps": 0.0,
         "cpu": 1.0,
@@ -49,11 +49,11 @@ def measured(setting: Setting, *seconds: float, **given_: Any) -> list[Measured]
         "spent": TimeSpent(1.0, 2.0, 1.0),
         "waits": {},
     }
-    return [Measured(setting, each, **{**values, **given_}) for each in seconds]
+    return [Measurement(setting, each, **{**values, **changes}) for each in seconds]
 
 
-def best_of(*copies: list[Measured]) -> tuple[str, str]:
-    found = recommend(gathered([each for some in copies for each in some]))
+def best_of(*copies: list[Measurement]) -> tuple[str, str]:
+    found = recommend(group_by_setting([each for some in copies for each in some]))
     return str(found.setting), found.reason
 
 
@@ -71,7 +71,7 @@ def test_settings_to_try() -> None:
 
 
 @pytest.mark.parametrize(
-    ("degrees", "options", "said"),
+    ("degrees", "options", "message"),
     [
         ((0,), (), "--degrees: expected numbers from 1 to 64, found 0"),
         ((1, 65), (), "found 65"),
@@ -82,11 +82,11 @@ def test_settings_to_try() -> None:
     ],
 )
 def test_invalid_settings_are_rejected(
-    degrees: tuple[int, ...], options: tuple[str, ...], said: str
+    degrees: tuple[int, ...], options: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         settings(degrees, options)
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_a_setting_becomes_options_of_a_copy() -> None:
@@ -114,11 +114,11 @@ def test_settings_take_turns_in_both_directions() -> None:
 # Samples
 
 
-@given(count=st.integers(1, 500), wanted=st.integers(1, 600))
-def test_a_sample_is_spread_evenly(count: int, wanted: int) -> None:
-    found = evenly(partitions(count), wanted)
+@given(count=st.integers(1, 500), size=st.integers(1, 600))
+def test_a_sample_is_spread_evenly(count: int, size: int) -> None:
+    found = evenly(partitions(count), size)
     places = [int(each.id[1:]) for each in found]
-    assert len(places) == len(set(places)) == min(count, wanted)
+    assert len(places) == len(set(places)) == min(count, size)
     assert places == sorted(places)
     # The distance to both ends equals that between two of them.
     gaps = [after - before for before, after in pairwise(places)]
@@ -187,7 +187,7 @@ def test_noise_widens_the_margin_for_equal_results() -> None:
 
 def test_noise_does_not_make_all_results_equal() -> None:
     wild = (measured(Setting(1), 10.0, 50.0, 100.0), measured(Setting(4), 5.0, 20.0, 90.0))
-    assert noise_of(gathered([*wild[0], *wild[1]])) == 0.25
+    assert noise_of(group_by_setting([*wild[0], *wild[1]])) == 0.25
     assert best_of(*wild)[0] == "degree 4"
 
 
@@ -205,7 +205,7 @@ def tuning(setting: Setting, **changed: Any) -> Tuning:
     copies = measured(
         setting, 10.0, steps=1.0, waits={"target": (WaitShare("CPU", "working", 1.0),)}
     )
-    figures = gathered([*copies, *measured(Setting(1), 20.0)])
+    figures = group_by_setting([*copies, *measured(Setting(1), 20.0)])
     values: dict[str, Any] = {
         "source": "public.t",
         "table": "public.t",
@@ -238,7 +238,7 @@ def read_back(tmp_path: Path, text: str, *words: str, table: str = "public.t") -
 
 
 def test_the_file_describes_the_same_copy(tmp_path: Path) -> None:
-    text = written(tuning(BOTH, allow_ddl=True))
+    text = toml_text(tuning(BOTH, allow_ddl=True))
     spec = read_back(tmp_path, text, "--mode", "truncate")
     assert (spec.degree, spec.unlogged, spec.indexes, spec.allow_ddl) == (4, True, "defer", True)
     # A table without a schema is found by the search path.
@@ -246,23 +246,23 @@ def test_the_file_describes_the_same_copy(tmp_path: Path) -> None:
 
 
 def test_the_command_line_takes_precedence(tmp_path: Path) -> None:
-    text = written(tuning(BOTH, allow_ddl=True))
+    text = toml_text(tuning(BOTH, allow_ddl=True))
     spec = read_back(tmp_path, text, "--degree", "2", "--no-unlogged", "--mode", "truncate")
     assert (spec.degree, spec.unlogged, spec.indexes) == (2, False, "defer")
 
 
 def test_the_file_contains_only_permissions_from_the_user(tmp_path: Path) -> None:
-    text = written(tuning(BOTH))
+    text = toml_text(tuning(BOTH))
     assert "allow_ddl" not in tomllib.loads(text)
     with pytest.raises(UsageError, match="pass --allow-ddl"):
         read_back(tmp_path, text, "--mode", "truncate")
     # A degree needs no permission.
-    assert "allow_ddl" not in tomllib.loads(written(tuning(Setting(4), allow_ddl=True)))
+    assert "allow_ddl" not in tomllib.loads(toml_text(tuning(Setting(4), allow_ddl=True)))
 
 
 @given(query=st.text(st.characters(codec="utf-8"), min_size=1))
 def test_a_query_survives_the_file(query: str) -> None:
-    text = written(tuning(Setting(4), table=None, query=query))
+    text = toml_text(tuning(Setting(4), table=None, query=query))
     raw = tomllib.loads(text)
     assert raw["query"].replace("$${", "${") == query.replace("$${", "${")
     options = {"query": query, "target_table": "public.t"}
@@ -272,19 +272,19 @@ def test_a_query_survives_the_file(query: str) -> None:
 def test_a_query_into_files_has_no_table(tmp_path: Path) -> None:
     query = "SELECT 1"
     spec = CopySpec(source="x://a", target="file:///b", query=query)
-    text = written(tuning(Setting(4), table=None, query=query, target_table=str(spec.target_ref)))
+    text = toml_text(tuning(Setting(4), table=None, query=query, target_table=str(spec.target_ref)))
     assert read_back(tmp_path, text, "--query", query, table="").degree == 4
 
 
 def test_a_query_with_a_variable_is_written_unresolved(tmp_path: Path) -> None:
     query = "SELECT '${HOME} $$ \x7f \"\\'"
     file = tmp_path / "tuned.toml"
-    file.write_text(written(tuning(Setting(4), table=None, query=query)), encoding="utf-8")
+    file.write_text(toml_text(tuning(Setting(4), table=None, query=query)), encoding="utf-8")
     assert read_toml(str(file), {})["query"] == query
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('table = "public.t"\ntarget_table = "public.t"\n', "found no degree"),
         ("degree = 4\n", "found no target_table"),
@@ -306,10 +306,10 @@ def test_a_query_with_a_variable_is_written_unresolved(tmp_path: Path) -> None:
         ("degree", "invalid TOML"),
     ],
 )
-def test_unsuitable_files_are_rejected(tmp_path: Path, text: str, said: str) -> None:
+def test_unsuitable_files_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_back(tmp_path, text)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert "tuned.toml" in caught.value.message
 
 
@@ -334,24 +334,24 @@ def test_the_page_is_well_formed_and_fetches_nothing() -> None:
 @pytest.mark.parametrize(("seconds", "shown"), [(1.0, False), (4.0, False), (6.0, True)])
 def test_a_few_samples_are_too_few_for_sessions(seconds: float, shown: bool) -> None:
     waits = {"target": (WaitShare("CPU", "working", 1.0),)}
-    figures = gathered(measured(Setting(2), seconds, waits=waits))
+    figures = group_by_setting(measured(Setting(2), seconds, waits=waits))
     html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
     assert ("100% computing" in html) is shown
     assert ("too short for that" in html) is not shown
 
 
 def test_very_short_copies_are_not_drawn() -> None:
-    figures = gathered([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
+    figures = group_by_setting([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
     html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
     assert "no setting took more than 0.6 s" in html
     assert 'id="rates"' not in html
-    figures = gathered([*measured(Setting(1), 2.6), *measured(Setting(4), 0.4)])
+    figures = group_by_setting([*measured(Setting(1), 2.6), *measured(Setting(4), 0.4)])
     html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
     assert "Not enough was copied" not in html
 
 
 def test_differences_of_tenths_of_a_second_are_ignored() -> None:
-    figures = gathered([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
+    figures = group_by_setting([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
     assert recommend(figures).setting == Setting(1)
-    figures = gathered([*measured(Setting(1), 1.6), *measured(Setting(4), 0.4)])
+    figures = group_by_setting([*measured(Setting(1), 1.6), *measured(Setting(4), 0.4)])
     assert recommend(figures).setting == Setting(4)

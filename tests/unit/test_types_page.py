@@ -12,10 +12,10 @@ from penstock.backends.parquet.files.types import travelling
 from penstock.backends.shared.values.arrow import kind_of
 
 from ..types.arrow_types import ARROW_TYPES
-from ..types.reading import lines
+from ..types.type_files import lines
 
 
-@pytest.mark.parametrize(("mine", "theirs", "kind"), lines("duckdb/from"))
+@pytest.mark.parametrize(("mine", "theirs", "kind"), lines("duckdb/to_arrow"))
 def test_types_read_from_duckdb(mine: str, theirs: str, kind: str) -> None:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -27,17 +27,17 @@ def test_types_read_from_duckdb(mine: str, theirs: str, kind: str) -> None:
     assert (str(found), kind_of(found)) == (theirs, kind)
 
 
-@pytest.mark.parametrize(("mine", "theirs"), lines("duckdb/made"))
+@pytest.mark.parametrize(("mine", "theirs"), lines("duckdb/new_columns"))
 def test_types_written_to_duckdb(mine: str, theirs: str) -> None:
     assert column_type(ARROW_TYPES[mine], "c")[0] == theirs
 
 
-@pytest.mark.parametrize(("mine", "theirs"), lines("parquet/from"))
+@pytest.mark.parametrize(("mine", "theirs"), lines("parquet/to_arrow"))
 def test_types_read_from_parquet(mine: str, theirs: str) -> None:
     assert str(travelling(ARROW_TYPES[mine])) == theirs
 
 
-@pytest.mark.parametrize(("mine", "theirs"), lines("parquet/made"))
+@pytest.mark.parametrize(("mine", "theirs"), lines("parquet/new_columns"))
 def test_types_written_to_parquet(mine: str, theirs: str) -> None:
     try:
         found = str(stored_as(ARROW_TYPES[mine]))

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import PermanentError
 from penstock.model import values
 from penstock.model.extents import Bound, Key, KeyRange, KeyValues
-from penstock.run.value_display import scoped, scoped_generator
+from penstock.run.value_display import isolate_display, isolate_generator_display
 
 # Messages of servers and libraries about a value, and the same with the value hidden.
 SAID = {
@@ -53,12 +53,12 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
     values.choose_for_process(None)
 
 
-@pytest.mark.parametrize(("text", "left"), SAID.items(), ids=range(len(SAID)))
+@pytest.mark.parametrize(("text", "expected"), SAID.items(), ids=range(len(SAID)))
 def test_values_in_a_servers_message_are_hidden(
-    text: str, left: str, monkeypatch: pytest.MonkeyPatch
+    text: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert values.server_message(text) == left
-    assert "SECRET" not in left
+    assert values.server_message(text) == expected
+    assert "SECRET" not in expected
     monkeypatch.setenv(values.VARIABLE, values.ERRORS)
     assert values.server_message(text) == text
 
@@ -77,7 +77,7 @@ def test_bounds_that_are_texts_are_hidden(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_explicit_choice_takes_precedence_over_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    @scoped
+    @isolate_display
     def one(choice: str | None) -> bool:
         values.choose(choice)
         return values.are_shown()
@@ -88,7 +88,7 @@ def test_an_explicit_choice_takes_precedence_over_the_environment(
 
 
 def test_interleaved_executions_keep_their_own_choices() -> None:
-    @scoped_generator
+    @isolate_generator_display
     def many(choice: str) -> Generator[bool, None, None]:
         values.choose(choice)
         for _ in range(2):
@@ -102,7 +102,7 @@ def test_interleaved_executions_keep_their_own_choices() -> None:
 def test_closing_an_execution_runs_its_cleanup() -> None:
     ended: list[str] = []
 
-    @scoped_generator
+    @isolate_generator_display
     def long() -> Generator[int, None, None]:
         try:
             yield from range(9)
@@ -117,7 +117,7 @@ def test_closing_an_execution_runs_its_cleanup() -> None:
 
 @pytest.mark.parametrize("choice", values.SHOW_VALUES)
 def test_causes_do_not_reveal_values(choice: str) -> None:
-    @scoped
+    @isolate_display
     def failing() -> None:
         values.choose(choice)
         try:

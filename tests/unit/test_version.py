@@ -25,10 +25,10 @@ def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide a distribution."""
     real = importlib.metadata.Distribution.from_name
 
-    def from_name(wanted: str) -> importlib.metadata.Distribution:
-        if wanted == name:
+    def from_name(distribution: str) -> importlib.metadata.Distribution:
+        if distribution == name:
             raise importlib.metadata.PackageNotFoundError(name)
-        return real(wanted)
+        return real(distribution)
 
     monkeypatch.setattr(importlib.metadata.Distribution, "from_name", from_name)
 

@@ -85,11 +85,11 @@ class Turns:
     side = "source"
 
     def __init__(self) -> None:
-        self.asked: list[int | None] = []
+        self.limits: list[int | None] = []
 
     def run(self, seconds: float, target_socket: int, check: Callable[[], None]) -> bool:
-        self.asked.append(self.max_turn_bytes)
-        return len(self.asked) < 3
+        self.limits.append(self.max_turn_bytes)
+        return len(self.limits) < 3
 
 
 def test_a_stream_with_a_rate_moves_small_amounts() -> None:
@@ -97,4 +97,4 @@ def test_a_stream_with_a_rate_moves_small_amounts() -> None:
         pump, meter, pace = Turns(), Meter(), Pace()
         pace.set(rate)
         _relay_pumped(pump, Waiter(meter, 60), meter, pace)
-        assert pump.asked == [most] * 3
+        assert pump.limits == [most] * 3

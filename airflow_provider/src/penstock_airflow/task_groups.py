@@ -212,7 +212,7 @@ def _mapped_tasks(
     target_arguments = {name: endpoints[name] for name in TARGET_ARGUMENTS}
     copy_arguments = {name: kwargs.pop(name) for name in _COPY_ARGUMENTS if name in kwargs}
     schema = options["control_schema"]
-    lost = options["on_snapshot_lost"]
+    on_snapshot_lost = options["on_snapshot_lost"]
     if outlet is None:
         outlet = _outlet(endpoints, options)
     prepare = PrepareCopyOperator(
@@ -237,7 +237,7 @@ def _mapped_tasks(
         degree=1,
         attempts=options["attempts"] or 1,
         await_snapshot=await_snapshot,
-        on_snapshot_lost=lost,
+        on_snapshot_lost=on_snapshot_lost,
         **kwargs,
         **copy_arguments,
     ).expand(partition=plan.output)
@@ -249,7 +249,7 @@ def _mapped_tasks(
         degree=options["degree"],
         control_schema=schema,
         await_snapshot=await_snapshot,
-        on_snapshot_lost=lost,
+        on_snapshot_lost=on_snapshot_lost,
         outlet=outlet,
         **kwargs,
     )
@@ -261,7 +261,7 @@ def _mapped_tasks(
             run_id=run_id,
             control_schema=schema,
             deferrable=deferrable,
-            on_snapshot_lost=lost,
+            on_snapshot_lost=on_snapshot_lost,
             # Not the pool of the DAG's tasks, which copies may fill that wait for this task.
             pool=_DEFAULT_POOL,
             **kwargs,

@@ -132,8 +132,8 @@ def source_assets(*copies: dg.AssetsDefinition) -> list[dg.AssetSpec]:
     Raises:
         DagsterInvariantViolationError: an argument is not a result of `penstock_assets`.
     """
-    found = [each.source for copy in copies for each in definitions_of(copy).values()]
-    return [*{source.key: source for source in found if source is not None}.values()]
+    sources = [each.source for copy in copies for each in definitions_of(copy).values()]
+    return [*{source.key: source for source in sources if source is not None}.values()]
 
 
 def define(
@@ -214,13 +214,13 @@ def definitions_of(assets_def: dg.AssetsDefinition) -> dict[dg.AssetKey, Definit
     Raises:
         DagsterInvariantViolationError: `penstock_assets` did not create the step.
     """
-    found = _DEFINITIONS.get(_step_of(assets_def))
-    if found is None:
+    definitions = _DEFINITIONS.get(_step_of(assets_def))
+    if definitions is None:
         raise dg.DagsterInvariantViolationError(
             f"{', '.join(key.to_user_string() for key in assets_def.keys)}: expected assets of "
             "penstock_assets, found others"
         )
-    return {key: found[name] for name, key in assets_def.keys_by_output_name.items()}
+    return {key: definitions[name] for name, key in assets_def.keys_by_output_name.items()}
 
 
 def _step_of(assets_def: dg.AssetsDefinition) -> Any:

@@ -201,8 +201,8 @@ def _changes(rows: int, inserted: int | None, updated: int | None) -> dict[str, 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
     """Return the sum; None if a number is unknown, or there are none."""
-    known = [*numbers]
-    return sum(number or 0 for number in known) if known and None not in known else None
+    values = [*numbers]
+    return sum(number or 0 for number in values) if values and None not in values else None
 
 
 def _common(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:

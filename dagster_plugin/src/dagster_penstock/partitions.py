@@ -154,16 +154,16 @@ def _check_dimensions(spec: CopySpec, partitions_def: dg.MultiPartitionsDefiniti
     Raises:
         UsageError: the dimensions are not time windows and values, or the copy cannot have both.
     """
-    found = {each.name: each.partitions_def for each in partitions_def.partitions_defs}
+    dimensions = {each.name: each.partitions_def for each in partitions_def.partitions_defs}
     windows = [
-        n for n, each in found.items() if isinstance(each, dg.TimeWindowPartitionsDefinition)
+        n for n, each in dimensions.items() if isinstance(each, dg.TimeWindowPartitionsDefinition)
     ]
-    values = [n for n, each in found.items() if isinstance(each, _VALUES)]
-    if not (windows and values) or any(isinstance(each, Ranges) for each in found.values()):
+    values = [n for n, each in dimensions.items() if isinstance(each, _VALUES)]
+    if not (windows and values) or any(isinstance(each, Ranges) for each in dimensions.values()):
         raise UsageError(
             "partitions_def: expected a dimension of time windows of the key, and one of static or "
             "dynamic partitions, with the name of the column whose values they are; found "
-            + ", ".join(f"{name}: {type(each).__name__}" for name, each in found.items())
+            + ", ".join(f"{name}: {type(each).__name__}" for name, each in dimensions.items())
         )
     if spec.key in values:
         raise UsageError(
@@ -313,8 +313,12 @@ def _stored_plan(spec: CopySpec, partitions_def: Ranges, series: str) -> RunStat
 
 def _allows(spec: CopySpec, strategy: str) -> bool:
     """Whether a copy may use ranges that were cut by a strategy."""
-    stored, wanted = STRATEGIES[strategy], spec.cut_strategy
-    return stored.cuts_evenly and not stored.hashes if wanted.chooses else stored is wanted
+    stored_strategy, requested = STRATEGIES[strategy], spec.cut_strategy
+    return (
+        stored_strategy.cuts_evenly and not stored_strategy.hashes
+        if requested.chooses
+        else stored_strategy is requested
+    )
 
 
 def _has_null(plan: PartitionPlan) -> bool:

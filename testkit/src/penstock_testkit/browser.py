@@ -41,8 +41,8 @@ def chromium() -> str:
         BrowserError: Chromium is not installed.
     """
     for program in PROGRAMS:
-        if found := shutil.which(program):
-            return found
+        if path := shutil.which(program):
+            return path
     raise BrowserError(
         f"found none of {', '.join(PROGRAMS)} on PATH; "
         "on Debian and Ubuntu: apt-get install chromium fonts-dejavu-core"
@@ -88,8 +88,8 @@ def picture(
         before = b""
         while time.monotonic() < deadline:
             time.sleep(1)
-            found = ask("Runtime.evaluate", expression="document.body.innerText")
-            text = str(found["result"].get("value", ""))
+            result = ask("Runtime.evaluate", expression="document.body.innerText")
+            text = str(result["result"].get("value", ""))
             missing = [word for word in words if word not in text]
             shot = base64.b64decode(ask("Page.captureScreenshot", format="png")["data"])
             if not missing and shot == before:

@@ -140,9 +140,9 @@ class Handler(BaseHTTPRequestHandler):
                 self._answer(b"", {"X-ClickHouse-Summary": f'{{"written_rows":"{rows}"}}'})
                 return
             text = query.decode()
-            found = _FORMAT.search(text)
-            form = found[1] if found else parameters.get("default_format", "TabSeparated")
-            text = text[: found.start()] if found else text
+            match = _FORMAT.search(text)
+            form = match[1] if match else parameters.get("default_format", "TabSeparated")
+            text = text[: match.start()] if match else text
             if form == _ARROW:
                 self._stream(engine, text)
             else:
@@ -172,7 +172,6 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self._begun = True
 
     def _answer(self, content: bytes, headers: dict[str, str] | None = None) -> None:
         self._begin({**(headers or {}), "Content-Length": str(len(content))})
@@ -199,8 +198,8 @@ class Front(ThreadingHTTPServer):
 def main(folder: str, port: str) -> None:
     end_when_orphaned(folder)
     Handler.folder = folder
-    kept = Session(folder)  # the engine ends with its last session
-    kept.query("SELECT 1")
+    session = Session(folder)  # the engine ends with its last session
+    session.query("SELECT 1")
     Front(("127.0.0.1", int(port)), Handler).serve_forever()
 
 

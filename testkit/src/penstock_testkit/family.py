@@ -32,8 +32,8 @@ def wait_until_orphaned(parent: int) -> None:
 
 def children() -> list[int]:
     """Return our direct children, including adopted ones."""
-    own = os.getpid()
-    with open(f"/proc/{own}/task/{own}/children", encoding="ascii") as file:
+    this_process = os.getpid()
+    with open(f"/proc/{this_process}/task/{this_process}/children", encoding="ascii") as file:
         return [int(child) for child in file.read().split()]
 
 

@@ -27,7 +27,7 @@ class Fault:
 
     pattern: re.Pattern[str]
     """A pattern to search for in ``METHOD /path?query``."""
-    left: int
+    remaining: int
     """The number of requests still to answer."""
     status: int
     body: bytes
@@ -97,8 +97,8 @@ class HttpFaults:
         with self.lock:
             self.requests.append(request)
             for fault in self.faults:
-                if fault.left > 0 and fault.pattern.search(request):
-                    fault.left -= 1
+                if fault.remaining > 0 and fault.pattern.search(request):
+                    fault.remaining -= 1
                     fault.answered += 1
                     return fault
         return None
@@ -144,8 +144,8 @@ class _Handler(BaseHTTPRequestHandler):
                     upstream.putheader(name, value)
             upstream.endheaders(body)
             answer = upstream.getresponse()
-            kept = {k: v for k, v in answer.getheaders() if k.lower() not in HOP_BY_HOP}
-            self._send(answer.status, kept, answer.read())
+            passed_headers = {k: v for k, v in answer.getheaders() if k.lower() not in HOP_BY_HOP}
+            self._send(answer.status, passed_headers, answer.read())
         finally:
             upstream.close()
 
@@ -155,8 +155,8 @@ class _Handler(BaseHTTPRequestHandler):
             if name.lower() != "content-length":
                 self.send_header(name, value)
         # The length in an answer to HEAD is the object's.
-        known = {name.lower(): value for name, value in headers.items()}
-        length = known.get("content-length") if self.command == "HEAD" else None
+        lower_headers = {name.lower(): value for name, value in headers.items()}
+        length = lower_headers.get("content-length") if self.command == "HEAD" else None
         self.send_header("Content-Length", length or str(len(body)))
         self.end_headers()
         if self.command != "HEAD":

@@ -63,9 +63,9 @@ def any_mssql_server() -> Iterator[str]:
         try:
             container.reload()
             port = container.ports["1433/tcp"][0]["HostPort"]
-            found = f"mssql://sa:{password}@{HOST}:{port}/test?trust_server_certificate=yes"
-            _wait_for(found)
-            yield found
+            url = f"mssql://sa:{password}@{HOST}:{port}/test?trust_server_certificate=yes"
+            _wait_for(url)
+            yield url
         finally:
             container.kill()
 

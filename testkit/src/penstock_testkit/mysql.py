@@ -74,7 +74,13 @@ class AnyMysqlServer(ABC):
     def url_for(
         self, db: str | None = None, user: str | None = None, password: str | None = None
     ) -> str:
-        """Return the URL with some parts replaced."""
+        """Return the URL with some parts replaced.
+
+        Args:
+            db: the name of a database; None for the one of `url`.
+            user: the name of a user; None for the one of `url`.
+            password: the user's password; None for the usual one.
+        """
 
     @contextmanager
     def new_database(self) -> Iterator[str]:

@@ -9,7 +9,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from penstock_testkit.kept import kept
+from penstock_testkit.cache import cached_path
 from penstock_testkit.servers import ServerError
 
 EXTERNAL = "PENSTOCK_TEST_MYSQL"
@@ -26,11 +26,11 @@ def mysql_program() -> Path:
     Raises:
         ServerError: there is no server.
     """
-    if named := os.environ.get(PROGRAM):
-        return Path(named)
+    if explicit := os.environ.get(PROGRAM):
+        return Path(explicit)
     for name in ("mariadbd", "mysqld"):
-        if found := shutil.which(name) or shutil.which(name, path=SYSTEM_FOLDERS):
-            return Path(found)
+        if path := shutil.which(name) or shutil.which(name, path=SYSTEM_FOLDERS):
+            return Path(path)
     raise ServerError(
         "neither mariadbd nor mysqld is installed; mariadb-server of Debian would do, or a URL in"
         f" {EXTERNAL}"
@@ -78,16 +78,16 @@ def empty_data(program: Path) -> Path:
         (path / "auto.cnf").unlink(missing_ok=True)
 
     words = re.sub(r"[^\w.]+", "-", _version(program).partition("Ver")[2]).strip("-")
-    return kept("mysql", words, make)
+    return cached_path("mysql", words, make)
 
 
 def _installer(program: Path) -> Path:
     """Return the program that creates a data directory for MariaDB."""
     name = "mariadb-install-db"
-    found = shutil.which(name, path=str(program.resolve().parents[1] / "bin")) or shutil.which(name)
-    if found is None:
+    path = shutil.which(name, path=str(program.resolve().parents[1] / "bin")) or shutil.which(name)
+    if path is None:
         raise ServerError(f"{name} is not installed, beside {program}")
-    return Path(found)
+    return Path(path)
 
 
 def beginning(program: Path) -> list[str]:

@@ -242,7 +242,7 @@ class TcpProxy:
         with self.lock:
             return [watch for watch in self.watches if watch.direction == direction]
 
-    def found(self, watch: Watch) -> None:
+    def call_back(self, watch: Watch) -> None:
         """Call a watch's callback, unless another connection did so first.
 
         Raises:
@@ -259,15 +259,15 @@ class TcpProxy:
             # Whatever the error, it must not look like one of the connection.
             raise CallbackFailed(error) from error
 
-    def spend(self, direction: Direction, wanted: int) -> tuple[int, bool]:
-        """Take up to `wanted` bytes from the budget.
+    def spend(self, direction: Direction, size: int) -> tuple[int, bool]:
+        """Take up to `size` bytes from the budget.
 
         Returns:
             The number of bytes that may pass, and whether to cut everything after them.
         """
         with self.lock:
             budgets = [budget for budget in self.budgets if budget.direction == direction]
-            allowed = min([wanted, *(budget.remaining for budget in budgets)])
+            allowed = min([size, *(budget.remaining for budget in budgets)])
             for budget in budgets:
                 budget.remaining -= allowed
             return allowed, any(budget.remaining == 0 for budget in budgets)
@@ -382,13 +382,13 @@ class Link(threading.Thread):
             self._send(flow)
 
     def _look(self, flow: Flow, block: bytes) -> None:
-        seen = flow.tail + block
+        window = flow.tail + block
         for watch in self._proxy.watches_for(flow.direction):
             # Only needles that end in this block, since the rest has been searched before.
             first = max(0, len(flow.tail) - len(watch.needle) + 1)
-            if seen.find(watch.needle, first) >= 0:
-                self._proxy.found(watch)
-        flow.tail = seen[-(LONGEST_NEEDLE - 1) :]
+            if window.find(watch.needle, first) >= 0:
+                self._proxy.call_back(watch)
+        flow.tail = window[-(LONGEST_NEEDLE - 1) :]
 
     def _send(self, flow: Flow) -> None:
         if flow.pending:

@@ -158,7 +158,13 @@ class S3Server:
         return name
 
     def put(self, bucket: str, key: str, content: bytes | Path) -> str:
-        """Write an object from bytes or from a file, and return ``bucket/key``."""
+        """Write an object, and return ``bucket/key``.
+
+        Args:
+            bucket: the name of the bucket.
+            key: the key of the object.
+            content: the bytes, or the file that contains them.
+        """
         body = content.read_bytes() if isinstance(content, Path) else content
         self.client.put_object(Bucket=bucket, Key=key, Body=body)
         return f"{bucket}/{key}"
@@ -166,7 +172,7 @@ class S3Server:
     def keys(self, bucket: str, prefix: str = "") -> list[str]:
         """Return the keys of all objects below a prefix, in order."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        return [found["Key"] for page in pages for found in page.get("Contents", [])]
+        return [item["Key"] for page in pages for item in page.get("Contents", [])]
 
     def read(self, bucket: str, key: str) -> bytes:
         """Return the contents of an object."""
@@ -220,15 +226,15 @@ def _gateway() -> Path:
         raise ServerError("versitygw is built with Go, which is not installed")
     folder.mkdir(parents=True, exist_ok=True)
     # Another process may be building it now, so use a unique name, then rename.
-    with tempfile.TemporaryDirectory(dir=folder) as own:
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
         built = subprocess.run(
             [go, "install", GATEWAY],
-            env={**os.environ, "GOBIN": own},
+            env={**os.environ, "GOBIN": temporary},
             capture_output=True,
             text=True,
             check=False,
         )
         if built.returncode:
             raise ServerError(f"versitygw cannot be built: {built.stderr.strip()[-400:]}")
-        (Path(own) / "versitygw").replace(program)
+        (Path(temporary) / "versitygw").replace(program)
     return program

@@ -61,7 +61,13 @@ class Server(Protocol):
     def url_for(
         self, db: str | None = None, user: str | None = None, password: str | None = None
     ) -> str:
-        """Return the URL with some parts replaced."""
+        """Return the URL with some parts replaced.
+
+        Args:
+            db: the name of a database; None for the one of `url`.
+            user: the name of a user; None for the one of `url`.
+            password: the user's password; None for the usual one.
+        """
 
 
 class ExternalServer:
@@ -183,8 +189,8 @@ class PostgresServer:
             password: the user's password.
         """
         base = f"postgresql://{SUPERUSER}@{HOST}:{self.port}/postgres"
-        own = self.password if user in {None, SUPERUSER} else None
-        return _url_with(base, db, user, own if password is None else password)
+        own_password = self.password if user in {None, SUPERUSER} else None
+        return _url_with(base, db, user, own_password if password is None else password)
 
     @property
     def socket_url(self) -> str:
@@ -424,8 +430,8 @@ class PostgresServer:
 
 def installed() -> dict[int, Path]:
     """Return servers from the system's packages: folders of programs by major version."""
-    found = {path.parent.parent.name: path.parent for path in DEBIAN.glob("*/bin/initdb")}
-    return {int(version): path for version, path in sorted(found.items()) if version.isdecimal()}
+    folders = {path.parent.parent.name: path.parent for path in DEBIAN.glob("*/bin/initdb")}
+    return {int(version): path for version, path in sorted(folders.items()) if version.isdecimal()}
 
 
 def _packaged() -> Path:

@@ -131,7 +131,7 @@ _execute = _CURSOR.execute
 _SWAP = re.compile(r"\s*ALTER\s+TABLE\s+(\S+)\s+SWAP\s+WITH\s+(\S+)\s*", re.I)
 
 
-def execute(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
+def execute(cursor: Any, command: str, *arguments: Any, **keywords: Any) -> Any:
     """Replace `FakeSnowflakeCursor.execute`, so that a session runs one statement at a time."""
     lock = cursor._conn.__dict__.setdefault("_lock", threading.RLock())
     with lock:
@@ -142,16 +142,16 @@ def execute(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
             for old, new in ((mine, aside), (theirs, mine), (aside, theirs)):
                 _turning(cursor, f"ALTER TABLE {old} RENAME TO {new}")
             return cursor
-        begun = time.time()
+        started = time.time()
         try:
-            return _turning(cursor, command, *arguments, **named)
+            return _turning(cursor, command, *arguments, **keywords)
         finally:
             if LOG and _COPY.match(command):
                 with open(LOG, "a", encoding="ascii") as log:
-                    log.write(f"{begun} {time.time()}\n")
+                    log.write(f"{started} {time.time()}\n")
 
 
-def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
+def _turning(cursor: Any, command: str, *arguments: Any, **keywords: Any) -> Any:
     connection = cursor._conn
     removed = _REMOVE.fullmatch(command)
     if removed:
@@ -164,7 +164,7 @@ def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
         if connection.__dict__.pop("_aborted", False) and word == "COMMIT":
             raise ProgrammingError("the transaction was aborted", errno=604, sqlstate="57014")
         try:
-            return _translated(lambda: _execute(cursor, command, *arguments, **named))
+            return _translated(lambda: _execute(cursor, command, *arguments, **keywords))
         finally:
             TURNS.give(connection)
     if mine and word in _DDL:
@@ -175,7 +175,7 @@ def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
         TURNS.take(connection)
     try:
         with TURNS.working(connection):
-            result = _translated(lambda: _execute(cursor, command, *arguments, **named))
+            result = _translated(lambda: _execute(cursor, command, *arguments, **keywords))
         if word == "MERGE":
             cursor._last_sql = (
                 "SELECT 0"  # a statement to describe instead, since DuckDB cannot describe MERGE
@@ -203,8 +203,12 @@ def _translated(call: Callable[[], Any]) -> Any:
 
 def _remove(connection: Any, path: str) -> None:
     name, _, below = path.partition("/")
-    database, schema, own = stage.parts_from_var(name, connection.database, connection._schema)
-    folder = f"{stage.internal_dir(f'{database}.{schema}.{own}')}/{below}".removeprefix("file://")
+    database, schema, stage_name = stage.parts_from_var(
+        name, connection.database, connection._schema
+    )
+    folder = f"{stage.internal_dir(f'{database}.{schema}.{stage_name}')}/{below}".removeprefix(
+        "file://"
+    )
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -236,7 +240,14 @@ def to_text(expression: Expr) -> Expr:
 
 
 def described(table: exp.Table, duck: Any, database: str, schema: str) -> list[tuple[str, str]]:
-    """Return names and types of a table's columns, whatever the table's name."""
+    """Return names and types of a table's columns, whatever the table's name.
+
+    Args:
+        table: the table, as the statement names it.
+        duck: a cursor of the database in which the emulator keeps its tables.
+        database: the current database, for a name without one.
+        schema: the current schema, for a name without one.
+    """
     names = [table.catalog or database, table.db or schema, table.name]
     quoted = ".".join(f'"{name}"' for name in names)
     return [(row[0], row[1]) for row in duck.execute(f"DESCRIBE {quoted}").fetchall()]
@@ -247,10 +258,10 @@ _to_struct = arrow.timestamp_to_sf_struct
 
 def to_struct(array: Any) -> pa.StructArray:
     """Replace `timestamp_to_sf_struct`, which turns NULL into 1970."""
-    found = _to_struct(array)
-    parts = [found.field(place).fill_null(0) for place in range(found.type.num_fields)]
+    struct = _to_struct(array)
+    parts = [struct.field(place).fill_null(0) for place in range(struct.type.num_fields)]
     missing = array.combine_chunks().is_null() if isinstance(array, pa.ChunkedArray) else None
-    return pa.StructArray.from_arrays(parts, fields=list(found.type), mask=missing)
+    return pa.StructArray.from_arrays(parts, fields=list(struct.type), mask=missing)
 
 
 class Sessions(dict[str, Any]):

@@ -221,6 +221,11 @@ def parquet_files(table: str, scale: float, parts: int) -> Iterator[list[Path]]:
 
     The files are kept like those of `csv_files`.
 
+    Args:
+        table: the table's name.
+        scale: the scale factor of TPC-H; 1 is about 1 GB for all tables.
+        parts: the number of files.
+
     Raises:
         ValueError: TPC-H has no table of that name.
         RuntimeError: tpchgen-cli failed.
@@ -238,9 +243,9 @@ def parquet_files(table: str, scale: float, parts: int) -> Iterator[list[Path]]:
             parts_folder = Path(work) / "made"
         if not parts_folder.exists():
             _run("parquet", [table], scale, Path(work), "--parts", str(parts))
-            found = next(path for path in Path(work).rglob("*.parquet")).parent
+            folder = next(path for path in Path(work).rglob("*.parquet")).parent
             with suppress(OSError):  # another process has created the same files first
-                found.rename(parts_folder)
+                folder.rename(parts_folder)
         yield sorted(parts_folder.glob("*.parquet"), key=_part)
 
 
@@ -265,8 +270,8 @@ def _generate(tables: Sequence[str], scale: float, folder: Path) -> dict[str, Pa
 
 
 def _run(form: str, tables: Sequence[str], scale: float, folder: Path, *options: str) -> None:
-    beside = Path(sys.executable).parent / "tpchgen-cli"
-    program = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+    installed = Path(sys.executable).parent / "tpchgen-cli"
+    program = str(installed) if installed.exists() else shutil.which("tpchgen-cli")
     if program is None:
         raise RuntimeError("tpchgen-cli is not installed: run make venv")
     # One call for all tables, because at a small scale most of the time is start-up.

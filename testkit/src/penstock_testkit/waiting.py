@@ -38,8 +38,8 @@ def until(
     deadline = time.monotonic() + timeout
     while True:
         called = time.monotonic()
-        if (found := ask()) is not None:
-            return found
+        if (answer := ask()) is not None:
+            return answer
         answered = time.monotonic()
         if answered > deadline:
             raise TimeoutError(f"after {timeout:g} s: {otherwise()}")

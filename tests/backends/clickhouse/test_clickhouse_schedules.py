@@ -328,19 +328,19 @@ def _patch(monkeypatch: pytest.MonkeyPatch, schedule: Schedule, client: Any) -> 
 
     real = Connection.change
 
-    def change(self: Connection, statement: str, *given: Any, **named: Any) -> int:
+    def change(self: Connection, statement: str, *args: Any, **kwargs: Any) -> int:
         moves = _MOVE.findall(statement)
         head = statement.partition(" MOVE ")[0]
         for each in [f"{head} {move}" for move in moves] or [statement]:
             schedule._stop(each[:150])
-            real(self, each, *given, **named)
+            real(self, each, *args, **kwargs)
         return 0
 
     rows, insert = Connection.rows, Connection.insert
 
-    def reading(self: Connection, query: str, *given: Any) -> list[tuple[Any, ...]]:
-        schedule._stop(f"{query[:60]} {given}")
-        return rows(self, query, *given)
+    def reading(self: Connection, query: str, *args: Any) -> list[tuple[Any, ...]]:
+        schedule._stop(f"{query[:60]} {args}")
+        return rows(self, query, *args)
 
     monkeypatch.setattr(Connection, "change", change)
     monkeypatch.setattr(Connection, "rows", reading)

@@ -17,7 +17,7 @@ from penstock_testkit import connect_clickhouse
 
 from ...conftest import fresh_clickhouse
 from ...types.arrow_types import ARROW_TYPES
-from ...types.reading import lines
+from ...types.type_files import lines
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def client(url: str) -> Iterator[Any]:
 
 
 def test_types_read_from_clickhouse(url: str, client: Any) -> None:
-    known = lines("clickhouse/from")
+    known = lines("clickhouse/to_arrow")
     columns = ", ".join(f"c{place} {mine}" for place, (mine, *_) in enumerate(known))
     client.command(f"CREATE TABLE f ({columns}) ENGINE = Memory")
     with closing(ClickHouseSource(url)) as source:
@@ -43,7 +43,7 @@ def test_types_read_from_clickhouse(url: str, client: Any) -> None:
     assert seen == [(theirs, kind) for _, theirs, kind in known]
 
 
-@pytest.mark.parametrize(("mine", "theirs"), lines("clickhouse/made"))
+@pytest.mark.parametrize(("mine", "theirs"), lines("clickhouse/new_columns"))
 def test_types_created_in_clickhouse(mine: str, theirs: str) -> None:
     try:
         found = MADE.of_column(Column("c", "", False, traits={TRAIT: ARROW_TYPES[mine]}))
@@ -53,6 +53,6 @@ def test_types_created_in_clickhouse(mine: str, theirs: str) -> None:
 
 
 def test_the_server_accepts_the_created_types(client: Any) -> None:
-    types = sorted({theirs for _, theirs in lines("clickhouse/made")} - {"refused"})
+    types = sorted({theirs for _, theirs in lines("clickhouse/new_columns")} - {"refused"})
     columns = ", ".join(f"c{place} {type_}" for place, type_ in enumerate(types))
     client.command(f"CREATE TABLE m ({columns}) ENGINE = Memory")

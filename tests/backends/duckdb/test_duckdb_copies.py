@@ -73,17 +73,17 @@ def copy(source: str, target: str, **options: Any) -> Any:
     return finished
 
 
-def gather(found: Iterator[Any], events: list[Any]) -> None:
-    for event in found:
+def gather(items: Iterator[Any], events: list[Any]) -> None:
+    for event in items:
         events.append(event)
 
 
-def last(found: Iterator[Any]) -> Any:
-    *_, finished = found
+def last(items: Iterator[Any]) -> Any:
+    *_, finished = items
     return finished
 
 
-def same(source: str, target: str, table: str = ORDERS) -> bool:
+def have_equal_rows(source: str, target: str, table: str = ORDERS) -> bool:
     rows = [
         execute(end, f"SELECT sum(CAST(hash(t) AS HUGEINT)), count(*) FROM {table} AS t")
         for end in (source, target)
@@ -111,7 +111,7 @@ def test_keys_of_every_type(
     finished = copy(source, target, **options)
     assert finished.rows == ROWS
     assert finished.partitions == partitions
-    assert same(source, target)
+    assert have_equal_rows(source, target)
     types = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 'orders'"
     assert execute(source, types) == execute(target, types)
 
@@ -170,13 +170,13 @@ def test_text_that_is_not_a_query_is_rejected(
 def test_replace_of_a_table_with_a_primary_key(source: str, target: str) -> None:
     for _ in range(2):
         copy(source, target, table="shop.items", mode="replace", strategy="range", key="id")
-    assert same(source, target, "shop.items")
+    assert have_equal_rows(source, target, "shop.items")
 
 
 def test_recreate_replaces_the_table(source: str, target: str) -> None:
     execute(target, "CREATE SCHEMA shop; CREATE TABLE shop.items (other VARCHAR)")
     copy(source, target, table="shop.items", mode="recreate")
-    assert same(source, target, "shop.items")
+    assert have_equal_rows(source, target, "shop.items")
     keys = "SELECT constraint_text FROM duckdb_constraints() WHERE table_name = 'items' ORDER BY 1"
     assert execute(source, keys) == execute(target, keys)
 
@@ -221,7 +221,7 @@ def test_upsert_counts_inserts_and_updates(source: str, target: str) -> None:
     )
     assert (finished.inserted, finished.updated) == (10, 5)
     execute(target, "DELETE FROM shop.items WHERE id = 5000")
-    assert same(source, target, "shop.items")
+    assert have_equal_rows(source, target, "shop.items")
 
 
 def test_upsert_rejects_a_duplicate_key(source: str, target: str) -> None:
@@ -282,7 +282,7 @@ def test_types_of_a_created_table(source: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "type_", "found"),
+    ("value", "type_", "problem"),
     [
         ("CASE WHEN i = 5000 THEN 'x' ELSE '7' END", "INTEGER", "'x'"),
         ("CASE WHEN i = 5000 THEN 'x' ELSE uuid()::VARCHAR END", "UUID", "'x'"),
@@ -293,7 +293,7 @@ def test_types_of_a_created_table(source: str, target: str) -> None:
     ],
 )
 def test_a_value_that_does_not_fit_is_named(
-    target: str, value: str, type_: str, found: str
+    target: str, value: str, type_: str, problem: str
 ) -> None:
     query = f"SELECT {value} AS v FROM range(20000) AS r (i)"
     spec = CopySpec(
@@ -310,7 +310,7 @@ def test_a_value_that_does_not_fit_is_named(
     failed = [event for event in events if type(event).__name__ == "Failed"]
     message = failed[0].error["message"]
     assert "column 'v', row 5,001" in message
-    assert found in message
+    assert problem in message
     assert failed[0].error["transient"] is False
 
 
@@ -370,7 +370,7 @@ def test_given_partitions_of_a_series_are_copied_once(source: str, target: str) 
     execute(target, "DELETE FROM shop.items WHERE id < 100")
     for _ in range(2):
         last(penstock.resume("one", **ends, only=["one"], recopy="again"))
-    assert same(source, target, "shop.items")
+    assert have_equal_rows(source, target, "shop.items")
 
 
 def test_rows_partitioned_by_place_cannot_be_copied_again(source: str, target: str) -> None:
@@ -378,7 +378,7 @@ def test_rows_partitioned_by_place_cannot_be_copied_again(source: str, target: s
     by_place = copy(source, target, mode="truncate", strategy="ctid", partitions=2)
     with pytest.raises(PenstockError, match="cannot be identified"):
         list(penstock.resume(by_place.run_id, **ends, only=["p0001"], recopy="spoilt"))
-    assert same(source, target)
+    assert have_equal_rows(source, target)
 
 
 def test_a_batch(source: str, target: str) -> None:
@@ -387,8 +387,8 @@ def test_a_batch(source: str, target: str) -> None:
         "test",
     )
     assert last(penstock.copy_all(batch)).status == "done"
-    assert same(source, target)
-    assert same(source, target, "shop.items")
+    assert have_equal_rows(source, target)
+    assert have_equal_rows(source, target, "shop.items")
 
 
 def test_urls() -> None:

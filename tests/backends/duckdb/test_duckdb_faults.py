@@ -234,10 +234,10 @@ def test_a_stage_swept_by_another_process(tmp_path: Path, monkeypatch: pytest.Mo
     (stage,) = staged(Path(path))
     assert files.find_all()[0].is_alive()
 
-    def taken(self: Any) -> None:
+    def remove_stage(self: Any) -> None:
         os.unlink(stage)
 
-    monkeypatch.setattr(FileStage, "check_held", taken)
+    monkeypatch.setattr(FileStage, "check_held", remove_stage)
     with pytest.raises(TransientError, match="a newer one has taken its place"):
         writer.end(wait)
     writer.abandon()

@@ -69,11 +69,11 @@ def test_a_failed_connection_is_reported(
     url: str, tmp_path: Path, change: Any, code: int, message: str
 ) -> None:
     failed = copied(change(url), tmp_path)
-    assert re.search(message, failed.said), failed.said
+    assert re.search(message, failed.message), failed.message
     # Babelfish reports a missing database like one with too many sessions.
-    assert failed.code == (75 if "_nope" in failed.said and is_babelfish(url) else code)
-    assert PASSWORD not in failed.said
-    assert "Babel" not in failed.said
+    assert failed.code == (75 if "_nope" in failed.message and is_babelfish(url) else code)
+    assert PASSWORD not in failed.message
+    assert "Babel" not in failed.message
 
 
 # Requests
@@ -119,8 +119,8 @@ def test_a_rejected_request(
     url: str, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     rejected = copied(url, tmp_path, **options)
-    assert rejected.code in (64, 65), rejected.said
-    assert re.search(message, rejected.said), rejected.said
+    assert rejected.code in (64, 65), rejected.message
+    assert re.search(message, rejected.message), rejected.message
     assert not list(tmp_path.glob("**/*.parquet"))
 
 
@@ -128,8 +128,8 @@ def test_a_server_without_database_snapshots(url: str, tmp_path: Path) -> None:
     outcome = copied(url, tmp_path, snapshot="shared")
     if is_babelfish(url):
         assert outcome.code == 65
-        assert "has no database snapshots" in outcome.said
-        assert "--snapshot none" in outcome.said
+        assert "has no database snapshots" in outcome.message
+        assert "--snapshot none" in outcome.message
     else:
         assert outcome.code == 0
         assert not rows(url, "SELECT name FROM sys.databases WHERE source_database_id = DB_ID()")
@@ -140,7 +140,7 @@ def test_a_fraction_of_a_microsecond_is_rejected(url: str, tmp_path: Path) -> No
     if is_babelfish(url):
         pytest.skip("Babelfish keeps microseconds")
     assert rejected.code == 65
-    assert "column 'at', row 2: expected whole microseconds" in rejected.said
+    assert "column 'at', row 2: expected whole microseconds" in rejected.message
 
 
 def test_a_time_rounded_by_a_query_is_copied(url: str, tmp_path: Path) -> None:
@@ -153,4 +153,4 @@ def test_checksums_need_a_utf8_collation(url: str, tmp_path: Path) -> None:
     if not is_babelfish(url):
         pytest.skip("this server has one")
     assert outcome.code == 65
-    assert "pass --verify counts, or leave the text columns out with --columns" in outcome.said
+    assert "pass --verify counts, or leave the text columns out with --columns" in outcome.message

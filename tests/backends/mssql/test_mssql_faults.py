@@ -201,7 +201,7 @@ def peaks(url: str, folder: Path, **options: Any) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
-def test_memory_is_bounded_whatever_the_rows(mssql_url: str, tmp_path: Path) -> None:
+def test_memory_is_bounded_regardless_of_the_rows(mssql_url: str, tmp_path: Path) -> None:
     """Neither all of many rows nor all of several wide rows are in memory at once."""
     execute(
         mssql_url,

@@ -28,10 +28,10 @@ STEPS = [("1", 0.0, 1.0), ("999", 997.0, 1.0), ("1000", 0.0, 1.0)]
 class Played(MssqlSession):
     """The answers of a server."""
 
-    def __init__(self, found: Sequence[Any] = FOUND, steps: Sequence[Any] = STEPS) -> None:
+    def __init__(self, facts: Sequence[Any] = FOUND, steps: Sequence[Any] = STEPS) -> None:
         self.dialect = MSSQL
         self.queries: list[str] = []
-        self._answers = [[found] if found else [], list(steps)]
+        self._answers = [[facts] if facts else [], list(steps)]
 
     def facts_of_table(self, query: str, table: TableRef) -> list[tuple[Any, ...]]:
         self.queries.append(query)
@@ -84,9 +84,9 @@ def test_even_keys_have_few_steps_and_many_bounds() -> None:
 @pytest.mark.parametrize(
     "session",
     [
-        Played(found=()),
-        Played(found=(2, "PK_t", 1000, 1000, 51, "2026-01-02")),
-        Played(found=(2, "PK_t", 940, 940, 0, "2026-01-02")),
+        Played(facts=()),
+        Played(facts=(2, "PK_t", 1000, 1000, 51, "2026-01-02")),
+        Played(facts=(2, "PK_t", 940, 940, 0, "2026-01-02")),
         Played(steps=()),
         # The keys between two texts are unknown.
         Played(steps=[("a", 0.0, 1.0), ("b", 998.0, 1.0)]),
@@ -124,12 +124,12 @@ def test_nulls_and_rows_added_after_the_histogram() -> None:
 def keys_of(tag: str) -> st.SearchStrategy[list[str]]:
     if tag == "numeric":
         numbers = st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Decimal(f"{n}E-10"))
-        return unique(numbers).map(lambda found: [format(each, "f") for each in found])
+        return unique(numbers).map(lambda numbers: [format(each, "f") for each in numbers])
     if tag == "int8":
-        return unique(st.integers(-(2**63), 2**63 - 1)).map(lambda found: [*map(str, found)])
+        return unique(st.integers(-(2**63), 2**63 - 1)).map(lambda numbers: [*map(str, numbers)])
     times = st.datetimes()
     return unique(times).map(
-        lambda found: [f"{each.isoformat(' ', 'microseconds')}3" for each in found]
+        lambda numbers: [f"{each.isoformat(' ', 'microseconds')}3" for each in numbers]
     )
 
 

@@ -246,7 +246,7 @@ def test_errors(state: str, words: str, expected: type[Exception], message: str)
 
 
 @pytest.mark.parametrize(
-    ("type_", "given", "found"),
+    ("type_", "value", "expected"),
     [
         (pa.date32(), -719162, date(1, 1, 1)),
         (pa.time64("us"), 86399999999, time(23, 59, 59, 999999)),
@@ -259,8 +259,8 @@ def test_errors(state: str, words: str, expected: type[Exception], message: str)
         (pa.uuid(), str(UUID(int=1)), str(UUID(int=1))),
     ],
 )
-def test_a_value_of_the_driver(type_: pa.DataType, given: Any, found: Any) -> None:
-    assert odbc.array_of((None, given), type_).to_pylist() == [None, found]
+def test_a_value_of_the_driver(type_: pa.DataType, value: Any, expected: Any) -> None:
+    assert odbc.array_of((None, value), type_).to_pylist() == [None, expected]
 
 
 def test_a_value_of_another_type() -> None:

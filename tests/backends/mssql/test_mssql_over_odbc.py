@@ -173,15 +173,15 @@ def test_a_wrong_password(mssql_url: str, tmp_path: Path) -> None:
     execute(mssql_url, "CREATE TABLE t (id int PRIMARY KEY)")
     url = re.sub(r"//([^:]*):[^@]*@", rf"//\1:{PASSWORD}@", over_odbc(mssql_url))
     failed = Copy(url, f"file://{tmp_path / 't'}")
-    assert failed.code == 65, failed.said
-    assert "check the user, password and database" in failed.said
-    assert PASSWORD not in failed.said
+    assert failed.code == 65, failed.message
+    assert "check the user, password and database" in failed.message
+    assert PASSWORD not in failed.message
 
 
 def test_an_unreachable_server(mssql_url: str, tmp_path: Path) -> None:
     url = re.sub(r":\d+/", ":1/", over_odbc(mssql_url)) + "&connect_timeout=3"
     failed = Copy(url, f"file://{tmp_path / 't'}")
-    assert failed.code == 75, failed.said
+    assert failed.code == 75, failed.message
 
 
 def test_a_fraction_of_a_microsecond_is_rejected(mssql_url: str, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_fraction_of_a_microsecond_is_rejected(mssql_url: str, tmp_path: Path)
         "INSERT INTO t VALUES (1, '00:00:00.0000001')",
     )
     rejected = Copy(over_odbc(mssql_url), f"file://{tmp_path / 't'}")
-    assert "column 'at', row 1: expected whole microseconds" in rejected.said
+    assert "column 'at', row 1: expected whole microseconds" in rejected.message
 
 
 # Faults

@@ -317,8 +317,8 @@ def test_a_key_that_the_target_compares_differently(
         )
     rejected = replaced(url, target_url, key)
     assert rejected.code == 65
-    assert rejected.said.startswith(f"--key {key}: {why}")
-    assert "so the target would select other rows than the source" in rejected.said
+    assert rejected.message.startswith(f"--key {key}: {why}")
+    assert "so the target would select other rows than the source" in rejected.message
 
 
 @pytest.mark.parametrize("key", ["id", "at", "moment", "amount"])

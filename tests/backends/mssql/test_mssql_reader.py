@@ -20,7 +20,7 @@ from penstock.errors import PermanentError
 TEXT = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 
 
-def passing(*types: MsType) -> PromisedTypes[MsType]:
+def promised_types(*types: MsType) -> PromisedTypes[MsType]:
     names = [f"c{number}" for number in range(len(types))]
     return PromisedTypes(names, list(types), TYPES, "source: dbo.t, p1")
 
@@ -32,14 +32,14 @@ def batch(*columns: tuple[list[Any], pa.DataType]) -> pa.RecordBatch:
 
 def test_uuids_arrive_as_texts() -> None:
     received = batch(([TEXT, None, TEXT.lower()], pa.string()), ([1, 2, 3], pa.int32()))
-    found = passing(MsType("uniqueidentifier"), MsType("int")).as_travels(received)
+    found = promised_types(MsType("uniqueidentifier"), MsType("int")).as_travels(received)
     assert found.schema.names == ["c0", "c1"]
     assert found.schema.types == [pa.uuid(), pa.int32()]
     assert found.column(0).to_pylist() == [UUID(TEXT), None, UUID(TEXT)]
 
 
 @pytest.mark.parametrize(
-    ("type_", "given", "value", "expected"),
+    ("type_", "received", "value", "expected"),
     [
         (MsType("tinyint"), pa.uint8(), 255, 255),
         (MsType("tinyint"), pa.int16(), 255, 255),
@@ -50,14 +50,14 @@ def test_uuids_arrive_as_texts() -> None:
     ],
 )
 def test_a_value_has_the_promised_type(
-    type_: MsType, given: pa.DataType, value: Any, expected: Any
+    type_: MsType, received: pa.DataType, value: Any, expected: Any
 ) -> None:
-    found = passing(type_).as_travels(batch(([value, None], given)))
+    found = promised_types(type_).as_travels(batch(([value, None], received)))
     assert found.column(0).to_pylist() == [expected, None]
 
 
 @pytest.mark.parametrize(
-    ("type_", "given", "value"),
+    ("type_", "received", "value"),
     [
         (MsType("tinyint"), pa.int16(), 256),
         (MsType("time", 7), pa.time64("ns"), 100),
@@ -65,12 +65,14 @@ def test_a_value_has_the_promised_type(
         (MsType("int"), pa.int64(), 1 << 40),
     ],
 )
-def test_a_value_that_does_not_fit_is_named(type_: MsType, given: pa.DataType, value: Any) -> None:
-    reader = passing(MsType("int"), type_)
-    before = batch(([1, 2], pa.int32()), ([None, None], given))
+def test_a_value_that_does_not_fit_is_named(
+    type_: MsType, received: pa.DataType, value: Any
+) -> None:
+    reader = promised_types(MsType("int"), type_)
+    before = batch(([1, 2], pa.int32()), ([None, None], received))
     reader.as_travels(before)
     with pytest.raises(PermanentError) as raised:
-        reader.as_travels(batch(([3, 4], pa.int32()), ([None, value], given)))
+        reader.as_travels(batch(([3, 4], pa.int32()), ([None, value], received)))
     assert raised.value.message.startswith(
         f"source: dbo.t, p1: column 'c1', rows 3 to 4: expected values of type {type_}, found: "
     )
@@ -80,7 +82,7 @@ def test_a_value_that_does_not_fit_is_named(type_: MsType, given: pa.DataType, v
 def test_a_fraction_of_a_microsecond_is_rejected() -> None:
     fine = MsType("datetime2", 7)
     columns = ([1, 2, 3], pa.int32()), ([None] * 3, pa.timestamp("us"))
-    reader = passing(MsType("int"), fine)
+    reader = promised_types(MsType("int"), fine)
     found = reader.as_travels(batch(*columns, ([0, 0, 0], pa.int32())))
     assert found.schema.names == ["c0", "c1"]
     with pytest.raises(PermanentError) as raised:
@@ -93,14 +95,16 @@ def test_a_fraction_of_a_microsecond_is_rejected() -> None:
 
 
 def test_all_columns_with_finer_times_are_named() -> None:
-    reader = passing(MsType("datetimeoffset", 7), MsType("datetime2", 6), MsType("datetime2", 7))
+    reader = promised_types(
+        MsType("datetimeoffset", 7), MsType("datetime2", 6), MsType("datetime2", 7)
+    )
     column = ([None], pa.timestamp("us"))
     with pytest.raises(PermanentError, match="column 'c0' or 'c2', row 1: "):
         reader.as_travels(batch(column, column, column, ([1], pa.int32())))
 
 
 def test_rows_without_columns() -> None:
-    assert passing().as_travels(batch(([1, 1], pa.int32()))).num_rows == 2
+    assert promised_types().as_travels(batch(([1, 1], pa.int32()))).num_rows == 2
 
 
 class Slow:

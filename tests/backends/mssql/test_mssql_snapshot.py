@@ -30,45 +30,45 @@ class Played(Connection):
     def __init__(self, **answers: Any) -> None:
         self.side, self.database, self.snapshot = "source", "my shop", ""
         self.edition, self.product, self.babelfish = 3, "Developer Edition", False
-        self.sent: list[str] = []
-        self.left: list[str] = []
-        self.taken: set[str] = set()
+        self.statements: list[str] = []
+        self.snapshots: list[str] = []
+        self.locks: set[str] = set()
         """Locks that another session has."""
-        self.may, self.gone, self.cut = 1, False, False
+        self.may, self.is_dropped, self.cut = 1, False, False
         self.closed = False
         self.__dict__.update(answers)
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         self._ask(query, values)
         if "sp_getapplock" in query:
-            return [(-1 if values[0] in self.taken else 0,)]
+            return [(-1 if values[0] in self.locks else 0,)]
         if "HAS_PERMS_BY_NAME" in query:
             return [(self.may,)]
         if "master_files" in query:
             return list(FILES)
         if "source_database_id" in query:
-            return [(name,) for name in self.left]
+            return [(name,) for name in self.snapshots]
         if "count(*)" in query:
-            return [(0 if self.gone else 1,)]
+            return [(0 if self.is_dropped else 1,)]
         return [("2026-01-02T03:04:05.1234567",)]
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
         self._ask(statement, values)
-        if self.gone and statement.startswith("USE") and "shop" not in statement:
+        if self.is_dropped and statement.startswith("USE") and "shop" not in statement:
             raise DriverError("08004", "[X]Database does not exist")
         return 0
 
     def _ask(self, statement: str, values: Sequence[Any]) -> None:
         if self.cut:
             raise DriverError("08S01", "")
-        self.sent.append(" ".join([statement, *map(str, values)]))
+        self.statements.append(" ".join([statement, *map(str, values)]))
 
     def close(self) -> None:
         self.closed = True
 
     def when(self, part: str) -> int:
         """Return the position of a statement."""
-        (place,) = [place for place, sent in enumerate(self.sent) if part in sent]
+        (place,) = [place for place, statement in enumerate(self.statements) if part in statement]
         return place
 
 
@@ -91,18 +91,18 @@ def test_a_snapshot_is_locked_before_its_creation_and_dropped_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = Played()
-    held = hold(monkeypatch, server)
-    name = held.snapshot.token
+    held_databases = hold(monkeypatch, server)
+    name = held_databases.snapshot.token
     assert name.startswith("penstock_snapshot_")
-    assert held.snapshot.taken_at == "2026-01-02T03:04:05.123456+00:00"
-    assert "Shared Session 0" in server.sent[server.when(lock_of(name))]
+    assert held_databases.snapshot.taken_at == "2026-01-02T03:04:05.123456+00:00"
+    assert "Shared Session 0" in server.statements[server.when(lock_of(name))]
     assert server.when(lock_of(name)) < server.when(f'CREATE DATABASE "{name}"')
-    assert held.is_alive()
-    held.close()
-    held.close()
+    assert held_databases.is_alive()
+    held_databases.close()
+    held_databases.close()
     assert server.when(f'DROP DATABASE "{name}"')
     assert server.closed
-    assert not held.is_alive()
+    assert not held_databases.is_alive()
 
 
 def test_an_interrupt_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,33 +122,33 @@ def test_an_interrupt_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_snapshot_survives_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Played(), Played()
-    held = hold(monkeypatch, first, second)
+    held_databases = hold(monkeypatch, first, second)
     first.cut = True
-    assert held.is_alive()
+    assert held_databases.is_alive()
     assert first.closed
-    assert second.when(lock_of(held.snapshot.token)) == 0
-    held.close()
-    assert second.when(f'DROP DATABASE "{held.snapshot.token}"')
+    assert second.when(lock_of(held_databases.snapshot.token)) == 0
+    held_databases.close()
+    assert second.when(f'DROP DATABASE "{held_databases.snapshot.token}"')
 
 
 def test_a_dropped_snapshot_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Played()
-    held = hold(monkeypatch, server)
-    server.gone = True
-    assert not held.is_alive()
-    held.close()
-    assert not any("DROP" in sent for sent in server.sent)
+    held_databases = hold(monkeypatch, server)
+    server.is_dropped = True
+    assert not held_databases.is_alive()
+    held_databases.close()
+    assert not any("DROP" in sent for sent in server.statements)
 
 
 def test_snapshots_of_killed_holders_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     left, read = "penstock_snapshot_left", "penstock_snapshot_read"
-    server = Played(left=[left, read], taken={lock_of(read)})
+    server = Played(snapshots=[left, read], locks={lock_of(read)})
     hold(monkeypatch, server)
-    assert "DATEADD(second, -600, GETDATE())" in server.sent[server.when("create_date")]
-    first, *_ = (sent for sent in server.sent if lock_of(left) in sent)
+    assert "DATEADD(second, -600, GETDATE())" in server.statements[server.when("create_date")]
+    first, *_ = (sent for sent in server.statements if lock_of(left) in sent)
     assert "Exclusive Session 0" in first
     assert server.when(f'DROP DATABASE "{left}"') < server.when('CREATE DATABASE "')
-    assert not any(f'"{read}"' in sent for sent in server.sent)
+    assert not any(f'"{read}"' in sent for sent in server.statements)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_servers_without_snapshots(
     with pytest.raises(PlanningError, match=message):
         hold(monkeypatch, server)
     assert server.closed
-    assert not any("CREATE DATABASE " in sent for sent in server.sent)
+    assert not any("CREATE DATABASE " in sent for sent in server.statements)
 
 
 def test_a_session_enters_one_snapshot_after_another() -> None:
@@ -188,16 +188,16 @@ def test_a_session_enters_one_snapshot_after_another() -> None:
     enter(server, "penstock_snapshot_2")
     assert server.snapshot == "penstock_snapshot_2"
     # A lock belongs to the database in which it is taken.
-    assert server.sent[2] == 'USE "my shop"'
-    assert server.sent[3].endswith(lock_of("penstock_snapshot_1"))
-    assert "Shared Session 0" in server.sent[4]
+    assert server.statements[2] == 'USE "my shop"'
+    assert server.statements[3].endswith(lock_of("penstock_snapshot_1"))
+    assert "Shared Session 0" in server.statements[4]
 
 
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ({"gone": True}, "source: snapshot: Database does not exist"),
-        ({"taken": {lock_of("penstock_snapshot_1")}}, "penstock_snapshot_1 is being dropped"),
+        ({"is_dropped": True}, "source: snapshot: Database does not exist"),
+        ({"locks": {lock_of("penstock_snapshot_1")}}, "penstock_snapshot_1 is being dropped"),
     ],
 )
 def test_a_dropped_snapshot_cannot_be_entered(answers: dict[str, Any], message: str) -> None:
@@ -223,7 +223,7 @@ class OtherDatabase(HeldDatabase):
 
 
 @pytest.fixture
-def held(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> list[HeldDatabase]:
+def held_databases(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> list[HeldDatabase]:
     """Hold a snapshot of a database, then delete half of the table's rows."""
     execute(
         mssql_url,
@@ -241,7 +241,7 @@ def held(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> list[HeldDatabase]:
 
 
 def test_all_sessions_read_in_the_snapshot(
-    mssql_url: str, tmp_path: Path, held: list[HeldDatabase]
+    mssql_url: str, tmp_path: Path, held_databases: list[HeldDatabase]
 ) -> None:
     copied = Copy(
         mssql_url, f"file://{tmp_path / 't'}", degree=2, snapshot="shared", strategy="ntile",
@@ -249,17 +249,17 @@ def test_all_sessions_read_in_the_snapshot(
     )  # fmt: skip
     assert copied.done().rows == 100
     assert rows(mssql_url, "SELECT count(*) FROM t") == [(50,)]
-    (name,) = (each.snapshot.token for each in held)
+    (name,) = (each.snapshot.token for each in held_databases)
     assert rows(mssql_url, f"SELECT DB_ID('{name}')") == [(None,)]
     with (
         closing(backend.source(mssql_url)) as source,
         pytest.raises(SnapshotLost, match="source: snapshot: "),
     ):
-        source.adopt(held[0].snapshot)
+        source.adopt(held_databases[0].snapshot)
 
 
 def test_others_read_in_the_snapshot_even_after_its_holder_was_killed(
-    mssql_url: str, tmp_path: Path, held: list[HeldDatabase]
+    mssql_url: str, tmp_path: Path, held_databases: list[HeldDatabase]
 ) -> None:
     ends: dict[str, Any] = {"source": mssql_url, "target": f"file://{tmp_path / 't'}"}
     penstock.create(
@@ -277,13 +277,13 @@ def test_others_read_in_the_snapshot_even_after_its_holder_was_killed(
                 states.append(event.state)
         if only:
             # As if its process were killed, which ends only its session.
-            held[0]._connection.close()
-            held[0]._closed = True
+            held_databases[0]._connection.close()
+            held_databases[0]._closed = True
     assert states == ["adopted", "adopted"]
-    assert len(held) == 1
+    assert len(held_databases) == 1
     assert len(read_files(tmp_path / "t")) == 100
     holding.close()
-    execute(mssql_url, f'DROP DATABASE "{held[0].snapshot.token}"')
+    execute(mssql_url, f'DROP DATABASE "{held_databases[0].snapshot.token}"')
 
 
 def test_a_lost_session_does_not_mean_a_lost_snapshot() -> None:

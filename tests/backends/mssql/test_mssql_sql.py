@@ -140,7 +140,7 @@ CASES |= {
 }
 
 
-def written() -> dict[str, str]:
+def golden_statements() -> dict[str, str]:
     """Return the file's statements by the comments before them, with line breaks removed."""
     found = {}
     for block in GOLDEN.read_text(encoding="utf-8").strip().split("\n\n"):
@@ -155,11 +155,11 @@ def plain(statement: str) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_statement_is_as_in_the_file(name: str) -> None:
-    assert plain(CASES[name]()) == plain(written()[name])
+    assert plain(CASES[name]()) == plain(golden_statements()[name])
 
 
 def test_the_file_has_no_other_statements() -> None:
-    assert list(written()) == list(CASES)
+    assert list(golden_statements()) == list(CASES)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import CopySpec, PlanningError, Tuning, tune
 from penstock.backends.mssql.load.scratch import MssqlScratch
-from penstock.tuning.sweep import SweepBegun, SweepNote
+from penstock.tuning.sweep import SweepNote, SweepStarted
 
 from .mssql_tables import execute, is_babelfish, rows
 
@@ -57,7 +57,7 @@ def test_tune_measures_and_leaves_nothing_behind(ends: dict[str, Any], mode: str
 def test_the_scratch_table_is_like_the_target(ends: dict[str, Any]) -> None:
     tuning = tune(CopySpec(**ends, **SMALL), degrees=(2,), sample=1 << 20)
     for each in tuning:
-        if isinstance(each, SweepBegun) and each.number == 1:
+        if isinstance(each, SweepStarted) and each.number == 1:
             break
     (name,) = scratch_schemas(ends["target"])
     indexes = (

@@ -14,16 +14,16 @@ from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 
 from ...types.arrow_types import ARROW_TYPES
-from ...types.reading import lines
+from ...types.type_files import lines
 from .mssql_tables import execute, is_babelfish, missing
 
 FRACTIONS = ("time", "datetime2", "datetimeoffset")
-LINES = lines("mssql/from")
+LINES = lines("mssql/to_arrow")
 
 
-def in_catalog(written: str) -> tuple[str, int, int, int]:
+def in_catalog(type_: str) -> tuple[str, int, int, int]:
     """Return a type in the catalog's form: name, length in bytes, precision, scale."""
-    name, first, second = re.fullmatch(r"(\w+)(?:\((\w+)(?:,(\d+))?\))?", written).groups()  # type: ignore[union-attr]
+    name, first, second = re.fullmatch(r"(\w+)(?:\((\w+)(?:,(\d+))?\))?", type_).groups()  # type: ignore[union-attr]
     if name == "float":
         return ("real" if first == "24" else "float"), 8, 53, 0
     if name in ("decimal", "numeric"):
@@ -89,7 +89,7 @@ def test_other_types_are_never_finer() -> None:
         assert not TYPES.finer('"c"', MsType(name, 7))
 
 
-@pytest.mark.parametrize(("mine", "theirs"), lines("mssql/made"))
+@pytest.mark.parametrize(("mine", "theirs"), lines("mssql/new_columns"))
 def test_types_created_in_sql_server(mine: str, theirs: str) -> None:
     try:
         found = TYPES.created.of(ARROW_TYPES[mine], "c")

@@ -186,7 +186,7 @@ NAMES = [name for name, *_ in TYPES]
 
 
 @pytest.fixture(scope="module")
-def known(mssql_module: str) -> dict[str, int]:
+def column_numbers(mssql_module: str) -> dict[str, int]:
     """Create a table with a column for each type of the server; return the columns' numbers.
 
     The table has a row for each value and one of NULLs.
@@ -215,7 +215,7 @@ def known(mssql_module: str) -> dict[str, int]:
 def in_files(
     request: pytest.FixtureRequest,
     mssql_module: str,
-    known: dict[str, int],
+    column_numbers: dict[str, int],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> pa.Table:
     """Copy into files, through each driver."""
@@ -226,7 +226,7 @@ def in_files(
 
 @pytest.fixture(scope="module")
 def in_postgresql(
-    mssql_module: str, known: dict[str, int], target_server: Server
+    mssql_module: str, column_numbers: dict[str, int], target_server: Server
 ) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     with fresh_database(target_server) as target:
         copied = Copy(
@@ -243,34 +243,34 @@ def expected(values: dict[str, Any], count: int) -> list[Any]:
     return [None, *values.values(), *[None] * (count - len(values) - 1)]
 
 
-@pytest.mark.parametrize(("name", "arrow", "made", "values"), TYPES, ids=NAMES)
+@pytest.mark.parametrize(("name", "arrow", "new_type", "values"), TYPES, ids=NAMES)
 def test_values_in_parquet(
-    known: dict[str, int],
+    column_numbers: dict[str, int],
     in_files: pa.Table,
     name: str,
     arrow: pa.DataType,
-    made: str,
+    new_type: str,
     values: dict[str, Any],
 ) -> None:
-    if name not in known:
+    if name not in column_numbers:
         pytest.skip(f"the server has no {name}")
-    found = in_files.column(f"c{known[name]}")
+    found = in_files.column(f"c{column_numbers[name]}")
     assert found.type == arrow
     assert found.to_pylist() == expected(values, len(found))
 
 
-@pytest.mark.parametrize(("name", "arrow", "made", "values"), TYPES, ids=NAMES)
+@pytest.mark.parametrize(("name", "arrow", "new_type", "values"), TYPES, ids=NAMES)
 def test_values_in_postgresql(
-    known: dict[str, int],
+    column_numbers: dict[str, int],
     in_postgresql: psycopg.Connection[tuple[Any, ...]],
     name: str,
     arrow: pa.DataType,
-    made: str,
+    new_type: str,
     values: dict[str, Any],
 ) -> None:
-    if name not in known:
+    if name not in column_numbers:
         pytest.skip(f"the server has no {name}")
-    column = f"c{known[name]}"
+    column = f"c{column_numbers[name]}"
     # The driver would read a float4 from its shortest text.
     value = f"{column}::float8" if arrow == pa.float32() else column
     found = [row[0] for row in in_postgresql.execute(f"SELECT {value} FROM t ORDER BY n".encode())]
@@ -281,7 +281,7 @@ def test_values_in_postgresql(
         (column,),
     ).fetchall()
     short = {"timestamp without time zone": "timestamp", "timestamp with time zone": "timestamptz"}
-    assert short.get(type_, type_).replace("time without time zone", "time") == made
+    assert short.get(type_, type_).replace("time without time zone", "time") == new_type
 
 
 CHECKED = (
@@ -294,13 +294,13 @@ ODD = ("real", "float", "money", "smallmoney", "varbinary(20)", "binary(3)", "nv
 
 @pytest.mark.parametrize("odd", [False, True], ids=["plain", "odd"])
 def test_checksums_match_postgresql(
-    mssql_module: str, known: dict[str, int], target_url: str, *, odd: bool
+    mssql_module: str, column_numbers: dict[str, int], target_url: str, *, odd: bool
 ) -> None:
     """Each value has the same canonical text as in PostgreSQL."""
     if odd and is_babelfish(mssql_module):
         pytest.skip("Babelfish lacks collations of UTF-8, and CONVERT's styles")
     names = [*CHECKED, *(ODD if odd else ())]
-    columns = tuple(f"c{known[name]}" for name in names)
+    columns = tuple(f"c{column_numbers[name]}" for name in names)
     copied = Copy(
         mssql_module, target_url, target_table="public.t", mode="recreate", strategy="whole",
         columns=("n", *columns), verify="checksums",

@@ -153,8 +153,8 @@ class Pair:
         """Check that no session of a run is left."""
         with closing(connect_mysql(self.target)) as connection, connection.cursor() as cursor:
 
-            def gone() -> bool:
+            def has_no_session() -> bool:
                 cursor.execute(PENSTOCKS.format(connection.thread_id()))
                 return not cursor.fetchall()
 
-            eventually("no session is left", gone, PATIENCE)
+            eventually("no session is left", has_no_session, PATIENCE)

@@ -416,13 +416,13 @@ def test_errors_count_rows_within_the_stream(table: Table) -> None:
     rows = 40_000  # in more than one INSERT
     long = ["y" * 60] * rows
 
-    def made(first: int, *texts: str) -> pa.RecordBatch:
+    def batch_of(first: int, *texts: str) -> pa.RecordBatch:
         return pa.record_batch([list(range(first, first + len(texts))), list(texts)], ["x", "y"])
 
     table.make("x int, y varchar(60)")
-    error = table.refused(made(0, *long), made(rows, *long[:-1], "y" * 61))
+    error = table.refused(batch_of(0, *long), batch_of(rows, *long[:-1], "y" * 61))
     assert error.endswith("for column 'y' at row 80,000")
-    error = table.refused(made(0, *long), made(2**31 - 7, *long[:10]))
+    error = table.refused(batch_of(0, *long), batch_of(2**31 - 7, *long[:10]))
     assert "column 'x', row 40,008: expected a value that fits into int" in error
     assert error.endswith("found 2147483648")
 

@@ -115,13 +115,13 @@ def test_a_failed_login_is_reported(
     target = f"{mysql_url}?connect_timeout=5".replace(*change)
     copied = Copy(source, target)
     assert copied.code == code
-    assert re.search(message, copied.said), copied.said
+    assert re.search(message, copied.message), copied.message
 
 
 def test_an_unreachable_server_is_reported(source: str) -> None:
     copied = Copy(source, "mysql://somebody:gehe1m@127.0.0.1:1/nope")
     assert copied.code == 75
-    assert "target: 127.0.0.1:1: Can't connect to MySQL server" in copied.said
+    assert "target: 127.0.0.1:1: Can't connect to MySQL server" in copied.message
 
 
 # Requests
@@ -146,7 +146,7 @@ def test_a_request_that_the_source_refuses(
     execute(mysql_url, PLAIN)
     copied = Copy(source, mysql_url, **options)
     assert copied.code == 65
-    assert message in copied.said
+    assert message in copied.message
     assert rows(mysql_url, "SELECT count(*) FROM t") == [(0,)]
 
 
@@ -192,7 +192,7 @@ def test_a_table_that_refuses_rows(
     with setting(mysql_url, "local_infile", local_infile):
         copied = Copy(source, mysql_url)
     assert copied.code == (76 if "no such column" in message else 65)
-    assert re.search(message, copied.said), copied.said
+    assert re.search(message, copied.message), copied.message
     assert rows(mysql_url, "SELECT count(*) FROM t") == before
 
 
@@ -206,7 +206,7 @@ def test_a_long_name_in_another_script(source: str, mysql_url: str) -> None:
     table = "\u00e4" * 64
     execute(mysql_url, PLAIN.replace("TABLE t ", f"TABLE {table} "))
     copied = Copy(source, mysql_url, target_table=f"{database(mysql_url)}.{table}")
-    assert not copied.said
+    assert not copied.message
     assert rows(mysql_url, f"SELECT count(*) FROM {table}") == [(3,)]
 
 
@@ -214,8 +214,8 @@ def test_zero_dates_become_null_or_fail(source: str, mysql_url: str) -> None:
     execute(mysql_url, PLAIN.replace("varchar(30)", "date"))
     copied = Copy(source, mysql_url, "zero")
     assert copied.code == 65
-    assert "column 'day', row 1: expected a date" in copied.said
-    assert "zero_dates=null" in copied.said
+    assert "column 'day', row 1: expected a date" in copied.message
+    assert "zero_dates=null" in copied.message
     execute(mysql_url, "DROP DATABASE penstock")
     assert Copy(f"{source}?zero_dates=null", mysql_url, "zero").code == 0
     assert rows(mysql_url, "SELECT day FROM t") == [(None,)]
@@ -237,7 +237,7 @@ def test_zero_dates_in_not_null_columns(mysql_url: str, target_url: str, system:
     copied = Copy(
         f"{mysql_url}?zero_dates=null", target, "days", mode="recreate", target_table=into
     )
-    assert not copied.said
+    assert not copied.message
     query = "SELECT born, seen, made FROM made"
     if system == "mysql":
         assert rows(target, query) == [(None, None, None)]
@@ -256,7 +256,7 @@ def test_a_row_larger_than_a_packet_is_refused(source: str, mysql_url: str) -> N
     assert copied.code == 65
     assert (
         "row 1: expected a statement of at most 1,048,576 bytes (max_allowed_packet), found 2,000,"
-        in copied.said
+        in copied.message
     )
 
 
@@ -270,8 +270,8 @@ def test_a_user_who_may_only_read(
     with user(mysql_server, source, f"SELECT ON {database(source)}.*") as url:
         copied = Copy(url, mysql_url)
         assert copied.code == 65
-        assert "GRANT RELOAD ON *.*" in copied.said
-        assert "--snapshot none" in copied.said
+        assert "GRANT RELOAD ON *.*" in copied.message
+        assert "--snapshot none" in copied.message
         assert Copy(url, mysql_url, snapshot="none").code == 0
         execute(source, f"GRANT LOCK TABLES ON {database(source)}.* TO somebody@'%'")
         assert Copy(url, mysql_url, mode="truncate").code == 0
@@ -286,13 +286,15 @@ def test_a_user_who_may_load_and_no_more(
     with user(mysql_server, mysql_url, few) as url:
         copied = Copy(source, url)
         assert copied.code == 65
-        assert "`penstock control-ddl --target mysql:// --control-schema penstock`" in copied.said
+        assert (
+            "`penstock control-ddl --target mysql:// --control-schema penstock`" in copied.message
+        )
         execute(mysql_url, "GRANT ALL ON penstock.* TO somebody@'%'")
         assert Copy(source, url).code == 0
         execute(mysql_url, f"REVOKE INSERT ON {database(mysql_url)}.* FROM somebody@'%'")
         copied = Copy(source, url, where="id < 0")
         assert copied.code == 65
-        assert "INSERT command denied to user 'somebody'" in copied.said
+        assert "INSERT command denied to user 'somebody'" in copied.message
 
 
 @pytest.mark.parametrize("mode", ["append", "recreate"])
@@ -315,7 +317,7 @@ def test_a_read_only_server_is_refused(
         # A user who is exempt may continue.
         assert penstock.plan(replace(request, target=mysql_url)).partitions
     assert copied.code == 65
-    assert "expected a primary server that accepts writes" in copied.said
+    assert "expected a primary server that accepts writes" in copied.message
 
 
 # Secrets
@@ -357,4 +359,4 @@ def test_control_tables_without_privileges(
     with user(mysql_server, mysql_url, f"ALL ON `{database(mysql_url)}`.*", READ) as url:
         copied = Copy(source, url, mode="truncate")
     assert copied.code == 65
-    assert "GRANT SELECT, INSERT, UPDATE, DELETE ON `penstock`.* TO the user" in copied.said
+    assert "GRANT SELECT, INSERT, UPDATE, DELETE ON `penstock`.* TO the user" in copied.message

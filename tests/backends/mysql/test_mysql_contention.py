@@ -29,7 +29,7 @@ WAITING = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK W
 
 
 @pytest.fixture
-def other(pair: Pair) -> Iterator[Any]:
+def other_session(pair: Pair) -> Iterator[Any]:
     """Another user's transaction in the target, which has the same rows as the source."""
     database = pair.source.rpartition("/")[2]
     execute(pair.target, f"INSERT INTO item SELECT * FROM {database}.item")
@@ -86,12 +86,12 @@ def test_all_connections_to_the_target_are_lost(pair: Pair) -> None:
 # Locks
 
 
-def test_rows_locked_for_a_long_time(pair: Pair, other: Any) -> None:
-    other.execute("SELECT * FROM item WHERE id = 5000 FOR UPDATE")
+def test_rows_locked_for_a_long_time(pair: Pair, other_session: Any) -> None:
+    other_session.execute("SELECT * FROM item WHERE id = 5000 FOR UPDATE")
     run = pair.copy(*UPSERT, "--stall-timeout", "2s", "--attempts", "20")
     failed = run.wait_for(Failed)
     assert failed.error["transient"]
-    other.connection.commit()
+    other_session.connection.commit()
     run.ended(0)
     pair.check_once()
 
@@ -102,16 +102,16 @@ def waits(pair: Pair) -> bool:
     return bool(rows(pair.target, WAITING))
 
 
-def test_a_deadlock_is_retried(pair: Pair, other: Any) -> None:
+def test_a_deadlock_is_retried(pair: Pair, other_session: Any) -> None:
     """The server ends the transaction that has changed fewer rows."""
-    other.execute("UPDATE item SET note = 'mine' WHERE id > 100")
+    other_session.execute("UPDATE item SET note = 'mine' WHERE id > 100")
     run = pair.copy("--mode", "replace", partitions=1)
     eventually("it waits", lambda: waits(pair), PATIENCE)
-    other.execute("UPDATE item SET note = 'mine' WHERE id = 1")
+    other_session.execute("UPDATE item SET note = 'mine' WHERE id = 1")
     failed = run.wait_for(Failed)
     assert failed.error["transient"]
     assert "Deadlock found" in failed.error["message"]
-    other.connection.commit()
+    other_session.connection.commit()
     run.ended(0)
     assert [event.attempt for event in run.of(Committed)] == [2]
     pair.check_once()

@@ -19,7 +19,7 @@ WAITING = """
 """
 
 
-def other(pair: Pair, mode: str) -> Run:
+def start_other_run(pair: Pair, mode: str) -> Run:
     return pair.copy("--mode", mode, run_id="other", partitions=5)
 
 
@@ -34,7 +34,7 @@ def test_the_second_is_refused_while_the_first_is_executing(
     gate = pair.gate(middle(1))
     running = pair.copy("--mode", mode)
     gate.reached()
-    refused = other(pair, second)
+    refused = start_other_run(pair, second)
     refused.ended(75)
     assert f"run faults (--mode {mode}) is changing the same rows" in refused.errors
     assert not refused.of(Opened)
@@ -77,7 +77,7 @@ def test_swap_waits_for_an_attempt_of_an_invisible_run(pair: Pair) -> None:
     gate.reached()
     unseen(pair, append)
     gate.open()
-    swap = other(pair, "swap")
+    swap = start_other_run(pair, "swap")
     eventually("swap waits", lambda: bool(rows(pair.target, WAITING)), PATIENCE)
     append.signal_all(signal.SIGCONT)
     check_nothing_lost(pair, swap, append, RUN_ID)

@@ -50,11 +50,11 @@ def columns_of(connection: pymysql.Connection, table: str) -> list[tuple[str, ..
 
 
 def written_keys(connection: pymysql.Connection, table: str) -> dict[str, str]:
-    model = written(connection, table).model
+    model = read_model(connection, table).model
     return {key.name or "PRIMARY": clause_of(key) for key in keys_of(model)}
 
 
-def written(connection: pymysql.Connection, table: str) -> ReadTable:
+def read_model(connection: pymysql.Connection, table: str) -> ReadTable:
     with connection.cursor() as cursor:
         cursor.execute(f"SHOW CREATE TABLE {table}")
         return read_table(cursor.fetchone()[1], TableRef("d", table))
@@ -172,7 +172,7 @@ def test_every_part_of_a_table_is_recreated(
                 source=mysql_url, target=target, table="dressed", target_table=within(target)
             )
         with connect_mysql(target) as other:
-            mine, theirs = written(connection, "dressed"), written(other, "dressed")
+            mine, theirs = read_model(connection, "dressed"), read_model(other, "dressed")
         assert rows(target, "SELECT code, parent FROM dressed ORDER BY id") == [
             ("a", None), ("A", 1)
         ]  # fmt: skip
@@ -261,7 +261,7 @@ def test_a_kill_at_each_step(mysql_server: AnyMysqlServer, mysql_url: str, needl
         gate.open()
         pair.resume().ended(0)
         with connect_mysql(mysql_url) as one, connect_mysql(target) as other:
-            mine, theirs = written(one, "dressed"), written(other, "dressed")
+            mine, theirs = read_model(one, "dressed"), read_model(other, "dressed")
         assert theirs.model.keys == mine.model.keys
         assert set(theirs.model.indexes) == set(mine.model.indexes)
         assert [each.name for each in theirs.model.foreign_keys] == ["above"]

@@ -11,7 +11,7 @@ from penstock.backends.mysql.location import URLS, tls_options
 
 
 @pytest.mark.parametrize(
-    ("mode", "required", "verified", "named"),
+    ("mode", "required", "checks_certificate", "checks_name"),
     [
         ("", False, False, False),
         ("preferred", False, False, False),
@@ -22,14 +22,14 @@ from penstock.backends.mysql.location import URLS, tls_options
     ],
 )
 def test_each_mode_checks_what_it_should(
-    mode: str, required: bool, verified: bool, named: bool
+    mode: str, required: bool, checks_certificate: bool, checks_name: bool
 ) -> None:
     query = f"?ssl_mode={mode}" if mode else ""
     options = tls_options(URLS.parse(f"mysql://me@db/shop{query}"))
     session = Connection(defer_connect=True, **options)
     assert session._ssl_required is required
-    assert (session.ctx.verify_mode is ssl.CERT_REQUIRED) is verified
-    assert session.ctx.check_hostname is named
+    assert (session.ctx.verify_mode is ssl.CERT_REQUIRED) is checks_certificate
+    assert session.ctx.check_hostname is checks_name
 
 
 def test_tls_can_be_disabled() -> None:

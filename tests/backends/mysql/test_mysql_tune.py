@@ -10,7 +10,7 @@ import pytest
 
 from penstock import CopySpec, PlanningError, Tuning, tune
 from penstock.backends.mysql.load.scratch import MySqlScratch
-from penstock.tuning.sweep import SweepBegun, SweepNote
+from penstock.tuning.sweep import SweepNote, SweepStarted
 from penstock_testkit.mysql import connect_mysql
 
 from .mysql_pair import TABLE, execute, rows
@@ -41,7 +41,7 @@ def test_the_scratch_table_is_like_the_target(items: str, mysql_url: str) -> Non
     execute(mysql_url, TABLE, "CREATE INDEX amounts ON item (amount)")
     events = tune(CopySpec(source=items, target=mysql_url, **SMALL), degrees=(2,), sample=1 << 20)
     for each in events:
-        if isinstance(each, SweepBegun) and each.number == 1:
+        if isinstance(each, SweepStarted) and each.number == 1:
             break
     (name,) = new_databases(mysql_url)
     ((count,),) = rows(mysql_url, f"SELECT count(*) FROM {name}.scratch_table")

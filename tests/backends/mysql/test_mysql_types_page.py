@@ -14,7 +14,7 @@ from penstock.model.tables import TableRef
 from penstock_testkit import AnyMysqlServer, connect_mysql
 
 from ...types.arrow_types import ARROW_TYPES
-from ...types.reading import lines
+from ...types.type_files import lines
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def url(mysql_server: AnyMysqlServer) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize(("mine", "theirs", "kind"), lines("mysql/from"))
+@pytest.mark.parametrize(("mine", "theirs", "kind"), lines("mysql/to_arrow"))
 def test_types_read_from_mysql(url: str, mine: str, theirs: str, kind: str) -> None:
     with connect_mysql(url) as connection, connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS t")
@@ -37,7 +37,7 @@ def test_types_read_from_mysql(url: str, mine: str, theirs: str, kind: str) -> N
     assert (str(arrow_type(column)), kind_of(arrow_type(column))) == (theirs, kind)
 
 
-@pytest.mark.parametrize(("mine", "theirs"), lines("mysql/made"))
+@pytest.mark.parametrize(("mine", "theirs"), lines("mysql/new_columns"))
 def test_types_written_to_mysql(mine: str, theirs: str) -> None:
     try:
         found = TYPES.created.of(ARROW_TYPES[mine], "c")
@@ -47,7 +47,7 @@ def test_types_written_to_mysql(mine: str, theirs: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "type_", sorted({theirs for _, theirs in lines("mysql/made")} - {"refused"})
+    "type_", sorted({theirs for _, theirs in lines("mysql/new_columns")} - {"refused"})
 )
 def test_the_server_accepts_the_created_type(url: str, type_: str) -> None:
     with connect_mysql(url) as connection, connection.cursor() as cursor:

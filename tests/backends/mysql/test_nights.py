@@ -58,8 +58,8 @@ def test_a_row_whose_key_is_equal_in_the_target_is_not_overwritten(
     words.execute(b"INSERT INTO items VALUES ('A', 5)")
     refused = copied(source_url, mysql_url, incremental="xmin")
     assert refused.code == 65
-    assert "(A), which is being copied, as equal to (a)" in refused.said
-    assert "watermark reset" in refused.said
+    assert "(A), which is being copied, as equal to (a)" in refused.message
+    assert "watermark reset" in refused.message
     assert rows(mysql_url, ALL) == [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
 
 
@@ -69,7 +69,7 @@ def test_keys_that_are_equal_in_the_target_are_duplicates(
     words.execute(b"INSERT INTO items VALUES ('A', 5)")
     refused = copied(source_url, mysql_url, atomic="table", strategy="hash", key="id", partitions=3)
     assert refused.code == 65
-    assert "(A) and (a)" in refused.said or "(a) and (A)" in refused.said
+    assert "(A) and (a)" in refused.message or "(a) and (A)" in refused.message
     assert rows(mysql_url, ALL) == []
 
 
@@ -79,7 +79,7 @@ def test_an_engine_without_rollback_is_refused(
     execute(mysql_url, "ALTER TABLE items ENGINE = MyISAM")
     refused = copied(source_url, mysql_url, incremental="xmin")
     assert refused.code == 65
-    assert "InnoDB" in refused.said
+    assert "InnoDB" in refused.message
 
 
 @pytest.fixture

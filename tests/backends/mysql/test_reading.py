@@ -282,11 +282,11 @@ TYPES: Sequence[tuple[str, str, pa.DataType, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("written", "shown", "arrow", "values"), TYPES, ids=[t[0] for t in TYPES])
+@pytest.mark.parametrize(("type_", "shown", "arrow", "values"), TYPES, ids=[t[0] for t in TYPES])
 def test_values_of_each_type_are_read(
-    connection: Any, written: str, shown: str, arrow: pa.DataType, values: dict[str, Any]
+    connection: Any, type_: str, shown: str, arrow: pa.DataType, values: dict[str, Any]
 ) -> None:
-    found = column(connection, written, "NULL", *values)
+    found = column(connection, type_, "NULL", *values)
     assert found.type == arrow
     assert found.to_pylist() == [None, *values.values()]
     with connection.cursor() as cursor:

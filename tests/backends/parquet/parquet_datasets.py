@@ -281,7 +281,7 @@ class Run:
         Args:
             at: ``module:Class.method`` for before the call, with a trailing ``!`` for after it.
         """
-        script = Path(__file__).with_name("parquet_killed.py")
+        script = Path(__file__).with_name("parquet_killed_attempt.py")
         ended = subprocess.run(
             [sys.executable, str(script), at, partition_id, str(first), str(count)],
             input=self.worker_spec().to_line().encode(),

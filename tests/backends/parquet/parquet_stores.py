@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ class Store:
     bucket: str = ""
     endpoint: str | None = None
     """The endpoint of a proxy in front of the server."""
-    written: int = field(default=0)
 
     def url(self, pattern: str = "") -> str:
         if self.server is None:

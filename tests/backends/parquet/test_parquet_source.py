@@ -204,11 +204,11 @@ def test_columns_have_the_targets_names_in_the_order_of_the_pairs(
     requested: list[list[str]] = []
     batches = FileScan.batches
 
-    def noted(self: FileScan, some: Any, columns: Any, *rest: Any) -> Any:
+    def batches_noted(self: FileScan, some: Any, columns: Any, *args: Any) -> Any:
         requested.append(list(columns))
-        return batches(self, some, columns, *rest)
+        return batches(self, some, columns, *args)
 
-    monkeypatch.setattr(FileScan, "batches", noted)
+    monkeypatch.setattr(FileScan, "batches", batches_noted)
     pairs = [ColumnPair("b.c", "x"), ColumnPair("a", "Y")]
     for extent in (all_files(store), Whole()):
         found = [
@@ -391,7 +391,7 @@ def every_type() -> pa.Table:
     return pa.table(columns)
 
 
-def test_every_type_is_read_alike_with_and_without_duckdb(tmp_path: Path) -> None:
+def test_every_type_is_read_the_same_way_with_and_without_duckdb(tmp_path: Path) -> None:
     store = Store(tmp_path)
     table = every_type()
     store.write("a.parquet", table)

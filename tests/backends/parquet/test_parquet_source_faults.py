@@ -108,15 +108,15 @@ def test_a_missing_endpoint(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "found"),
+    ("status", "problem"),
     [(200, "a web page instead of a list"), (301, "a redirect"), (308, "a redirect")],
 )
 def test_an_endpoint_that_does_not_speak_s3(
-    store: Store, faults: HttpFaults, status: int, found: str
+    store: Store, faults: HttpFaults, status: int, problem: str
 ) -> None:
     """The endpoint is a web console, or a proxy that redirects everything to https."""
     faults.fail("/", status=status, body=b"<html>Hello</html>", kind="text/html; charset=utf-8")
-    with pytest.raises(PermanentError, match=rf"source: s3://bucket/t/: .*{found} \(status"):
+    with pytest.raises(PermanentError, match=rf"source: s3://bucket/t/: .*{problem} \(status"):
         store.source("t/")
     target = open_storage(store.url("new/"), "penstock")
     with pytest.raises(PermanentError, match=r"target: s3://bucket/new/: expected an S3 server"):
@@ -204,18 +204,18 @@ def gateway(s3_gateway: S3Gateway) -> S3Gateway:
 
 
 @pytest.mark.parametrize(
-    ("given", "instead"),
+    ("name", "value"),
     [
         ("secret_access_key=penstock-test-secret", "secret_access_key=wrong"),
         ("access_key_id=penstock-test", "access_key_id=nobody"),
     ],
 )
-def test_wrong_credentials(gateway: S3Gateway, tmp_path: Path, given: str, instead: str) -> None:
+def test_wrong_credentials(gateway: S3Gateway, tmp_path: Path, name: str, value: str) -> None:
     store = Store(tmp_path, gateway, BUCKET)
     store.write("t/a.parquet", numbers(0, 10))
     planned = all_files(store, "t/")
     assert read(store.url("t/"), planned, ["id"]).num_rows == 10
-    url = store.url("t/").replace(given, instead)
+    url = store.url("t/").replace(name, value)
     with pytest.raises(PermanentError) as caught:
         read(url, HASHED, ["id"])
     assert "wrong" not in caught.value.message.replace("is wrong", "")

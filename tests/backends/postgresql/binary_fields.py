@@ -38,8 +38,8 @@ class Field:
     kind: str
     type: str
     value: str
-    sent: bytes
-    found: str
+    encoded: bytes
+    expected: str
 
     def __str__(self) -> str:
         return f"{self.kind} {self.value}"
@@ -50,8 +50,8 @@ def golden() -> list[Field]:
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
-            kind, type_, value, sent, expected = line.split(" | ", 4)
-            found.append(Field(kind, type_, json.loads(value), bytes.fromhex(sent), expected))
+            kind, type_, value, encoded, expected = line.split(" | ", 4)
+            found.append(Field(kind, type_, json.loads(value), bytes.fromhex(encoded), expected))
     return found
 
 

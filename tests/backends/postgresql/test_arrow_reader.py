@@ -115,8 +115,8 @@ def column(pair: Pair, type_: str, *values: str | None, flat: bool = True) -> Fo
     return Found(arrow_type(planned), found["a"])
 
 
-def seen(found: Found) -> tuple[pa.DataType, list[Any]]:
-    return found.type, found.values
+def type_and_values(result: Found) -> tuple[pa.DataType, list[Any]]:
+    return result.type, result.values
 
 
 def test_values_of_each_type_arrive(pair: Pair) -> None:
@@ -202,17 +202,26 @@ def test_user_defined_types_arrive(pair: Pair) -> None:
         "CREATE TYPE pair AS (a int, b text)",
     )
     mood = pa.dictionary(pa.int32(), pa.string())
-    assert seen(column(pair, "mood", "glad", None)) == (mood, ["glad", None])
-    assert seen(column(pair, "feeling", "sad")) == (mood, ["sad"])
-    assert seen(column(pair, "mood[]", "{sad,NULL}")) == (pa.list_(pa.string()), [["sad", None]])
-    assert seen(column(pair, "positive", "1.5")) == (pa.decimal128(8, 2), [Decimal("1.5")])
-    assert seen(column(pair, "few", "{1}")) == (pa.list_(pa.int32()), [[1]])
-    assert seen(column(pair, "grid", "{{1}}", flat=False)) == (
+    assert type_and_values(column(pair, "mood", "glad", None)) == (mood, ["glad", None])
+    assert type_and_values(column(pair, "feeling", "sad")) == (mood, ["sad"])
+    assert type_and_values(column(pair, "mood[]", "{sad,NULL}")) == (
+        pa.list_(pa.string()),
+        [["sad", None]],
+    )
+    assert type_and_values(column(pair, "positive", "1.5")) == (
+        pa.decimal128(8, 2),
+        [Decimal("1.5")],
+    )
+    assert type_and_values(column(pair, "few", "{1}")) == (pa.list_(pa.int32()), [[1]])
+    assert type_and_values(column(pair, "grid", "{{1}}", flat=False)) == (
         pa.list_(pa.list_(pa.int32())),
         [[[1]]],
     )
-    assert seen(column(pair, "pair", "(1,a)")) == (pa.string(), ["(1,a)"])
-    assert seen(column(pair, "pair[]", '{"(1,a)"}')) == (pa.list_(pa.string()), [["(1,a)"]])
+    assert type_and_values(column(pair, "pair", "(1,a)")) == (pa.string(), ["(1,a)"])
+    assert type_and_values(column(pair, "pair[]", '{"(1,a)"}')) == (
+        pa.list_(pa.string()),
+        [["(1,a)"]],
+    )
 
 
 @pytest.mark.parametrize("type_", ["date", "timestamp", "timestamptz"])
@@ -230,7 +239,7 @@ def test_days_outside_pythons_calendar_arrive(pair: Pair, type_: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "value", "wanted"),
+    ("type_", "value", "expected"),
     [
         ("numeric(5,2)", "NaN", "decimal128(5, 2)"),
         ("numeric(60,2)", "NaN", "decimal256(60, 2)"),
@@ -245,7 +254,7 @@ def test_days_outside_pythons_calendar_arrive(pair: Pair, type_: str) -> None:
     ],
 )
 def test_a_value_that_arrow_cannot_hold_is_refused(
-    pair: Pair, type_: str, value: str, wanted: str
+    pair: Pair, type_: str, value: str, expected: str
 ) -> None:
     pair.source.run(f"CREATE TABLE t (n int, a {type_})")
     pair.source.run("INSERT INTO t SELECT n, NULL FROM generate_series(1, 70000) AS n")
@@ -255,7 +264,7 @@ def test_a_value_that_arrow_cannot_hold_is_refused(
         table(worker_spec(pair, ["n", "a"]))
     message = caught.value.message
     assert "source: public.t, partition p1: column 'a', row 70,001: expected a " in message
-    assert f"fits into Arrow's {wanted}, found '" in message
+    assert f"fits into Arrow's {expected}, found '" in message
     assert caught.value.diagnosis.side == "source"
 
 

@@ -275,7 +275,7 @@ def test_generated_and_unloadable_columns(pair: Pair) -> None:
     assert "its input function rejects every value" in fit(pair, pa.string(), "pg_node_tree").reason
 
 
-def made(
+def create_table(
     pair: Pair, columns: list[Column], types: dict[str, str], ref: TableRef = T, **options: Any
 ) -> tuple[LoadPlan, tuple[Column, ...]]:
     target = PostgresTarget(pair.target.url, "penstock")
@@ -312,7 +312,7 @@ def test_a_table_is_created(pair: Pair) -> None:
         arrow_column(pa.list_(pa.list_(pa.int32())), name="g"),
     ]
     types = {"mood": "mood", "v": "varchar(9)", "g": "int[][]"}
-    plan, theirs = made(pair, columns, types)
+    plan, theirs = create_table(pair, columns, types)
     assert [c.type for c in theirs][2:4] == ["public.mood", "character varying(9)"]
     assert shape(pair) == [("old", "integer", False, 0)]  # planning changes nothing
     for step in plan.steps:
@@ -327,12 +327,12 @@ def test_a_table_is_created(pair: Pair) -> None:
     ]
     for wanted in ("nonsense", "int; DROP TABLE t", "int, b int", ""):
         with pytest.raises(PlanningError, match="--types v="):
-            made(pair, columns, {"v": wanted})
+            create_table(pair, columns, {"v": wanted})
 
 
 def test_a_table_is_created_unlogged_in_a_new_schema(pair: Pair) -> None:
     ref = TableRef("new one", "t")
-    plan, _ = made(pair, [arrow_column(pa.int32())], {}, ref, unlogged=True)
+    plan, _ = create_table(pair, [arrow_column(pa.int32())], {}, ref, unlogged=True)
     assert plan.volatile
     for step in plan.before:
         pair.target.run("BEGIN", step.statement, "COMMIT")
@@ -346,4 +346,4 @@ def test_a_table_is_created_unlogged_in_a_new_schema(pair: Pair) -> None:
 def test_dependents_of_the_table(pair: Pair) -> None:
     pair.target.run("CREATE TABLE t (a int)", "CREATE VIEW v AS SELECT a FROM t")
     with pytest.raises(PlanningError, match="other objects depend on it"):
-        made(pair, [arrow_column(pa.int32())], {})
+        create_table(pair, [arrow_column(pa.int32())], {})

@@ -14,7 +14,7 @@ from penstock.backends.shared.values.arrow import arrow_type
 from penstock.model.tables import Column, TableRef
 
 from ...types.arrow_types import ARROW_TYPES
-from ...types.reading import examples, lines
+from ...types.type_files import examples, lines
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -24,7 +24,7 @@ def test_types_read_from_a_server(pair: Pair) -> None:
     pair.both(examples("postgresql"))
     source = PostgresSource(pair.source.url)
     try:
-        for type_, wanted in lines("postgresql/from"):
+        for type_, wanted in lines("postgresql/to_arrow"):
             pair.source.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {type_})")
             ref = TableRef("public", "t")
             (found,) = source.in_arrow(ref, source.columns(ref))
@@ -37,7 +37,7 @@ def test_types_written_to_a_server(pair: Pair) -> None:
     pair.both(examples("postgresql"))
     target = PostgresTarget(pair.target.url, "penstock")
     try:
-        for mine, theirs, stream, kind, warning in lines("postgresql/into"):
+        for mine, theirs, stream, kind, warning in lines("postgresql/from_arrow"):
             type_ = ARROW_TYPES[mine]
             pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {theirs})")
             columns = target.columns(TableRef("public", "t"))
@@ -54,7 +54,7 @@ def test_types_written_to_a_server(pair: Pair) -> None:
 
 
 def test_types_of_created_columns(pair: Pair) -> None:
-    for mine, theirs in lines("postgresql/made"):
+    for mine, theirs in lines("postgresql/new_columns"):
         assert column_type_for(ARROW_TYPES[mine]) == theirs, mine
         # The server's own name for the type.
         pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {theirs})")

@@ -44,14 +44,14 @@ def prepared(pair: Pair) -> None:
     pair.target.run("TRUNCATE penstock.commit_record")
 
 
-def load(pair: Pair, given: Sequence[pa.RecordBatch], **changes: Any) -> LoadResult:
+def load(pair: Pair, batches: Sequence[pa.RecordBatch], **changes: Any) -> LoadResult:
     """Write batches into the target's table, and commit."""
     prepared(pair)
-    spec = worker_spec(pair, given[0].schema.names, **changes)
+    spec = worker_spec(pair, batches[0].schema.names, **changes)
     writer, waiter = postgres_writer(spec), Waiter(Meter(), 60)
     try:
         assert writer.begin(WHOLE, 1, waiter)
-        for batch in given:
+        for batch in batches:
             writer.write(batch, waiter)
         loaded = writer.end(waiter)
         writer.commit(loaded, 1, waiter)
@@ -65,7 +65,7 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def form(pair: Pair, given: pa.RecordBatch) -> str:
+def form(pair: Pair, batch: pa.RecordBatch) -> str:
     """Return the COPY format that a batch is sent in."""
     target = PostgresTarget(pair.target.url, "penstock")
     try:
@@ -74,8 +74,8 @@ def form(pair: Pair, given: pa.RecordBatch) -> str:
         target.close()
     all_send = all(c.traits["all_send"] for c in columns)
     by_name = {c.name: c for c in columns}
-    chosen = [by_name[name] for name in given.schema.names]
-    return Encoder(given.schema, chosen, "t", all_send=all_send).format
+    chosen = [by_name[name] for name in batch.schema.names]
+    return Encoder(batch.schema, chosen, "t", all_send=all_send).format
 
 
 def put(pair: Pair, type_: str, array: pa.Array) -> tuple[str, list[Any]]:
@@ -271,10 +271,10 @@ BY_SERVER = [
 
 @pytest.mark.parametrize("all_text", [False, True], ids=["as it is", "text"])
 @pytest.mark.parametrize(
-    ("type_", "array", "found"), [*REFUSED, *BY_SERVER], ids=lambda value: str(value)[:20]
+    ("type_", "array", "problem"), [*REFUSED, *BY_SERVER], ids=lambda value: str(value)[:20]
 )
 def test_a_refused_value_is_reported_with_its_column_and_row(
-    pair: Pair, type_: str, array: pa.Array, found: str, all_text: bool
+    pair: Pair, type_: str, array: pa.Array, problem: str, all_text: bool
 ) -> None:
     """Whether the server refuses it or Penstock does."""
     pair.target.run(
@@ -301,7 +301,7 @@ def test_a_refused_value_is_reported_with_its_column_and_row(
         assert "row 3,002" in message, message
     else:
         assert "column 'a', row 3,002: " in message, message
-    assert any(part in message for part in found.split("|"))  # the server's message, or ours
+    assert any(part in message for part in problem.split("|"))  # the server's message, or ours
     assert caught.value.diagnosis.side == "target"
     assert pair.target.count() == 0
 

@@ -115,7 +115,7 @@ def test_rows_are_frozen_at_once(days: Pair) -> None:
         assert days.target.count("t") == 50
 
 
-def test_the_next_day_is_attached_beside_the_others(days: Pair) -> None:
+def test_the_next_day_is_attached_next_to_the_others(days: Pair) -> None:
     days.copy(**DAYS)
     days.source.run("INSERT INTO t SELECT i, '2026-03-06', 'new', i FROM generate_series(50, 59) i")
     finished = days.copy(**DAYS, where="day >= '2026-03-06'", verify="checksums")
@@ -232,16 +232,18 @@ def test_a_child_detached_by_another_user(days: Pair) -> None:
 def test_two_runs_with_different_partitions(days: Pair) -> None:
     """Both are planned before either attaches a child."""
 
-    def given(name: str, lower: str, upper: str) -> Partition:
+    def partition(name: str, lower: str, upper: str) -> Partition:
         bounds = (Bound("", f"2026-03-{day}") for day in (lower, upper))
         return Partition(name, KeyRange(Key("day"), *bounds))
 
     spec = {"mode": "attach", "key": "day"}
     create(
-        days.spec(**spec, run_id="r"), partitions=[given("a", "01", "03"), given("b", "03", "04")]
+        days.spec(**spec, run_id="r"),
+        partitions=[partition("a", "01", "03"), partition("b", "03", "04")],
     )
     create(
-        days.spec(**spec, run_id="s"), partitions=[given("a", "02", "04"), given("b", "04", "05")]
+        days.spec(**spec, run_id="s"),
+        partitions=[partition("a", "02", "04"), partition("b", "04", "05")],
     )
     resume_days(days)
     events = all_of(
@@ -292,7 +294,7 @@ def test_children_get_what_belongs_to_the_parent(days: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "options", "message"),
+    ("definition", "options", "message"),
     [
         ("CREATE TABLE t ({})", {}, "expected public.t to be a partitioned table, found a table"),
         ("CREATE TABLE t ({}) PARTITION BY HASH (day)", {}, "found PARTITION BY HASH (day)"),
@@ -347,9 +349,9 @@ def test_children_get_what_belongs_to_the_parent(days: Pair) -> None:
     ],
 )  # fmt: skip
 def test_unsuitable_targets_are_refused_before_any_change(
-    days: Pair, made: str, options: dict[str, Any], message: str
+    days: Pair, definition: str, options: dict[str, Any], message: str
 ) -> None:
-    days.target.run("DROP TABLE t", made.format(COLUMNS))
+    days.target.run("DROP TABLE t", definition.format(COLUMNS))
     given = {**DAYS, **options}
     if given["strategy"] == "hash" or given["key"] is None:
         del given["interval"]

@@ -40,7 +40,7 @@ def check(pair: Pair, *, show_rows: bool = True) -> Verification:
     )
 
 
-def found(result: Verification) -> dict[str | None, set[tuple[str, str]]]:
+def differences(result: Verification) -> dict[str | None, set[tuple[str, str]]]:
     """Return, for each partition that differs, its keys and how they differ."""
     return {
         each.partition_id: {(row.key, row.what) for row in each.rows}
@@ -93,7 +93,7 @@ class TestSidesAgree:
         assert sum(each.source or 0 for each in result.checks if each.partition_id) == 2000
 
     @pytest.mark.parametrize("mode", ["append", "upsert"])
-    def test_beside_rows_of_other_origin(self, filled: Pair, mode: str) -> None:
+    def test_next_to_rows_of_other_origin(self, filled: Pair, mode: str) -> None:
         filled.target.run("INSERT INTO t VALUES (0, NULL, 'mine', 0), (9999, NULL, 'mine', 0)")
         filled.copy(mode=mode, run_id=RUN, **STRATEGIES["ctid"])
         assert check(filled).ok
@@ -106,7 +106,7 @@ class TestSidesAgree:
         filled.copy(mode="replace", run_id=RUN, where=where, **STRATEGIES["time"])
         assert check(filled).ok
         filled.target.run("UPDATE t SET note = 'x' WHERE id = 150")
-        ((_, rows), (whole, _)) = found(check(filled)).items()
+        ((_, rows), (whole, _)) = differences(check(filled)).items()
         assert rows == {("150", DIFFERENT)}
         assert whole is None
 
@@ -115,7 +115,7 @@ class TestSidesAgree:
         filled.target.run("ALTER TABLE t SET UNLOGGED", "ALTER TABLE t SET LOGGED")
         assert check(filled).ok
         filled.target.run("UPDATE t SET note = 'x' WHERE id = 1500")
-        assert found(check(filled)) == {
+        assert differences(check(filled)) == {
             home(filled, 1500): {("1500", DIFFERENT)},
             None: set(),
         }
@@ -140,14 +140,14 @@ class TestSidesAgree:
         pair.copy(run_id=RUN, **STRATEGIES["range"])
         assert check(pair).ok
         pair.target.run("DELETE FROM t WHERE id = 7")
-        assert home(pair, 7) in found(check(pair))
+        assert home(pair, 7) in differences(check(pair))
 
     def test_without_rows_or_without_columns(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t ()")
         pair.copy(run_id=RUN)
         assert check(pair).ok
         pair.source.run("INSERT INTO t DEFAULT VALUES")
-        assert found(check(pair)) == {"p0001": set(), None: set()}
+        assert differences(check(pair)) == {"p0001": set(), None: set()}
 
     def test_across_renamed_columns(self, pair: Pair) -> None:
         pair.source.run(TABLE.format("PRIMARY KEY"), ROWS, "ANALYZE t")
@@ -158,7 +158,7 @@ class TestSidesAgree:
         pair.copy(run_id=RUN, map="position", mode="truncate", **STRATEGIES["range"])
         assert check(pair).ok
         pair.target.run('UPDATE t SET "what?" = NULL WHERE "No." = 1500')
-        assert found(check(pair)) == {home(pair, 1500): {("1500", DIFFERENT)}, None: set()}
+        assert differences(check(pair)) == {home(pair, 1500): {("1500", DIFFERENT)}, None: set()}
 
     def test_where_lengths_and_precisions_differ(self, pair: Pair) -> None:
         pair.source.run(
@@ -220,7 +220,7 @@ class TestTypes:
             pair.target.run(f"UPDATE t SET v = {value} WHERE id = {n}")
         if len(values) > 1:
             expected = {(str(n), DIFFERENT) for n in range(len(values) - 1)}
-            assert found(check(pair)) == {"p0001": expected, None: set()}
+            assert differences(check(pair)) == {"p0001": expected, None: set()}
 
     def test_a_table_of_1600_columns_is_compared(self, pair: Pair) -> None:
         names = [f"c{n}" for n in range(1600)]
@@ -239,7 +239,7 @@ class TestTypes:
         pair.copy(run_id=RUN, mode="truncate")
         assert check(pair).ok
         pair.target.run("UPDATE t SET v = left(v, -1) || 'y'")
-        assert found(check(pair)) == {"p0001": {("1", DIFFERENT)}, None: set()}
+        assert differences(check(pair)) == {"p0001": {("1", DIFFERENT)}, None: set()}
 
 
 DAMAGE: dict[str, tuple[list[str], dict[int, str]]] = {
@@ -274,7 +274,7 @@ class TestDamage:
     ) -> None:
         filled.copy(mode=mode, run_id=RUN, **STRATEGIES["range"])
         filled.target.run(*statements)
-        result = found(check(filled))
+        result = differences(check(filled))
         assert result.pop(None) == set()
         by_home: dict[str | None, set[tuple[str, str]]] = {}
         for id_, what in expected.items():
@@ -286,7 +286,7 @@ class TestDamage:
         filled.copy(mode=mode, run_id=RUN, **STRATEGIES["ctid"])
         filled.target.run("UPDATE t SET note = 'x' WHERE id = 1", "DELETE FROM t WHERE id = 2000")
         expected = {"p0001": {("1", DIFFERENT)}, "p0004": {("2000", MISSING)}, None: set()}
-        assert found(check(filled)) == expected
+        assert differences(check(filled)) == expected
 
     @pytest.mark.parametrize("mode", ["append", "truncate"])
     def test_damage_is_attributed_to_a_partition_without_listing_rows(
@@ -295,13 +295,13 @@ class TestDamage:
         filled.copy(mode=mode, run_id=RUN, **STRATEGIES["ctid"])
         filled.target.run("UPDATE t SET note = 'x' WHERE id = 1")
         result = check(filled, show_rows=False)
-        assert found(result) == {"p0001": set(), None: set()}
+        assert differences(result) == {"p0001": set(), None: set()}
 
     @pytest.mark.parametrize("cut", ["ctid", "range"])
     def test_a_duplicated_row_is_found(self, keyless: Pair, cut: str) -> None:
         keyless.copy(mode="truncate", run_id=RUN, **STRATEGIES[cut])
         keyless.target.run("INSERT INTO t SELECT * FROM t WHERE id = 2000")
-        result = found(check(keyless))
+        result = differences(check(keyless))
         ((key, what),) = result["p0004"]
         assert key.startswith("(2000,")
         assert what == EXTRA
@@ -310,12 +310,12 @@ class TestDamage:
     def test_a_row_that_no_run_loaded_is_found(self, keyless: Pair) -> None:
         keyless.copy(mode="truncate", run_id=RUN, **STRATEGIES["ctid"])
         keyless.target.run("INSERT INTO t VALUES (-1, NULL, 'whose?', NULL)")
-        assert found(check(keyless)) == {None: {("(-1,,whose?,)", EXTRA)}}
+        assert differences(check(keyless)) == {None: {("(-1,,whose?,)", EXTRA)}}
 
     def test_a_changed_row_without_a_key_is_found(self, keyless: Pair) -> None:
         keyless.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
         keyless.target.run("UPDATE t SET note = 'x', at = NULL WHERE id = 7")
-        result = found(check(keyless))
+        result = differences(check(keyless))
         ((key, what),) = result[home(keyless, 7)]
         assert key.startswith("(7,")
         assert what == MISSING
@@ -324,16 +324,16 @@ class TestDamage:
     def test_at_most_twenty_rows_of_a_partition_are_listed(self, filled: Pair) -> None:
         filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
         filled.target.run("UPDATE t SET note = 'x' WHERE id < 900")
-        result = found(check(filled))
+        result = differences(check(filled))
         assert len(result["p0001"]) == 20
         filled.target.run("TRUNCATE t")
-        assert {len(rows) for rows in found(check(filled)).values()} <= {0, 20}
+        assert {len(rows) for rows in differences(check(filled)).values()} <= {0, 20}
 
     def test_a_changed_row_of_the_source_is_found(self, filled: Pair) -> None:
         filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
         filled.source.run("UPDATE t SET note = 'x' WHERE id = 7", "DELETE FROM t WHERE id = 1999")
         result = check(filled)
-        assert found(result) == {
+        assert differences(result) == {
             home(filled, 7): {("7", DIFFERENT)},
             "p0004": {("1999", EXTRA)},
             None: set(),
@@ -347,7 +347,7 @@ class TestDamage:
         assert result.ok
         assert any("rewritten" in note for note in result.notes)
         filled.target.run("UPDATE t SET note = 'x' WHERE id = 7")
-        assert ("7", DIFFERENT) in set().union(*found(check(filled)).values())
+        assert ("7", DIFFERENT) in set().union(*differences(check(filled)).values())
 
 
 class TestCommandLine:

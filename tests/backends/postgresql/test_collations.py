@@ -121,7 +121,7 @@ CUTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("sides", SIDES.values(), ids=SIDES)
 @pytest.mark.parametrize("cut", CUTS, ids=lambda cut: str(cut["strategy"]))
-def test_replace_deletes_the_rows_it_loads_whatever_the_targets_order(
+def test_replace_deletes_the_rows_it_loads_regardless_of_the_targets_order(
     english: Pair, sides: tuple[str, str], cut: dict[str, Any]
 ) -> None:
     for side, collation in zip((english.source, english.target), sides, strict=True):

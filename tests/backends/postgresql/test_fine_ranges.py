@@ -114,7 +114,7 @@ def test_the_plan_says_how_even_the_ranges_are(target_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag", "low", "high", "found"),
+    ("tag", "low", "high", "expected"),
     [
         ("int4", "1", "5", ["2", "3", "4"]),
         ("int4", "1", "2", []),
@@ -133,6 +133,6 @@ def test_the_plan_says_how_even_the_ranges_are(target_url: str) -> None:
     ],
 )  # fmt: skip
 def test_bounds_are_interpolated_between_two_values(
-    tag: str, low: str, high: str, found: list[str]
+    tag: str, low: str, high: str, expected: list[str]
 ) -> None:
-    assert between(tag, low, high, 4) == found
+    assert between(tag, low, high, 4) == expected

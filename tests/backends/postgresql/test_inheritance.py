@@ -33,7 +33,7 @@ def spec(pair: Pair, **options: Any) -> BatchSpec:
     return BatchSpec.from_mapping({**given, "degree": 2, "verify": "checksums", **options}, "test")
 
 
-def moved(pair: Pair, **options: Any) -> BatchFinished:
+def finish(pair: Pair, **options: Any) -> BatchFinished:
     end = list(copy_all(spec(pair, **options)))[-1]
     assert isinstance(end, BatchFinished)
     return end
@@ -48,7 +48,7 @@ def assert_each_is_itself(pair: Pair) -> None:
 def test_a_family_recreated_repeatedly_stays_the_same(pair: Pair) -> None:
     pair.source.run(FAMILY, ROWS)
     for _ in range(3):
-        end = moved(pair, mode="recreate")
+        end = finish(pair, mode="recreate")
         assert not any(table.not_copied for table in end.tables)
         assert_each_is_itself(pair)
     tree = "SELECT inhrelid::regclass::text, inhparent::regclass::text FROM pg_inherits ORDER BY 1"
@@ -79,7 +79,7 @@ def test_a_family_is_copied_into_an_identical_family(pair: Pair, options: dict[s
         pair.target.run(
             "INSERT INTO place VALUES (-1, 'old')", "INSERT INTO city VALUES (-2, 'old')"
         )
-    moved(pair, **options)
+    finish(pair, **options)
     assert_each_is_itself(pair)
 
 
@@ -136,7 +136,7 @@ def test_members_are_found_by_their_names(pair: Pair) -> None:
         "INSERT INTO p VALUES (1), (2)",
         "CREATE MATERIALIZED VIEW m AS SELECT * FROM p",
     )
-    end = moved(pair, mode="recreate", tables="public.capital,public.p_1,public.m")
+    end = finish(pair, mode="recreate", tables="public.capital,public.p_1,public.m")
     assert [table.table for table in end.tables] == ["public.capital", "public.m", "public.p_1"]
     for table in ("capital", "p_1", "m"):
         pair.assert_same(table)

@@ -24,14 +24,14 @@ PATIENCE = 60.0
 RUN = "many"
 
 
-class Holding:
+class HolderThread:
     """`hold` on a thread of its own, with the events it emitted."""
 
     def __init__(self, pair: Pair, **options: Any) -> None:
         self.states: list[str] = []
         self.error: BaseException | None = None
         self.stop = threading.Event()
-        self._told = threading.Condition()
+        self._changed = threading.Condition()
         self._events = penstock.hold(
             RUN, source=pair.source.url, target=pair.target.url, stop=self.stop, **options
         )
@@ -42,18 +42,18 @@ class Holding:
         try:
             for event in self._events:
                 if isinstance(event, SnapshotChanged):
-                    with self._told:
+                    with self._changed:
                         self.states.append(event.state)
-                        self._told.notify_all()
+                        self._changed.notify_all()
         except BaseException as error:
             self.error = error
 
     def wait_for(self, *states: str) -> None:
-        with self._told:
-            came = self._told.wait_for(lambda: self.states == list(states), PATIENCE)
+        with self._changed:
+            came = self._changed.wait_for(lambda: self.states == list(states), PATIENCE)
         assert came, (self.states, self.error)
 
-    def ended(self) -> None:
+    def check_ended(self) -> None:
         self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
 
@@ -65,17 +65,17 @@ def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def hold(pair: Pair) -> Iterator[Callable[..., Holding]]:
-    created: list[Holding] = []
+def hold(pair: Pair) -> Iterator[Callable[..., HolderThread]]:
+    created: list[HolderThread] = []
 
-    def start(**options: Any) -> Holding:
-        created.append(Holding(pair, **options))
+    def start(**options: Any) -> HolderThread:
+        created.append(HolderThread(pair, **options))
         return created[-1]
 
     yield start
     for holding in created:
         holding.stop.set()
-        holding.ended()
+        holding.check_ended()
 
 
 def test_two_copies_create_the_run_at_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,10 +86,10 @@ def test_two_copies_create_the_run_at_once(pair: Pair, monkeypatch: pytest.Monke
     others: list[Event] = []
     real = ControlTables.create_run
 
-    def late(self: ControlTables, *given: Any) -> bool:
+    def late(self: ControlTables, *args: Any) -> bool:
         monkeypatch.undo()
         others.extend(penstock.copy(spec))
-        return real(self, *given)
+        return real(self, *args)
 
     monkeypatch.setattr(ControlTables, "create_run", late)
     mine = list(penstock.copy(spec))
@@ -170,7 +170,7 @@ class TestCreate:
 class TestHeld:
     @pytest.mark.parametrize("strategy", ["range", "ctid", "hash"])
     def test_all_processes_read_in_one_snapshot(
-        self, filled: Pair, hold: Callable[..., Holding], strategy: str
+        self, filled: Pair, hold: Callable[..., HolderThread], strategy: str
     ) -> None:
         options = {} if strategy == "ctid" else {"key": "id"}
         given: dict[str, Any] = {"strategy": strategy, "partitions": 4, "verify": "checksums"}
@@ -194,24 +194,26 @@ class TestHeld:
         assert last(events).status == "done"
         assert [e.ok for e in events if isinstance(e, Verified)] == [True]
         assert filled.target.contents("t", "true", "t.*") == before
-        holding.ended()
+        holding.check_ended()
         assert holding.error is None
         assert holding.states == ["taken", "released"]
         wait_until_released(filled)
         assert status(filled).run.released_at is not None
 
-    def test_ends_with_the_last_partition(self, filled: Pair, hold: Callable[..., Holding]) -> None:
+    def test_ends_with_the_last_partition(
+        self, filled: Pair, hold: Callable[..., HolderThread]
+    ) -> None:
         create(filled)
         holding = hold()
         holding.wait_for("taken")
         resume(filled, await_snapshot=PATIENCE)
-        holding.ended()
+        holding.check_ended()
         assert holding.states == ["taken", "released"]
         again = hold()
-        again.ended()
+        again.check_ended()
         assert again.states == []
 
-    def test_two_copy_at_once(self, filled: Pair, hold: Callable[..., Holding]) -> None:
+    def test_two_copy_at_once(self, filled: Pair, hold: Callable[..., HolderThread]) -> None:
         create(filled)
         hold().wait_for("taken")
         ended: list[Finished] = []
@@ -231,24 +233,24 @@ class TestHeld:
         filled.assert_same()
 
     def test_release_ends_the_holder_and_a_new_one_takes_over(
-        self, filled: Pair, hold: Callable[..., Holding]
+        self, filled: Pair, hold: Callable[..., HolderThread]
     ) -> None:
         create(filled)
         holding = hold()
         holding.wait_for("taken")
         release(filled)
         release(filled)
-        holding.ended()
+        holding.check_ended()
         assert holding.states == ["taken", "released"]
         late = hold()
-        late.ended()
+        late.check_ended()
         assert late.states == []
         penstock.require_snapshot(RUN, target=filled.target.url)
         hold().wait_for("renewed")
         assert status(filled).run.released_at is None
 
     def test_a_second_holder_watches_the_first_and_takes_over(
-        self, filled: Pair, hold: Callable[..., Holding]
+        self, filled: Pair, hold: Callable[..., HolderThread]
     ) -> None:
         create(filled)
         first = hold()
@@ -257,7 +259,7 @@ class TestHeld:
         second.wait_for("adopted")
         resume(filled, only=["p0001"], await_snapshot=PATIENCE)
         first.stop.set()
-        first.ended()
+        first.check_ended()
         assert first.states == ["taken"]
         second.wait_for("adopted", "lost", "renewed")
         assert len(status(filled).run.snapshots) == 2
@@ -271,11 +273,11 @@ class TestHeld:
         wait_until_released(filled)
 
     def test_a_run_without_snapshot_is_refused(
-        self, filled: Pair, hold: Callable[..., Holding]
+        self, filled: Pair, hold: Callable[..., HolderThread]
     ) -> None:
         create(filled, snapshot="none")
         holding = hold()
-        holding.ended()
+        holding.check_ended()
         assert (holding.states, holding.error) == ([], None)
 
     def test_unknown_runs_are_refused(self, filled: Pair) -> None:
@@ -314,13 +316,13 @@ class TestAwaiting:
         assert last(resume(filled, only=["p0001"], await_snapshot=0.0)).status == "partial"
 
     def test_a_lost_snapshot_that_may_not_be_replaced_ends_the_holder(
-        self, filled: Pair, hold: Callable[..., Holding]
+        self, filled: Pair, hold: Callable[..., HolderThread]
     ) -> None:
         create(filled)
         resume(filled, only=["p0001"])
         filled.source.run("UPDATE t SET name = 'z'")
         holding = hold()
-        holding.ended()
+        holding.check_ended()
         assert isinstance(holding.error, SnapshotLost)
         assert status(filled).run.released_at is not None
 
@@ -509,7 +511,7 @@ class TestCurrentState:
         assert filled.target.value("SELECT count(*) FROM t WHERE id < 0") == others
 
     def test_a_row_that_moved_while_others_read_the_old_snapshot(
-        self, filled: Pair, hold: Callable[..., Holding]
+        self, filled: Pair, hold: Callable[..., HolderThread]
     ) -> None:
         create(filled, strategy="ctid", key=None)
         holding = hold()
@@ -519,7 +521,7 @@ class TestCurrentState:
         with pytest.raises(penstock.TransientError, match="try again once those have ended"):
             resume(filled, only=["p0002"], as_of_now=True)
         release(filled)
-        holding.ended()
+        holding.check_ended()
         resume(filled, as_of_now=True)
         filled.assert_same()
 
@@ -547,7 +549,7 @@ class TestCurrentState:
             resume(filled)
 
     def test_while_the_snapshot_is_held_others_read_in_it(
-        self, filled: Pair, hold: Callable[..., Holding]
+        self, filled: Pair, hold: Callable[..., HolderThread]
     ) -> None:
         create(filled, verify="checksums")
         holding = hold()
@@ -557,7 +559,7 @@ class TestCurrentState:
         resume(filled, only=["p0002"], as_of_now=True, await_snapshot=PATIENCE, finish=False)
         events = resume(filled, await_snapshot=PATIENCE)
         assert [e.ok for e in events if isinstance(e, Verified)] == [True]
-        holding.ended()
+        holding.check_ended()
         assert holding.states == ["taken", "released"]
         assert [later.partition_ids for later in last(events).later] == [("p0002",)]
         names = "SELECT array_agg(DISTINCT name) FROM t WHERE id {}"

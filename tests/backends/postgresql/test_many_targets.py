@@ -232,8 +232,8 @@ def test_a_single_table_is_queried_once(
         found: list[list[str]] = []
 
         class Traced(PostgresTarget):
-            def __init__(self, *given: Any) -> None:
-                super().__init__(*given)
+            def __init__(self, *args: Any) -> None:
+                super().__init__(*args)
                 tracing = statements(self._connection, tmp_path / "traced")
                 found.append(stack.enter_context(tracing))
 

@@ -34,7 +34,7 @@ class TestByPosition:
         assert pair.target.rows("SELECT x, y FROM t") == [(2, 7)]
 
     @pytest.mark.parametrize(
-        ("mine", "theirs", "found"),
+        ("mine", "theirs", "counts"),
         [
             # A column that both sides compute is computed again.
             ("a int, g int GENERATED ALWAYS AS (a * 2) STORED, b int",
@@ -48,15 +48,15 @@ class TestByPosition:
         ],
     )  # fmt: skip
     def test_generated_columns(
-        self, pair: Pair, mine: str, theirs: str, found: tuple[int, ...]
+        self, pair: Pair, mine: str, theirs: str, counts: tuple[int, ...]
     ) -> None:
         pair.source.run(f"CREATE TABLE t ({mine})", "INSERT INTO t (a, b) VALUES (1, 5)")
         pair.target.run(f"CREATE TABLE t ({theirs})")
         pair.copy(map="position")
-        assert pair.target.rows("SELECT * FROM t") == [found]
+        assert pair.target.rows("SELECT * FROM t") == [counts]
 
     @pytest.mark.parametrize(
-        ("mine", "theirs", "says"),
+        ("mine", "theirs", "expected"),
         [
             ("a int, b int", "x int", "b integer - the target has only 1 columns to write"),
             ("a int", "x int, y int", "- - y integer the source has only 1 columns"),
@@ -65,13 +65,13 @@ class TestByPosition:
         ],
     )  # fmt: skip
     def test_columns_without_a_counterpart_are_named(
-        self, pair: Pair, mine: str, theirs: str, says: str
+        self, pair: Pair, mine: str, theirs: str, expected: str
     ) -> None:
         pair.source.run(f"CREATE TABLE t ({mine})")
         pair.target.run(f"CREATE TABLE t ({theirs})")
         with pytest.raises(PlanningError) as caught:
             pair.plan(map="position")
-        assert says.split() in [line.split() for line in caught.value.message.splitlines()]
+        assert expected.split() in [line.split() for line in caught.value.message.splitlines()]
 
     def test_replace_requires_the_same_names(self, pair: Pair) -> None:
         # It would delete by the target's "b", which receives the source's "a".

@@ -37,7 +37,7 @@ def peaks(pair: Pair, **options: Any) -> list[int]:
     return [peak(event.pid) for event in copy(spec) if isinstance(event, Committed)]
 
 
-def test_memory_is_bounded_whatever_the_size_of_the_table(pair: Pair) -> None:
+def test_memory_is_bounded_regardless_of_the_size_of_the_table(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id int, a text, b text, c timestamptz)")
     fill = "INSERT INTO t SELECT n, repeat('a', 100), repeat('b', 100), now() FROM "
     pair.source.run(fill + "generate_series(1, 2000) AS n")

@@ -33,7 +33,7 @@ def test_a_stage_and_deletes_require_grants(pair: Pair) -> None:
         ):
             night = OneCopy(source=pair.source.url, target=url, **NIGHT)
             assert night.code == 65
-            assert refused in night.said
+            assert refused in night.message
             pair.target.run(f"GRANT {grant} TO night_loader")
         OneCopy(source=pair.source.url, target=url, **NIGHT).done()
         pair.source.run("DELETE FROM items WHERE id = 3")

@@ -89,7 +89,7 @@ def test_too_many_deletes_change_nothing(items: Pair) -> None:
     items.source.run("DELETE FROM items", "INSERT INTO items VALUES (1, 'only')")
     refused = night(items, deletes="hard", max_deletes="10%,5")
     assert refused.code == 65
-    assert "would lose 999 of 1,000" in refused.said
+    assert "would lose 999 of 1,000" in refused.message
     assert items.target.rows(ALL) == before
     night(items, deletes="hard", max_deletes="100%").done()
     assert items.target.rows(ALL) == items.source.rows(ALL)
@@ -230,8 +230,8 @@ def test_deleted_keys_are_looked_for_only_where_counts_differ(
     reads: list[int] = []
     original = deleted_keys.read_buckets
 
-    def read_buckets(*given: Any) -> Any:
-        found = original(*given)
+    def read_buckets(*args: Any) -> Any:
+        found = original(*args)
         reads.append(sum(bucket.count for bucket in found.values()))
         return found
 
@@ -292,5 +292,5 @@ def test_referenced_rows_are_not_deleted_to_exchange_values(pair: Pair) -> None:
     )
     refused = night(pair)
     assert refused.code == 65
-    assert "DEFERRABLE INITIALLY DEFERRED" in refused.said
+    assert "DEFERRABLE INITIALLY DEFERRED" in refused.message
     assert pair.target.count("public.pets") == 1

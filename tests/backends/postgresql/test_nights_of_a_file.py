@@ -228,7 +228,7 @@ def test_the_command_for_the_folder(
     assert "penstock copy-all penstock.toml --exclude 'log_*' --run-id" in capsys.readouterr().err
 
 
-def test_a_mask_for_all_tables_applies_beside_a_tables_own(shop: Pair, file: str) -> None:
+def test_a_mask_for_all_tables_adds_to_those_of_a_table(shop: Pair, file: str) -> None:
     shop.source.run(
         "CREATE TABLE customers (id int PRIMARY KEY, email text, phone text)",
         "INSERT INTO customers VALUES (1, 'ann@example.org', '555')",

@@ -42,7 +42,7 @@ def opened(url: str) -> TargetCatalog:
     return find_backend(url, "--target")[0].target(url, "penstock")
 
 
-def others(url: str, run_id: str = "mine", table: str = "t") -> list[str]:
+def visible_executions(url: str, run_id: str = "mine", table: str = "t") -> list[str]:
     """Return the other executions that are visible."""
     found: list[str] = []
     with closing(opened(url)) as target:
@@ -62,18 +62,18 @@ def entering(url: str, run_id: str) -> subprocess.Popen[str]:
 
 def test_an_execution_is_visible_until_its_process_ends(url: str, tmp_path: Path) -> None:
     with entering(url, "a run") as one, entering(url, "a run") as two, entering(url, "b") as three:
-        assert others(url) == ["a run", "b"]
-        assert others(url, "b") == ["a run"]
+        assert visible_executions(url) == ["a run", "b"]
+        assert visible_executions(url, "b") == ["a run"]
         one.send_signal(signal.SIGKILL)
         one.wait()
-        assert others(url) == ["a run", "b"]
+        assert visible_executions(url) == ["a run", "b"]
         two.communicate()
-        assert others(url) == ["b"]
+        assert visible_executions(url) == ["b"]
         three.send_signal(signal.SIGSTOP)
-        assert others(url) == ["b"]
+        assert visible_executions(url) == ["b"]
         three.send_signal(signal.SIGKILL)
         three.wait()
-    assert others(url) == []
+    assert visible_executions(url) == []
     leftovers = [name for _, _, names in os.walk(tmp_path) for name in names if "~" in name]
     assert leftovers == []
 
@@ -81,20 +81,20 @@ def test_an_execution_is_visible_until_its_process_ends(url: str, tmp_path: Path
 def test_executions_on_another_table_are_ignored(tmp_path: Path) -> None:
     url = f"duckdb:///{tmp_path}/t.duckdb"
     with entering(url, "a") as process:
-        assert others(url, table="u") == []
+        assert visible_executions(url, table="u") == []
         process.communicate()
     assert os.listdir(tmp_path) == ["t.duckdb"]
 
 
 def test_a_refused_execution_is_not_visible(url: str) -> None:
-    def check(found: Sequence[str]) -> None:
-        raise TargetBusy(f"not now: {found}")
+    def check(executions: Sequence[str]) -> None:
+        raise TargetBusy(f"not now: {executions}")
 
     with closing(opened(url)) as target:
         with pytest.raises(TargetBusy):
             target.control.enter("a", TableRef("main", "t"), check)
-        assert others(url) == []
+        assert visible_executions(url) == []
         target.control.enter("a", TableRef("main", "t"), lambda _: None)
         target.control.enter("a", TableRef("main", "t"), lambda _: None)
-        assert others(url) == ["a"]
-    assert others(url) == []
+        assert visible_executions(url) == ["a"]
+    assert visible_executions(url) == []

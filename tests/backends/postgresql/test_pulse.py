@@ -69,7 +69,7 @@ def test_sessions_are_counted_by_what_they_wait_for(pair: Pair) -> None:
             assert pulse.waits([]) == {}
 
 
-def test_a_user_without_the_privilege_is_told(pair: Pair) -> None:
+def test_a_user_without_the_privilege_is_informed(pair: Pair) -> None:
     url = pair.target.url
     pair.target.run("DROP ROLE IF EXISTS blind", "CREATE ROLE blind LOGIN")
     try:

@@ -66,7 +66,7 @@ class Sender:
 
     def __init__(self) -> None:
         self.begins = threading.Event()
-        self.sent = 0.0
+        self.sent_at = 0.0
 
     @contextmanager
     def sends(self) -> Iterator[None]:
@@ -81,7 +81,7 @@ class Sender:
 
     def _send(self) -> None:
         self.begins.wait()
-        self.sent = time.monotonic()
+        self.sent_at = time.monotonic()
         signal.pthread_kill(threading.get_ident(), NUMBER)
 
 
@@ -137,4 +137,4 @@ def taken_after(sender: Sender, waiter: Waiter, mover: NativeMover) -> float:
             while True:
                 waiter.turn(mover)
     except Taken:
-        return time.monotonic() - sender.sent
+        return time.monotonic() - sender.sent_at

@@ -154,14 +154,14 @@ def test_range_recommends_ntile(shop: Pair) -> None:
         run(ask(shop, strategy="ntile", key="nmae"))
 
 
-@pytest.mark.parametrize("written", [False, True])
-def test_resume_requires_an_unchanged_source(shop: Pair, written: bool) -> None:
+@pytest.mark.parametrize("has_writes", [False, True])
+def test_resume_requires_an_unchanged_source(shop: Pair, has_writes: bool) -> None:
     events = copy(ask(shop, key="id", partitions=4, run_id="r"))
     for event in events:
         if isinstance(event, Committed):
             break
     events.close()
-    if written:
+    if has_writes:
         shop.source.run("CREATE TABLE somewhere_else ()")
         with pytest.raises(SnapshotLost, match="may have been written to"):
             list(resume("r", source=shop.source.url, target=shop.target.url))

@@ -62,7 +62,7 @@ LEAVES = [
 
 def array(item: Kind) -> Kind:
     values = st.lists(st.one_of(st.just("NULL"), item.values), max_size=3)
-    flat = values.map(lambda found: f"ARRAY[{', '.join(found)}]::{item.type}[]")
+    flat = values.map(lambda literals: f"ARRAY[{', '.join(literals)}]::{item.type}[]")
     filled = item.values.map(
         lambda value: f"array_fill({value}, ARRAY[2, 1], ARRAY[-1, 5])::{item.type}[]"
     )
@@ -88,7 +88,7 @@ def kinds(draw: st.DrawFn, declare: Callable[[str, str], str]) -> Kind:
         named = ", ".join(f"f{number} {part.type}" for number, part in enumerate(parts))
         name = declare("TYPE", f"AS ({named})")
         fields = st.tuples(*(st.one_of(st.just("NULL"), part.values) for part in parts))
-        item = Kind(name, fields.map(lambda found: f"ROW({', '.join(found)})::{name}"))
+        item = Kind(name, fields.map(lambda literals: f"ROW({', '.join(literals)})::{name}"))
         return draw(st.sampled_from([item, array(item)]))
     below = base if shape == "domain" else array(base)
     name = declare("DOMAIN", f"AS {below.type}")

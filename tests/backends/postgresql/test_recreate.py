@@ -144,7 +144,7 @@ class TestPartitioned:
         pair.assert_same("public.t_else")
 
 
-def test_beside_the_source_in_one_database(pair: Pair) -> None:
+def test_in_the_same_database_as_the_source(pair: Pair) -> None:
     pair.source.run(
         "CREATE TABLE t (id serial PRIMARY KEY, note text)",
         "CREATE INDEX odd ON t (note)",
@@ -319,7 +319,7 @@ class TestRefused:
         )
 
     @pytest.mark.parametrize(
-        ("statement", "named"),
+        ("statement", "name"),
         [
             ("CREATE VIEW v AS SELECT id FROM t", "view v"),
             ("CREATE MATERIALIZED VIEW v AS SELECT id FROM t", "materialized view v"),
@@ -333,10 +333,10 @@ class TestRefused:
             ("CREATE TABLE o () INHERITS (t)", "table o"),
         ],
     )
-    def test_dependents_of_the_target(self, pair: Pair, statement: str, named: str) -> None:
+    def test_dependents_of_the_target(self, pair: Pair, statement: str, name: str) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY)")
         pair.target.run(statement)
-        refused(pair, "public.t", named)
+        refused(pair, "public.t", name)
 
     def test_a_relation_that_is_not_a_table(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int)")

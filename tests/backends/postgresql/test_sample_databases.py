@@ -71,7 +71,7 @@ def batch(pair: Pair, name: str, **options: Any) -> BatchSpec:
     return BatchSpec.from_mapping(given, "test")
 
 
-def moved(spec: BatchSpec) -> BatchFinished:
+def copy_all_tables(spec: BatchSpec) -> BatchFinished:
     seen: list[Event] = []
     try:
         for event in copy_all(spec):
@@ -109,7 +109,7 @@ def assert_works(pair: Pair, name: str) -> None:
 def test_a_sample_database_is_copied_unchanged(pair: Pair, name: str) -> None:
     filled(pair.source, name)
     for _ in range(2):
-        end = moved(batch(pair, name))
+        end = copy_all_tables(batch(pair, name))
         assert not_copied(end) == []
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
         assert definitions(pair.target.url) == definitions(pair.source.url)
@@ -118,7 +118,7 @@ def test_a_sample_database_is_copied_unchanged(pair: Pair, name: str) -> None:
 
 def test_a_foreign_key_is_enforced_afterwards(pair: Pair) -> None:
     filled(pair.source, "northwind")
-    moved(batch(pair, "northwind"))
+    copy_all_tables(batch(pair, "northwind"))
     with pytest.raises(psycopg.errors.ForeignKeyViolation):
         pair.target.run("INSERT INTO order_details VALUES (1, 1, 1, 1, 1)")
 
@@ -126,7 +126,7 @@ def test_a_foreign_key_is_enforced_afterwards(pair: Pair) -> None:
 def test_pagila_works_afterwards(pair: Pair) -> None:
     filled(pair.source, "pagila")
     for _ in range(2):
-        end = moved(batch(pair, "pagila", partitioning=True))
+        end = copy_all_tables(batch(pair, "pagila", partitioning=True))
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
     assert_works(pair, "pagila")
     kinds = {(item.kind, item.name) for item in not_copied(end)}
@@ -158,7 +158,7 @@ def test_adventureworks_works_afterwards(pair: Pair) -> None:
         "CREATE FUNCTION new_guid() RETURNS uuid LANGUAGE sql AS 'SELECT gen_random_uuid()'"
     )
     for _ in range(2):
-        end = moved(batch(pair, "adventureworks"))
+        end = copy_all_tables(batch(pair, "adventureworks"))
         assert pair.target.rows(KEYS) == pair.source.rows(KEYS)
     assert_works(pair, "adventureworks")
     assert {(item.kind, item.name) for item in not_copied(end)} == {
@@ -173,7 +173,7 @@ def test_rows_are_copied_between_the_two_halves_of_a_dump(pair: Pair, name: str)
     """The steps that move a whole database: definitions, rows, then indexes and keys."""
     filled(pair.source, name)
     carry("pre-data", pair.source.url, pair.target.url)
-    end = moved(batch(pair, name, mode="append"))
+    end = copy_all_tables(batch(pair, name, mode="append"))
     assert not_copied(end) == []
     carry("post-data", pair.source.url, pair.target.url)
     assert definitions(pair.target.url) == definitions(pair.source.url)

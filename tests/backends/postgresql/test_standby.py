@@ -114,15 +114,15 @@ def test_a_query_and_a_partitioned_table_are_copied(standby: Standby) -> None:
     standby.pair.assert_same()
 
 
-@pytest.mark.parametrize("written", [False, True])
-def test_resume_requires_that_nothing_was_replayed(standby: Standby, written: bool) -> None:
+@pytest.mark.parametrize("has_writes", [False, True])
+def test_resume_requires_that_nothing_was_replayed(standby: Standby, has_writes: bool) -> None:
     events = copy(standby.pair.spec(partitions=4, run_id="r"))
     for event in events:
         if isinstance(event, Committed):
             break
     events.close()
     pair = standby.pair
-    if written:
+    if has_writes:
         standby.write("INSERT INTO t VALUES (0, 'late')")
         with pytest.raises(SnapshotLost, match="since: this source cannot tell whether it was"):
             list(resume("r", source=pair.source.url, target=pair.target.url))
@@ -248,7 +248,7 @@ def test_streams_slow_down_when_the_source_begins_to_lag(standby: Standby) -> No
     pair.assert_same()
 
 
-def test_a_user_who_may_not_see_the_lag_is_told_before_any_change(
+def test_a_user_who_may_not_see_the_lag_is_informed_before_any_change(
     standby: Standby, servers: tuple[PostgresServer, PostgresServer]
 ) -> None:
     pair = standby.pair

@@ -174,7 +174,7 @@ class TestRefused:
         assert not pair.has_control_schema()
 
     @pytest.mark.parametrize(
-        ("statement", "named"),
+        ("statement", "name"),
         [
             ("CREATE VIEW v AS SELECT id FROM t", "view v"),
             ("CREATE MATERIALIZED VIEW v AS SELECT id FROM t", "materialized view v"),
@@ -189,10 +189,10 @@ class TestRefused:
             ),
         ],
     )
-    def test_dependents_of_the_target(self, pair: Pair, statement: str, named: str) -> None:
+    def test_dependents_of_the_target(self, pair: Pair, statement: str, name: str) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY)")
         pair.target.run(statement)
-        self.refused(pair, "--mode swap", "public.t", named)
+        self.refused(pair, "--mode swap", "public.t", name)
 
     def test_partitioned_tables(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int)")

@@ -44,7 +44,7 @@ def source(pair: Pair) -> Iterator[PostgresSource]:
 
 
 @pytest.mark.parametrize(
-    ("include", "exclude", "found"),
+    ("include", "exclude", "expected"),
     [
         (["shop.*"], [], ["shop.base", "shop.cache", "shop.heir", "shop.lines", "shop.orders"]),
         (["shop.*"], ["*.c*", "shop.base", "*.heir"], ["shop.lines", "shop.orders"]),
@@ -74,6 +74,6 @@ def source(pair: Pair) -> Iterator[PostgresSource]:
     ],
 )
 def test_patterns_select_tables(
-    source: PostgresSource, include: list[str], exclude: list[str], found: list[str]
+    source: PostgresSource, include: list[str], exclude: list[str], expected: list[str]
 ) -> None:
-    assert [str(table) for table in source.tables(include, exclude)] == found
+    assert [str(table) for table in source.tables(include, exclude)] == expected

@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from penstock import PlanningError, RunFailed, Tuning, UsageError, tune
-from penstock.tuning.measurements import Measured
-from penstock.tuning.sweep import Sweep, SweepBegun, SweepNote, plan_sweep
+from penstock.tuning.measurements import Measurement
+from penstock.tuning.sweep import Sweep, SweepNote, SweepStarted, plan_sweep
 
 from ...cli import Cli
 
@@ -82,7 +82,7 @@ def test_each_setting_is_measured_and_the_target_left_alone(filled: Pair) -> Non
         for options in ("", ", deferred", ", unlogged", ", unlogged, deferred")
         for degree in (1, 2)
     ]
-    measured = [each for each in seen if isinstance(each, Measured)]
+    measured = [each for each in seen if isinstance(each, Measurement)]
     # Always the same rows, fewer than the table has.
     (rows,) = {each.rows for each in measured}
     assert any("use a larger --sample" in remark for remark in result.remarks)
@@ -116,7 +116,7 @@ def test_the_scratch_table_is_like_the_target(filled: Pair) -> None:
     )
     events = tune(filled.spec(**SMALL), degrees=(2,), sample=1 << 20)
     for each in events:
-        if isinstance(each, SweepBegun) and each.number == 1:
+        if isinstance(each, SweepStarted) and each.number == 1:
             break
     (schema,) = new_schemas(filled)
     # The first one is loaded.

@@ -77,12 +77,15 @@ class Types:
     def assert_same_bytes(self, columns: list[str]) -> None:
         """Check that the types' own send functions return the same for both sides."""
         query = f"SELECT {', '.join(columns)} FROM public.t ORDER BY id"
-        mine, theirs = _sent(self.pair.source, query), _sent(self.pair.target, query)
+        mine, theirs = (
+            _binary_columns(self.pair.source, query),
+            _binary_columns(self.pair.target, query),
+        )
         for column, left, right in zip(columns, mine, theirs, strict=True):
             assert left == right, column
 
 
-def _sent(side: Side, query: str) -> list[list[bytes | None]]:
+def _binary_columns(side: Side, query: str) -> list[list[bytes | None]]:
     """Return the columns of a result in binary form."""
     result = side.connection.execute(query.encode(), binary=True).pgresult
     assert result is not None
@@ -107,7 +110,7 @@ def _arrays(type_: str, literals: list[str]) -> list[str]:
     ]
 
 
-def _known(side: Side) -> set[str]:
+def _extensions(side: Side) -> set[str]:
     return {
         name
         for (name,) in side.rows(
@@ -125,7 +128,7 @@ def _version(side: Side) -> int:
 @pytest.fixture
 def types(any_versions: Pair) -> Types:
     pair = any_versions
-    extensions = _known(pair.source) & _known(pair.target)
+    extensions = _extensions(pair.source) & _extensions(pair.target)
     # So that no object id is the same on both sides.
     pair.target.run(*(f"CREATE TYPE burnt_{number} AS ENUM ()" for number in range(50)))
     for side, schema in ((pair.source, "mine"), (pair.target, "theirs")):

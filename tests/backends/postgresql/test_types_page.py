@@ -11,7 +11,7 @@ from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.planning.asking.catalogs import match_columns
 
-from ...types.reading import examples, lines
+from ...types.type_files import examples, lines
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 def _lines() -> Iterator[tuple[str, str, str, str, str]]:
     """Return source, target, cast, stream and remark of each line."""
-    for type_, stream, because in lines("postgresql/same"):
+    for type_, stream, because in lines("postgresql/same_type"):
         yield type_, type_, "text" if "cast to text" in because else "", stream, because
     for source, target, stream, warning in lines("postgresql/narrower"):
         yield source, target, "", stream, warning
-    for source, target, cast, stream, warning in lines("postgresql/other"):
+    for source, target, cast, stream, warning in lines("postgresql/casts"):
         yield source, target, cast, stream, warning
 
 
@@ -39,7 +39,7 @@ def test_every_line_is_true(pair: Pair) -> None:
         for number, (mine, theirs, cast, stream, remark) in enumerate(_lines()):
             pair.source.run(f"CREATE TABLE t{number} (a {mine})")
             pair.target.run(f"CREATE TABLE t{number} (a {theirs})")
-            found = _found(pair.spec(f"public.t{number}"), source, target)
+            found = _mapping_of(pair.spec(f"public.t{number}"), source, target)
             assert found[:2] == (stream, cast), (mine, theirs, found)
             if stream != "text" or remark == "travels by name":  # others say more than the plan
                 assert remark in found[2], (mine, theirs, found)
@@ -50,7 +50,9 @@ def test_every_line_is_true(pair: Pair) -> None:
         target.close()
 
 
-def _found(spec: CopySpec, source: PostgresSource, target: PostgresTarget) -> tuple[str, str, str]:
+def _mapping_of(
+    spec: CopySpec, source: PostgresSource, target: PostgresTarget
+) -> tuple[str, str, str]:
     """Return the stream, the cast, and the warning or the reason."""
     mine, theirs = source.columns(spec.relation), target.columns(spec.target_ref)
     try:

@@ -149,15 +149,15 @@ class TestKeys:
         pair.assert_same(where="c > 0")
         assert pair.target.count() == 100
 
-    @pytest.mark.parametrize("asked", [("a", "b"), ("b", "a")])
-    def test_the_requested_key_in_any_order(self, pair: Pair, asked: tuple[str, ...]) -> None:
+    @pytest.mark.parametrize("key", [("a", "b"), ("b", "a")])
+    def test_the_requested_key_in_any_order(self, pair: Pair, key: tuple[str, ...]) -> None:
         pair.both(
             "CREATE TABLE t (id int PRIMARY KEY, a int NOT NULL, b int NOT NULL, c int UNIQUE)",
             "CREATE UNIQUE INDEX ON t (b, a) INCLUDE (c)",
         )
         pair.source.run("INSERT INTO t VALUES (1, 1, 1, 1), (2, 2, 2, 2)")
         pair.target.run("INSERT INTO t VALUES (7, 1, 1, 7)")
-        report = pair.copy(mode="upsert", conflict_columns=asked)
+        report = pair.copy(mode="upsert", conflict_columns=key)
         assert counts(report) == (2, 1, 1)
         pair.assert_same()
 

@@ -37,21 +37,21 @@ from penstock.model.tables import TableRef
 from penstock_testkit import connect_snowflake, is_emulated
 
 from ...types.arrow_types import ARROW_TYPES
-from ...types.reading import lines
+from ...types.type_files import lines
 
 _TYPE = re.compile(r"(\w+)(?:\((\d+)(?:,(\d+))?\))?")
 
 
-def described(written: str) -> SnowType:
-    found = _TYPE.fullmatch(written)
-    assert found is not None
-    name, first, second = found[1], int(found[2] or 0), int(found[3] or 0)
+def described(text: str) -> SnowType:
+    match = _TYPE.fullmatch(text)
+    assert match is not None
+    name, first, second = match[1], int(match[2] or 0), int(match[3] or 0)
     if name == "number":
         return SnowType(name, first, second)
     return SnowType(name, length=first) if name == "varchar" else SnowType(name, scale=first)
 
 
-@pytest.mark.parametrize(("mine", "theirs", "kind"), lines("snowflake/from"))
+@pytest.mark.parametrize(("mine", "theirs", "kind"), lines("snowflake/to_arrow"))
 def test_types_read_from_snowflake(mine: str, theirs: str, kind: str) -> None:
     type_ = described(mine)
     found = TYPES.arrow_type(type_)
@@ -60,7 +60,7 @@ def test_types_read_from_snowflake(mine: str, theirs: str, kind: str) -> None:
     assert ("refused" if found is None else kind_of(found)) == kind
 
 
-@pytest.mark.parametrize(("mine", "theirs"), lines("snowflake/made"))
+@pytest.mark.parametrize(("mine", "theirs"), lines("snowflake/new_columns"))
 def test_types_created_in_snowflake(mine: str, theirs: str) -> None:
     if theirs == "refused":
         with pytest.raises(PlanningError):
@@ -119,7 +119,7 @@ def test_logins(query: str, expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "found"),
+    ("url", "problem"),
     [
         ("snowflake://acme/sales", "user"),
         ("snowflake://me@acme/sales", "SNOWFLAKE_PASSWORD"),
@@ -129,8 +129,8 @@ def test_logins(query: str, expected: dict[str, Any]) -> None:
         ("snowflake://me:s3cret@acme/a?passcode=1", "parameters"),
     ],
 )
-def test_incomplete_urls(url: str, found: str) -> None:
-    with pytest.raises(UsageError, match=found) as caught:
+def test_incomplete_urls(url: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem) as caught:
         URLS.resolve(url, {}, "--target")
     assert "s3cret" not in str(caught.value)
 

@@ -20,7 +20,7 @@ from penstock_testkit import connect_clickhouse
 from ..mysql.mysql_pair import execute as run_mysql
 from ..mysql.mysql_pair import rows as mysql_rows
 from ..postgresql.test_sample_databases import filled
-from .test_moved_databases import ask, database_of, sakila
+from .test_database_migrations import ask, database_of, sakila
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair

@@ -140,21 +140,21 @@ def test_a_second_night_reads_what_has_changed(items: Ends) -> None:
 
 
 @pytest.mark.parametrize("mode", ["truncate", "recreate", "swap"])
-@pytest.mark.parametrize("asked", ["xmin", None])
+@pytest.mark.parametrize("incremental", ["xmin", None])
 def test_a_night_after_a_full_load_reads_what_has_changed(
-    items: Ends, mode: str, asked: str | None
+    items: Ends, mode: str, incremental: str | None
 ) -> None:
-    if asked:
+    if incremental:
         items.night(mode="recreate", incremental=None).done()
     else:
         items.night().done()
-    items.night(mode=mode, incremental=asked).done()
+    items.night(mode=mode, incremental=incremental).done()
     items.change("UPDATE items SET word = 'x' WHERE id < 4", "DELETE FROM items WHERE id = 9")
     assert items.night(deletes="hard").done().rows == 3
     items.check_same()
     (name,) = {mark.name for mark in penstock.watermarks(target=items.target.url)}
     history = penstock.watermark_history(name, target=items.target.url)
-    assert len(history) == (2 if asked else 3)
+    assert len(history) == (2 if incremental else 3)
     assert history[1].full == f"--mode {mode} reloads the table"
 
 
@@ -267,7 +267,7 @@ def test_too_many_deletes_change_nothing(items: Ends) -> None:
     items.change("DELETE FROM items", "INSERT INTO items VALUES (1, 'only')")
     refused = items.night(deletes="hard", max_deletes="10%,5")
     assert refused.code == 65
-    assert "would lose 999 of 1,000" in refused.said
+    assert "would lose 999 of 1,000" in refused.message
     assert items.target.rows(ALL) == before
     items.night(deletes="hard", max_deletes="100%").done()
     items.check_same()
@@ -367,7 +367,7 @@ def test_a_key_that_is_null_changes_nothing(ends: Ends) -> None:
     ends.change("INSERT INTO items VALUES (NULL, 'b'), (2, 'c')")
     refused = ends.night(conflict_columns=["id"])
     assert refused.code == 65
-    assert "NULL" in refused.said
+    assert "NULL" in refused.message
     assert ends.target.rows(ALL) == [(1, "a")]
 
 
@@ -458,7 +458,7 @@ def test_two_nights_at_once_lose_nothing(items: Ends) -> None:
         until_committed(events)
         second = items.night(watermark="w")
         assert second.code == 75
-        assert "first" in second.said
+        assert "first" in second.message
         list(events)
     items.check_same()
 

@@ -16,7 +16,7 @@ from penstock import PlanningError, UsageError
 from penstock.backends.text.location import parse
 from penstock.errors import PenstockError
 
-from .text_files import rows_of, schema_of, table_of, written
+from .text_files import rows_of, schema_of, table_of, write_file
 
 # The type inferred for a column with these values.
 TYPES = {
@@ -53,34 +53,34 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("wanted", TYPES)
-def test_inferred_types(tmp_path: Path, wanted: str) -> None:
-    url = written(tmp_path / "a.csv", "\n".join(["c,d", *(f"{v},1" for v in TYPES[wanted]), ",2"]))
-    assert schema_of(url) == {"c": wanted, "d": "int64"}
+@pytest.mark.parametrize("name", TYPES)
+def test_inferred_types(tmp_path: Path, name: str) -> None:
+    url = write_file(tmp_path / "a.csv", "\n".join(["c,d", *(f"{v},1" for v in TYPES[name]), ",2"]))
+    assert schema_of(url) == {"c": name, "d": "int64"}
     assert rows_of(url)[-1] == (None, 2)
 
 
 @pytest.mark.parametrize("values", TEXTS, ids=lambda values: values[0])
 def test_values_in_unusual_notation_are_texts(tmp_path: Path, values: list[str]) -> None:
-    url = written(tmp_path / "a.csv", "\n".join(["c;d", *(f"{v};1" for v in values)]))
+    url = write_file(tmp_path / "a.csv", "\n".join(["c;d", *(f"{v};1" for v in values)]))
     assert schema_of(f"{url}?delimiter=%3B")["c"] == "string"
     assert [row[0] for row in rows_of(f"{url}?delimiter=%3B")] == values
 
 
 def test_the_last_value_counts_like_the_first(tmp_path: Path) -> None:
     lines = [*map(str, range(300_000)), "x"]
-    url = written(tmp_path / "a.csv", "\n".join(["c", *lines]))
+    url = write_file(tmp_path / "a.csv", "\n".join(["c", *lines]))
     assert schema_of(url) == {"c": "string"}
     assert rows_of(url) == [(line,) for line in lines]
 
 
 def test_all_columns_can_be_texts_on_request(tmp_path: Path) -> None:
-    url = written(tmp_path / "a.csv", "a,b\n1,\n1.50,2024-01-01\n")
+    url = write_file(tmp_path / "a.csv", "a,b\n1,\n1.50,2024-01-01\n")
     assert rows_of(f"{url}?types=text") == [("1", None), ("1.50", "2024-01-01")]
 
 
 def test_values(tmp_path: Path) -> None:
-    url = written(
+    url = write_file(
         tmp_path / "a.csv",
         b"\xef\xbb\xbf" + b"id,name,price,at\r\n"
         b'1,"a ""q"", and\nmore",1.50,2024-01-01 00:00:00Z\r\n'
@@ -96,35 +96,37 @@ def test_values(tmp_path: Path) -> None:
 
 
 def test_an_empty_line_is_a_null_only_in_a_single_column(tmp_path: Path) -> None:
-    assert rows_of(written(tmp_path / "a.csv", "a\n1\n\n2\n")) == [(1,), (None,), (2,)]
-    assert rows_of(written(tmp_path / "b.csv", "a,b\n1,2\n\n3,4\n\n")) == [(1, 2), (3, 4)]
+    assert rows_of(write_file(tmp_path / "a.csv", "a\n1\n\n2\n")) == [(1,), (None,), (2,)]
+    assert rows_of(write_file(tmp_path / "b.csv", "a,b\n1,2\n\n3,4\n\n")) == [(1, 2), (3, 4)]
 
 
 @pytest.mark.parametrize("content", ["a,b\n", "a,b", "\ufeffa,b\r\n"])
 def test_a_file_with_only_a_header(tmp_path: Path, content: str) -> None:
-    url = written(tmp_path / "a.csv", content)
+    url = write_file(tmp_path / "a.csv", content)
     assert (schema_of(url), rows_of(url)) == ({"a": "string", "b": "string"}, [])
 
 
 def test_a_file_without_a_header(tmp_path: Path) -> None:
-    url = written(tmp_path / "a.csv", "1,x\n2,y\n") + "?header=false"
+    url = write_file(tmp_path / "a.csv", "1,x\n2,y\n") + "?header=false"
     assert schema_of(url) == {"c1": "int64", "c2": "string"}
     assert rows_of(url) == [(1, "x"), (2, "y")]
 
 
 def test_a_column_without_a_name(tmp_path: Path) -> None:
     """pandas writes its index like this."""
-    assert schema_of(written(tmp_path / "a.csv", ",x\n0,a\n")) == {"c1": "int64", "x": "string"}
+    assert schema_of(write_file(tmp_path / "a.csv", ",x\n0,a\n")) == {"c1": "int64", "x": "string"}
 
 
 def test_a_header_of_two_lines(tmp_path: Path) -> None:
-    url = written(tmp_path / "a.csv", '"a\nb",c\n1,2\n')
+    url = write_file(tmp_path / "a.csv", '"a\nb",c\n1,2\n')
     assert (schema_of(url), rows_of(url)) == ({"a\nb": "int64", "c": "int64"}, [(1, 2)])
 
 
 def test_tabs(tmp_path: Path) -> None:
-    assert rows_of(written(tmp_path / "a.tsv", "a\tb\n1\tx,y\n")) == [(1, "x,y")]
-    assert rows_of(written(tmp_path / "b.csv", "a\tb\n1\tx,y\n") + "?delimiter=tab") == [(1, "x,y")]
+    assert rows_of(write_file(tmp_path / "a.tsv", "a\tb\n1\tx,y\n")) == [(1, "x,y")]
+    assert rows_of(write_file(tmp_path / "b.csv", "a\tb\n1\tx,y\n") + "?delimiter=tab") == [
+        (1, "x,y")
+    ]
 
 
 @pytest.mark.parametrize("compression", ["gz", "zst"])
@@ -153,9 +155,9 @@ def test_compressed(tmp_path: Path, compression: str, kind: str) -> None:
 
 
 def test_files_of_one_folder(tmp_path: Path) -> None:
-    written(tmp_path / "in/a.csv", "a,b\n1,x\n")
-    written(tmp_path / "in/b.csv.gz", gzip.compress(b"b,a\ny,2\n"))
-    written(tmp_path / "in/README.md", "no rows")
+    write_file(tmp_path / "in/a.csv", "a,b\n1,x\n")
+    write_file(tmp_path / "in/b.csv.gz", gzip.compress(b"b,a\ny,2\n"))
+    write_file(tmp_path / "in/README.md", "no rows")
     assert rows_of(f"file://{tmp_path}/in/?format=csv") == [(1, "x"), (2, "y")]
     assert rows_of(f"file://{tmp_path}/in/*.csv") == [(1, "x")]
     assert rows_of(f"file://{tmp_path}/in/a.csv,file://{tmp_path}/in/b.csv.gz") == [
@@ -165,14 +167,14 @@ def test_files_of_one_folder(tmp_path: Path) -> None:
 
 
 def test_a_type_fits_the_values_of_all_files(tmp_path: Path) -> None:
-    written(tmp_path / "a.csv", "a\n1\n")
-    written(tmp_path / "b.csv", "a\nx\n")
+    write_file(tmp_path / "a.csv", "a\n1\n")
+    write_file(tmp_path / "b.csv", "a\nx\n")
     assert rows_of(f"file://{tmp_path}/*.csv") == [("1",), ("x",)]
 
 
 def test_columns_named_by_folders(tmp_path: Path) -> None:
     for day in ("2024-01-01", "2024-01-02"):
-        written(tmp_path / f"day={day}/a.csv", "a\n1\n")
+        write_file(tmp_path / f"day={day}/a.csv", "a\n1\n")
     assert rows_of(f"file://{tmp_path}/**/*.csv") == [
         (1, date(2024, 1, 1)),
         (1, date(2024, 1, 2)),
@@ -184,7 +186,7 @@ def test_a_long_row(tmp_path: Path) -> None:
     long = "x" * (9 << 20)
     numbers = range(600_000)
     content = "\n".join(["a,b", *(f"{n},y{n}" for n in numbers), f"-1,{long}", "-2,z"])
-    found = table_of(written(tmp_path / "a.csv", content))
+    found = table_of(write_file(tmp_path / "a.csv", content))
     assert found["a"].to_pylist() == [*numbers, -1, -2]
     assert found["b"][-2].as_py() == long
 
@@ -205,7 +207,7 @@ def test_random_csv(tmp_path: Path) -> None:
         return "" if text is None else '"' + text.replace('"', '""') + '"'
 
     lines = ["a,b,c", *(",".join(map(value, row)) for row in rows)]
-    url = written(tmp_path / "a.csv", "\n".join(lines)) + "?types=text"
+    url = write_file(tmp_path / "a.csv", "\n".join(lines)) + "?types=text"
     assert rows_of(url) == [tuple(row) for row in rows]
 
 
@@ -213,7 +215,7 @@ def test_random_csv(tmp_path: Path) -> None:
 
 
 def test_json_lines(tmp_path: Path) -> None:
-    url = written(
+    url = write_file(
         tmp_path / "a.jsonl",
         '{"id": 9007199254740993, "n": 1.10, "t": "x\\u00e9\\n", "o": {"k": [1, 2.50, null]},'
         ' "b": true}\n'
@@ -255,7 +257,7 @@ def test_json_lines(tmp_path: Path) -> None:
 def test_json_values_of_several_kinds_are_texts(
     tmp_path: Path, values: list[str], texts: list[str]
 ) -> None:
-    url = written(tmp_path / "a.ndjson", "\n".join(f'{{"a": {value}}}' for value in values))
+    url = write_file(tmp_path / "a.ndjson", "\n".join(f'{{"a": {value}}}' for value in values))
     assert schema_of(url) == {"a": "string"}
     assert [row[0] for row in rows_of(url)] == texts
 
@@ -283,19 +285,19 @@ BAD: dict[str, tuple[str, str | bytes, str]] = {
 def test_bad_files(tmp_path: Path, name: str) -> None:
     file, content, message = BAD[name]
     with pytest.raises(PenstockError, match=message):
-        rows_of(written(tmp_path / file, content))
+        rows_of(write_file(tmp_path / file, content))
 
 
 def test_errors_in_late_rows_have_the_right_row_number(tmp_path: Path) -> None:
     lines = [f"{n},x" for n in range(700_000)]
     lines[600_000] = "only"
     with pytest.raises(PenstockError, match=r"row 600,002: expected 2 values"):
-        rows_of(written(tmp_path / "a.csv", "\n".join(["a,b", *lines])))
+        rows_of(write_file(tmp_path / "a.csv", "\n".join(["a,b", *lines])))
 
 
 def test_files_with_other_columns(tmp_path: Path) -> None:
-    written(tmp_path / "a.csv", "a,b\n1,2\n")
-    written(tmp_path / "b.csv", "a,c\n1,2\n")
+    write_file(tmp_path / "a.csv", "a,b\n1,2\n")
+    write_file(tmp_path / "b.csv", "a,c\n1,2\n")
     with pytest.raises(PlanningError, match=r"b\.csv lacks 'b' and adds 'c', compared with"):
         rows_of(f"file://{tmp_path}/*.csv")
 
@@ -321,5 +323,5 @@ def test_json_of_the_standard_library_agrees(tmp_path: Path) -> None:
     draw = random.Random(7)
     alphabet = ["a", '"', "\\", "\n", "\x00", "\u2028", "ü", "😀", "/"]
     rows = [{"a": "".join(draw.choices(alphabet, k=5)), "b": [n, {"c": None}]} for n in range(999)]
-    url = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    url = write_file(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
     assert rows_of(url) == [(row["a"], json.dumps(row["b"])) for row in rows]

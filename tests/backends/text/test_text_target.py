@@ -151,19 +151,19 @@ def test_an_empty_table(full: Pair, tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_bytes() == b""
 
 
-@pytest.mark.parametrize("given", ["out/*.csv.gz", "out?format=csv.gz"])
-def test_a_folder(full: Pair, tmp_path: Path, given: str) -> None:
-    to_file(full, f"{tmp_path}/{given}", partitions=3, verify="checksums")
+@pytest.mark.parametrize("location", ["out/*.csv.gz", "out?format=csv.gz"])
+def test_a_folder(full: Pair, tmp_path: Path, location: str) -> None:
+    to_file(full, f"{tmp_path}/{location}", partitions=3, verify="checksums")
     found = [name for name in names(tmp_path / "out") if not name.startswith("_")]
     assert len(found) == 3
     assert all(name.endswith(".csv.gz") for name in found)
     count = f"SELECT count(*) FROM '{tmp_path}/out/*.csv.gz'"
     assert queried(count) == [(ROWS,)]
-    to_file(full, f"{tmp_path}/{given}")
+    to_file(full, f"{tmp_path}/{location}")
     assert queried(count) == [(2 * ROWS,)]
-    to_file(full, f"{tmp_path}/{given}", mode="replace", verify="checksums")
+    to_file(full, f"{tmp_path}/{location}", mode="replace", verify="checksums")
     full.target.run(TABLE.partition("INSERT")[0])
-    source = f"{tmp_path}/{given}" if "*" in given else f"{tmp_path}/out/?format=csv"
+    source = f"{tmp_path}/{location}" if "*" in location else f"{tmp_path}/out/?format=csv"
     copied(source=source, target=full.target.url, target_table="public.t", verify="checksums")
     full.assert_same("public.t")
 

@@ -21,7 +21,7 @@ from ...plain_rows import plain
 NESTED = ("integers", "texts")
 
 
-def written(path: Path, table: pa.Table) -> TextScan:
+def write_file(path: Path, table: pa.Table) -> TextScan:
     location = parse(f"file://{path}", "--target")
     with path.open("wb") as file:
         writer = TextFormat(location.options, whole=False).writer(file, table.schema, None)
@@ -42,7 +42,7 @@ def test_every_kind_of_value(tmp_path: Path, name: str) -> None:
         }
     )
     path = tmp_path / name
-    scan = written(path, table)
+    scan = write_file(path, table)
     part = whole_file(local_file(str(path), path.stat()))
     found = pa.Table.from_batches(scan.batches([part], table.schema.names))
     for column in table.schema.names:
@@ -58,7 +58,7 @@ def test_nested_values_are_json(tmp_path: Path) -> None:
             "map": pairs,
         }
     )
-    written(tmp_path / "a.jsonl", table)
+    write_file(tmp_path / "a.jsonl", table)
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
         {"list": [1, None], "struct": {"a": "x\n", "b": 1.5}, "map": {"k": 1}},

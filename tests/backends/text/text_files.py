@@ -34,7 +34,7 @@ def rows_of(url: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in table_of(url).to_pylist()]
 
 
-def written(path: Path, content: str | bytes) -> str:
+def write_file(path: Path, content: str | bytes) -> str:
     """Write a file, and return its URL."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -56,9 +56,9 @@ def counting(call: Callable[..., Any], place: int = 0) -> Callable[..., Any]:
     """
 
     @wraps(call)
-    def counted(*arguments: Any, **named: Any) -> Any:
+    def counted(*arguments: Any, **kwargs: Any) -> Any:
         count(arguments[place])
-        return call(*arguments, **named)
+        return call(*arguments, **kwargs)
 
     return counted
 
@@ -67,7 +67,7 @@ def before_driver(module: str) -> None:
     """Wrap the connections of a driver whose objects cannot be changed."""
     driver = import_module(module)
     connect = driver.connect
-    vars(driver)["connect"] = lambda *a, **named: Counted(connect(*a, **named))
+    vars(driver)["connect"] = lambda *a, **kwargs: Counted(connect(*a, **kwargs))
 
 
 def before_connection(module: str, *names: str) -> None:

@@ -33,7 +33,7 @@ class ClickHouse(Database):
             yield cls(url)
 
     @property
-    def _own(self) -> str:
+    def _table_name(self) -> str:
         return f"{self.table}".rpartition(".")[2]
 
     @property
@@ -41,17 +41,17 @@ class ClickHouse(Database):
         return {**super().source, "snapshot": "none"}
 
     def make(self, rows: Rows, key: str = "") -> None:
-        columns = [f"`{name}` {self.types[kind].written}" for name, kind in rows.columns.items()]
+        columns = [f"`{name}` {self.types[kind].name}" for name, kind in rows.columns.items()]
         with closing(connect_clickhouse(self.url)) as client:
             client.command(
-                f"CREATE TABLE {self._own} ({', '.join(columns)})"
+                f"CREATE TABLE {self._table_name} ({', '.join(columns)})"
                 " ENGINE = MergeTree ORDER BY tuple()"
             )
 
     def insert(self, rows: Rows) -> None:
         if rows.rows:
             with closing(connect_clickhouse(self.url)) as client:
-                client.insert_arrow(self._own, rows.arrow(), settings={"async_insert": 0})
+                client.insert_arrow(self._table_name, rows.arrow(), settings={"async_insert": 0})
 
     def read(self) -> list[Row]:
         with closing(connect_clickhouse(self.url)) as client:

@@ -63,9 +63,9 @@ class Watched:
         if not callable(found):
             return found
 
-        def call(*arguments: Any, **named: Any) -> Any:
+        def call(*arguments: Any, **kwargs: Any) -> Any:
             pass_moment(f"{self._name}.{name} before")
-            result = found(*arguments, **named)
+            result = found(*arguments, **kwargs)
             pass_moment(f"{self._name}.{name} after")
             return self._watched(name, result)
 

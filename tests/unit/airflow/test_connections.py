@@ -193,7 +193,7 @@ def test_a_cloud_sql_instance_is_reached_by_its_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "said"),
+    ("extra", "message"),
     [
         ({"database_type": "mysql"}, "expected postgres as database_type in its field Extra"),
         ({"use_proxy": True}, "no use_proxy in its field Extra"),
@@ -201,9 +201,9 @@ def test_a_cloud_sql_instance_is_reached_by_its_address() -> None:
     ],
 )
 def test_a_cloud_sql_instance_that_needs_a_proxy_is_rejected(
-    extra: dict[str, Any], said: str
+    extra: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         url_of(conn_type="gcpcloudsql", host="h", extra={**CLOUD_SQL, **extra})
 
 
@@ -493,7 +493,7 @@ def test_odbc_fields_become_a_url(fields: dict[str, Any], expected: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({}, r"expected either \?driver=NAME.*or \?dsn=NAME"),
         ({"extra": {"dsn": "shop"}}, "found one in the URL"),
@@ -501,8 +501,8 @@ def test_odbc_fields_become_a_url(fields: dict[str, Any], expected: str) -> None
         ({"extra": {"driver": "FreeTDS", "pwd": SECRET}}, "found another one"),
     ],
 )
-def test_unsupported_odbc_fields_are_rejected(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said) as raised:
+def test_unsupported_odbc_fields_are_rejected(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
         odbc_url(**fields)
     assert "pa55" not in repr(raised.value)
 

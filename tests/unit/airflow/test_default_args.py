@@ -25,10 +25,10 @@ def group_of(**defaults: Any) -> Any:
     return group("all", default_args=defaults)
 
 
-def assert_defaults(task: Any, **others: Any) -> None:
+def assert_defaults(task: Any, **expected_changes: Any) -> None:
     assert (task.source_conn_id, task.target_conn_id) == ("pg_src", "pg_dst")
     expected = {"table": "a.b", "mode": "truncate", "control_schema": "control", "degree": 7}
-    assert {name: task.options.get(name) for name in expected} == {**expected, **others}
+    assert {name: task.options.get(name) for name in expected} == {**expected, **expected_changes}
     assert task.control_schema == task.options["control_schema"]
 
 

@@ -78,7 +78,7 @@ def test_a_custom_label_template_is_kept(dag: Any) -> None:
     assert own.map_index_template == "{{ ti.map_index }}"
 
 
-@pytest.mark.parametrize("written", [False, True], ids=["parsed", "serialized"])
+@pytest.mark.parametrize("has_link", [False, True], ids=["parsed", "serialized"])
 @pytest.mark.parametrize(
     ("task_id", "name", "page"),
     [
@@ -93,9 +93,9 @@ def test_a_custom_label_template_is_kept(dag: Any) -> None:
     ],
 )
 def test_links_point_to_the_nearest_table_of_the_dag(
-    dag: Any, task_id: str, name: str, page: str, written: bool
+    dag: Any, task_id: str, name: str, page: str, has_link: bool
 ) -> None:
-    task = (serialized(dag) if written else dag).get_task(task_id)
+    task = (serialized(dag) if has_link else dag).get_task(task_id)
     assert link(name, task) == page
     # Not the task's own report, and not one per partition.
     if task_id != "verify":

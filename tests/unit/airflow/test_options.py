@@ -167,7 +167,7 @@ def test_templates_are_not_checked_during_parsing(options: dict[str, Any]) -> No
     assert "options" in operator.template_fields
 
 
-def test_options_beside_a_template_are_checked() -> None:
+def test_options_next_to_a_template_are_checked() -> None:
     with pytest.raises(UsageError, match='mode="replace": expected key'):
         penstock_airflow.CopyTableOperator(
             task_id="copy", **ENDS, table="{{ params.table }}", mode="replace"
@@ -245,12 +245,12 @@ def test_a_spec_has_the_specified_options() -> None:
     )
 
 
-@pytest.mark.parametrize("given", [0, -1, "2", 1.5, None])
-def test_partitions_per_task_is_an_integer(given: Any) -> None:
-    found = re.escape(f"partitions_per_task: expected a whole number, at least 1; found {given!r}")
+@pytest.mark.parametrize("value", [0, -1, "2", 1.5, None])
+def test_partitions_per_task_is_an_integer(value: Any) -> None:
+    found = re.escape(f"partitions_per_task: expected a whole number, at least 1; found {value!r}")
     with pytest.raises(UsageError, match=found):
         penstock_airflow.PlanCopyOperator(
-            task_id="plan", target_conn_id="pg_dst", run_id="r", partitions_per_task=given
+            task_id="plan", target_conn_id="pg_dst", run_id="r", partitions_per_task=value
         )
 
 

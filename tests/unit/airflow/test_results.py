@@ -78,8 +78,8 @@ def test_the_report_sums_all_tasks_and_has_the_status_of_the_run() -> None:
     assert [timing.partition_id for timing in report.timings] == ["p1", "p0"]
 
 
-def record(rows: int, begun: str, ended: str) -> CommitRecord:
-    return CommitRecord(f"p{begun}", 1, rows, rows * 10, begun, ended)
+def record(rows: int, started: str, ended: str) -> CommitRecord:
+    return CommitRecord(f"p{started}", 1, rows, rows * 10, started, ended)
 
 
 def status_of(*records: CommitRecord) -> Any:

@@ -89,8 +89,8 @@ def spec_of(**options: Any) -> CopySpec:
     return CopySpec(**{**ends, **options})
 
 
-def request_of(spec: CopySpec, given: Sequence[Partition] = ()) -> PlanRequest:
-    request = PlanRequest.of(spec, Streams(2, 2), "run", Capabilities(SOURCE, TARGET), given)
+def request_of(spec: CopySpec, partitions: Sequence[Partition] = ()) -> PlanRequest:
+    request = PlanRequest.of(spec, Streams(2, 2), "run", Capabilities(SOURCE, TARGET), partitions)
     return replace(request, moment=datetime(2024, 1, 1, tzinfo=UTC))
 
 
@@ -119,11 +119,11 @@ class World:
     """
 
     changed: Mapping[str, Any] = field(default_factory=dict)
-    asked: list[Question] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
     rounds: list[tuple[str, ...]] = field(default_factory=list)
 
     def answer(self, question: Question) -> object:
-        self.asked.append(question)
+        self.questions.append(question)
         if question.name in self.changed:
             found = self.changed[question.name]
             return found(question) if callable(found) else found
@@ -146,7 +146,7 @@ class World:
             "values": lambda *_: ListedValues(_texts("text", "a", "b")),
             "rank_values": _ranked,
         }
-        return known[question.name](*question.arguments, **dict(question.named))
+        return known[question.name](*question.arguments, **dict(question.keywords))
 
 
 def planned(request: PlanRequest, facts: Facts, world: World | None = None) -> PartitionPlan:

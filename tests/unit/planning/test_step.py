@@ -25,7 +25,13 @@ from penstock.model.tables import Column, TableRef
 from penstock.planning.asking.catalogs import Catalogs
 from penstock.planning.facts import Facts, NightFacts, TargetTable
 from penstock.planning.known_answers import KeyBounds, KnownAnswers, ListedValues, MergedRows
-from penstock.planning.questions import AnswersNeeded, Outdated, Question, Questions, together
+from penstock.planning.questions import (
+    AnswersNeeded,
+    Outdated,
+    Question,
+    Questions,
+    evaluate_together,
+)
 from penstock.planning.step import source_step, step
 from penstock.spec.modes import MODES
 from penstock.spec.strategies import STRATEGIES
@@ -102,8 +108,8 @@ def test_every_spec_is_planned_in_three_rounds() -> None:
                 assert plan.partitions or spec.schema_only
                 seen.add((spec.mode, plan.strategy))
             assert len(world.rounds) <= MOST_ROUNDS, (spec, world.rounds)
-            assert len(world.asked) == len(set(map(repr, world.asked))), world.rounds
-            covered |= {question.name for question in world.asked}
+            assert len(world.questions) == len(set(map(repr, world.questions))), world.rounds
+            covered |= {question.name for question in world.questions}
     # All combinations were covered.
     assert {mode for mode, _ in seen} == set(MODES)
     assert {strategy for _, strategy in seen} == {
@@ -129,7 +135,7 @@ def _range(lower: int, upper: int, key: str = "id") -> KeyRange:
 
 @pytest.mark.parametrize("mode", ["append", "replace"])
 @pytest.mark.parametrize(
-    "given",
+    "partitions",
     [
         [_part(1, _range(1, 2)), _part(2, _range(2, 3))],
         [_part(1, KeyValues(Key("id"), (Bound("", "1"),))), _part(2, _range(2, 3))],
@@ -141,9 +147,9 @@ def _range(lower: int, upper: int, key: str = "id") -> KeyRange:
     ],
     ids=["ranges", "values", "hash", "crossings"],
 )
-def test_given_partitions_take_three_rounds(mode: str, given: list[Partition]) -> None:
+def test_given_partitions_take_three_rounds(mode: str, partitions: list[Partition]) -> None:
     world = World()
-    plan = planned(request_of(spec_of(mode=mode, key="id"), given), facts_of(), world)
+    plan = planned(request_of(spec_of(mode=mode, key="id"), partitions), facts_of(), world)
     assert len(world.rounds) <= MOST_ROUNDS
     assert [partition.id for partition in plan.partitions] == ["day1", "day2"]
 
@@ -189,7 +195,7 @@ def test_a_missing_answer_raises_its_question() -> None:
     answers: dict[Question, object] = {}
     while isinstance(found := step(request, facts, answers), Questions):
         answers |= {question: world.answer(question) for question in found.questions}
-    for left_out in world.asked:
+    for left_out in world.questions:
         others = {question: known for question, known in answers.items() if question != left_out}
         again = step(request, facts, others)
         assert isinstance(again, Questions)
@@ -221,7 +227,7 @@ def test_an_error_in_an_answer_is_raised(question: str, options: dict[str, Any])
     world = World({question: REFUSED})
     with pytest.raises(PlanningError, match="refused"):
         planned(request_of(spec_of(**options)), facts_of(), world)
-    assert question in {each.name for each in world.asked}
+    assert question in {each.name for each in world.questions}
 
 
 def test_the_earlier_of_two_errors_is_raised() -> None:
@@ -254,7 +260,7 @@ def test_facts_that_decide_leave_no_questions() -> None:
     world = World()
     with pytest.raises(PlanningError, match="no column 'nosuch'"):
         planned(request_of(spec_of(columns=("nosuch",))), facts_of(), world)
-    assert world.asked == []
+    assert world.questions == []
 
 
 def test_copying_a_table_onto_itself_is_rejected() -> None:
@@ -383,12 +389,12 @@ def test_questions_are_asked_together() -> None:
     def fail() -> int:
         raise PermanentError("no")
 
-    assert together(lambda: 1, lambda: "a") == (1, "a")
+    assert evaluate_together(lambda: 1, lambda: "a") == (1, "a")
     with pytest.raises(AnswersNeeded) as wanted:
-        together(want("a"), lambda: 1, want("a", "b"))
+        evaluate_together(want("a"), lambda: 1, want("a", "b"))
     assert [question.name for question in wanted.value.questions] == ["a", "b"]
     with pytest.raises(AnswersNeeded) as wanted:
-        together(want("a"), fail, want("b"))
+        evaluate_together(want("a"), fail, want("b"))
     assert [question.name for question in wanted.value.questions] == ["a"]
     with pytest.raises(PenstockError):
-        together(fail, want("a"))
+        evaluate_together(fail, want("a"))

@@ -81,7 +81,7 @@ def check_batch(
     *,
     tables: Any,
     options: Mapping[str, Any],
-    **others: Any,
+    **arguments: Any,
 ) -> None:
     """Find mistakes that do not depend on templates.
 
@@ -90,7 +90,7 @@ def check_batch(
         target: where the batch writes.
         tables: as for `build_batch`.
         options: as for `build_batch`.
-        others: further arguments of `build_batch`.
+        arguments: further arguments of `build_batch`.
 
     Raises:
         PlanningError: the source or target does not support the argument in the message.
@@ -103,28 +103,34 @@ def check_batch(
                 f"{endpoint.side}: expected a database, found a URL of files, which are one table; "
                 "copy each table with a task of its own"
             )
-    if others.get("file") is not None:
-        _check_file(source, target, tables=tables, options=options, **others)
+    if arguments.get("file") is not None:
+        _check_file(source, target, tables=tables, options=options, **arguments)
         return
     if is_dynamic(tables):
         return
-    named = [table for table in _table_list(tables) if isinstance(table, Mapping)]
+    tables_with_options = [table for table in _table_list(tables) if isinstance(table, Mapping)]
     # Patterns may find tables that no option names.
-    for table in [{"table": "some.table"}] * (len(named) < len(tables)) + named:
-        own = {str(name).replace("-", "_"): value for name, value in table.items()}
+    for table in [{"table": "some.table"}] * (
+        len(tables_with_options) < len(tables)
+    ) + tables_with_options:
+        table_options = {str(name).replace("-", "_"): value for name, value in table.items()}
         try:
-            check_options({**options, **own}, source, target)
+            check_options({**options, **table_options}, source, target)
         except (PlanningError, UsageError) as error:
-            prefix = f"{own.get('table') or own.get('target_table')}: " if table in named else ""
+            prefix = (
+                f"{table_options.get('table') or table_options.get('target_table')}: "
+                if table in tables_with_options
+                else ""
+            )
             raise type(error)(prefix + error.message) from None
     if not any(
-        is_dynamic(value) for value in (*options.values(), *others.values(), *tables)
-    ) and not (any(is_dynamic(value) for table in named for value in table.values())):
-        build_batch(source.sample, target.sample, tables=tables, options=options, **others)
+        is_dynamic(value) for value in (*options.values(), *arguments.values(), *tables)
+    ) and not (any(is_dynamic(value) for table in tables_with_options for value in table.values())):
+        build_batch(source.sample, target.sample, tables=tables, options=options, **arguments)
 
 
 def _check_file(
-    source: Endpoint, target: Endpoint, *, tables: Any, options: Mapping[str, Any], **others: Any
+    source: Endpoint, target: Endpoint, *, tables: Any, options: Mapping[str, Any], **arguments: Any
 ) -> None:
     """Check the file without environment variables, because tasks have their own environment."""
     if not is_dynamic(tables) and any(isinstance(table, Mapping) for table in tables):
@@ -132,11 +138,16 @@ def _check_file(
             "tables: with file, expected patterns that select from its tables; found the arguments "
             "of a table: put them into a section of the file"
         )
-    known = {name: value for name, value in options.items() if not is_dynamic(value)}
-    fixed = {name: value for name, value in others.items() if not is_dynamic(value)}
-    arguments = {"exclude": (), "target_schema": None, **fixed}
+    static_options = {name: value for name, value in options.items() if not is_dynamic(value)}
+    static_arguments = {name: value for name, value in arguments.items() if not is_dynamic(value)}
+    batch_arguments = {"exclude": (), "target_schema": None, **static_arguments}
     batch = build_batch(
-        source.sample, target.sample, tables=(), options=known, environ=None, **arguments
+        source.sample,
+        target.sample,
+        tables=(),
+        options=static_options,
+        environ=None,
+        **batch_arguments,
     )
     with arguments_in_errors():
         for spec in batch.named_tables():
@@ -163,15 +174,17 @@ def tables_of_file(
     placeholders = {"source": "env:SOURCE", "target": "env:TARGET"}
     with arguments_in_errors():
         batch = batch_of_file(file, {**tuples_as_lists(options), **placeholders})
-        named = batch.named_tables()
-        if not named:
+        specs = batch.named_tables()
+        if not specs:
             raise UsageError(
                 f"{file}: expected sections that name tables, because copy_tables creates a task "
                 "for each and only the source knows what a pattern matches; CopyAllOperator "
                 "supports patterns"
             )
-    options_of_tables = [{name: getattr(spec, name) for name in OPTIONS} for spec in named]
-    return [{**non_default_options(own), **endpoints} for own in options_of_tables]
+    options_of_tables = [{name: getattr(spec, name) for name in OPTIONS} for spec in specs]
+    return [
+        {**non_default_options(table_options), **endpoints} for table_options in options_of_tables
+    ]
 
 
 def endpoints_of_file(file: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,8 @@ def apply_default_args(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        own: Any = kwargs.get("default_args")
-        defaults = {**_current_default_args(), **(own or {})}
+        explicit: Any = kwargs.get("default_args")
+        defaults = {**_current_default_args(), **(explicit or {})}
         for name in names:
             if name not in kwargs and name in defaults:
                 kwargs[name] = defaults[name]
@@ -49,9 +49,9 @@ def with_partial_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     Airflow keeps only the arguments that every operator has.
     """
-    own = arguments.get("default_args") or {}
+    defaults = arguments.get("default_args") or {}
     names = (*OPTIONS, *ARGUMENTS)
-    return {**{name: own[name] for name in names if name in own}, **arguments}
+    return {**{name: defaults[name] for name in names if name in defaults}, **arguments}
 
 
 def _current_default_args() -> dict[str, Any]:

@@ -69,8 +69,8 @@ class Endpoint:
         """
         side = self.side
         if (self.conn_id is None) == (self.url is None):
-            found = "neither" if self.url is None else "both"
-            raise UsageError(f"{side}_conn_id, {side}: expected one of them, found {found}")
+            count = "neither" if self.url is None else "both"
+            raise UsageError(f"{side}_conn_id, {side}: expected one of them, found {count}")
         if self.conn_id is not None:
             if self.aws_conn_id is not None:
                 raise UsageError(
@@ -125,9 +125,9 @@ class Endpoint:
         if not isinstance(self.url, str):
             return self.side
         first, *_ = _EXPRESSION.split(self.url.partition("?")[0])
-        known = first if first == self.url.partition("?")[0] else first.rpartition("/")[0]
-        known = known.rstrip("/")
-        return self.side if known.endswith(":") or not known else known
+        static_part = first if first == self.url.partition("?")[0] else first.rpartition("/")[0]
+        static_part = static_part.rstrip("/")
+        return self.side if static_part.endswith(":") or not static_part else static_part
 
     def connect(self) -> str:
         """Return the URL with its secrets, from the Airflow connection if there is one.

@@ -61,12 +61,12 @@ def table_in_errors(options: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except (PlanningError, UsageError) as error:
-        named = options.get("target_table") or options.get("table")
+        table = options.get("target_table") or options.get("table")
         # Neither twice, nor if the name itself is wrong.
-        prefixes = (f"{named}: ", "table:", "target_table:")
-        if not isinstance(named, str) or error.message.startswith(prefixes):
+        prefixes = (f"{table}: ", "table:", "target_table:")
+        if not isinstance(table, str) or error.message.startswith(prefixes):
             raise
-        raise type(error)(f"{named}: {error.message}") from None
+        raise type(error)(f"{table}: {error.message}") from None
 
 
 def check_options(options: Mapping[str, Any], source: Endpoint, target: Endpoint) -> None:
@@ -81,15 +81,15 @@ def check_options(options: Mapping[str, Any], source: Endpoint, target: Endpoint
         PlanningError: the source or target does not support the argument in the message.
         UsageError: the argument in the message is wrong.
     """
-    known: dict[str, Any] = {}
+    static_options: dict[str, Any] = {}
     for name, value in options.items():
         if not is_dynamic(value):
-            known[name] = value
+            static_options[name] = value
         elif _TYPES[name] in ("str", "bool") and name != "control_schema":
             return  # the other checks depend on this choice
         else:
-            known[name] = _placeholder(name)
-    spec = build_spec(source.sample, target.sample, known)
+            static_options[name] = _placeholder(name)
+    spec = build_spec(source.sample, target.sample, static_options)
     with arguments_in_errors():
         spec.check_table_names(source=source.located, target=target.located)
         if target.located is False:
@@ -101,8 +101,8 @@ def check_options(options: Mapping[str, Any], source: Endpoint, target: Endpoint
 def uses_interval(options: Mapping[str, Any]) -> bool:
     """Whether templates select rows by the start and end of the DAG run's data interval."""
     texts = (options.get("where"), options.get("query"))
-    found = [set(_INTERVAL.findall(text)) for text in texts if isinstance(text, str)]
-    return {"start", "end"} in found
+    bounds = [set(_INTERVAL.findall(text)) for text in texts if isinstance(text, str)]
+    return {"start", "end"} in bounds
 
 
 def check_interval(context: Any) -> None:
@@ -150,8 +150,10 @@ def build_spec(
     Raises:
         UsageError: an argument is wrong; the message names it.
     """
-    named = {**options, "source": source, "target": target, "run_id": run_id}
-    values = {name: value for name, value in tuples_as_lists(named).items() if value is not None}
+    arguments = {**options, "source": source, "target": target, "run_id": run_id}
+    values = {
+        name: value for name, value in tuples_as_lists(arguments).items() if value is not None
+    }
     with arguments_in_errors():
         return CopySpec.from_mapping(values, ORIGIN)
 

@@ -109,10 +109,10 @@ def _base_type(connection: Any) -> str:
 
     A derived hook has the fields of its base. The result is empty if no backend supports the type.
     """
-    known = connection_types()
+    supported = connection_types()
     try:
         hook = connection.get_hook()
         types = (vars(kind).get("conn_type") for kind in type(hook).__mro__)
-        return next((each for each in types if each in known), "")
+        return next((each for each in types if each in supported), "")
     except Exception:  # the type is unknown, or its hook cannot be created
         return ""

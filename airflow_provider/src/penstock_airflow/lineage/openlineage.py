@@ -92,10 +92,10 @@ class LineageMixin:
         by_run_id: dict[str, RunStatus] = {}
         try:
             if run_ids:
-                found = penstock.statuses(
+                statuses = penstock.statuses(
                     run_ids, target=target, control_schema=self.control_schema, columns=True
                 )
-                by_run_id = {status.run.run_id: status for status in found}
+                by_run_id = {status.run.run_id: status for status in statuses}
         except PenstockError as error:
             if log_errors:
                 self.log.info("lineage lacks columns and rows: %s", as_arguments(error.message))
@@ -219,7 +219,7 @@ def _column_lineage(
 
     table = copied.spec.get("table")
     of_table = table or (source.located and not copied.spec.get("query"))
-    found: dict[str, Any] = {}
+    statuses: dict[str, Any] = {}
     computed = _computed(copied)
     for pair in status.run.plan.pairs:
         if pair.source in computed:
@@ -231,8 +231,8 @@ def _column_lineage(
             origins, kind = query_columns.columns.get(pair.source, ()), "DIRECT"
         fields = [InputField(source.namespace, dataset, column) for dataset, column in origins]
         if fields:
-            found[pair.target] = Fields(fields, "", kind)
-    return ColumnLineageDatasetFacet(fields=found) if found else None
+            statuses[pair.target] = Fields(fields, "", kind)
+    return ColumnLineageDatasetFacet(fields=statuses) if statuses else None
 
 
 def _statistics(status: RunStatus | None, partitions: Collection[str] | None) -> dict[str, Any]:

@@ -33,12 +33,12 @@ def read_query(query: str | None, source: Place) -> QueryColumns:
     except ImportError:
         return files
     usual = source.database if source.schemas_are_databases else None
-    found = parse([query], dialect=source.scheme, default_schema=usual)
-    if found is None or found.errors:
+    parsed = parse([query], dialect=source.scheme, default_schema=usual)
+    if parsed is None or parsed.errors:
         return files
-    tables = {dataset for table in found.in_tables if (dataset := _dataset(table, source))}
+    tables = {dataset for table in parsed.in_tables if (dataset := _dataset(table, source))}
     columns = {}
-    for column in found.column_lineage:
+    for column in parsed.column_lineage:
         origins = (
             (_dataset(each.origin, source), each.name)
             for each in column.lineage

@@ -205,7 +205,7 @@ class PenstockOperator(TargetOperator):
         The copy is done, so the task does not fail if the report cannot be read.
         """
         try:
-            found = penstock.report(run_id, target=target, control_schema=self.control_schema)
+            report = penstock.report(run_id, target=target, control_schema=self.control_schema)
         except PenstockError as error:
             self._log_warning(f"cannot report where the run's time went: {error.message}")
             return
@@ -213,11 +213,11 @@ class PenstockOperator(TargetOperator):
             "where the run's time went (with charts: penstock report %s --target URL --html FILE)"
             "\n%s",
             run_id,
-            as_arguments(run_report_text(found)),
+            as_arguments(run_report_text(report)),
         )
         if AIRFLOW_V_3_0_PLUS:
             # The links open a page that shows this XCom.
-            get_current_context()["ti"].xcom_push(key=REPORT_KEY, value=run_report_html(found))
+            get_current_context()["ti"].xcom_push(key=REPORT_KEY, value=run_report_html(report))
 
     def _check_not_killed(self) -> None:
         """Check that the task was not killed.

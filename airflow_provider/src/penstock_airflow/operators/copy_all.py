@@ -223,8 +223,8 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         """Return the options of tables, as far as they are known without the source."""
         if self.file is not None:
             return self._batch_of_file().kinds_of_tables()
-        named = [table for table in self.tables if isinstance(table, Mapping)]
-        return [self.options, *({**self.options, **own} for own in named)]
+        tables = [table for table in self.tables if isinstance(table, Mapping)]
+        return [self.options, *({**self.options, **table} for table in tables)]
 
     def _modes(self) -> set[str]:
         return {str(options.get("mode", "append")) for options in self._table_options()}
@@ -264,8 +264,8 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         """
         if not any(map(may_be_overtaken, self._table_options())):
             return []
-        found = [self._overtaken_status(run_id, target) for run_id in self._failed_run_ids]
-        return [status for status in found if status is not None]
+        statuses = [self._overtaken_status(run_id, target) for run_id in self._failed_run_ids]
+        return [status for status in statuses if status is not None]
 
     @property
     def _failed_run_ids(self) -> list[str]:
@@ -301,6 +301,6 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         if merged:
             emit_all(context, self.outlet, target, merged, summary)
         nights = {name: table["night"] for name, table in summary["tables"].items()}
-        known = {name: night for name, night in nights.items() if night is not None}
-        store_watermark(context, self.outlet, known or None, self.log)
+        merged_nights = {name: night for name, night in nights.items() if night is not None}
+        store_watermark(context, self.outlet, merged_nights or None, self.log)
         return summary

@@ -154,7 +154,7 @@ class PrepareCopyOperator(PenstockOperator):
             if (
                 len(run.plan.partitions) == 1
                 and (spec.snapshot, spec.verify) == ("shared", "none")
-                and not spec.gone.found
+                and not spec.deletion.is_enabled
             ):
                 # There is one reader, which reads everything once, with a snapshot of its own.
                 penstock.release(run.run_id, target=spec.target, control_schema=spec.control_schema)
@@ -173,8 +173,8 @@ class PrepareCopyOperator(PenstockOperator):
         earlier = earlier_run_ids(context)
         if not earlier:
             return None
-        found = [nearest(self, kind, "downstream_task_ids") for kind in _WORKERS]
-        workers = [task.task_id for task in found if task is not None]
+        nearest_tasks = [nearest(self, kind, "downstream_task_ids") for kind in _WORKERS]
+        workers = [task.task_id for task in nearest_tasks if task is not None]
         due = Tasks.of(context, workers).are_all_due()
         if due and passed_final_task(self, context) is None:
             return None

@@ -69,10 +69,10 @@ class HoldSnapshotOperator(PenstockOperator):
         """Hold the snapshot here, or defer to the trigger that holds it."""
         require_run_id(self.run_id)
         urls = self._urls()
-        lost = self.on_snapshot_lost
+        on_snapshot_lost = self.on_snapshot_lost
         readers = Tasks.of(context, _reader_ids(self))
         if clearings(context["ti"]):
-            lost = "accept"
+            on_snapshot_lost = "accept"
             # Only if cleared: a holder that starts late must not outlive a released run.
             try:
                 penstock.require_snapshot(
@@ -89,7 +89,7 @@ class HoldSnapshotOperator(PenstockOperator):
                     run_id=self.run_id,
                     **{name: getattr(self, name) for name in ARGUMENTS},
                     control_schema=self.control_schema,
-                    on_snapshot_lost=lost,
+                    on_snapshot_lost=on_snapshot_lost,
                     readers=readers.as_json(),
                 ),
                 method_name="execute_complete",
@@ -100,7 +100,7 @@ class HoldSnapshotOperator(PenstockOperator):
             **urls,
             control_schema=self.control_schema,
             stop=finished,
-            **overrides(lost),
+            **overrides(on_snapshot_lost),
         )
         try:
             with closing(events):
@@ -184,8 +184,8 @@ def _reader_ids(task: Any) -> list[str]:
     if prepare is None:
         return []
     kinds = ("CopyPartitionOperator", "VerifyCopyOperator")
-    found = [nearest(prepare, kind, "downstream_task_ids") for kind in kinds]
-    return [reader.task_id for reader in found if reader is not None]
+    nearest_tasks = [nearest(prepare, kind, "downstream_task_ids") for kind in kinds]
+    return [reader.task_id for reader in nearest_tasks if reader is not None]
 
 
 class ReleaseSnapshotOperator(TargetOperator):

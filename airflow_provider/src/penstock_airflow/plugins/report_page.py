@@ -53,8 +53,8 @@ def _app() -> Any:
                 map_indexes=map_index,
                 limit=1,
             )
-            found = session.execute(query).scalars().first()
-            text = None if found is None else XComModel.deserialize_value(found)
+            value = session.execute(query).scalars().first()
+            text = None if value is None else XComModel.deserialize_value(value)
         if not isinstance(text, str):
             return RedirectResponse(task_url(dag_id, run_id, task_id), headers=_HEADERS)
         return HTMLResponse(text, headers=_HEADERS)

@@ -14,14 +14,16 @@ def nearest(operator: Any, kind: str, direction: str) -> Any:
         direction: `upstream_task_ids` or `downstream_task_ids`.
     """
     tasks = operator.dag.task_dict
-    seen: set[str] = set()
-    found: list[str] = sorted(getattr(operator, direction))
-    while found:
-        for task_id in found:
+    visited: set[str] = set()
+    task_ids: list[str] = sorted(getattr(operator, direction))
+    while task_ids:
+        for task_id in task_ids:
             if is_kind(tasks[task_id], kind):
                 return tasks[task_id]
-        seen.update(found)
-        found = sorted({i for task_id in found for i in getattr(tasks[task_id], direction)} - seen)
+        visited.update(task_ids)
+        task_ids = sorted(
+            {i for task_id in task_ids for i in getattr(tasks[task_id], direction)} - visited
+        )
     return None
 
 

@@ -48,14 +48,14 @@ def covered_result(run_id: str, partitions: Sequence[str], by: str) -> dict[str,
 
 def executions(results: Iterable[Mapping[str, Any]]) -> list[Finished]:
     """Return the executions whose events mapped tasks returned."""
-    found = []
+    events = []
     for result in results:
         if "event" not in result:
             continue  # its run was overtaken
         event = from_line(json.dumps(result["event"]))
         assert isinstance(event, Finished)
-        found.append(event)
-    return found
+        events.append(event)
+    return events
 
 
 def summary_of(status: RunStatus) -> dict[str, Any]:
@@ -63,9 +63,9 @@ def summary_of(status: RunStatus) -> dict[str, Any]:
     records = status.committed
     seconds = 0.0
     if records:
-        begun = min(datetime.fromisoformat(record.started_at) for record in records)
+        start = min(datetime.fromisoformat(record.started_at) for record in records)
         ended = max(datetime.fromisoformat(record.committed_at) for record in records)
-        seconds = (ended - begun).total_seconds()
+        seconds = (ended - start).total_seconds()
     merged = any(record.inserted is not None for record in records)
     moments = {datetime.fromisoformat(record.read_at) for record in records if record.read_at}
     return {

@@ -44,8 +44,8 @@ def _run_id(context: Any, number: int, name_length: int = _NAME_LENGTH) -> str:
     dag_run = context["dag_run"]
     names = (ti.dag_id, dag_run.run_id, ti.task_id, str(getattr(ti, "map_index", -1)))
     digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:12]
-    group, _, own = ti.task_id.rpartition(".")
-    name = _INVALID.sub("_", group or own).strip("_") or "run"
+    group, _, task_name = ti.task_id.rpartition(".")
+    name = _INVALID.sub("_", group or task_name).strip("_") or "run"
     return f"{name[:name_length]}-{digest}" + (f"-{number}" if number else "")
 
 

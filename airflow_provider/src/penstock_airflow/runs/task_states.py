@@ -46,8 +46,8 @@ class Tasks:
         """Return the state of each task instance, from Airflow's API server or database."""
         if not self.task_ids:
             return []
-        found = _states_3(self) if AIRFLOW_V_3_0_PLUS else [state for state, _ in _rows_2(self)]
-        return [None if state is None else str(getattr(state, "value", state)) for state in found]
+        states = _states_3(self) if AIRFLOW_V_3_0_PLUS else [state for state, _ in _rows_2(self)]
+        return [None if state is None else str(getattr(state, "value", state)) for state in states]
 
     def are_finished(self) -> bool:
         """Whether all of the tasks have ended, so that only clearing would run one again."""
@@ -88,10 +88,10 @@ def _states_3(tasks: Tasks) -> list[Any]:
     # Airflow 2 has no such module.
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
 
-    found = RuntimeTaskInstance.get_task_states(
+    states_by_run = RuntimeTaskInstance.get_task_states(
         dag_id=tasks.dag_id, task_ids=list(tasks.task_ids), run_ids=[tasks.run_id]
     )
-    return list(found.get(tasks.run_id, {}).values())
+    return list(states_by_run.get(tasks.run_id, {}).values())
 
 
 def _durations_3(tasks: Tasks) -> list[Any]:
@@ -101,8 +101,8 @@ def _durations_3(tasks: Tasks) -> list[Any]:
     ask = getattr(RuntimeTaskInstance, "get_task_breadcrumbs", None)
     if ask is None:  # older versions of Airflow 3
         return [None]
-    found = ask(dag_id=tasks.dag_id, run_id=tasks.run_id)
-    return [each["duration"] for each in found if each["task_id"] in tasks.task_ids]
+    instances = ask(dag_id=tasks.dag_id, run_id=tasks.run_id)
+    return [each["duration"] for each in instances if each["task_id"] in tasks.task_ids]
 
 
 def _rows_2(tasks: Tasks) -> list[tuple[Any, Any]]:

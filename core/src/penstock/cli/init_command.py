@@ -64,19 +64,19 @@ def _init(arguments: argparse.Namespace) -> int:
             tables=getattr(arguments, "tables", ["*"]),
             exclude=getattr(arguments, "exclude", ()),
         )
-    named = "" if path in ("-", TABLES_FILE) else f" {shlex.quote(path)}"
+    file_argument = "" if path in ("-", TABLES_FILE) else f" {shlex.quote(path)}"
     text = tables_file_text(
         tables,
         _shown(arguments.source, "SOURCE"),
         _shown(target or "env:TARGET", "TARGET"),
-        named,
+        file_argument,
     )
     if path == "-":
         sys.stdout.write(text)
         return EXIT_DONE
     write_file(path, text, "FILE")
     count = len(tables.tables)
-    say(f"{path}: {count} table{'s' * (count != 1)}; next: penstock plan-all{named}")
+    say(f"{path}: {count} table{'s' * (count != 1)}; next: penstock plan-all{file_argument}")
     return EXIT_DONE
 
 

@@ -125,12 +125,12 @@ def _choose_values(choice: str | None) -> None:
     Raises:
         UsageError: the environment variable holds an unknown choice.
     """
-    named = os.environ.get(values.VARIABLE)
-    if named and named not in values.SHOW_VALUES:
+    setting = os.environ.get(values.VARIABLE)
+    if setting and setting not in values.SHOW_VALUES:
         raise UsageError(
-            f"{values.VARIABLE}: expected one of {', '.join(values.SHOW_VALUES)}; found {named!r}"
+            f"{values.VARIABLE}: expected one of {', '.join(values.SHOW_VALUES)}; found {setting!r}"
         )
-    if choice is None and not named and sys.stderr.isatty() and sys.stdout.isatty():
+    if choice is None and not setting and sys.stderr.isatty() and sys.stdout.isatty():
         choice = values.ERRORS
     values.choose_for_process(choice)
 

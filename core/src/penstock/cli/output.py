@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class _Caught:
+class _CaughtSignals:
     """The signals caught since the outermost `signals` block began."""
 
-    current: _Caught | None = None
+    current: _CaughtSignals | None = None
     any = False
 
 
@@ -42,8 +42,8 @@ def signals(display: Display | None = None) -> Iterator[None]:
 
     A second signal would interrupt the clean-up that the first one started. Blocks may be nested.
     """
-    outer = _Caught.current
-    caught_so_far = outer or _Caught()
+    outer = _CaughtSignals.current
+    caught_so_far = outer or _CaughtSignals()
 
     def handle(number: int, frame: FrameType | None) -> None:
         if caught_so_far.any or is_deferred(number, frame):
@@ -56,7 +56,7 @@ def signals(display: Display | None = None) -> Iterator[None]:
 
     before: dict[signal.Signals, Any] = {}
     try:
-        _Caught.current = caught_so_far
+        _CaughtSignals.current = caught_so_far
         for caught in (signal.SIGINT, signal.SIGTERM):
             # Shells start background processes with SIGINT ignored: keep it that way.
             if signal.getsignal(caught) != signal.SIG_IGN:
@@ -65,7 +65,7 @@ def signals(display: Display | None = None) -> Iterator[None]:
     finally:
         for caught, handler in before.items():
             signal.signal(caught, handler)
-        _Caught.current = outer
+        _CaughtSignals.current = outer
 
 
 @contextmanager

@@ -123,9 +123,9 @@ def _measure(arguments: argparse.Namespace, spec: CopySpec, options: dict[str, A
 
         write_file(arguments.html, tuning_html(result), "--html")
     if arguments.out is not None:
-        from penstock.tuning.tuned_file import written
+        from penstock.tuning.tuned_file import toml_text
 
-        write_file(arguments.out, written(result), "--out")
+        write_file(arguments.out, toml_text(result), "--out")
     print_result(arguments, result, print_tuning)
     return EXIT_DONE
 

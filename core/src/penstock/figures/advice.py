@@ -46,7 +46,7 @@ class RunFacts:
     """The partition that took far longer than the others, if any."""
     tail: float = 0.0
     idle: float = 0.0
-    lost: float = 0.0
+    lost_seconds: float = 0.0
     """Seconds lost in failed attempts."""
     waits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The share of each kind of wait, by side."""
@@ -103,12 +103,13 @@ def _after_the_load(facts: RunFacts) -> str:
 
 def _failures(facts: RunFacts) -> str:
     total = facts.spent.total if facts.spent else 0.0
-    if facts.lost <= MOSTLY * (total + facts.lost):
+    if facts.lost_seconds <= MOSTLY * (total + facts.lost_seconds):
         return ""
     smaller = f": try {_partitions(facts, 2)}, to lose less with each" if facts.counts else ""
+    lost = facts.lost_seconds
     return (
-        f"{_percent(facts.lost, total + facts.lost)} of the streams' time was lost to failed "
-        f"attempts ({facts.lost:,.0f} s){smaller}"
+        f"{_percent(lost, total + lost)} of the streams' time was lost to failed attempts "
+        f"({lost:,.0f} s){smaller}"
     )
 
 
@@ -237,5 +238,5 @@ def _partitions(facts: RunFacts, times: int) -> str:
 
 
 def _try(*ways: str) -> str:
-    named = [way for way in ways if way]
-    return f": try {' or '.join(named)}" if named else ""
+    options = [way for way in ways if way]
+    return f": try {' or '.join(options)}" if options else ""

@@ -20,7 +20,7 @@ from penstock.figures.run_report import (
     WaitShare,
 )
 from penstock.figures.skew import outliers
-from penstock.figures.timeline import covered, executed, merged
+from penstock.figures.timeline import execution_seconds, merge_timelines, working_seconds
 from penstock.model.extents import KeyRange
 from penstock.model.journal import (
     COPYING,
@@ -77,7 +77,7 @@ def report_of(
         for report in look.at_runs(tables[start : start + _AT_ONCE])
     ]
     if any(report.status == KILLED for report in reports):
-        journals = _killed(journals)
+        journals = _mark_killed(journals)
     return _of_batch(run_id, journals, reports, len(tables))
 
 
@@ -108,13 +108,13 @@ class _Look:
     ) -> RunReport:
         open_ended = RUNNING in (run.status, *(journal.status for journal in journals))
         if open_ended and self.at_work(run) is False:
-            journals = _killed(journals)
+            journals = _mark_killed(journals)
             run = replace(run, status=KILLED if run.status == RUNNING else run.status)
         keeps = self.control.keeps_figures
         return of_run(run, records, journals, keeps, self.target, self.has_indexes)
 
 
-def _killed(journals: Sequence[Journal]) -> tuple[Journal, ...]:
+def _mark_killed(journals: Sequence[Journal]) -> tuple[Journal, ...]:
     """Mark open executions as killed; called if no process is at work."""
     return tuple(
         replace(journal, status=KILLED) if journal.status == RUNNING else journal
@@ -249,7 +249,7 @@ def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
     """Return the fields of a `RunReport` that come from the journals of a run or batch."""
     return {
         "degree": max((journal.degree for journal in journals), default=0),
-        "seconds": round(executed(journals), 3) if journals else None,
+        "seconds": round(execution_seconds(journals), 3) if journals else None,
         "copying": round(_copying(journals), 3) if journals else None,
         "planning": _total(journals, "planning"),
         "comparing": _total(journals, "comparing"),
@@ -260,7 +260,7 @@ def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
         "tail": _total(journals, "tail"),
         "idle": _total(journals, "idle"),
         "waits": _waits(journals),
-        "timeline": merged(journals),
+        "timeline": merge_timelines(journals),
         "executions": tuple(map(_execution, journals)),
     }
 
@@ -274,7 +274,7 @@ def _facts(journals: Sequence[Journal]) -> RunFacts:
         degree=max((journal.degree for journal in journals), default=0),
         tail=_total(journals, "tail"),
         idle=_total(journals, "idle"),
-        lost=_total(journals, "lost"),
+        lost_seconds=_total(journals, "lost"),
         waits=_kinds(journals),
     )
 
@@ -323,13 +323,13 @@ def _span(records: Sequence[CommitRecord]) -> float:
     """Return the seconds from the first begin to the last commit."""
     if not records:
         return 0.0
-    begun = min(datetime.fromisoformat(record.started_at) for record in records)
+    start = min(datetime.fromisoformat(record.started_at) for record in records)
     ended = max(datetime.fromisoformat(record.committed_at) for record in records)
-    return max(0.0, (ended - begun).total_seconds())
+    return max(0.0, (ended - start).total_seconds())
 
 
 def _copying(journals: Sequence[Journal]) -> float:
-    return covered((journal.copied_from, journal.copying, journal) for journal in journals)
+    return working_seconds((journal.copied_from, journal.copying, journal) for journal in journals)
 
 
 def _steps(journals: Sequence[Journal]) -> dict[str, float]:
@@ -344,23 +344,23 @@ def _total(journals: Sequence[Journal], name: str) -> float:
     return round(float(sum(getattr(journal, name) for journal in journals)), 3)
 
 
-def _seen(journals: Sequence[Journal], side: str) -> dict[str, Waited]:
-    seen: dict[str, Waited] = {}
+def _waits_on(journals: Sequence[Journal], side: str) -> dict[str, Waited]:
+    waits: dict[str, Waited] = {}
     for journal in journals:
         for wait, waited in journal.waits.get(side, {}).items():
-            before = seen[wait].sessions if wait in seen else 0
-            seen[wait] = Waited(before + waited.sessions, waited.kind)
-    return seen
+            before = waits[wait].sessions if wait in waits else 0
+            waits[wait] = Waited(before + waited.sessions, waited.kind)
+    return waits
 
 
 def _waits(journals: Sequence[Journal]) -> dict[str, tuple[WaitShare, ...]]:
     by_side = {}
     for side in _SIDES:
-        seen = _seen(journals, side)
-        total = sum(waited.sessions for waited in seen.values())
+        sessions = _waits_on(journals, side)
+        total = sum(waited.sessions for waited in sessions.values())
         shares = [
             WaitShare(wait, waited.kind, round(waited.sessions / total, 4))
-            for wait, waited in seen.items()
+            for wait, waited in sessions.items()
         ]
         if shares:
             by_side[side] = tuple(sorted(shares, key=lambda each: -each.share)[:MOST_WAITS])
@@ -371,9 +371,9 @@ def _kinds(journals: Sequence[Journal]) -> dict[str, dict[str, float]]:
     """Return the share of each kind of wait, by side."""
     kinds: dict[str, dict[str, float]] = {}
     for side in _SIDES:
-        seen = _seen(journals, side)
-        total = sum(waited.sessions for waited in seen.values())
-        for waited in seen.values():
+        sessions = _waits_on(journals, side)
+        total = sum(waited.sessions for waited in sessions.values())
+        for waited in sessions.values():
             shares = kinds.setdefault(side, {})
             shares[waited.kind] = shares.get(waited.kind, 0.0) + waited.sessions / total
     return kinds

@@ -163,5 +163,5 @@ class RunReport:
 
     def as_json(self) -> dict[str, object]:
         """Return the output of ``penstock report --json``."""
-        written: dict[str, object] = to_json(self)
-        return written
+        content: dict[str, object] = to_json(self)
+        return content

@@ -111,15 +111,15 @@ def _writer(kind: type[Any]) -> Callable[[Any], Any]:
     names = [item.name for item in stored]
 
     def write(value: Any) -> Any:
-        written = {"kind": form.kind} if form.kind else {}
+        encoded = {"kind": form.kind} if form.kind else {}
         for name in names:
             content = getattr(value, name)
             if name not in omitted or content != omitted[name]:
-                written[name] = to_json(content)
+                encoded[name] = to_json(content)
         for name in (*form.computed, form.proof):
             if name:
-                written[name] = getattr(value, name)
-        return list(written.values()) if form.array else written
+                encoded[name] = getattr(value, name)
+        return list(encoded.values()) if form.array else encoded
 
     return write
 
@@ -155,12 +155,12 @@ def _scalar(kind: type[Any]) -> Reader:
 
 
 def _enum(kind: type[StrEnum]) -> Reader:
-    known = {member.value: member for member in kind}
+    members = {member.value: member for member in kind}
 
     def read(raw: Any) -> Any:
-        if isinstance(raw, str) and raw in known:
-            return known[raw]
-        return _refuse(f"one of {', '.join(known)}", raw)
+        if isinstance(raw, str) and raw in members:
+            return members[raw]
+        return _refuse(f"one of {', '.join(members)}", raw)
 
     return read
 
@@ -205,8 +205,8 @@ def _union(options: tuple[Any, ...]) -> Reader:
     expected = " or ".join(_NAMES[kind] for kind in readers)
 
     def read(raw: Any) -> Any:
-        found = readers.get(type(raw))
-        return _refuse(expected, raw) if found is None else found(raw)
+        reader = readers.get(type(raw))
+        return _refuse(expected, raw) if reader is None else reader(raw)
 
     return read
 
@@ -226,7 +226,7 @@ def _dataclass(kind: type[Any]) -> Reader:
     stored = _stored(kind)
     readers = {item.name: _reader(hints[item.name]) for item in stored}
     needed = [item.name for item in stored if not _may_be_missing(item, form)]
-    known = {"kind", form.proof, *form.computed, *readers}
+    names = {"kind", form.proof, *form.computed, *readers}
 
     def read(raw: Any) -> Any:
         if form.array:
@@ -238,7 +238,7 @@ def _dataclass(kind: type[Any]) -> Reader:
         missing = [name for name in needed if name not in raw]
         if missing:
             raise _Mismatch(f"expected {', '.join(missing)}, found none")
-        if form.exact and (unknown := raw.keys() - known):
+        if form.exact and (unknown := raw.keys() - names):
             raise _Mismatch(f"unknown {', '.join(sorted(unknown))}; written by a newer Penstock?")
         value = kind(
             **{

@@ -99,18 +99,18 @@ class Series:
             self.width *= 2
         return place
 
-    def spread(self, begun: float, ended: float, point: Point) -> None:
+    def spread(self, start: float, end: float, point: Point) -> None:
         """Distribute an activity over the points that its time covers, in proportion.
 
         Rows and bytes are whole numbers: the last point gets the remainder.
 
         Args:
-            begun: seconds from the start of the series to the start of the span.
-            ended: seconds from the start of the series to the end of the span.
+            start: seconds from the start of the series to the start of the span.
+            end: seconds from the start of the series to the end of the span.
             point: the activity as a whole.
         """
-        self._place(ended)
-        parts = list(self._parts(begun, ended)) or [(ended, 1.0)]
+        self._place(end)
+        parts = list(self._parts(start, end)) or [(end, 1.0)]
         rows, size = point.rows, point.bytes
         for at, share in parts[:-1]:
             some, more = int(point.rows * share), int(point.bytes * share)
@@ -119,11 +119,11 @@ class Series:
         at, share = parts[-1]
         self.add(at, _scaled(point, share, rows, size))
 
-    def _parts(self, begun: float, ended: float) -> Iterator[tuple[float, float]]:
+    def _parts(self, start: float, end: float) -> Iterator[tuple[float, float]]:
         """Yield the moments and shares of the intervals that a time span covers."""
-        length, at = ended - begun, begun
-        while length > 0 and at < ended:
-            until = min(ended, (int(at / self.width) + 1) * self.width)
+        length, at = end - start, start
+        while length > 0 and at < end:
+            until = min(end, (int(at / self.width) + 1) * self.width)
             if until <= at:  # too close for floats
                 return
             yield at, (until - at) / length

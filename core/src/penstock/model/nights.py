@@ -235,8 +235,8 @@ def has_tables_of(night: Night, now: SourceVersions) -> bool:
     """
     planned = night.source
     assert planned is not None, "nothing is compared without versions"
-    same = all(planned.leaves.get(leaf) == then for leaf, then in now.leaves.items())
-    return same and planned.shape == now.shape
+    has_same_leaves = all(planned.leaves.get(leaf) == then for leaf, then in now.leaves.items())
+    return has_same_leaves and planned.shape == now.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +307,8 @@ def _covers(last: Watermark, night: Night, snapshot: Snapshot) -> bool:
     theirs, mine = last.source, night.source
     horizon = Horizon.parse(snapshot.horizon)
     if theirs and mine and last.horizon is not None and horizon is not None:
-        same = (theirs.system, theirs.timeline, theirs.database)
-        if same == (mine.system, mine.timeline, mine.database):
+        cluster = (theirs.system, theirs.timeline, theirs.database)
+        if cluster == (mine.system, mine.timeline, mine.database):
             return last.horizon.xmax >= horizon.xmax
     return datetime.fromisoformat(last.moment) >= datetime.fromisoformat(snapshot.taken_at)
 
@@ -325,10 +325,10 @@ def check_epoch(run_id: str, night: Night, last: Watermark | None) -> None:
         Overtaken: the run was planned from another watermark.
     """
     if (last.epoch if last else 0) != night.epoch:
-        raise overtaken(run_id, night, last)
+        raise overtaken_error(run_id, night, last)
 
 
-def overtaken(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
+def overtaken_error(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
     """Return the error of a night that can no longer merge its rows.
 
     Args:
@@ -336,14 +336,14 @@ def overtaken(run_id: str, night: Night, last: Watermark | None) -> Overtaken:
         night: the night, as its plan fixes it.
         last: the current watermark; None without one.
     """
-    moved = (
+    reason = (
         f"run {last.run_id} has moved it to epoch {last.epoch}, as of {last.moment}"
         if last
         else "it no longer exists"
     )
     return Overtaken(
         f"run {run_id}: expected watermark {night.name!r} at epoch {night.epoch}, from which the "
-        f"run was planned; {moved}, so nothing was merged; start a new run, which continues "
+        f"run was planned; {reason}, so nothing was merged; start a new run, which continues "
         "from there",
         Diagnosis(side="target"),
         by=last.run_id if last else "",

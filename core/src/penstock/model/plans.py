@@ -114,7 +114,7 @@ class LoadPlan:
     def after(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.after)
 
-    def unrestored(self, done: Collection[str]) -> tuple[NotCopied, ...]:
+    def unrestored_keys(self, done: Collection[str]) -> tuple[NotCopied, ...]:
         """Return the foreign keys that the load has dropped and not restored yet.
 
         A load of existing tables drops them before its first row.
@@ -122,15 +122,13 @@ class LoadPlan:
         Args:
             done: the ids of completed steps.
         """
-        found: dict[tuple[str, str], NotCopied] = {}
+        keys: dict[tuple[str, str], NotCopied] = {}
         for step in (*self.links, *self.after):
             key = step.instead
             # A key is added first and validated later: the first statement creates it.
             if key is not None and makes_foreign_key(step) and step.id not in done:
-                found.setdefault(
-                    (key.table, key.name), replace(key, kind=UNRESTORED, dropped=False)
-                )
-        return tuple(found.values())
+                keys.setdefault((key.table, key.name), replace(key, kind=UNRESTORED, dropped=False))
+        return tuple(keys.values())
 
     @property
     def night_step(self) -> str:
@@ -216,18 +214,18 @@ class PartitionPlan:
     selection: str = field(default="", metadata=OMITTED)
     """A condition in the source's SQL that selects rows, in addition to the requested one."""
 
-    def where(self, asked: str | None) -> str | None:
+    def where(self, condition: str | None) -> str | None:
         """Return the condition that selects the run's rows in the source.
 
         Args:
-            asked: the requested condition; None without one.
+            condition: the requested condition; None without one.
         """
         if not self.selection:
-            return asked
-        return self.selection if asked is None else f"({asked}\n) AND {self.selection}"
+            return condition
+        return self.selection if condition is None else f"({condition}\n) AND {self.selection}"
 
     @property
-    def given(self) -> bool:
+    def has_given_partitions(self) -> bool:
         """Whether the caller defines the partitions, which need not cover the table."""
         return self.strategy == GIVEN
 

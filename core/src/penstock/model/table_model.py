@@ -275,19 +275,19 @@ def omitted_check(check: CheckModel) -> NotCopied:
 
 def omitted_of_column(column: ColumnModel) -> dict[str, NotCopied]:
     """Return what to report if parts of a column are not created, by kind."""
-    found = {}
+    omitted = {}
     if column.identity is not None:
-        found[IDENTITIES] = NotCopied(IDENTITIES, column.name)
+        omitted[IDENTITIES] = NotCopied(IDENTITIES, column.name)
     elif column.default is not None:
-        found[DEFAULTS] = NotCopied(DEFAULTS, f"{column.name}: {column.default.text}")
+        omitted[DEFAULTS] = NotCopied(DEFAULTS, f"{column.name}: {column.default.text}")
     if column.on_update is not None:
-        found[ON_UPDATES] = NotCopied(ON_UPDATES, f"{column.name}: {column.on_update.text}")
+        omitted[ON_UPDATES] = NotCopied(ON_UPDATES, f"{column.name}: {column.on_update.text}")
     if column.generated is not None:
         text = column.generated.expression.text
-        found[GENERATED] = NotCopied(GENERATED, f"{column.name}: {text}")
+        omitted[GENERATED] = NotCopied(GENERATED, f"{column.name}: {text}")
     if column.comment:
-        found[COMMENTS] = NotCopied(COMMENTS, f"{column.name}: {column.comment}")
-    return found
+        omitted[COMMENTS] = NotCopied(COMMENTS, f"{column.name}: {column.comment}")
+    return omitted
 
 
 def omitted_index(index: IndexModel) -> NotCopied:

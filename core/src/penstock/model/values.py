@@ -74,15 +74,15 @@ def server_message(text: str) -> str:
     """
     if are_shown():
         return text
-    kept, position = "", 0
-    for found in _TOKEN.finditer(text):
-        kept += text[position : found.start()]
-        if found["kept"]:
-            kept += found[0]
-        elif found["number"]:
-            kept += HIDDEN
+    safe, position = "", 0
+    for token in _TOKEN.finditer(text):
+        safe += text[position : token.start()]
+        if token["kept"]:
+            safe += token[0]
+        elif token["number"]:
+            safe += HIDDEN
         else:
-            end = _END.search(text, found.end())
-            return kept + HIDDEN + (end[0] if end else "")
-        position = found.end()
-    return kept + text[position:]
+            end = _END.search(text, token.end())
+            return safe + HIDDEN + (end[0] if end else "")
+        position = token.end()
+    return safe + text[position:]

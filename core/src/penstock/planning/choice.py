@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.errors import PlanningError, UsageError
-from penstock.planning.cuts import MOST_PARTITIONS, counted
+from penstock.planning.cuts import MOST_PARTITIONS, quantity
 from penstock.spec.degrees import Streams
 from penstock.spec.parts import Cutting
 from penstock.spec.strategies import (
@@ -123,7 +123,7 @@ def _is_sized(cutting: Cutting) -> bool:
 
 
 def _asked_for(count: int) -> str:
-    return f"{counted(count, 'partition')}, as requested"
+    return f"{quantity(count, 'partition')}, as requested"
 
 
 def _choose_automatically(
@@ -140,7 +140,7 @@ def _choose_automatically(
         why = f"range: by key {cutting.key}, as requested"
         return _with_count(cutting, table, streams, RANGE, cutting.key, why)
     if table.bytes < SMALLEST_PARTITION_BYTES and not _is_sized(cutting):
-        files = (counted(len(table.files), "file"),) if table.files else ()
+        files = (quantity(len(table.files), "file"),) if table.files else ()
         return Choice(WHOLE, (f"whole: {_size(table.bytes)}, one stream is enough", *files))
     if table.files:
         why = f"files: {table.storage}; no key needed"
@@ -210,7 +210,7 @@ def _scanning(
     if _is_sized(cutting):
         return _with_count(cutting, table, streams, how, key, why)
     count = streams.usual
-    reason = f"{counted(count, 'partition')}, one per stream: each scans the whole table"
+    reason = f"{quantity(count, 'partition')}, one per stream: each scans the whole table"
     return Choice(how, (why, reason), key, count)
 
 
@@ -242,15 +242,18 @@ def _count(cutting: Cutting, table: TableStatistics, streams: Streams) -> tuple[
             )
         rows = int(table.rows * table.selected)
         count = max(1, -(-rows // cutting.rows_per_partition))
-        return count, f"{counted(count, 'partition')} of about {cutting.rows_per_partition:,} rows"
+        return count, f"{quantity(count, 'partition')} of about {cutting.rows_per_partition:,} rows"
     if cutting.bytes_per_partition is not None:
         count = max(1, -(-selected // cutting.bytes_per_partition))
-        return count, f"{counted(count, 'partition')} of about {_size(cutting.bytes_per_partition)}"
+        return (
+            count,
+            f"{quantity(count, 'partition')} of about {_size(cutting.bytes_per_partition)}",
+        )
     by_size = -(-selected // DEFAULT_PARTITION_BYTES)
     usual = min(PARTITIONS_PER_STREAM * streams.usual, selected // SMALLEST_PARTITION_BYTES)
     most = min(PARTITIONS_PER_STREAM * streams.most, selected // SMALLER_PARTITION_BYTES)
     count = max(1, by_size, usual, most)
-    return count, f"{counted(count, 'partition')} of about {_size(selected // count)}"
+    return count, f"{quantity(count, 'partition')} of about {_size(selected // count)}"
 
 
 def _size(amount: int) -> str:

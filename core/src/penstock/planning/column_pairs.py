@@ -56,10 +56,10 @@ def map_columns(
     unpaired = bool(lines)
     fits = fit([source for source, _ in pairs], [target for _, target in pairs])
     unfit = set()
-    for (source, target), found in zip(pairs, fits, strict=True):
-        if found.reason:
+    for (source, target), result in zip(pairs, fits, strict=True):
+        if result.reason:
             unfit.add(source.name)
-            lines.append((source.name, source.type, target.type, found.reason))
+            lines.append((source.name, source.type, target.type, result.reason))
     if lines:
         raise PlanningError(
             f"{route.source_name} does not fit into {route.target_name}:\n"
@@ -73,22 +73,22 @@ def map_columns(
             ColumnPair(
                 source.name,
                 target.name,
-                found.cast,
-                found.canonical,
+                result.cast,
+                result.canonical,
                 source.traits.get(EXPRESSION, ""),
                 source.traits.get(KEY),
             )
-            for (source, target), found in zip(pairs, fits, strict=True)
+            for (source, target), result in zip(pairs, fits, strict=True)
         ),
         format=format_,
         reasons=tuple(reasons),
         warnings=tuple(
-            f"{source.name} ({source.type} into {target.type}): {found.warning}"
-            for (source, target), found in zip(pairs, fits, strict=True)
-            if found.warning
+            f"{source.name} ({source.type} into {target.type}): {result.warning}"
+            for (source, target), result in zip(pairs, fits, strict=True)
+            if result.warning
         ),
         changed=tuple(
-            source.name for (source, _), found in zip(pairs, fits, strict=True) if found.lossy
+            source.name for (source, _), result in zip(pairs, fits, strict=True) if result.lossy
         ),
     )
 
@@ -101,16 +101,16 @@ def chosen_columns(route: Route, mine: Sequence[Column]) -> list[Column]:
     """
     if route.columns is None:
         return list(mine)
-    known = {column.name: column for column in mine}
-    unknown = [name for name in route.columns if name not in known]
+    by_name = {column.name: column for column in mine}
+    unknown = [name for name in route.columns if name not in by_name]
     if unknown:
         raise PlanningError(
             f"--columns: {route.source_name} has no column {', '.join(map(repr, unknown))}; "
-            f"it has {', '.join(known)}"
+            f"it has {', '.join(by_name)}"
         )
     # A column that the source does not have is requested through its expression.
     more = [name for name in route.expressions if name not in route.columns]
-    return [known[name] for name in (*route.columns, *more)]
+    return [by_name[name] for name in (*route.columns, *more)]
 
 
 Pairs = list[tuple[Column, Column]]
@@ -184,25 +184,25 @@ def _form(
     route: Route, pairs: Pairs, fits: Sequence[Fit], formats: Sequence[str]
 ) -> tuple[str, list[str]]:
     """Return the stream format, and why it is not the best one."""
-    carried = [name for name in formats if all(name in found.formats for found in fits)]
+    carried = [name for name in formats if all(name in fit.formats for fit in fits)]
     if not carried:
         raise PlanningError(
             f"{route.source_name} and {route.target_name} share no stream format that carries "
             f"every column; they share {', '.join(formats) or 'none'}"
         )
-    found_for = [(source.name, found) for (source, _), found in zip(pairs, fits, strict=True)]
+    fit_of_column = [(source.name, fit) for (source, _), fit in zip(pairs, fits, strict=True)]
     reasons = []
     if carried[0] != formats[0]:
-        slow = [name for name, found in found_for if formats[0] not in found.formats]
+        slow = [name for name, fit in fit_of_column if formats[0] not in fit.formats]
         if len(slow) < len(pairs):
-            reasons.append(f"{carried[0]} streams, because of {_listed(slow)}")
-    casts = [f"{name}::{found.cast}" for name, found in found_for if found.cast]
+            reasons.append(f"{carried[0]} streams, because of {_name_list(slow)}")
+    casts = [f"{name}::{fit.cast}" for name, fit in fit_of_column if fit.cast]
     if casts:
-        reasons.append(f"cast by the source: {_listed(casts)}")
+        reasons.append(f"cast by the source: {_name_list(casts)}")
     return carried[0], reasons
 
 
-def _listed(names: Sequence[str], most: int = 6) -> str:
+def _name_list(names: Sequence[str], most: int = 6) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 

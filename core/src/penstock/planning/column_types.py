@@ -33,14 +33,14 @@ def requested_types(
     _check_known(rules, columns)
     types = model.types if model is not None else {}
     kinds = {name: type_.kind for name, type_ in types.items() if type_.kind in _NAMELESS}
-    found = {}
+    types_by_column = {}
     for column in columns:
         kind = kinds.get(column.name, "")
         meeting = [rule for rule in rules if _meets(column, rule, kind)]
         names = [column.name] if column.name in rules else meeting
         if names:
-            found[column.name] = rules[names[0]]
-    return found
+            types_by_column[column.name] = rules[names[0]]
+    return types_by_column
 
 
 def _is_rule(name: str) -> bool:
@@ -49,8 +49,8 @@ def _is_rule(name: str) -> bool:
 
 def _meets(column: Column, rule: str, kind: str) -> bool:
     if rule.startswith(_OF_TYPE):
-        wanted, found = rule.removeprefix(_OF_TYPE).strip().lower(), column.type.lower()
-        return bool(wanted) and wanted in (found, found.partition("(")[0].strip(), kind)
+        expected, actual = rule.removeprefix(_OF_TYPE).strip().lower(), column.type.lower()
+        return bool(expected) and expected in (actual, actual.partition("(")[0].strip(), kind)
     return _is_rule(rule) and fnmatchcase(column.name, rule)
 
 

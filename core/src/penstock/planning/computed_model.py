@@ -38,14 +38,14 @@ def with_columns(definition: TableDefinition, columns: Sequence[Column]) -> Tabl
     by_name = {column.name: column for column in columns}
     missing = {each.name for each in model.columns} - by_name.keys()
     computed = {column.name for column in columns if EXPRESSION in column.traits}
-    others = missing | {name for name in computed if not by_name[name].traits[DISTINCT]}
+    changed_keys = missing | {name for name in computed if not by_name[name].traits[DISTINCT]}
     changed = missing | computed
-    kept_keys = [key for key in model.keys if others.isdisjoint(key.columns)]
+    kept_keys = [key for key in model.keys if changed_keys.isdisjoint(key.columns)]
     kept_checks = [check for check in model.checks if not mentions(check.test.text, changed)]
     kept_indexes = [
         index
         for index in model.indexes
-        if others.isdisjoint((*index.columns, *index.included))
+        if changed_keys.isdisjoint((*index.columns, *index.included))
         and not (index.predicate and mentions(index.predicate.text, changed))
         and (index.columns or not mentions(index.text, changed))
         and (not index.method or not mentions(index.text, computed))
@@ -61,14 +61,16 @@ def with_columns(definition: TableDefinition, columns: Sequence[Column]) -> Tabl
     for each in model.columns:
         if each.name in computed:
             omitted += [replace(item, remedy="") for item in omitted_of_column(each).values()]
-    known = {each.name: each for each in model.columns}
-    made = [
-        _made(column) if column.name in computed else _kept(known[column.name], changed)
+    by_original_name = {each.name: each for each in model.columns}
+    columns_of_copy = [
+        _computed_column(column)
+        if column.name in computed
+        else _copied_column(by_original_name[column.name], changed)
         for column in columns
-        if column.name in computed or column.name in known
+        if column.name in computed or column.name in by_original_name
     ]
-    found = TableModel(
-        tuple(made),
+    model_of_copy = TableModel(
+        tuple(columns_of_copy),
         tuple(kept_keys),
         tuple(kept_checks),
         tuple(kept_indexes),
@@ -80,17 +82,17 @@ def with_columns(definition: TableDefinition, columns: Sequence[Column]) -> Tabl
         definition,
         dialect=NEUTRAL,
         content={},
-        model=found,
+        model=model_of_copy,
         others=(*definition.others, *omitted),
     )
 
 
-def _made(column: Column) -> ColumnModel:
+def _computed_column(column: Column) -> ColumnModel:
     type_ = ColumnType(TEXT, _DIGITS) if column.traits[DISTINCT] else ColumnType()
     return ColumnModel(column.name, type_, column.type, column.nullable)
 
 
-def _kept(column: ColumnModel, changed: set[str]) -> ColumnModel:
+def _copied_column(column: ColumnModel, changed: set[str]) -> ColumnModel:
     if column.generated is None or not mentions(column.generated.expression.text, changed):
         return column
     return replace(column, generated=column.generated.as_copied)

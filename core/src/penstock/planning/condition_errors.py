@@ -27,14 +27,16 @@ def wrap_condition_errors(where: str | None) -> Iterator[None]:
 
 
 def _in_their_text(message: str, where: str) -> str:
-    found = _NEAR.search(message)
-    if found is None:
+    match = _NEAR.search(message)
+    if match is None:
         return message
-    quote, text = found["quote"], found["text"]
-    before = message[: found.start()].removesuffix("at or ")
-    rest = next((where[at:] for at in range(len(where)) if text.startswith(where[at:])), "")
-    if rest:  # from here to the end of the condition, and on into Penstock's own text
-        return f"{before}near {quote}{rest}{quote}, {_place(where, len(where) - len(rest))}"
+    quote, text = match["quote"], match["text"]
+    before = message[: match.start()].removesuffix("at or ")
+    remainder = next((where[at:] for at in range(len(where)) if text.startswith(where[at:])), "")
+    if remainder:  # from here to the end of the condition, and on into Penstock's own text
+        return (
+            f"{before}near {quote}{remainder}{quote}, {_place(where, len(where) - len(remainder))}"
+        )
     token = text.partition(quote)[0] or quote
     if where.count(token) == 1:
         return f"{before}near {quote}{token}{quote}, {_place(where, where.index(token))}"

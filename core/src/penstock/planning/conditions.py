@@ -13,7 +13,7 @@ from penstock.planning.choice import Choice
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
 from penstock.planning.known_answers import KnownAnswers
-from penstock.planning.questions import together
+from penstock.planning.questions import evaluate_together
 from penstock.spec.masks import mentions
 from penstock.spec.parts import Route
 
@@ -24,7 +24,7 @@ def check_conditions(
     partitions: Sequence[Partition],
     mapping: ColumnMapping,
     table: TargetTable,
-    known: KnownAnswers,
+    answers: KnownAnswers,
 ) -> None:
     """Check that the partitions' conditions select the same rows in the target.
 
@@ -34,7 +34,7 @@ def check_conditions(
         partitions: the partitions.
         mapping: the mapping of the columns.
         table: the target's table.
-        known: the answers so far.
+        answers: the answers so far.
 
     Raises:
         PlanningError: the target may select other rows by a partition's condition.
@@ -48,9 +48,9 @@ def check_conditions(
     for key in {choice.key, *_crossed_keys(partitions)}:
         _check_key_unchanged(key, mapping)
     kinds = {type(partition.extent): partition.extent for partition in partitions}
-    together(
+    evaluate_together(
         *(
-            partial(known.check_condition, route.target_ref, route.where, extent)
+            partial(answers.check_condition, route.target_ref, route.where, extent)
             for extent in kinds.values()
         )
     )
@@ -77,10 +77,10 @@ def _check_not_computed(route: Route, pairs: Sequence[ColumnPair], keys: Sequenc
     """Check that no key is computed: the target lacks the values of the source's condition."""
     computed = [pair.source for pair in pairs if pair.expression]
     for flag, text in (("--where", route.where or ""), *(("--key", key) for key in keys)):
-        found = [name for name in computed if mentions(text, [name])]
-        if found:
+        changed_columns = [name for name in computed if mentions(text, [name])]
+        if changed_columns:
             raise PlanningError(
-                f"--mode replace deletes by {flag} {text}, which uses column {found[0]}: "
+                f"--mode replace deletes by {flag} {text}, which uses column {changed_columns[0]}: "
                 "expected only columns that are copied unchanged; found one with --set or --mask"
             )
 

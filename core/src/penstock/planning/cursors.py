@@ -9,7 +9,7 @@ from penstock.backends.api.optional.cursors import CursorRange, CursorState
 from penstock.errors import PlanningError
 from penstock.model.nights import Cursor, Horizon, Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair
-from penstock.planning.cuts import counted
+from penstock.planning.cuts import quantity
 from penstock.planning.nights import (
     EARLIER,
     FIRST,
@@ -25,10 +25,10 @@ from penstock.planning.nights import (
 )
 from penstock.spec.night_kinds import check_unit
 from penstock.spec.parts import Loading, Route
-from penstock.spec.units import lasting
+from penstock.spec.units import duration_text
 
 
-def goes_on(since: Cursor, now: CursorState) -> bool:
+def is_comparable(since: Cursor, now: CursorState) -> bool:
     """Whether values of the last night are comparable with those of the source now."""
     return (since.columns, since.type) == (now.columns, now.type)
 
@@ -52,7 +52,9 @@ def check_cursor(route: Route, loading: Loading, now: CursorState, row_ahead: st
     flag = f"--incremental {name}"
     if now.ahead:
         where = f", in the row {row_ahead}" if row_ahead else ""
-        most = f"at most {lasting(nightly.max_ahead)} ahead of the source's clock (--max-ahead)"
+        most = (
+            f"at most {duration_text(nightly.max_ahead)} ahead of the source's clock (--max-ahead)"
+        )
         allow = "raise --max-ahead, or pass --max-ahead 0 to read it every night"
         if not now.text:
             most, allow = "a value that can be compared with others", "or exclude it with --where"
@@ -62,7 +64,7 @@ def check_cursor(route: Route, loading: Loading, now: CursorState, row_ahead: st
         )
     if now.nulls and nightly.null_cursor == "refuse":
         raise PlanningError(
-            f"{flag}: {route.source_name}: {counted(now.nulls, 'row')} without a value (NULL) "
+            f"{flag}: {route.source_name}: {quantity(now.nulls, 'row')} without a value (NULL) "
             "would never be read again: set a value, name a second column as a fallback "
             f"(--incremental {name},created_at), or pass --null-cursor include to read them every "
             "night"
@@ -75,7 +77,7 @@ def plan_cursor_night(
     pairs: tuple[ColumnPair, ...],
     last: Watermark | None,
     now: CursorState,
-    found: CursorRange | None,
+    new_rows: CursorRange | None,
     versions: SourceVersions | None,
     horizon: Horizon | None,
     target: TargetNow,
@@ -89,7 +91,7 @@ def plan_cursor_night(
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the state of the columns in the source.
-        found: the rows from the last night's value on.
+        new_rows: the rows from the last night's value on.
         versions: the source's row versions; None if it has none.
         horizon: the horizon of the source's rows; None if they have no versions.
         target: the state of the target's table.
@@ -100,7 +102,7 @@ def plan_cursor_night(
     """
     selects = selected_text(route, loading, pairs)
     changed = check_target(route, loading, last, target)
-    full = _why_full(last, now, found, versions, horizon, selects, changed) or why_due(
+    full = _why_full(last, now, new_rows, versions, horizon, selects, changed) or why_due(
         loading.nightly, last, moment
     )
     before = last.cursor if last and not full else None
@@ -116,7 +118,7 @@ def plan_cursor_night(
         rows=target.rows,
         full_at=last.full_at if last and not full else "",
         cursor=cursor_of(now, missing),
-        lower=found.lower if found and not full else "",
+        lower=new_rows.lower if new_rows and not full else "",
         missing=missing,
     )
 
@@ -148,7 +150,7 @@ def without_range(night: Night, why: str) -> Night:
     )
 
 
-def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[str, ...]:
+def explain_cursor_night(night: Night, loading: Loading, *, merges: bool) -> tuple[str, ...]:
     """Return what a night reads, and whether that is proven to be enough, for people.
 
     Args:
@@ -183,7 +185,7 @@ def explained_cursor(night: Night, loading: Loading, *, merges: bool) -> tuple[s
 def _why_full(
     last: Watermark | None,
     now: CursorState,
-    found: CursorRange | None,
+    new_rows: CursorRange | None,
     versions: SourceVersions | None,
     horizon: Horizon | None,
     selects: str,
@@ -209,7 +211,7 @@ def _why_full(
         return anew
     if not since.text:
         return f"the last night found no value in {name}"
-    if found is None or (found.behind and horizon is None):
+    if new_rows is None or (new_rows.behind and horizon is None):
         return f"the greatest {name} is less than the last night's: rows were deleted, or {EARLIER}"
     if horizon and last.horizon and horizon.xmax < last.horizon.xmax:
         return EARLIER

@@ -68,7 +68,7 @@ def cut_children(children: Sequence[ChildTable], count: int) -> Cut:
     total = sum(child.bytes for child in children) or 1
     return Cut(
         tuple((Children((child.table,)), child.bytes / total) for child in children),
-        (counted(len(children), "table"),),
+        (quantity(len(children), "table"),),
     )
 
 
@@ -110,9 +110,9 @@ def cut_tables(children: Sequence[ChildTable], count: int) -> Cut:
             close()
         pack.append(child)
     close()
-    reasons = [f"{counted(cuts, 'table')} cut by blocks"] if cuts else []
+    reasons = [f"{quantity(cuts, 'table')} cut by blocks"] if cuts else []
     if packs:
-        reasons.append(f"small tables grouped in {counted(packs, 'partition')}")
+        reasons.append(f"small tables grouped in {quantity(packs, 'partition')}")
     return Cut(tuple(extents), tuple(reasons))
 
 
@@ -149,11 +149,11 @@ def cut_files(files: Sequence[SourceFile], count: int) -> Cut:
         pack.append(FilePart(file.path, file.size, file.version))
         packed += stored
     close()
-    reasons = [counted(len(files), "file")]
+    reasons = [quantity(len(files), "file")]
     if cuts:
-        reasons.append(f"{counted(cuts, 'large file')} cut between row groups")
+        reasons.append(f"{quantity(cuts, 'large file')} cut between row groups")
     if packs:
-        reasons.append(f"small files grouped in {counted(packs, 'partition')}")
+        reasons.append(f"small files grouped in {quantity(packs, 'partition')}")
     return Cut(tuple(extents), tuple(reasons))
 
 
@@ -212,7 +212,7 @@ def cut_range(statistics: KeyStatistics, count: int) -> Cut:
     warnings = []
     ranges = len(weights)
     if ranges < count:
-        reasons.append(f"{counted(ranges, 'range')}: too few bounds are known for more")
+        reasons.append(f"{quantity(ranges, 'range')}: too few bounds are known for more")
     if ranges > 1 and not statistics.indexed:
         warnings.append(
             f"{statistics.key.text} has no index: each of the {ranges:,} ranges scans the whole "
@@ -245,7 +245,7 @@ def cut_windows(
     if len(starts) > 1 and not indexed:
         warnings.append(f"{key.text} has no index: each of {len(starts):,} windows scans the table")
     return Cut(
-        tuple(extents), (f"{counted(len(edges) - 1, 'window')} from {origin}",), tuple(warnings)
+        tuple(extents), (f"{quantity(len(edges) - 1, 'window')} from {origin}",), tuple(warnings)
     )
 
 
@@ -264,7 +264,7 @@ def cut_values(values: Sequence[Bound], key: Key, *, nullable: bool) -> Cut:
     extents.append((KeyOther(key, tuple(values)), None))
     if nullable:
         extents.append((KeyIsNull(key), None))
-    return Cut(tuple(extents), (counted(len(values), "value"),))
+    return Cut(tuple(extents), (quantity(len(values), "value"),))
 
 
 def cut_hash(key: Key, count: int) -> Cut:
@@ -297,6 +297,6 @@ def number(
     )
 
 
-def counted(count: int, word: str) -> str:
+def quantity(count: int, word: str) -> str:
     """Return a count with its noun: ``1 file``, ``1,200 files``."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

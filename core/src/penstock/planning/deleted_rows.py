@@ -20,7 +20,7 @@ def check_deletes(
     mapping: ColumnMapping,
     table: TargetTable,
     load: LoadPlan,
-    known: KnownAnswers,
+    answers: KnownAnswers,
 ) -> None:
     """Check that the target can find rows that are gone.
 
@@ -31,7 +31,7 @@ def check_deletes(
         mapping: the mapping of the columns.
         table: the target's table.
         load: the load plan, with the key.
-        known: the answers so far.
+        answers: the answers so far.
 
     Raises:
         PlanningError: keys cannot be compared, or the target cannot select the run's rows.
@@ -64,4 +64,4 @@ def check_deletes(
             "--set or --mask computes; expected only columns that are copied unchanged"
         )
     if route.where is not None and table.is_there:
-        known.check_condition(route.target_ref, route.where, Whole())
+        answers.check_condition(route.target_ref, route.where, Whole())

@@ -15,14 +15,14 @@ from penstock.spec.parts import Loading, Route
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class ColumnDifferences:
     """Columns that have changed or differ, by their names in the source."""
 
     renamed: Mapping[str, str]
     """The name in the target, by the name in the source."""
     added: tuple[str, ...]
     """Columns that the target does not have."""
-    gone: tuple[Column, ...]
+    dropped: tuple[Column, ...]
     """Columns of the target that the source no longer has."""
     compared: Mapping[str, str]
     """Columns whose type may be wider than the target's, with their name there."""
@@ -32,7 +32,7 @@ class Parted:
     """Columns that were masked or left out under an earlier name, with that name."""
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.renamed or self.gone or self.compared or self.loosened)
+        return bool(self.added or self.renamed or self.dropped or self.compared or self.loosened)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,16 @@ class Drift:
     """The target's columns after all changes."""
 
 
-def parted(
+def compare_columns(
     route: Route,
     loading: Loading,
     mine: Sequence[Column],
     theirs: Sequence[Column],
     last: Watermark | None,
     *,
-    alike: bool,
-    same: bool,
-) -> Parted | None:
+    same_dialect: bool,
+    same_table: bool,
+) -> ColumnDifferences | None:
     """Return how the columns differ; None if they are not compared, or there is nothing to report.
 
     A type that the target has had from the start, or that the user has given it, is no drift: types
@@ -66,64 +66,64 @@ def parted(
         mine: the source's columns.
         theirs: the target's columns.
         last: the watermark of the last night.
-        alike: whether both sides write types alike.
-        same: whether the source's table is the one that the last night read.
+        same_dialect: whether both sides write types alike.
+        same_table: whether the source's table is the one that the last night read.
     """
     if route.map == "position":
         return None
-    wanted = chosen_columns(route, mine)
+    chosen = chosen_columns(route, mine)
     names, there = {each.name for each in mine}, {each.name: each for each in theirs}
-    known = {each.name: each for each in last.columns} if last is not None else {}
-    before = {each.identity: each for each in known.values() if each.identity and same}
+    last_columns = {each.name: each for each in last.columns} if last is not None else {}
+    before = {each.identity: each for each in last_columns.values() if each.identity and same_table}
     renamed = {
         each.name: before[each.identity].name
-        for each in wanted
+        for each in chosen
         if each.identity in before
         if each.name not in there
         if (name := before[each.identity].name) in there and name not in names
     }
     in_target = {
         each.name: there[name]
-        for each in wanted
+        for each in chosen
         if (name := renamed.get(each.name, each.name)) in there
     }
     widens = WIDEN in loading.drift.makes
     compared, loosened = {}, {}
-    for each in wanted:
+    for each in chosen:
         if (target := in_target.get(each.name)) is None or target.generated:
             continue
-        then = known.get(renamed.get(each.name, each.name))
+        then = last_columns.get(renamed.get(each.name, each.name))
         changed = then is not None and then.type != each.type
-        if changed or (widens and (each.type != target.type if alike else then is None)):
+        if changed or (widens and (each.type != target.type if same_dialect else then is None)):
             compared[each.name] = target.name
         if each.nullable and not target.nullable and (widens or (then and not then.nullable)):
             loosened[each.name] = target.name
-    kept = {target.name for target in in_target.values()}
-    found = Parted(
+    matched = {target.name for target in in_target.values()}
+    differences = ColumnDifferences(
         renamed,
-        tuple(each.name for each in wanted if each.name not in in_target),
+        tuple(each.name for each in chosen if each.name not in in_target),
         ()
         if route.columns is not None
         else tuple(
             each
             for each in theirs
-            if not (each.name in kept or each.generated or route.excludes(each.name))
+            if not (each.name in matched or each.generated or route.excludes(each.name))
         ),
         compared,
         loosened,
         {
             each.name: old
-            for each in wanted
+            for each in chosen
             if each.identity in before and (old := before[each.identity].name) != each.name
             if (route.excludes(old) or route.mask_of(old)) and not route.mask_of(each.name)
         },
     )
-    if not kept:
+    if not matched:
         return None  # no name is on both sides: these are not the same tables
-    return found or None
+    return differences or None
 
 
-def dropped_columns(gone: Sequence[Column]) -> list[ColumnChange]:
+def dropped_columns(columns: Sequence[Column]) -> list[ColumnChange]:
     """Return changes that report the columns that the source no longer has."""
     return [
         ColumnChange(
@@ -133,7 +133,7 @@ def dropped_columns(gone: Sequence[Column]) -> list[ColumnChange]:
             if each.nullable or each.has_default
             else "it is NOT NULL and has no default, so every new row needs a value",
         )
-        for each in gone
+        for each in columns
     ]
 
 
@@ -156,8 +156,8 @@ def planned_changes(loading: Loading, drift: Drift | None) -> tuple[ColumnChange
     return tuple(each for each in drift.changes if each.kind != GONE)
 
 
-def drifted(
-    route: Route, loading: Loading, drift: Drift, omitted: Sequence[ColumnChange], said: str
+def drift_error(
+    route: Route, loading: Loading, drift: Drift, omitted: Sequence[ColumnChange], mismatch: str
 ) -> Drifted:
     """Return the error for columns that have diverged.
 
@@ -166,7 +166,7 @@ def drifted(
         loading: the options for loading.
         drift: all changes.
         omitted: the changes that are not made; see `omitted_changes`.
-        said: how the columns do not fit; empty if they fit despite the changes.
+        mismatch: how the columns do not fit; empty if they fit despite the changes.
     """
     value = ",".join(sorted(loading.drift.makes)) or FAIL
     refused = any(each.refused for each in omitted)
@@ -174,7 +174,7 @@ def drifted(
     use = ",".join(sorted(loading.drift.makes | kinds)) or ADD
     remedies = [] if refused else [f"--on-drift {use} to make all of these changes"]
     remedies += [f"--on-drift {IGNORE} to copy only the columns that both have"]
-    begins = said or f"{route.source_name} has changed"
+    begins = mismatch or f"{route.source_name} has changed"
     return Drifted(
         f"{begins}\n--on-drift {value} does not change {route.target_name}; the changes "
         "needed are:\n"
@@ -185,8 +185,8 @@ def drifted(
 
 def _more(change: ColumnChange, omitted: Collection[ColumnChange]) -> str:
     if change.refused:
-        found = f": not possible, since {change.refused}"
-        return f"{found}; by hand: {change.statement}" if change.statement else found
+        reason = f": not possible, since {change.refused}"
+        return f"{reason}; by hand: {change.statement}" if change.statement else reason
     if change.kind == GONE:
         return f": {_STAYS}"
     cost = f" ({change.cost})" if change.cost else ""
@@ -197,7 +197,7 @@ def _more(change: ColumnChange, omitted: Collection[ColumnChange]) -> str:
 _STAYS = "it stays, with NULL or its default in new rows"
 
 
-def narrowed(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) -> Route:
+def narrow_route(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) -> Route:
     """Return the route for the columns that both sides have, if not all are copied.
 
     Args:
@@ -219,19 +219,20 @@ def narrowed(route: Route, columns: Sequence[Column], theirs: Sequence[Column]) 
 
 
 def drift_texts(
-    loading: Loading, drift: Drift | None, made: Sequence[ColumnChange]
+    loading: Loading, drift: Drift | None, changes: Sequence[ColumnChange]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return reasons and warnings for people.
 
     Args:
         loading: the options for loading.
         drift: how the columns differ; None if they do not.
-        made: the changes that the plan makes.
+        changes: the changes that the plan makes.
     """
     if drift is None:
         return (), ()
     reasons = [
-        f"drift: {each}: {each.statement}{f' ({each.cost})' if each.cost else ''}" for each in made
+        f"drift: {each}: {each.statement}{f' ({each.cost})' if each.cost else ''}"
+        for each in changes
     ]
     warnings = []
     for each in drift.changes:
@@ -241,24 +242,24 @@ def drift_texts(
             omitted = {ADD: "it is not copied", RENAME: "it is not copied under either name"}
             stays = omitted.get(each.kind, "the target's column stays as it is")
             warnings.append(f"drift: {each}: {stays} (--on-drift {IGNORE})")
-    if any(each.kind == ADD for each in made) and loading.load_mode.only_adds:
+    if any(each.kind == ADD for each in changes) and loading.load_mode.only_adds:
         warnings.append("drift: existing rows keep NULL in the added columns")
     return tuple(reasons), tuple(warnings)
 
 
-def reading_all(night: Night, made: Sequence[ColumnChange]) -> Night:
-    """Return the night, reading all rows if columns change.
+def read_all_rows(night: Night, changes: Sequence[ColumnChange]) -> Night:
+    """Return the night; it reads all rows if columns change.
 
     Existing rows have values for the new columns, or may have new values without a new version.
     """
-    if not made:
+    if not changes:
         return night
-    listed = ", ".join(map(str, made))
+    listed = ", ".join(map(str, changes))
     why = f"columns of the source have changed ({listed})"
     return replace(night, full=why, since=None, moment="", full_at="", lower="")
 
 
-def followed(
+def followed_columns(
     columns: Sequence[Column],
     selected: Sequence[Column],
     last: Watermark | None,

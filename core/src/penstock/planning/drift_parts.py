@@ -13,14 +13,14 @@ from penstock.model.tables import Column
 from penstock.planning.column_pairs import ColumnMapping, map_columns
 from penstock.planning.drift import (
     Drift,
-    drifted,
-    narrowed,
+    drift_error,
+    narrow_route,
     omitted_changes,
     planned_changes,
 )
 from penstock.planning.facts import Facts, TargetTable, fact
 from penstock.planning.known_answers import KnownAnswers
-from penstock.planning.questions import part, together
+from penstock.planning.questions import evaluate_together, part
 from penstock.planning.request import PlanRequest
 from penstock.spec.parts import Route
 
@@ -32,13 +32,13 @@ class DriftParts:
     raises `AnswersNeeded`.
     """
 
-    def __init__(self, request: PlanRequest, facts: Facts, known: KnownAnswers) -> None:
+    def __init__(self, request: PlanRequest, facts: Facts, answers: KnownAnswers) -> None:
         self._request = request
         self._route = request.route
         self._loading = request.loading
         self._mode = request.loading.load_mode
         self._facts = facts
-        self._known = known
+        self._answers = answers
 
     @part
     def _columns(self) -> Sequence[Column]:
@@ -66,7 +66,7 @@ class DriftParts:
         """The changes to the target's columns."""
         return planned_changes(self._loading, self._drift)
 
-    def _now(self, names: Iterable[str]) -> list[str]:
+    def _names_before_changes(self, names: Iterable[str]) -> list[str]:
         """Return the names of target columns before any change; new columns are left out."""
         before = original_names(self._changes)
         return [now for name in names if (now := before(name)) is not None]
@@ -79,23 +79,23 @@ class DriftParts:
     def _mapping(self) -> ColumnMapping:
         drift = self._drift
         if drift is None:
-            return self._mapped(self._route, self._table.columns)
+            return self._map(self._route, self._table.columns)
         if self._loading.drift.ignores:
-            narrow = narrowed(self._route, self._selected, self._table.columns)
-            return self._mapped(narrow, self._table.columns)
+            narrow = narrow_route(self._route, self._selected, self._table.columns)
+            return self._map(narrow, self._table.columns)
         if omitted := omitted_changes(self._loading, drift):
-            raise self._drifted(drift, omitted)
-        every = replace(self._route, columns=self._route.columns or self._written(drift))
-        return self._mapped(every, drift.columns)
+            raise self._drift_error(drift, omitted)
+        every = replace(self._route, columns=self._route.columns or self._copied_columns(drift))
+        return self._map(every, drift.columns)
 
-    def _written(self, drift: Drift) -> tuple[str, ...]:
+    def _copied_columns(self, drift: Drift) -> tuple[str, ...]:
         """Return the source's columns, except those that both sides compute."""
         computed = {each.name for each in drift.columns if each.generated}
         return tuple(
             each.name for each in self._selected if not (each.generated and each.name in computed)
         )
 
-    def _drifted(self, drift: Drift, omitted: Sequence[ColumnChange]) -> PlanningError:
+    def _drift_error(self, drift: Drift, omitted: Sequence[ColumnChange]) -> PlanningError:
         """Return the error for columns that may not follow the source's.
 
         If columns would not fit even after all changes, return the error of that instead.
@@ -105,25 +105,25 @@ class DriftParts:
 
         def tried(columns: Sequence[Column]) -> PlanningError | None:
             try:
-                self._mapped(self._route, columns)
+                self._map(self._route, columns)
             except PlanningError as error:
                 return error
             return None
 
-        kept = [each.column for each in drift.changes if each.kind == GONE]
-        would_be = [each for each in drift.columns if each.name not in kept]
-        now, then = together(partial(tried, table.columns), partial(tried, would_be))
+        removed = [each.column for each in drift.changes if each.kind == GONE]
+        would_be = [each for each in drift.columns if each.name not in removed]
+        now, then = evaluate_together(partial(tried, table.columns), partial(tried, would_be))
         if then is not None:
             return now or then
-        return drifted(self._route, self._loading, drift, omitted, now.message if now else "")
+        return drift_error(self._route, self._loading, drift, omitted, now.message if now else "")
 
-    def _mapped(self, route: Route, theirs: Sequence[Column]) -> ColumnMapping:
+    def _map(self, route: Route, theirs: Sequence[Column]) -> ColumnMapping:
         relation = self._route.relation
         return map_columns(
             route,
             self._selected,
             theirs,
-            fit=lambda mine, theirs: self._known.fits(relation, mine, theirs),
+            fit=lambda mine, theirs: self._answers.fits(relation, mine, theirs),
             formats=self._request.capabilities.formats,
         )
 

@@ -24,15 +24,15 @@ Fact: TypeAlias = T | PenstockError
 is that error."""
 
 
-def fact(found: T | PenstockError) -> T:
+def fact(result: T | PenstockError) -> T:
     """Return a fact.
 
     Raises:
         PenstockError: it could not be read.
     """
-    if isinstance(found, PenstockError):
-        raise found
-    return found
+    if isinstance(result, PenstockError):
+        raise result
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class NightFacts:
     """The rows from the last night's value on; None if that value is not of these columns."""
     files: SourceFiles | None = None
     """The files of the source, if the night reads by files."""
-    seen: frozenset[str] = frozenset()
+    known_digests: frozenset[str] = frozenset()
     """The digests of the files that nights have read."""
     row_ahead: str = ""
     """A row whose value is too far ahead, by its key."""

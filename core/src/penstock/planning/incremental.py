@@ -13,22 +13,22 @@ from penstock.model.tables import ColumnPair, TableRef
 from penstock.planning.cursors import (
     check_cursor,
     cursor_of,
-    explained_cursor,
+    explain_cursor_night,
     plan_cursor_night,
 )
 from penstock.planning.facts import NightFacts
 from penstock.planning.nights import (
-    explained,
-    explained_full_load,
+    explain_full_load,
+    explain_night,
     new_leaves,
     plan_full_load,
     plan_night,
 )
-from penstock.planning.seen_files import explained_files, files_of, plan_files_night
+from penstock.planning.seen_files import explain_files_night, files_of, plan_files_night
 from penstock.spec.modes import MERGE
 from penstock.spec.parts import Loading, Route
 
-Continued = tuple[Night | None, str, tuple[str, ...]]
+ContinuedNight = tuple[Night | None, str, tuple[str, ...]]
 """The night, the condition for the rows that it reads, and why; no night if no watermark moves."""
 
 
@@ -53,59 +53,59 @@ def may_move_watermark(route: Route, loading: Loading, target: TargetCapabilitie
     )
 
 
-def continued(
+def continue_watermark(
     route: Route,
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
-    found: NightFacts,
+    facts: NightFacts,
     moment: datetime,
-) -> Continued:
+) -> ContinuedNight:
     """Return the night to run, with its condition and the reasons.
 
     Args:
         route: the route of the copy.
         loading: the options for loading.
         pairs: the copied columns.
-        found: the facts about nights.
+        facts: the facts about nights.
         moment: the current time.
 
     Raises:
         PlanningError: the target was changed, which the spec does not allow.
         TransientError: the source is read as of an earlier moment than the last night.
     """
-    last, versions = found.last, found.versions
-    why = found.refused
-    if not why and found.ahead is not None:
+    last, versions = facts.last, facts.versions
+    why = facts.refused
+    if not why and facts.ahead is not None:
         assert versions is not None
-        why = _behind(route, found.ahead, versions)
+        why = _behind_message(route, facts.ahead, versions)
     if why:
         if loading.nightly.incremental is not None:
             raise TransientError(why)
         assert last is not None
-        return None, "", (_stays(last, why),)
-    if found.files is not None:
-        return _by_file(route, loading, pairs, found, found.files, moment)
-    if found.cursor is not None:
-        return _by_column(route, loading, pairs, found, found.cursor, moment)
+        return None, "", (_unmoved_message(last, why),)
+    if facts.files is not None:
+        return _by_file(route, loading, pairs, facts, facts.files, moment)
+    if facts.cursor is not None:
+        return _by_column(route, loading, pairs, facts, facts.cursor, moment)
     assert versions is not None
     if not loading.load_mode.merges_at_end:
         night = plan_full_load(route, loading, pairs, last, versions)
-        return night, "", explained_full_load(night)
-    assert found.now is not None
-    assert found.target is not None
+        return night, "", explain_full_load(night)
+    assert facts.now is not None
+    assert facts.target is not None
     night = plan_night(
         route,
         loading,
         pairs,
         last,
         versions,
-        found.now,
-        found.max_transaction_distance,
-        found.target,
+        facts.now,
+        facts.max_transaction_distance,
+        facts.target,
         moment,
     )
     new = new_leaves(versions, last) if night.since else ()
-    return night, found.changed if night.since else "", explained(night, new)
+    return night, facts.changed if night.since else "", explain_night(night, new)
 
 
 EVERY = "(1 = 1)"
@@ -116,61 +116,63 @@ def _by_file(
     route: Route,
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
-    found: NightFacts,
+    facts: NightFacts,
     now: SourceFiles,
     moment: datetime,
-) -> Continued:
-    last = found.last
+) -> ContinuedNight:
+    last = facts.last
     if not loading.load_mode.merges_at_end:
         files = files_of(now, frozenset(), 0)
         night = plan_full_load(route, loading, pairs, last, None, files=files)
-        return night, "", explained_files(night, now, merges=False)
-    assert found.target is not None
-    night = plan_files_night(route, loading, pairs, last, now, found.seen, found.target, moment)
-    return night, "" if night.full else EVERY, explained_files(night, now, merges=True)
+        return night, "", explain_files_night(night, now, merges=False)
+    assert facts.target is not None
+    night = plan_files_night(
+        route, loading, pairs, last, now, facts.known_digests, facts.target, moment
+    )
+    return night, "" if night.full else EVERY, explain_files_night(night, now, merges=True)
 
 
 def _by_column(
     route: Route,
     loading: Loading,
     pairs: tuple[ColumnPair, ...],
-    found: NightFacts,
+    facts: NightFacts,
     cursor: CursorState,
     moment: datetime,
-) -> Continued:
-    last, merges = found.last, loading.load_mode.merges_at_end
+) -> ContinuedNight:
+    last, merges = facts.last, loading.load_mode.merges_at_end
     try:
-        check_cursor(route, loading, cursor, found.row_ahead)
+        check_cursor(route, loading, cursor, facts.row_ahead)
     except PlanningError as error:
         if loading.nightly.incremental is not None:
             raise
         assert last is not None
-        return None, "", (_stays(last, error.message),)
+        return None, "", (_unmoved_message(last, error.message),)
     if not merges:
-        night = plan_full_load(route, loading, pairs, last, found.versions, cursor_of(cursor))
-        return night, "", explained_cursor(night, loading, merges=False)
-    assert found.target is not None
+        night = plan_full_load(route, loading, pairs, last, facts.versions, cursor_of(cursor))
+        return night, "", explain_cursor_night(night, loading, merges=False)
+    assert facts.target is not None
     night = plan_cursor_night(
         route,
         loading,
         pairs,
         last,
         cursor,
-        found.range,
-        found.versions,
-        found.now,
-        found.target,
+        facts.range,
+        facts.versions,
+        facts.now,
+        facts.target,
         moment,
     )
-    selection = found.range.condition if found.range and not night.full else ""
-    return night, selection, explained_cursor(night, loading, merges=True)
+    selection = facts.range.condition if facts.range and not night.full else ""
+    return night, selection, explain_cursor_night(night, loading, merges=True)
 
 
-def _stays(last: Watermark, why: str) -> str:
+def _unmoved_message(last: Watermark, why: str) -> str:
     return f"watermark {last.name}: not moved, so the next night reads all rows: {why}"
 
 
-def _behind(route: Route, ahead: Watermark, versions: SourceVersions) -> str:
+def _behind_message(route: Route, ahead: Watermark, versions: SourceVersions) -> str:
     return (
         f"source: {route.source_name} is read as of an earlier moment than the last night, run "
         f"{ahead.run_id}, which read it as of {ahead.moment}; try again"

@@ -68,14 +68,14 @@ class KnownAnswers:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
-    def _look_up(self, name: str, *arguments: object, **named: object) -> Any:
-        question = Question(name, arguments, tuple(named.items()))
+    def _look_up(self, name: str, *arguments: object, **keywords: object) -> Any:
+        question = Question(name, arguments, tuple(keywords.items()))
         if question not in self._answers:
             raise AnswersNeeded([question])
-        found = self._answers[question]
-        if isinstance(found, PenstockError):
-            raise found
-        return found
+        answer = self._answers[question]
+        if isinstance(answer, PenstockError):
+            raise answer
+        return answer
 
     # Columns
 
@@ -106,7 +106,13 @@ class KnownAnswers:
     # The load
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
-        """See `TargetCatalog`."""
+        """Check that the target's table can be loaded; see `TargetCatalog`.
+
+        Args:
+            table: the target's table.
+            mode: the mode of the load.
+            columns: the names of the columns to write.
+        """
         self._look_up("check_writable", table, mode, tuple(columns))
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
@@ -118,7 +124,13 @@ class KnownAnswers:
         return self._look_up("is_still_missing", table, mode)
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
-        """See `TargetCatalog`."""
+        """Check that the target can evaluate a condition; see `TargetCatalog`.
+
+        Args:
+            table: the target's table.
+            where: the condition of `--where`; None for all rows.
+            extent: the rows of one partition, or all.
+        """
         self._look_up("check_condition", table, where, extent)
 
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
@@ -235,5 +247,12 @@ class KnownAnswers:
     def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
-        """See `SourceCatalog`."""
+        """Return values that the user wrote, as the key's own; see `SourceCatalog`.
+
+        Args:
+            relation: the source's table or query.
+            key: the key.
+            texts: the values, as texts.
+            ordered: whether they are bounds of ranges.
+        """
         return self._look_up("rank_values", relation, key, tuple(texts), ordered=ordered)

@@ -14,25 +14,25 @@ from penstock.planning.drift_parts import DriftParts
 from penstock.planning.facts import fact
 from penstock.planning.masked_keys import check_key
 from penstock.planning.pending_steps import with_pending_steps
-from penstock.planning.questions import Outdated, part, together
+from penstock.planning.questions import Outdated, evaluate_together, part
 
 
 class LoadParts(DriftParts):
     """The load, as the target plans it, and the checks of both sides against each other."""
 
     @part
-    def _both_sides(self) -> None:
+    def _side_checks(self) -> None:
         """Check both sides against each other.
 
         Raises:
             PlanningError: the target cannot be written, is the source, or cannot be compared.
         """
-        together(self._check_writable, self._check_apart, self._check_compared)
+        evaluate_together(self._check_writable, self._check_apart, self._check_compared)
 
     def _check_writable(self) -> None:
         if self._table.is_there:
-            written = self._now(pair.target for pair in self._mapping.pairs)
-            self._known.check_writable(self._route.target_ref, self._mode, written)
+            columns = self._names_before_changes(pair.target for pair in self._mapping.pairs)
+            self._answers.check_writable(self._route.target_ref, self._mode, columns)
 
     def _check_apart(self) -> None:
         if fact(self._facts.is_same):
@@ -46,7 +46,7 @@ class LoadParts(DriftParts):
             pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
             there = self._table.is_there and not self._changes
             table = self._route.target_ref if there else None
-            self._known.check_compared(self._route.relation, table, pairs)
+            self._answers.check_compared(self._route.relation, table, pairs)
 
     @part
     def _load_request(self) -> LoadRequest:
@@ -68,21 +68,21 @@ class LoadParts(DriftParts):
             writing=loading.writing,
             heirs=fact(self._facts.heirs),
             siblings=request.siblings or Siblings(),
-            deletes=loading.gone,
+            deletes=loading.deletion,
             merges_together=loading.atomic == "batch" and request.siblings is not None,
-            sequence_positions=self._counted,
+            sequence_positions=self._sequence_positions,
             changes=self._changes,
             columns_after_changes=tuple(self._table.columns) if self._changes else (),
         )
 
     @part
-    def _counted(self) -> Mapping[str, SequencePosition] | None:
+    def _sequence_positions(self) -> Mapping[str, SequencePosition] | None:
         """The sequence positions of columns whose values are copied unchanged."""
-        found = fact(self._facts.positions)
+        positions = fact(self._facts.positions)
         computed = {pair.source for pair in self._mapping.pairs if pair.expression}
-        if found is None or not computed:
-            return found
-        return {name: position for name, position in found.items() if name not in computed}
+        if positions is None or not computed:
+            return positions
+        return {name: position for name, position in positions.items() if name not in computed}
 
     @part
     def _planned_load(self) -> LoadPlan:
@@ -93,25 +93,25 @@ class LoadParts(DriftParts):
         """
         route, request = self._route, self._load_request
         is_made = not (self._table.is_there or self._mode.loads_new_table)
-        load, is_missing = together(
-            lambda: self._known.plan_load(request),
-            lambda: not is_made or self._known.is_still_missing(route.target_ref, self._mode),
+        load, is_missing = evaluate_together(
+            lambda: self._answers.plan_load(request),
+            lambda: not is_made or self._answers.is_still_missing(route.target_ref, self._mode),
         )
         if not is_missing:
             raise Outdated
         return load
 
     @part
-    def _loaded(self) -> tuple[LoadPlan, tuple[str, ...]]:
+    def _load_with_pending_steps(self) -> tuple[LoadPlan, tuple[str, ...]]:
         """The load with the steps that stopped runs left undone, and remarks on them."""
         return with_pending_steps(
             self._loading, self._planned_load, fact(self._facts.pending_steps)
         )
 
     @part
-    def _gone(self) -> None:
-        if self._loading.gone.found:
-            load, _ = self._loaded
+    def _deletion_check(self) -> None:
+        if self._loading.deletion.is_enabled:
+            load, _ = self._load_with_pending_steps
             check_deletes(
                 self._route,
                 self._loading.deletes,
@@ -119,10 +119,10 @@ class LoadParts(DriftParts):
                 self._mapping,
                 self._table,
                 load,
-                self._known,
+                self._answers,
             )
 
     @part
-    def _key_kept(self) -> None:
-        load, _ = self._loaded
+    def _key_check(self) -> None:
+        load, _ = self._load_with_pending_steps
         check_key(self._route, self._mapping, load)

@@ -39,12 +39,13 @@ def check_bounds(route: Route, columns: Collection[str], partitions: Sequence[Pa
     if not masked:
         return
     for key in {key for partition in partitions for key in _shown(partition)}:
-        found = [name for name in masked if mentions(key.text, [name])]
-        if found:
+        masked_columns = [name for name in masked if mentions(key.text, [name])]
+        if masked_columns:
             raise PlanningError(
-                f"--key {key.text}: column {found[0]} has a --mask, but bounds of partitions would "
-                "show its values in the plan, in events and in the control tables; cut by another "
-                "column, or use --strategy hash, whose partitions have no bounds"
+                f"--key {key.text}: column {masked_columns[0]} has a --mask, but bounds of "
+                "partitions would show its values in the plan, in events and in the control "
+                "tables; cut by another column, or use --strategy hash, whose partitions have no "
+                "bounds"
             )
 
 

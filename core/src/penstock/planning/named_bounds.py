@@ -39,32 +39,32 @@ def read_ranges(
         PlanningError: a bound is not a value of the key's type, a range ends before it begins, or
             two ranges overlap.
     """
-    texts = [text for written in ranges for text in written if text is not None]
+    texts = [text for range_ in ranges for text in range_ if text is not None]
     read = iter(source.rank_values(relation, key, texts, ordered=True))
-    found = [
+    ranked = [
         (None if lower is None else next(read), None if upper is None else next(read))
         for lower, upper in ranges
     ]
-    for written, (lower, upper) in zip(ranges, found, strict=True):
-        _check_exact(key, [bound for bound in (lower, upper) if bound], _range_text(written))
+    for range_, (lower, upper) in zip(ranges, ranked, strict=True):
+        _check_exact(key, [bound for bound in (lower, upper) if bound], _range_text(range_))
         if lower and upper and lower.rank > upper.rank:
             raise PlanningError(
-                f"--key {key.text}: expected ascending bounds, found {_range_text(written)}"
+                f"--key {key.text}: expected ascending bounds, found {_range_text(range_)}"
             )
-    _check_apart(key, ranges, found)
-    return tuple((_bound(lower), _bound(upper)) for lower, upper in found)
+    _check_apart(key, ranges, ranked)
+    return tuple((_bound(lower), _bound(upper)) for lower, upper in ranked)
 
 
 def _check_apart(
     key: Key,
     ranges: Sequence[Range],
-    found: Sequence[tuple[RankedBound | None, RankedBound | None]],
+    ranked: Sequence[tuple[RankedBound | None, RankedBound | None]],
 ) -> None:
     # An open side sorts before or after all bounds.
-    last = max((bound.rank for pair in found for bound in pair if bound), default=0) + 1
+    last = max((bound.rank for pair in ranked for bound in pair if bound), default=0) + 1
     placed = sorted(
         (lower.rank if lower else 0, upper.rank if upper else last, position)
-        for position, (lower, upper) in enumerate(found)
+        for position, (lower, upper) in enumerate(ranked)
     )
     for (_, end, before), (begin, _, position) in pairwise(placed):
         if begin < end:
@@ -88,17 +88,17 @@ def read_values(
     Raises:
         PlanningError: a value is not of the key's type, or appears twice.
     """
-    found = source.rank_values(relation, key, values, ordered=False)
-    seen: dict[int, str] = {}
-    for text, value in zip(values, found, strict=True):
+    ranked = source.rank_values(relation, key, values, ordered=False)
+    text_by_rank: dict[int, str] = {}
+    for text, value in zip(values, ranked, strict=True):
         _check_exact(key, [value], text)
-        if value.rank in seen:
+        if value.rank in text_by_rank:
             raise PlanningError(
-                f"--key {key.text}: expected each value once, found {seen[value.rank]!r} and "
-                f"{text!r}, which are both {value.bound.text!r}"
+                f"--key {key.text}: expected each value once, found {text_by_rank[value.rank]!r} "
+                f"and {text!r}, which are both {value.bound.text!r}"
             )
-        seen[value.rank] = text
-    return tuple(value.bound for value in found)
+        text_by_rank[value.rank] = text
+    return tuple(value.bound for value in ranked)
 
 
 def _check_exact(key: Key, bounds: Sequence[RankedBound], shown: str) -> None:
@@ -110,10 +110,10 @@ def _check_exact(key: Key, bounds: Sequence[RankedBound], shown: str) -> None:
             )
 
 
-def _bound(found: RankedBound | None) -> Bound | None:
-    return found.bound if found else None
+def _bound(ranked: RankedBound | None) -> Bound | None:
+    return ranked.bound if ranked else None
 
 
-def _range_text(written: Range) -> str:
-    lower, upper = written
+def _range_text(bounds: Range) -> str:
+    lower, upper = bounds
     return f"[{lower or ''}, {upper or ''})"

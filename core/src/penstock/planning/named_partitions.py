@@ -27,7 +27,7 @@ from penstock.model.plans import CHOSEN, Partition
 from penstock.model.tables import Relation
 from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.named_bounds import read_ranges, read_values
-from penstock.planning.questions import together
+from penstock.planning.questions import evaluate_together
 from penstock.spec.ids import MAX_PARTITION_ID
 from penstock.spec.modes import Mode, mode_names
 from penstock.spec.parts import Loading, Route
@@ -66,9 +66,9 @@ def check_explicit_partitions(
             "one by one; use one or the other"
         )
     if loading.load_mode.starts_empty:
-        those = ", ".join(mode_names(lambda mode: not mode.starts_empty))
+        modes = ", ".join(mode_names(lambda mode: not mode.starts_empty))
         raise UsageError(
-            f"given partitions: expected --mode {those}, which leave rows of "
+            f"given partitions: expected --mode {modes}, which leave rows of "
             f"other partitions alone; found {loading.mode}"
         )
     for name, count in Counter(partition.id for partition in partitions).items():
@@ -83,10 +83,10 @@ def check_explicit_partitions(
     for partition in partitions:
         extent = partition.extent
         if isinstance(extent, Crossing):
-            other = crossings.setdefault(extent, partition.id)
-            if other != partition.id:
+            first_id = crossings.setdefault(extent, partition.id)
+            if first_id != partition.id:
                 raise UsageError(
-                    f"given partitions: expected partitions that do not overlap, found {other} "
+                    f"given partitions: expected partitions that do not overlap, found {first_id} "
                     f"and {partition.id}, which are both {extent}"
                 )
             extent = extent.first
@@ -117,7 +117,7 @@ def resolve_partitions(
     mode: Mode,
     key_text: str | None,
     partitions: Sequence[Partition],
-    known: KnownAnswers,
+    answers: KnownAnswers,
     columns: Collection[str],
 ) -> ResolvedPartitions:
     """Return the partitions with bounds of the key's type, in the source's notation.
@@ -127,7 +127,7 @@ def resolve_partitions(
         mode: the mode of the copy.
         key_text: the key of the partitions; crossings have keys of their own.
         partitions: the partitions as the caller defines them.
-        known: the answers so far.
+        answers: the answers so far.
         columns: the names of the source's columns.
 
     Raises:
@@ -135,23 +135,23 @@ def resolve_partitions(
     """
     crossings = {p.id: p.extent for p in partitions if isinstance(p.extent, Crossing)}
     if crossings:
-        return _resolve_crossings(route, mode, partitions, crossings, known, columns)
+        return _resolve_crossings(route, mode, partitions, crossings, answers, columns)
     assert key_text is not None
     relation = route.relation
-    written = Key(key_text, expression=key_text not in columns)
+    plain_key = Key(key_text, expression=key_text not in columns)
     # Look the key up even if its type is not needed, to report an error in the expression now.
-    _, key = together(
-        lambda: known.key_type(relation, written),
-        lambda: _compared_key(route, mode, partitions, written, known),
+    _, key = evaluate_together(
+        lambda: answers.key_type(relation, plain_key),
+        lambda: _compared_key(route, mode, partitions, plain_key, answers),
     )
     extents: dict[str, Extent] = {}
     for partition in partitions:
         assert isinstance(partition.extent, _BY_KEY)
         extents[partition.id] = replace(partition.extent, key=key)
-    ranges, values, (_, indexed) = together(
-        lambda: _resolve_ranges(relation, key, extents, known),
-        lambda: _resolve_values(relation, key, extents, known),
-        lambda: known.key_facts(relation, key),
+    ranges, values, (_, indexed) = evaluate_together(
+        lambda: _resolve_ranges(relation, key, extents, answers),
+        lambda: _resolve_values(relation, key, extents, answers),
+        lambda: answers.key_facts(relation, key),
     )
     extents |= ranges | values
     hashed = all(isinstance(extent, HashBucket) for extent in extents.values())
@@ -169,36 +169,36 @@ def resolve_partitions(
 
 
 def _compared_key(
-    route: Route, mode: Mode, partitions: Sequence[Partition], key: Key, known: KnownAnswers
+    route: Route, mode: Mode, partitions: Sequence[Partition], key: Key, answers: KnownAnswers
 ) -> Key:
     """Return the key with the collation for all comparisons."""
     if all(isinstance(partition.extent, HashBucket) for partition in partitions):
         return key
     shared_with = route.target_ref if mode.deletes_by_partition else None
-    return replace(key, collation=known.order(route.relation, key, shared_with))
+    return replace(key, collation=answers.order(route.relation, key, shared_with))
 
 
 def _resolve_ranges(
-    relation: Relation, key: Key, extents: Mapping[str, Extent], known: KnownAnswers
+    relation: Relation, key: Key, extents: Mapping[str, Extent], answers: KnownAnswers
 ) -> dict[str, Extent]:
     ranges = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyRange)}
     if not ranges:
         return {}
     texts = [(_text(extent.lower), _text(extent.upper)) for extent in ranges.values()]
-    found = read_ranges(known, relation, key, texts)
+    bounds = read_ranges(answers, relation, key, texts)
     return {
-        id_: KeyRange(key, lower, upper) for id_, (lower, upper) in zip(ranges, found, strict=True)
+        id_: KeyRange(key, lower, upper) for id_, (lower, upper) in zip(ranges, bounds, strict=True)
     }
 
 
 def _resolve_values(
-    relation: Relation, key: Key, extents: Mapping[str, Extent], known: KnownAnswers
+    relation: Relation, key: Key, extents: Mapping[str, Extent], answers: KnownAnswers
 ) -> dict[str, Extent]:
     lists = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyValues)}
     if not lists:
         return {}
     values = [value.text for extent in lists.values() for value in extent.values]
-    read = iter(read_values(known, relation, key, values))
+    read = iter(read_values(answers, relation, key, values))
     return {
         id_: KeyValues(key, tuple(next(read) for _ in extent.values))
         for id_, extent in lists.items()
@@ -210,7 +210,7 @@ def _resolve_crossings(
     mode: Mode,
     partitions: Sequence[Partition],
     crossings: Mapping[str, Crossing],
-    known: KnownAnswers,
+    answers: KnownAnswers,
     columns: Collection[str],
 ) -> ResolvedPartitions:
     """Resolve each side by itself: two crossings are disjoint if either side is."""
@@ -219,11 +219,11 @@ def _resolve_crossings(
         distinct = [*dict.fromkeys(extents)]
         parts = [Partition(str(number), extent) for number, extent in enumerate(distinct)]
         text = distinct[0].key.text
-        found = resolve_partitions(route, mode, text, parts, known, columns)
-        resolved = [partition.extent for partition in found.partitions]
-        return dict(zip(distinct, resolved, strict=True)), not found.warnings
+        planned = resolve_partitions(route, mode, text, parts, answers, columns)
+        resolved = [partition.extent for partition in planned.partitions]
+        return dict(zip(distinct, resolved, strict=True)), not planned.warnings
 
-    (firsts, first_indexed), (seconds, second_indexed) = together(
+    (firsts, first_indexed), (seconds, second_indexed) = evaluate_together(
         lambda: side(each.first for each in crossings.values()),
         lambda: side(each.second for each in crossings.values()),
     )

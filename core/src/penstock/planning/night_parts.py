@@ -7,16 +7,16 @@ from dataclasses import replace
 from penstock.backends.api.facts import TableStatistics
 from penstock.model.nights import Night
 from penstock.model.plans import MERGE_STEP, LoadPlan
-from penstock.planning.cursors import explained_cursor
+from penstock.planning.cursors import explain_cursor_night
 from penstock.planning.drift import (
-    followed,
-    reading_all,
+    followed_columns,
+    read_all_rows,
 )
 from penstock.planning.facts import fact
-from penstock.planning.incremental import Continued, continued
+from penstock.planning.incremental import ContinuedNight, continue_watermark
 from penstock.planning.load_parts import LoadParts
-from penstock.planning.night_rebuild import built, within_limit
-from penstock.planning.nights import explained, setting_watermark
+from penstock.planning.night_rebuild import apply_atomic_limit, plan_rebuild
+from penstock.planning.nights import explain_night, with_watermark_step
 from penstock.planning.questions import part
 from penstock.planning.request import PlanRequest
 from penstock.planning.seen_files import new_files
@@ -27,92 +27,92 @@ class NightParts(LoadParts):
     """The night that a load runs: the rows that it reads, or the files, and how they get in."""
 
     @part
-    def _continued(self) -> Continued:
-        found = fact(self._facts.night)
-        if found is None:
+    def _continuation(self) -> ContinuedNight:
+        facts = fact(self._facts.night)
+        if facts is None:
             return None, "", ()
-        night, selection, reasons = continued(
-            self._route, self._loading, self._mapping.pairs, found, self._request.moment
+        night, selection, reasons = continue_watermark(
+            self._route, self._loading, self._mapping.pairs, facts, self._request.moment
         )
         if night is None:
             return night, selection, reasons
         ignored = self._loading.drift.ignores
-        columns = followed(self._columns, self._selected, found.last, ignored=ignored)
+        columns = followed_columns(self._columns, self._selected, facts.last, ignored=ignored)
         night = replace(night, columns=columns)
         if self._changes and self._mode.merges_at_end:
-            night = reading_all(night, self._changes)
+            night = read_all_rows(night, self._changes)
             selection, reasons = "", self._explained(night)
         return night, selection, reasons
 
     def _explained(self, night: Night) -> tuple[str, ...]:
         """Return remarks on a night that reads all rows."""
         if night.cursor is not None:
-            return explained_cursor(night, self._loading, merges=True)
-        return explained(night, ())
+            return explain_cursor_night(night, self._loading, merges=True)
+        return explain_night(night, ())
 
     @part
-    def _within_limit(self) -> tuple[Continued, bool]:
+    def _limited_night(self) -> tuple[ContinuedNight, bool]:
         """The night, with its rows counted, and whether they may be merged."""
-        night, selection, reasons = self._continued
+        night, selection, reasons = self._continuation
         if night is None or not self._mode.merges_at_end:
-            return self._continued, True
-        found, may_merge = within_limit(
+            return self._continuation, True
+        limited, may_merge = apply_atomic_limit(
             self._route,
             self._loading.nightly,
             night,
             selection,
             self._statistics,
-            self._known,
+            self._answers,
         )
-        if found is not night:
-            selection, reasons = "", self._explained(found)
-        return (found, selection, reasons), may_merge
+        if limited is not night:
+            selection, reasons = "", self._explained(limited)
+        return (limited, selection, reasons), may_merge
 
     @part
-    def _load(self) -> tuple[LoadPlan, Continued]:
+    def _load(self) -> tuple[LoadPlan, ContinuedNight]:
         """The load with any step that moves the watermark, and what the load continues."""
-        (night, selection, reasons), may_merge = self._within_limit
-        load, _ = self._loaded
+        (night, selection, reasons), may_merge = self._limited_night
+        load, _ = self._load_with_pending_steps
         if night is None:
             return load, (night, selection, reasons)
         if self._mode.merges_at_end and night.full:
-            load, remarks = built(
+            load, remarks = plan_rebuild(
                 self._route,
                 self._loading.nightly,
                 self._load_request,
                 load,
                 self._table.columns,
                 self._statistics,
-                self._known,
+                self._answers,
                 may_merge=may_merge,
                 can_build=self._facts.builds_nights,
             )
             reasons = (*reasons, *remarks)
         if load.night_step != MERGE_STEP:
             with_swap = self._request.capabilities.target.steps_with_records
-            load = setting_watermark(load, night.name, with_swap=with_swap)
+            load = with_watermark_step(load, night.name, with_swap=with_swap)
         return load, (night, selection, reasons)
 
     @property
     def _cut(self) -> tuple[PlanRequest, TableStatistics]:
         """The request and statistics for cutting; a night by files cuts the files that it reads."""
         request, statistics = self._request, self._statistics
-        found = fact(self._facts.night)
-        if found is None or found.files is None:
+        facts = fact(self._facts.night)
+        if facts is None or facts.files is None:
             return request, statistics
-        (night, selection, _), _ = self._within_limit
+        (night, selection, _), _ = self._limited_night
         if night is None or not selection:
             return request, statistics
         by_files = replace(request.cutting, strategy=FILES.name, cut_strategy=FILES)
-        files = new_files(found.files, found.seen)
+        files = new_files(facts.files, facts.known_digests)
         size = sum(file.size for file in files)
         return replace(request, cutting=by_files), replace(statistics, files=files, bytes=size)
 
     @property
-    def _few(self) -> TableStatistics | None:
+    def _night_statistics(self) -> TableStatistics | None:
         """Statistics of the rows that a night reads by an index."""
-        found = fact(self._facts.night)
-        if found is None or found.selected is None:
+        facts = fact(self._facts.night)
+        if facts is None or facts.selected is None:
             return None
-        (night, _, _), _ = self._within_limit
-        return None if night is None or night.full else found.selected
+        (night, _, _), _ = self._limited_night
+        return None if night is None or night.full else facts.selected

@@ -18,13 +18,13 @@ SMALL = 8 * 1024 * 1024
 """Bytes of a table that can be written twice in less time than planning another way takes."""
 
 
-def within_limit(
+def apply_atomic_limit(
     route: Route,
     nightly: Nightly,
     night: Night,
     selection: str,
     statistics: TableStatistics,
-    known: KnownAnswers,
+    answers: KnownAnswers,
 ) -> tuple[Night, bool]:
     """Return the night, and whether it may be merged.
 
@@ -36,7 +36,7 @@ def within_limit(
         night: the night.
         selection: the condition for the rows that may have changed.
         statistics: statistics of the source's table.
-        known: the answers so far.
+        answers: the answers so far.
 
     Raises:
         PlanningError: the night is too large to merge, and the options allow nothing else.
@@ -49,14 +49,14 @@ def within_limit(
     if rows is not None and not limit.is_below(rows, size):
         return night, True
     if rows is None or night.since:
-        counted = known.merged_rows(route.relation, route.where, selection, rows, size, limit)
+        counted = answers.merged_rows(route.relation, route.where, selection, rows, size, limit)
         if not limit.is_below(counted.rows, size):
             return night, True
-        if (found := counted.changed) is not None:
-            if not limit.is_below(found, found * size / max(counted.rows, found, 1)):
+        if (changed := counted.changed) is not None:
+            if not limit.is_below(changed, changed * size / max(counted.rows, changed, 1)):
                 return night, True
             limited = f"more than --atomic-limit {nightly.atomic_limit}"
-            why = f"{found:,} rows may have changed, {limited}"
+            why = f"{changed:,} rows may have changed, {limited}"
             night = without_range(night, why)
     if nightly.above_atomic_limit == FAIL:
         reads = f"all rows are read, since {night.full}; " if night.full else ""
@@ -68,14 +68,14 @@ def within_limit(
     return night, False
 
 
-def built(
+def plan_rebuild(
     route: Route,
     nightly: Nightly,
     request: LoadRequest,
     merged: LoadPlan,
     columns: Sequence[Column],
     statistics: TableStatistics,
-    known: KnownAnswers,
+    answers: KnownAnswers,
     *,
     may_merge: bool,
     can_build: bool,
@@ -89,8 +89,8 @@ def built(
         merged: the plan for merging the rows.
         columns: the target's columns.
         statistics: statistics of the source's table.
-        known: the answers so far.
-        may_merge: whether the night may be merged; see `within_limit`.
+        answers: the answers so far.
+        may_merge: whether the night may be merged; see `apply_atomic_limit`.
         can_build: whether the target is a `BuildsNights`.
 
     Raises:
@@ -106,13 +106,13 @@ def built(
         if not can_build:
             raise PlanningError("this target cannot build a new table beside the old one")
         if nullable := _nullable_key(merged, columns):
-            if may_merge and known.holds_rows(route.target_ref):
+            if may_merge and answers.holds_rows(route.target_ref):
                 return merged, ()
             raise PlanningError(
                 f"the key column {', '.join(nullable)} may be NULL, and only a merge finds rows "
                 "with a NULL in their key"
             )
-        plan = known.plan_night_rebuild(request, merged, if_empty=may_merge)
+        plan = answers.plan_night_rebuild(request, merged, if_empty=may_merge)
     except PlanningError as error:
         if may_merge:
             return merged, (f"night: rows are staged and merged, since {error.message}",)

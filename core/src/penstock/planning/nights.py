@@ -13,7 +13,7 @@ from penstock.model.codec import to_json
 from penstock.model.nights import Cursor, Horizon, Night, SeenFiles, SourceVersions, Watermark
 from penstock.model.plans import SWAP_STEP, WATERMARK_STEP, LoadPlan, Step
 from penstock.model.tables import ColumnPair
-from penstock.planning.cuts import counted
+from penstock.planning.cuts import quantity
 from penstock.spec.parts import Loading, Nightly, Route
 
 
@@ -99,8 +99,8 @@ def check_target(route: Route, loading: Loading, last: Watermark | None, target:
         PlanningError: it differs, which the spec does not allow.
     """
     changed = _target_change(last, target)
-    known = last and (last.horizon or last.cursor or last.files)
-    if changed and known and loading.nightly.on_target_changed == "fail":
+    position = last and (last.horizon or last.cursor or last.files)
+    if changed and position and loading.nightly.on_target_changed == "fail":
         raise PlanningError(
             f"{route.target_name}: {changed}, and --on-target-changed fail allows no full load; "
             "find out why, then run `penstock watermark reset`, or use --on-target-changed full"
@@ -139,7 +139,7 @@ def plan_full_load(
     )
 
 
-def setting_watermark(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan:
+def with_watermark_step(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan:
     """Return the plan of a load whose last transaction also moves a watermark.
 
     Args:
@@ -161,7 +161,7 @@ def setting_watermark(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPlan
     return replace(load, steps=(*load.steps, step))
 
 
-def explained_full_load(night: Night) -> tuple[str, ...]:
+def explain_full_load(night: Night) -> tuple[str, ...]:
     """Return what happens to the watermark, for people."""
     return (
         f"watermark {night.name}: set at the end, from this run's snapshot; the next run with "
@@ -169,7 +169,7 @@ def explained_full_load(night: Night) -> tuple[str, ...]:
     )
 
 
-def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
+def explain_night(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     """Return what a night reads, and why, for people.
 
     Args:
@@ -186,15 +186,15 @@ def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
     )
     if night.full:
         return (f"night: all rows are read, since {night.full}{held_back}",)
-    anew = f", and all rows of {counted(len(new), 'child table')} that {new_ones}" if new else ""
+    anew = f", and all rows of {quantity(len(new), 'child table')} that {new_ones}" if new else ""
     return (f"night: rows that may have changed since {night.moment} are read{anew}{held_back}",)
 
 
 def new_leaves(source: SourceVersions, last: Watermark | None) -> tuple[int, ...]:
     """Return the ids of tables attached since the last night, whose rows may be of any age."""
-    known = last.source.leaves if last and last.source else {}
+    leaves = last.source.leaves if last and last.source else {}
     return tuple(
-        int(leaf) for leaf, attached in source.leaves.items() if known.get(leaf) != attached
+        int(leaf) for leaf, attached in source.leaves.items() if leaves.get(leaf) != attached
     )
 
 
@@ -210,7 +210,7 @@ def selected_text(route: Route, loading: Loading, pairs: tuple[ColumnPair, ...])
         "where": route.where,
         "pairs": to_json(sorted(pairs, key=lambda pair: pair.target)),
         # If some nights did not set the mark, rows that come back would stay marked.
-        "mark": loading.gone.column,
+        "mark": loading.deletion.column,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -308,8 +308,8 @@ def why_not_the_same(
         return f"the source failed over from timeline {then.timeline} to {source.timeline}"
     if last.selects != selects:
         return SELECTS_OTHERS
-    own = str(source.table)
-    altered = own in source.leaves and source.leaves[own] != then.leaves.get(own)
+    table = str(source.table)
+    altered = table in source.leaves and source.leaves[table] != then.leaves.get(table)
     if altered or then.shape != source.shape:
         return "columns or types of the source have changed, which leaves row versions as they are"
     return ""

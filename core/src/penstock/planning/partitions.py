@@ -15,7 +15,7 @@ from penstock.planning.choice import Choice, choose
 from penstock.planning.cuts import Cut
 from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.named_partitions import resolve_partitions
-from penstock.planning.questions import together
+from penstock.planning.questions import evaluate_together
 from penstock.planning.request import PlanRequest
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import Mode
@@ -37,7 +37,7 @@ def plan_partitions(
     request: PlanRequest,
     statistics: TableStatistics,
     columns: set[str],
-    known: KnownAnswers,
+    answers: KnownAnswers,
     few: TableStatistics | None = None,
 ) -> PlannedPartitions:
     """Plan the partitions of a table.
@@ -46,7 +46,7 @@ def plan_partitions(
         request: the request.
         statistics: statistics of the table.
         columns: the names of the source's columns.
-        known: the answers so far.
+        answers: the answers so far.
         few: statistics of the rows that are read, if an index finds them; None if a scan does.
 
     Raises:
@@ -55,7 +55,9 @@ def plan_partitions(
     route, cutting, mode = request.route, request.cutting, request.loading.load_mode
     source = request.capabilities.source
     if request.partitions:
-        resolved = resolve_partitions(route, mode, cutting.key, request.partitions, known, columns)
+        resolved = resolve_partitions(
+            route, mode, cutting.key, request.partitions, answers, columns
+        )
         remarks = Cut((), resolved.reasons, resolved.warnings)
         return PlannedPartitions(Choice(NAMED, (), cutting.key), remarks, resolved.partitions)
     choice = choose(cutting, statistics, request.streams, source.block_strategy, few)
@@ -63,8 +65,8 @@ def plan_partitions(
     if key is not None and not choice.how.hashes:
         by_condition = deletes_by_condition(mode, request.capabilities.target)
         shared_with = route.target_ref if by_condition else None
-        key = replace(key, collation=known.order(route.relation, key, shared_with))
-    cut, disorder = _cut(route, cutting, choice, statistics, key, known)
+        key = replace(key, collation=answers.order(route.relation, key, shared_with))
+    cut, disorder = _cut(route, cutting, choice, statistics, key, answers)
     if disorder:
         assert key is not None
         choice = _in_disorder(cutting, choice, request.streams, source, disorder)
@@ -90,7 +92,7 @@ def _key(cutting: Cutting, choice: Choice, columns: set[str]) -> Key | None:
 
 
 def _in_disorder(
-    cutting: Cutting, choice: Choice, streams: Streams, source: SourceCapabilities, found: str
+    cutting: Cutting, choice: Choice, streams: Streams, source: SourceCapabilities, disorder: str
 ) -> Choice:
     """Return a choice that needs no order, in place of a strategy whose bounds are out of order.
 
@@ -98,12 +100,12 @@ def _in_disorder(
         PlanningError: the user requested the strategy, or no other one works.
     """
     if cutting.cut_strategy.chooses and choice.how in (RANGE, NTILE) and HASH in source.strategies:
-        why = f"hash: not {choice.how}, since {found}"
+        why = f"hash: not {choice.how}, since {disorder}"
         return Choice(HASH, (*choice.reasons, why), choice.key, streams.usual)
     raise PlanningError(
         f"--strategy {choice.strategy}: --key {choice.key}: expected bounds in the source's own "
-        f"order, so that each row is in one partition, but {found}; cut by another column, or use "
-        "--strategy hash"
+        f"order, so that each row is in one partition, but {disorder}; cut by another column, or "
+        "use --strategy hash"
     )
 
 
@@ -113,7 +115,7 @@ def _cut(
     choice: Choice,
     statistics: TableStatistics,
     key: Key | None,
-    known: KnownAnswers,
+    answers: KnownAnswers,
 ) -> tuple[Cut, str]:
     """Cut the table by the chosen strategy.
 
@@ -133,36 +135,38 @@ def _cut(
         return cuts.cut_whole(), ""
     assert key is not None
     if how.hashes:
-        known.key_type(route.relation, key)  # reports an error in the expression now
+        answers.key_type(route.relation, key)  # reports an error in the expression now
         return cuts.cut_hash(key, count), ""
     if how is VALUES:
-        return _cut_values(route, cutting.values_query, key, known)
+        return _cut_values(route, cutting.values_query, key, answers)
     if how is TIME:
-        return _cut_windows(route, cutting.interval, key, count, known)
-    found = known.bounds(route.relation, key, route.where, count, by_rows=how is NTILE)
-    return cuts.cut_range(found.statistics, count), found.disorder
+        return _cut_windows(route, cutting.interval, key, count, answers)
+    bounds = answers.bounds(route.relation, key, route.where, count, by_rows=how is NTILE)
+    return cuts.cut_range(bounds.statistics, count), bounds.disorder
 
 
-def _cut_values(route: Route, query: str | None, key: Key, known: KnownAnswers) -> tuple[Cut, str]:
-    listed, (nullable, _) = together(
-        lambda: known.values(route.relation, key, route.where, query),
-        lambda: known.key_facts(route.relation, key),
+def _cut_values(
+    route: Route, query: str | None, key: Key, answers: KnownAnswers
+) -> tuple[Cut, str]:
+    listed, (nullable, _) = evaluate_together(
+        lambda: answers.values(route.relation, key, route.where, query),
+        lambda: answers.key_facts(route.relation, key),
     )
     return cuts.cut_values(listed.values, key, nullable=nullable), listed.disorder
 
 
 def _cut_windows(
-    route: Route, interval: str | None, key: Key, count: int, known: KnownAnswers
+    route: Route, interval: str | None, key: Key, count: int, answers: KnownAnswers
 ) -> tuple[Cut, str]:
     """Cut windows of the requested interval, or of one that fits."""
     intervals = cuts.INTERVALS if interval is None else (interval,)
-    found, (nullable, indexed) = together(
-        lambda: known.windows(route.relation, key, route.where, intervals, count),
-        lambda: known.key_facts(route.relation, key),
+    key_windows, (nullable, indexed) = evaluate_together(
+        lambda: answers.windows(route.relation, key, route.where, intervals, count),
+        lambda: answers.key_facts(route.relation, key),
     )
-    starts, origin = found.starts, found.origin
+    starts, origin = key_windows.starts, key_windows.origin
     if interval is None:
-        origin = f"{origin}, each of {found.interval}"
+        origin = f"{origin}, each of {key_windows.interval}"
     cut = cuts.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
-    windows = Windows(starts[0], found.interval) if starts else None
-    return replace(cut, windows=windows), found.disorder
+    windows = Windows(starts[0], key_windows.interval) if starts else None
+    return replace(cut, windows=windows), key_windows.disorder

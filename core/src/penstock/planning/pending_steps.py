@@ -14,7 +14,7 @@ from penstock.spec.parts import Loading
 _ALTERING = {"indexes", "unlogged"}
 
 
-Left = Sequence[tuple[str, Step]]
+StepsByRun = Sequence[tuple[str, Step]]
 """The steps that stopped runs left undone on a table, each with the id of its run."""
 
 
@@ -24,7 +24,7 @@ def takes_pending_steps(loading: Loading, capabilities: TargetCapabilities) -> b
 
 
 def with_pending_steps(
-    loading: Loading, load: LoadPlan, pending: Left
+    loading: Loading, load: LoadPlan, pending: StepsByRun
 ) -> tuple[LoadPlan, tuple[str, ...]]:
     """Add the steps that stopped runs left undone, or warnings about them.
 
@@ -55,11 +55,11 @@ def with_pending_steps(
                 f"run {run_id} was stopped before it could {_what(step)}; resume it, or "
                 f"{offer}run: {_statement(step)}",
             )
-    known = {(step.name, _what(step)) for step in (*load.steps, *load.links)}
+    planned = {(step.name, _what(step)) for step in (*load.steps, *load.links)}
     steps: dict[tuple[str, str], Step] = {}
     links: dict[tuple[str, str], Step] = {}
     for run_id, step in mine:
-        if (step.name, _what(step)) not in known:
+        if (step.name, _what(step)) not in planned:
             undone = NotCopied("steps", step.name, step.statement, str(load.table))
             added = links if makes_foreign_key(step) else steps
             added[step.name, _what(step)] = replace(

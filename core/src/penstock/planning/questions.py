@@ -16,7 +16,7 @@ class Question:
     name: str
     """The method of `KnownAnswers` that looks up the answer, and of `Catalogs` that finds it."""
     arguments: tuple[object, ...]
-    named: tuple[tuple[str, object], ...] = ()
+    keywords: tuple[tuple[str, object], ...] = ()
     """Keyword arguments."""
 
     def __hash__(self) -> int:
@@ -56,20 +56,20 @@ class part(Generic[T]):  # noqa: N801 - used as `property` is
         self._work_out = work_out
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name, self._missing = name, f"{name}, which is wanted"
+        self._name, self._missing = name, f"{name}, which lacks answers"
 
     def __get__(self, holder: object, owner: type | None = None) -> T:
-        known = holder.__dict__
-        if (questions := known.get(self._missing)) is not None:
+        computed = holder.__dict__
+        if (questions := computed.get(self._missing)) is not None:
             raise AnswersNeeded(questions)
         try:
-            found: T = self._work_out(holder)
-        except AnswersNeeded as wanted:
-            known[self._missing] = wanted.questions
+            value: T = self._work_out(holder)
+        except AnswersNeeded as missing:
+            computed[self._missing] = missing.questions
             raise
         # From now on Python finds the instance's own attribute first.
-        known[self._name] = found
-        return found
+        computed[self._name] = value
+        return value
 
 
 A = TypeVar("A")
@@ -78,32 +78,35 @@ C = TypeVar("C")
 
 
 @overload
-def together(first: Callable[[], A], second: Callable[[], B], /) -> tuple[A, B]: ...
+def evaluate_together(first: Callable[[], A], second: Callable[[], B], /) -> tuple[A, B]: ...
 @overload
-def together(
+def evaluate_together(
     first: Callable[[], A], second: Callable[[], B], third: Callable[[], C], /
 ) -> tuple[A, B, C]: ...
 @overload
-def together(*parts: Callable[[], A]) -> tuple[A, ...]: ...
-def together(*parts: Callable[[], object]) -> tuple[object, ...]:
+def evaluate_together(*parts: Callable[[], A]) -> tuple[A, ...]: ...
+def evaluate_together(*parts: Callable[[], object]) -> tuple[object, ...]:
     """Return the results of independent parts, in the order of the arguments.
 
     The error of an earlier part takes precedence, as if they were computed one by one.
 
+    Args:
+        parts: functions without arguments, each of which computes a part.
+
     Raises:
         AnswersNeeded: some parts lack answers: their questions, up to the first part that fails.
     """
-    found: list[object] = []
-    wanted: list[Question] = []
+    results: list[object] = []
+    questions: list[Question] = []
     for part in parts:
         try:
-            found.append(part())
-        except AnswersNeeded as more:
-            wanted += more.questions
+            results.append(part())
+        except AnswersNeeded as missing:
+            questions += missing.questions
         except (PenstockError, Outdated):
-            if not wanted:
+            if not questions:
                 raise
             break
-    if wanted:
-        raise AnswersNeeded(tuple(dict.fromkeys(wanted)))
-    return tuple(found)
+    if questions:
+        raise AnswersNeeded(tuple(dict.fromkeys(questions)))
+    return tuple(results)

@@ -33,11 +33,11 @@ def creation_remark(
     )
 
 
-def created_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
+def created_columns(columns: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
     """Return a remark on the columns to be created; between like systems those of the source."""
-    if not made or not are_shared(formats):
+    if not columns or not are_shared(formats):
         return ()
-    return (f"columns created: {', '.join(f'{item.name} {item.type}' for item in made)}",)
+    return (f"columns created: {', '.join(f'{item.name} {item.type}' for item in columns)}",)
 
 
 def omitted_column_remarks(
@@ -78,5 +78,5 @@ def computed_columns(
     masked = [f"{name} ({mask})" for name, mask in masks.items()]
     by_expression = [f"{name} = {text}" for name, text in route.expressions.items()]
     excluded = [column.name for column in columns if route.excludes(column.name)]
-    found = {"masked": masked, "set": by_expression, "excluded": excluded}
-    return tuple(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
+    remarks = {"masked": masked, "set": by_expression, "excluded": excluded}
+    return tuple(f"{what}: {', '.join(names)}" for what, names in remarks.items() if names)

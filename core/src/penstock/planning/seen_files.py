@@ -10,7 +10,7 @@ from penstock.backends.api.facts import SourceFile
 from penstock.backends.api.optional.files import SourceFiles
 from penstock.model.nights import Night, SeenFiles, Watermark
 from penstock.model.tables import ColumnPair
-from penstock.planning.cuts import counted
+from penstock.planning.cuts import quantity
 from penstock.planning.nights import (
     FIRST,
     RESET,
@@ -40,13 +40,13 @@ def seen_digests(history: Sequence[Watermark]) -> frozenset[str]:
         history: the watermarks of its name, the newest first.
     """
     by_epoch: Mapping[int, Watermark] = {each.epoch: each for each in history}
-    found: set[str] = set()
+    digests: set[str] = set()
     mark = history[0] if history else None
     while mark is not None and mark.files is not None:
         text = mark.files.digests
-        found.update(text[at : at + _DIGITS] for at in range(0, len(text), _DIGITS))
+        digests.update(text[at : at + _DIGITS] for at in range(0, len(text), _DIGITS))
         mark = by_epoch.get(mark.files.after)
-    return frozenset(found)
+    return frozenset(digests)
 
 
 def plan_files_night(
@@ -55,7 +55,7 @@ def plan_files_night(
     pairs: tuple[ColumnPair, ...],
     last: Watermark | None,
     now: SourceFiles,
-    known: frozenset[str],
+    known_digests: frozenset[str],
     target: TargetNow,
     moment: datetime,
 ) -> Night:
@@ -67,7 +67,7 @@ def plan_files_night(
         pairs: the copied columns.
         last: the watermark of the night before.
         now: the files of the source.
-        known: the digests of files already read; see `seen_digests`.
+        known_digests: the digests of files already read; see `seen_digests`.
         target: the state of the target's table.
         moment: the time of planning.
 
@@ -76,7 +76,9 @@ def plan_files_night(
     """
     selects = selected_text(route, loading, pairs)
     changed = check_target(route, loading, last, target)
-    full = _why_full(last, now, known, selects, changed) or why_due(loading.nightly, last, moment)
+    full = _why_full(last, now, known_digests, selects, changed) or why_due(
+        loading.nightly, last, moment
+    )
     return Night(
         watermark_name(route, loading.nightly),
         last.epoch if last else 0,
@@ -87,29 +89,31 @@ def plan_files_night(
         target=target.storage,
         rows=target.rows,
         full_at=last.full_at if last and not full else "",
-        files=files_of(now, frozenset() if full else known, last.epoch if last and not full else 0),
+        files=files_of(
+            now, frozenset() if full else known_digests, last.epoch if last and not full else 0
+        ),
         missing="" if full else MISSING,
     )
 
 
-def files_of(now: SourceFiles, known: frozenset[str], after: int) -> SeenFiles:
+def files_of(now: SourceFiles, known_digests: frozenset[str], after: int) -> SeenFiles:
     """Return what a night records about the files that it reads.
 
     Args:
         now: the files of the source.
-        known: digests of the files that it does not read.
+        known_digests: digests of the files that it does not read.
         after: the epoch of the night that it continues; 0 if it reads all files.
     """
-    return SeenFiles("".join(sorted(set(map(digest, now.files)) - known)), after, now.place)
+    return SeenFiles("".join(sorted(set(map(digest, now.files)) - known_digests)), after, now.place)
 
 
-def new_files(now: SourceFiles, known: frozenset[str]) -> tuple[SourceFile, ...]:
+def new_files(now: SourceFiles, known_digests: frozenset[str]) -> tuple[SourceFile, ...]:
     """Return the files not read yet; the smallest file if there are none, as a plan needs one."""
-    new = tuple(file for file in now.files if digest(file) not in known)
+    new = tuple(file for file in now.files if digest(file) not in known_digests)
     return new or tuple(sorted(now.files, key=lambda file: file.size)[:1])
 
 
-def explained_files(night: Night, now: SourceFiles, *, merges: bool) -> tuple[str, ...]:
+def explain_files_night(night: Night, now: SourceFiles, *, merges: bool) -> tuple[str, ...]:
     """Return what a night reads, and why, for people.
 
     Args:
@@ -121,16 +125,20 @@ def explained_files(night: Night, now: SourceFiles, *, merges: bool) -> tuple[st
     count = len(night.files.digests) // _DIGITS
     if not merges:
         return (
-            f"watermark {night.name}: set at the end, with {counted(count, 'file')}; the next run "
+            f"watermark {night.name}: set at the end, with {quantity(count, 'file')}; the next run "
             "with --mode upsert --incremental files reads only files added later",
         )
     if night.full:
-        return (f"night: all {counted(count, 'file')} are read, since {night.full}",)
-    return (f"night: {count:,} of {counted(len(now.files), 'file')} are new and are read",)
+        return (f"night: all {quantity(count, 'file')} are read, since {night.full}",)
+    return (f"night: {count:,} of {quantity(len(now.files), 'file')} are new and are read",)
 
 
 def _why_full(
-    last: Watermark | None, now: SourceFiles, known: frozenset[str], selects: str, changed: str
+    last: Watermark | None,
+    now: SourceFiles,
+    known_digests: frozenset[str],
+    selects: str,
+    changed: str,
 ) -> str:
     """Return why all files are read; empty if only new ones are."""
     if last is None:
@@ -144,7 +152,7 @@ def _why_full(
         return "the source is a different folder"
     if last.selects != selects:
         return SELECTS_OTHERS
-    if altered := known - set(map(digest, now.files)):
+    if altered := known_digests - set(map(digest, now.files)):
         have = "has" if len(altered) == 1 else "have"
-        return f"{counted(len(altered), 'file')} of earlier nights {have} been changed or removed"
+        return f"{quantity(len(altered), 'file')} of earlier nights {have} been changed or removed"
     return ""

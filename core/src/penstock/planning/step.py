@@ -20,7 +20,7 @@ from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.masked_keys import check_bounds, without_masked_key
 from penstock.planning.night_parts import NightParts
 from penstock.planning.partitions import PlannedPartitions, deletes_by_condition, plan_partitions
-from penstock.planning.questions import Answers, AnswersNeeded, Questions, part, together
+from penstock.planning.questions import Answers, AnswersNeeded, Questions, evaluate_together, part
 from penstock.planning.remarks import (
     computed_columns,
     created_columns,
@@ -75,28 +75,28 @@ class _Planning(NightParts):
         # Errors of earlier parts are reported first.
         names = (
             "_mapping",
-            "_both_sides",
+            "_side_checks",
             "_planned_load",
-            "_loaded",
-            "_gone",
-            "_key_kept",
-            "_continued",
+            "_load_with_pending_steps",
+            "_deletion_check",
+            "_key_check",
+            "_continuation",
             "_load",
             "_partitions",
             "_conditions",
             "_children",
         )
-        together(*(partial(getattr, self, name) for name in names))
-        return self._assembled()
+        evaluate_together(*(partial(getattr, self, name) for name in names))
+        return self._assemble()
 
     @part
     def _partitions(self) -> PlannedPartitions:
         names = {column.name for column in self._columns}
         request, statistics = self._cut
         statistics = without_masked_key(self._route, statistics)
-        found = plan_partitions(request, statistics, names, self._known, self._few)
-        check_bounds(self._route, names, found.partitions)
-        return replace(found, partitions=()) if self._loading.schema_only else found
+        planned = plan_partitions(request, statistics, names, self._answers, self._night_statistics)
+        check_bounds(self._route, names, planned.partitions)
+        return replace(planned, partitions=()) if self._loading.schema_only else planned
 
     @part
     def _conditions(self) -> None:
@@ -107,34 +107,34 @@ class _Planning(NightParts):
                 self._partitions.partitions,
                 self._mapping,
                 self._table,
-                self._known,
+                self._answers,
             )
 
     @part
     def _children(self) -> PlannedChildren:
-        found = self._partitions
+        planned = self._partitions
         if not self._mode.attaches:
-            return PlannedChildren(found.partitions)
-        assert found.choice.key is not None
+            return PlannedChildren(planned.partitions)
+        assert planned.choice.key is not None
         load, _ = self._load
-        return self._known.plan_children(
+        return self._answers.plan_children(
             ChildRequest(
                 table=load.table,
-                key=found.choice.key,
+                key=planned.choice.key,
                 pairs=self._mapping.pairs,
-                partitions=found.partitions,
+                partitions=planned.partitions,
                 selective=self._route.where is not None,
-                windows=found.cut.windows,
+                windows=planned.cut.windows,
             )
         )
 
-    def _assembled(self) -> PartitionPlan:
+    def _assemble(self) -> PartitionPlan:
         mapping, statistics = self._mapping, self._statistics
         load, (night, selection, night_reasons) = self._load
-        _, pending = self._loaded
+        _, pending = self._load_with_pending_steps
         drift_reasons, drift_warnings = drift_texts(self._loading, self._drift, self._changes)
         choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
-        partitions, named = children.partitions, self._request.partitions
+        partitions, given = children.partitions, self._request.partitions
         return PartitionPlan(
             strategy=choice.strategy,
             reasons=(
@@ -165,27 +165,27 @@ class _Planning(NightParts):
             pairs=mapping.pairs,
             format=mapping.format,
             load=load,
-            rows=None if named or selection else _selected_rows(statistics),
-            bytes=None if named or selection else round(statistics.bytes * statistics.selected),
+            rows=None if given or selection else _selected_rows(statistics),
+            bytes=None if given or selection else round(statistics.bytes * statistics.selected),
             series=self._request.series,
             night=night,
             selection=selection,
         )
 
 
-def _source_plan(request: PlanRequest, facts: Facts, known: KnownAnswers) -> PartitionPlan:
+def _source_plan(request: PlanRequest, facts: Facts, answers: KnownAnswers) -> PartitionPlan:
     raw = fact(facts.columns)
     columns = tuple(chosen_columns(request.route, selected_columns(facts)))
     statistics = fact(facts.statistics)
     names = {column.name for column in raw}
     statistics = without_masked_key(request.route, statistics)
-    found = plan_partitions(replace(request, partitions=()), statistics, names, known)
-    check_bounds(request.route, names, found.partitions)
+    planned = plan_partitions(replace(request, partitions=()), statistics, names, answers)
+    check_bounds(request.route, names, planned.partitions)
     return PartitionPlan(
-        strategy=found.choice.strategy,
-        reasons=(*found.choice.reasons, *statistics.notes, *found.cut.reasons),
-        warnings=found.cut.warnings,
-        partitions=found.partitions,
+        strategy=planned.choice.strategy,
+        reasons=(*planned.choice.reasons, *statistics.notes, *planned.cut.reasons),
+        warnings=planned.cut.warnings,
+        partitions=planned.partitions,
         columns=columns,
         pairs=(),
         format="",

@@ -56,47 +56,49 @@ class Suggestion:
 
 
 def suggestion(
-    known: TableSummary, source: SourceCapabilities, target: TargetCapabilities | None
+    summary: TableSummary, source: SourceCapabilities, target: TargetCapabilities | None
 ) -> Suggestion:
     """Suggest how to copy a table every night.
 
     Args:
-        known: the facts about the table.
+        summary: the facts about the table.
         source: the capabilities of the source.
         target: the capabilities of the target; None if unknown.
     """
-    if known.error:
-        return Suggestion(known.table, {"skip": True}, known.error)
+    if summary.error:
+        return Suggestion(summary.table, {"skip": True}, summary.error)
     reload = _reload(source, target)
-    key, cursor = key_of(known.model), _cursor_of(known.model)
-    facts = [] if known.rows is None else [f"about {known.rows:,} row{'s' * (known.rows != 1)}"]
+    key, cursor = key_of(summary.model), _cursor_of(summary.model)
+    facts = (
+        [] if summary.rows is None else [f"about {summary.rows:,} row{'s' * (summary.rows != 1)}"]
+    )
     if key is None:
         facts.append("no primary key, and no unique key without NULLs")
         why = "rows cannot be identified: all are loaded every time"
-        return Suggestion(known.table, reload, why, tuple(facts))
+        return Suggestion(summary.table, reload, why, tuple(facts))
     facts.append(f"{'primary' if key.primary else 'unique'} key {', '.join(key.columns)}")
     if target is not None and MERGE not in target.modes:
         why = f"{target.system} as a target cannot merge changes: all rows are loaded every time"
-        return Suggestion(known.table, reload, why, tuple(facts))
+        return Suggestion(summary.table, reload, why, tuple(facts))
     if not source.shared_snapshots:
         why = f"{source.system} cannot read all rows as of one moment: all are loaded every time"
-        return Suggestion(known.table, reload, why, tuple(facts))
-    own = {} if key.primary else {"conflict_columns": list(key.columns)}
-    if not known.unversioned:
+        return Suggestion(summary.table, reload, why, tuple(facts))
+    key_options = {} if key.primary else {"conflict_columns": list(key.columns)}
+    if not summary.unversioned:
         why = "row versions show which rows have changed: those are read, and deleted rows found"
         night = {"mode": UPSERT.name, "incremental": XMIN, "deletes": "hard"}
-        return Suggestion(known.table, {**night, **own}, why, tuple(facts))
+        return Suggestion(summary.table, {**night, **key_options}, why, tuple(facts))
     instead: dict[str, Any] = {}
     if cursor is not None and COLUMN in source.nights:
         instead = {"incremental": cursor.name, "lookback": "1h"}
-        what = ", ".join((cursor.native or cursor.type.kind, *_flaws(known.model, cursor)))
+        what = ", ".join((cursor.native or cursor.type.kind, *_flaws(summary.model, cursor)))
         facts.append(f"{cursor.name} ({what}) may say when a row has changed")
     why = (
-        f"{known.unversioned}: all rows are read every time, and those that differ are written, in "
-        "one transaction"
+        f"{summary.unversioned}: all rows are read every time, and those that differ are written, "
+        "in one transaction"
     )
     merge = {"mode": UPSERT.name, "atomic": "table", "deletes": "hard"}
-    return Suggestion(known.table, {**merge, **own}, why, tuple(facts), instead)
+    return Suggestion(summary.table, {**merge, **key_options}, why, tuple(facts), instead)
 
 
 def key_of(model: TableModel) -> KeyModel | None:
@@ -110,13 +112,13 @@ def key_of(model: TableModel) -> KeyModel | None:
 
 def _cursor_of(model: TableModel) -> ColumnModel | None:
     """Return the column that most likely records when a row changed."""
-    found = [
+    candidates = [
         column
         for column in model.columns
         if column.type.kind in (TIMESTAMP, MOMENT)
         and (column.on_update is not None or _CHANGED.search(column.name))
     ]
-    return min(found, key=lambda column: len(_flaws(model, column)), default=None)
+    return min(candidates, key=lambda column: len(_flaws(model, column)), default=None)
 
 
 def _flaws(model: TableModel, column: ColumnModel) -> Sequence[str]:

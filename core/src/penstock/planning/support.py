@@ -46,37 +46,40 @@ def check_supported(
 
 def _check_source(spec: CopySpec, source: SourceCapabilities) -> None:
     if spec.cut_strategy not in source.strategies:
-        known = listed(str(strategy) for strategy in source.strategies)
+        strategies = join_names(str(strategy) for strategy in source.strategies)
         raise _refused(
-            source.system, "source", f"--strategy {spec.strategy}", f"--strategy {known}"
+            source.system, "source", f"--strategy {spec.strategy}", f"--strategy {strategies}"
         )
     shared, none = SNAPSHOTS
     if spec.snapshot == shared and not source.shared_snapshots:
         raise _refused(source.system, "source", f"--snapshot {shared}", f"--snapshot {none}")
     _check_options(spec, SOURCE_OPTIONS, source.options, source.system, "source")
     if spec.incremental and spec.night_by not in source.nights:
-        written = {XMIN: XMIN, FILES: FILES, COLUMN: "COLUMN"}
-        ways = [f"--incremental {written[each]}" for each in source.nights]
-        asked = f"--incremental {spec.incremental}"
-        raise _refused(source.system, "source", asked, listed(ways))
+        forms = {XMIN: XMIN, FILES: FILES, COLUMN: "COLUMN"}
+        ways = [f"--incremental {forms[each]}" for each in source.nights]
+        option = f"--incremental {spec.incremental}"
+        raise _refused(source.system, "source", option, join_names(ways))
 
 
 def _check_target(spec: CopySpec, target: TargetCapabilities) -> None:
     if spec.load_mode not in target.modes:
-        known, asked = f"--mode {_modes(target.modes)}", f"--mode {spec.mode}"
+        supported, option = f"--mode {_modes(target.modes)}", f"--mode {spec.mode}"
         if spec.load_mode.merges_at_end:
-            asked += " with --incremental" if spec.incremental else " with --atomic"
-        raise _refused(target.system, "target", asked, known)
+            option += " with --incremental" if spec.incremental else " with --atomic"
+        raise _refused(target.system, "target", option, supported)
     if spec.incremental and MERGE not in target.modes:
-        asked = f"--mode {spec.mode} with --incremental"
-        raise _refused(target.system, "target", asked, f"--mode {_modes(target.modes)}")
+        option = f"--mode {spec.mode} with --incremental"
+        raise _refused(target.system, "target", option, f"--mode {_modes(target.modes)}")
     _check_options(spec, TARGET_OPTIONS, target.options, target.system, "target")
-    for name in _asked(spec, target.options):
+    for name in _explicit_options(spec, target.options):
         modes = target.options[name]
         if spec.load_mode not in modes:
-            option = _written(spec, name)
-            asked, known = (f"{option} with --mode {text}" for text in (spec.mode, _modes(modes)))
-            raise _refused(target.system, "target", asked, known)
+            text = _option_text(spec, name)
+            option, supported = (
+                f"{text} with --mode {spec.mode}",
+                f"{text} with --mode {_modes(modes)}",
+            )
+            raise _refused(target.system, "target", option, supported)
     _check_control_schema(spec, target)
     if target.replaces_by_condition:
         spec.check_replaceable()
@@ -92,23 +95,25 @@ def _check_control_schema(spec: CopySpec, target: TargetCapabilities) -> None:
 
 
 def _check_alike(spec: CopySpec, target: TargetCapabilities) -> None:
-    for name in _asked(spec, target.options):
+    for name in _explicit_options(spec, target.options):
         if name in target.cross_system_options:
-            option = _written(spec, name)
-            asked, known = f"{option} from {target.system}", f"{option} from other systems"
-            raise _refused(target.system, "target", asked, known)
+            text = _option_text(spec, name)
+            option, supported = f"{text} from {target.system}", f"{text} from other systems"
+            raise _refused(target.system, "target", option, supported)
 
 
 def _check_options(
-    spec: CopySpec, names: Sequence[str], known: Iterable[str], system: str, side: str
+    spec: CopySpec, names: Sequence[str], supported: Iterable[str], system: str, side: str
 ) -> None:
-    wrong = [_written(spec, name) for name in _asked(spec, names) if name not in known]
+    wrong = [
+        _option_text(spec, name) for name in _explicit_options(spec, names) if name not in supported
+    ]
     if wrong:
-        others = [flag_of(name) for name in names if name in known]
-        raise _refused(system, side, listed(wrong, "and"), f"{listed(others, 'and')}")
+        alternatives = [flag_of(name) for name in names if name in supported]
+        raise _refused(system, side, join_names(wrong, "and"), f"{join_names(alternatives, 'and')}")
 
 
-def _asked(spec: CopySpec, names: Iterable[str]) -> list[str]:
+def _explicit_options(spec: CopySpec, names: Iterable[str]) -> list[str]:
     """Return the options that the user has set."""
     return [name for name in names if getattr(spec, name) and getattr(spec, name) != _default(name)]
 
@@ -117,7 +122,7 @@ def _default(name: str) -> Any:
     return _FIELDS[name].default
 
 
-def _written(spec: CopySpec, name: str) -> str:
+def _option_text(spec: CopySpec, name: str) -> str:
     """Return an option as the user wrote it; one that is off by default without its value."""
     if isinstance(_default(name), str):
         return f"{flag_of(name)} {getattr(spec, name)}"
@@ -125,14 +130,14 @@ def _written(spec: CopySpec, name: str) -> str:
 
 
 def _modes(modes: Iterable[Mode]) -> str:
-    return listed(dict.fromkeys(mode.name for mode in modes))
+    return join_names(dict.fromkeys(mode.name for mode in modes))
 
 
-def listed(names: Iterable[str], last: str = "or") -> str:
+def join_names(names: Iterable[str], last: str = "or") -> str:
     """Join names: ``a, b or c``; ``none of them`` if there are none."""
-    *others, final = list(names) or ["none of them"]
-    return f"{', '.join(others)} {last} {final}" if others else final
+    *first, final = list(names) or ["none of them"]
+    return f"{', '.join(first)} {last} {final}" if first else final
 
 
-def _refused(system: str, side: str, asked: str, known: str) -> UsageError:
-    return UsageError(f"{system} as a {side} does not support {asked}; it supports {known}")
+def _refused(system: str, side: str, option: str, supported: str) -> UsageError:
+    return UsageError(f"{system} as a {side} does not support {option}; it supports {supported}")

@@ -59,8 +59,8 @@ def _never_null(loading: Loading, copied: Sequence[Column]) -> Sequence[Column]:
     """
     by = loading.order_by or ()
     for name in set(by).difference(column.name for column in copied):
-        known = ", ".join(column.name for column in copied)
-        raise PlanningError(f"--order-by: expected copied columns ({known}); found {name}")
+        names = ", ".join(column.name for column in copied)
+        raise PlanningError(f"--order-by: expected copied columns ({names}); found {name}")
     return [replace(each, nullable=each.nullable and each.name not in by) for each in copied]
 
 
@@ -82,7 +82,7 @@ def must_be_missing(loading: Loading) -> bool:
     return loading.schema_only and not MODES[loading.mode].recreates
 
 
-def is_there(route: Route) -> PlanningError:
+def existing_table_error(route: Route) -> PlanningError:
     """Return the error for a table that `--schema-only` would create, but that already exists."""
     return PlanningError(
         f"--schema-only: {route.target_name} already exists; drop it, or use --mode recreate, "
@@ -101,7 +101,7 @@ def without_mark(route: Route, loading: Loading, columns: Sequence[Column]) -> S
     Raises:
         PlanningError: the table has no such column.
     """
-    mark = loading.gone.column
+    mark = loading.deletion.column
     unmarked = [column for column in columns if column.name != mark]
     if mark and len(unmarked) == len(columns):
         raise PlanningError(

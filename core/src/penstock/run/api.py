@@ -37,9 +37,9 @@ from penstock.planning.request import PlanRequest
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
-from penstock.run.dropped_foreign_keys import unrestored
+from penstock.run.dropped_foreign_keys import missing_foreign_keys
 from penstock.run.execution import Execution
-from penstock.run.journals import journaled
+from penstock.run.journals import keep_journals
 from penstock.run.listing import is_at_work, shown_status
 from penstock.run.opening import in_background
 from penstock.run.resume_checks import (
@@ -54,7 +54,7 @@ from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
-from penstock.run.value_display import scoped, scoped_generator
+from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
@@ -116,7 +116,7 @@ class RunStatus:
         }
 
 
-@scoped
+@isolate_display
 def plan(spec: CopySpec) -> PartitionPlan:
     """Plan a copy: a dry run that connects to both sides and changes nothing.
 
@@ -146,7 +146,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
         return replace(result, reasons=(*reasons, *result.reasons))
 
 
-@scoped_generator
+@isolate_generator_display
 def copy(spec: CopySpec) -> Generator[Event, None, None]:
     """Copy a table; yields events, the last of which is `Finished`.
 
@@ -163,14 +163,16 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
     ends.check_table_names(spec)
     with (
         # A run with an id may exist already, with nothing left to read.
-        closing(ends.opening_source(ahead=not spec.run_id)) as opening,
-        closing(ends.holding(ahead=not spec.run_id and spec.snapshot != "none")) as holding,
+        closing(ends.pending_source(ahead=not spec.run_id)) as opening,
+        closing(
+            ends.snapshot_opener(ahead=not spec.run_id and spec.snapshot != "none")
+        ) as snapshot_opener,
         closing(ends.open_target(spec.control_schema)) as target,
     ):
         target.control.patience = spec.patience
         run = target.control.load_run(spec.run_id) if spec.run_id else None
         if run is None:
-            begun = time.monotonic()
+            started = time.monotonic()
             ends.check_supported(spec)
             with closing(ends.nursery()) as nursery, ExitStack() as stack:
                 with closing(opening.take()) as source:
@@ -184,7 +186,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                         ends.source_url,
                         ends.source_backend,
                         OptionPolicy(),
-                        hold=partial(holding.hold, [spec.relation]),
+                        hold=partial(snapshot_opener.hold, [spec.relation]),
                     )
                     stack.enter_context(closing(view))
                     request = _plan_request(spec, run_id, ends)
@@ -206,7 +208,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
                         state = RunState(spec, run_id, ends=ends, link=link, view=view)
                         state.begin(run_plan, is_new=True)
-                        yield from _execute(state, ends, link, nursery, begun)
+                        yield from _execute(state, ends, link, nursery, started)
                     return
             # Another process has just created the run: this is its second execution.
             run = load_run(target, run_id, spec.control_schema)
@@ -216,7 +218,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         yield from _continue_run(spec, run, run.plan.partitions, ends, target)
 
 
-@scoped
+@isolate_display
 def create(
     spec: CopySpec,
     *,
@@ -273,7 +275,7 @@ def create(
         return _status(target, run)
 
 
-@scoped_generator
+@isolate_generator_display
 def resume(
     run_id: str,
     *,
@@ -344,7 +346,7 @@ def resume(
         )
 
 
-@scoped
+@isolate_display
 def verify(
     run_id: str,
     *,
@@ -393,7 +395,7 @@ def verify(
         )
 
 
-@scoped
+@isolate_display
 def status(run_id: str, *, target: str, control_schema: str = "penstock") -> RunStatus:
     """Return a run's committed, running and remaining partitions.
 
@@ -439,9 +441,9 @@ def statuses(
 
 def _target_columns(catalog: TargetCatalog, run: RunRow) -> tuple[Column, ...]:
     """Return the columns of the table that a run builds beside the target's, while it exists."""
-    written = run.spec.get("target_table")
+    target_table = run.spec.get("target_table")
     tables = [run.plan.load.table]
-    tables += [TableRef.parse(written, "--target-table")] if written else []
+    tables += [TableRef.parse(target_table, "--target-table")] if target_table else []
     for table in tables:
         with suppress(PlanningError):
             return catalog.columns(table)
@@ -531,7 +533,7 @@ def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
         control.steps_done(run_id),
         night=_night(control, run),
         at_work=is_at_work(control, head, spec),
-        unrestored=unrestored(control, [run])[run_id],
+        unrestored=missing_foreign_keys(control, [run])[run_id],
     )
 
 
@@ -555,7 +557,7 @@ def _continue_run(
     finish: bool = True,
 ) -> Generator[Event, None, None]:
     """Copy the partitions that are not committed yet, or are to be copied again."""
-    begun = time.monotonic()
+    started = time.monotonic()
     target.control.patience = spec.patience
     continuation = Continuation(spec, run, partitions, target.control, request)
     pending = continuation.pending
@@ -580,7 +582,7 @@ def _continue_run(
             state = RunState(spec, run.run_id, ends=ends, link=link, view=view, finish=finish)
             state.complete = continuation.complete
             state.begin(run.plan, partitions)
-            yield from _execute(state, ends, link, nursery, begun)
+            yield from _execute(state, ends, link, nursery, started)
     finally:
         if nursery is not None:
             nursery.close()
@@ -606,7 +608,7 @@ def _policy(
 
 
 def _execute(
-    state: RunState, ends: Connections, link: ControlLink, nursery: Nursery | None, begun: float
+    state: RunState, ends: Connections, link: ControlLink, nursery: Nursery | None, started: float
 ) -> Iterator[Event]:
     streams = streams_of(state.spec.degree)
     execution = Execution(
@@ -621,8 +623,8 @@ def _execute(
 
     def planned(runs: Sequence[RunState]) -> Iterator[Event]:
         load_standing(runs, link)
-        yield state.planned(streams, time.monotonic() - begun)
+        yield state.planned_event(streams, time.monotonic() - started)
 
     events = execution.run(planned)
-    yield from journaled(events, link, ends.wait_kind)
+    yield from keep_journals(events, link, ends.wait_kind)
     state.raise_failure()

@@ -37,11 +37,11 @@ from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
-from penstock.run.journals import journaled
-from penstock.run.listing import unplanned, without_run
-from penstock.run.opening import Holding, in_background
+from penstock.run.journals import keep_journals
+from penstock.run.listing import count_unplanned, without_run
+from penstock.run.opening import SnapshotOpener, in_background
 from penstock.run.phases import Phases
-from penstock.run.resume_checks import committed_partitions, not_there
+from penstock.run.resume_checks import committed_partitions, missing_run_error
 from penstock.run.run_status import load_standing
 from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
@@ -49,14 +49,14 @@ from penstock.run.snapshot.shared import SharedSnapshot
 from penstock.run.snapshot.source_view import TAKES, LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.run.table_requests import TableRequest
-from penstock.run.value_display import scoped_generator
+from penstock.run.value_display import isolate_generator_display
 from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
 
-@scoped_generator
+@isolate_generator_display
 def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     """Copy many tables; yields the events of every table's run, and `BatchFinished` last.
 
@@ -85,7 +85,7 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     yield from _run(pool, ends, find)
 
 
-@scoped_generator
+@isolate_generator_display
 def copy_tables(
     requests: Sequence[TableRequest], *, run_id: str, degree: int | str
 ) -> Generator[Event, None, None]:
@@ -131,19 +131,21 @@ def _run(
     nursery = ends.nursery()
     try:
         with (
-            closing(ends.opening_source(ahead=True)) as opening,
-            closing(ends.holding(ahead=True)) as holding,
+            closing(ends.pending_source(ahead=True)) as opening,
+            closing(ends.snapshot_opener(ahead=True)) as snapshot_opener,
             closing(ends.open_target(pool.control_schema)) as target,
             closing(opening.take()) as source,
             closing(ends.link(target, pool.control_schema, batch_id=pool.batch_id)) as link,
-            closing(_Batch(pool, find, ends, source, target, link, holding, nursery)) as running,
+            closing(
+                _Batch(pool, find, ends, source, target, link, snapshot_opener, nursery)
+            ) as running,
         ):
-            yield from journaled(running.run(), link, ends.wait_kind)
+            yield from keep_journals(running.run(), link, ends.wait_kind)
     finally:
         nursery.close()
 
 
-@scoped_generator
+@isolate_generator_display
 def resume_all(
     batch_id: str,
     *,
@@ -178,9 +180,9 @@ def resume_all(
             if batch_of(run_id, spec) == batch_id:
                 spec = replace(spec, **overrides, run_id=run_id, control_schema=control_schema)
                 requests.append(TableRequest(spec=spec))
-        missing = unplanned(control, batch_id, [request.run_id for request in requests])
+        missing = count_unplanned(control, batch_id, [request.run_id for request in requests])
     if not requests:
-        raise not_there(batch_id, control_schema)
+        raise missing_run_error(batch_id, control_schema)
     yield from copy_tables(requests, run_id=batch_id, degree=requests[0].spec.degree)
     if missing:
         raise RunFailed(without_run(batch_id, missing))
@@ -203,15 +205,15 @@ class _Batch:
         source: SourceCatalog,
         target: TargetCatalog,
         link: ControlLink,
-        holding: Holding,
+        snapshot_opener: SnapshotOpener,
         nursery: Nursery,
     ) -> None:
         self._ends = ends
         self._source = source
         self._target = target
         self._link = link
-        self._begun = time.monotonic()
-        self._phases = Phases(self._begun)
+        self._started = time.monotonic()
+        self._phases = Phases(self._started)
         self._id = pool.batch_id
         self._streams = streams_of(pool.degree)
         self._find = find
@@ -221,7 +223,7 @@ class _Batch:
         self._unplanned: Sequence[RunState] = ()
         self._share: HeldSnapshot | None = None
         """A share of the snapshot, for planning."""
-        self._snapshot = SharedSnapshot(holding, self._read_with_snapshot)
+        self._snapshot = SharedSnapshot(snapshot_opener, self._read_with_snapshot)
         self._execution = Execution(
             self._runs,
             ends=ends,
@@ -242,9 +244,9 @@ class _Batch:
 
     def run(self) -> Generator[Event, None, None]:
         self._find_tables()
-        if self._execution.working():
+        if self._execution.working_runs():
             self._target.control.create()
-        self._unplanned = self._execution.working()
+        self._unplanned = self._execution.working_runs()
         yield BatchStarted(
             run_id=self._id,
             tables=tuple(map(_batch_table, self._runs)),
@@ -376,7 +378,7 @@ class _Batch:
             )
             new: list[_New] = []
             for run in window:
-                begun = time.monotonic()
+                started = time.monotonic()
                 plan = planned.get(run)
                 yield from self._execution.attempt(
                     run,
@@ -384,14 +386,14 @@ class _Batch:
                         run, stored.get(run.run_id), plan, new
                     ),
                 )
-                seconds[run] = time.monotonic() - begun + (plan.seconds if plan else 0.0)
+                seconds[run] = time.monotonic() - started + (plan.seconds if plan else 0.0)
                 self._execution.stop_if_requested()
             yield from self._create_all(new, snapshot_events)
             yield from self._read_together(window)
         begun_runs = [run for run in window if run.error is None]
         load_standing(begun_runs, self._link)
         for run in begun_runs:
-            yield run.planned(self._streams, seconds[run])
+            yield run.planned_event(self._streams, seconds[run])
         for run in window:
             if run.error is not None:
                 run.view.close()
@@ -604,7 +606,7 @@ class _Batch:
             tables=tables,
             rows=sum(end.rows for end in ends),
             bytes=sum(end.bytes for end in ends),
-            seconds=round(time.monotonic() - self._begun, 3),
+            seconds=round(time.monotonic() - self._started, 3),
             not_copied=self._not_copied,
             phases=self._phases.seconds,
         )
@@ -616,9 +618,9 @@ class _Batch:
         message = f"batch {self._id}: {len(failed)} of {len(self._runs)} tables are not done"
         dropped = [item for run in failed for item in run.not_copied if item.kind == UNRESTORED]
         if dropped:
-            named = ", ".join(f"{item.name} of {item.table}" for item in dropped[:MOST_NAMED])
+            names = ", ".join(f"{item.name} of {item.table}" for item in dropped[:MOST_NAMED])
             more = f" and {len(dropped) - MOST_NAMED:,} more" * (len(dropped) > MOST_NAMED)
-            message += f"; {UNRESTORED}: {named}{more}"
+            message += f"; {UNRESTORED}: {names}{more}"
         if all(map(_is_transient, failed)):
             raise RunFailedTransiently(message)
         raise RunFailed(message)

@@ -23,7 +23,7 @@ from penstock.run.batch_tables import BatchTables, check_many, siblings_of
 from penstock.run.connections import Connections, connect
 from penstock.run.state import new_run_id
 from penstock.run.table_requests import TableRequest
-from penstock.run.value_display import scoped_generator
+from penstock.run.value_display import isolate_generator_display
 from penstock.run.windows import windows
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
@@ -54,7 +54,7 @@ class BatchPlan:
     """Objects that the batch leaves out, other than tables: views, for instance."""
 
 
-@scoped_generator
+@isolate_generator_display
 def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
     """Plan the tables of a batch: a dry run that changes nothing.
 
@@ -65,7 +65,7 @@ def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
         TransientError: a server cannot be reached.
     """
     values.choose(batch.show_values)
-    begun = time.monotonic()
+    started = time.monotonic()
     ends = connect(batch.source, batch.target)
     check_many(ends)
     batch_id = batch.run_id or new_run_id()
@@ -83,7 +83,7 @@ def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
                 yield planned
         if batch.max_lag is not None:
             ends.lag_gauge().close()
-    yield BatchPlan(len(requests), failed, round(time.monotonic() - begun, 3), not_copied)
+    yield BatchPlan(len(requests), failed, round(time.monotonic() - started, 3), not_copied)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec, run_id_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.masks import meets
-from penstock.spec.table_sections import Matching
+from penstock.spec.table_sections import SectionMatcher
 
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
 """The tables of a batch, and the objects that it leaves out."""
@@ -106,13 +106,13 @@ class BatchTables:
         """Return objects that the patterns match other than tables, if tables are recreated."""
         if not any(spec.load_mode.recreates for spec in specs):
             return ()
-        named = {spec.source_name for spec in specs}
+        copied = {spec.source_name for spec in specs}
         include, exclude = self._patterns()
         if self._batch.sections and not include:
             patterns = (each.pattern for each in self._batch.sections if not each.is_query)
             include = tuple(name for pattern in patterns for name in self._searched(pattern))
         objects = self._source.other_objects(include, exclude)
-        return tuple(item for item in objects if item.name not in named)
+        return tuple(item for item in objects if item.name not in copied)
 
     def _without_copied_heirs(
         self, spec: CopySpec, tables: Collection[Relation], missing: list[TableRef]
@@ -176,7 +176,7 @@ class BatchTables:
             for name in self._searched(section.pattern)
             if name not in all_names
         ]
-        sections = Matching(batch.sections, self._searched)
+        sections = SectionMatcher(batch.sections, self._searched)
         tables: list[TableRef] = []
         hit: set[str] = set()
         for table in (*everything, *(self._source.tables(exact, ()) if exact else ())):

@@ -30,7 +30,7 @@ class BatchedSteps:
         steps: by run, in the order of their ranks; none is urgent.
         open_catalog: opens a connection to the target, one for each thread.
         degree: the number of concurrent transactions; 1 if runs lock each other's tables.
-        own: an open catalog, used if there is one transaction at a time: it saves a connection.
+        catalog: an open catalog, used if there is one transaction at a time: it saves a connection.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class BatchedSteps:
         open_catalog: Callable[[], TargetCatalog],
         *,
         degree: int,
-        own: TargetCatalog,
+        catalog: TargetCatalog,
     ) -> None:
-        self._own = own if degree == 1 else None
+        self._shared_catalog = catalog if degree == 1 else None
         self.done: set[str] = set()
         """The runs whose steps are done."""
         self._open_catalog = open_catalog
@@ -100,7 +100,11 @@ class BatchedSteps:
                     )
 
     def _catalog(self) -> AbstractContextManager[TargetCatalog]:
-        return nullcontext(self._own) if self._own else closing(self._open_catalog())
+        return (
+            nullcontext(self._shared_catalog)
+            if self._shared_catalog
+            else closing(self._open_catalog())
+        )
 
     def _work(self) -> None:
         try:
@@ -108,9 +112,9 @@ class BatchedSteps:
                 self._catalogs.append(catalog)
                 while not self._ended.is_set():
                     group = self._groups.get_nowait()
-                    begun = time.monotonic()
+                    started = time.monotonic()
                     done = catalog.control.finish_all(group)
-                    self._over.put((group, done, time.monotonic() - begun))
+                    self._over.put((group, done, time.monotonic() - started))
         except (queue.Empty, PenstockError):
             return  # each step reports its own error when it is done alone
         finally:

@@ -62,51 +62,51 @@ def collision_check(
         control: the target's control store.
     """
 
-    def check(others: Sequence[str]) -> None:
-        for other in others:
-            run = control.load_run(other)
+    def check(run_ids: Sequence[str]) -> None:
+        for run_id in run_ids:
+            run = control.load_run(run_id)
             if run is None:
                 # Its control tables are elsewhere: only its presence is known.
                 if loading.load_mode.starts_empty:
-                    raise _busy(route, loading, other, "")
+                    raise _busy(route, loading, run_id, "")
                 continue
             if _collide(route.where, loading, plan, run):
-                raise _busy(route, loading, other, run.spec["mode"])
+                raise _busy(route, loading, run_id, run.spec["mode"])
 
     return check
 
 
-def _busy(route: Route, loading: Loading, other: str, mode: str) -> TargetBusy:
+def _busy(route: Route, loading: Loading, run_id: str, mode: str) -> TargetBusy:
     how = f" (--mode {mode})" if mode else ""
     return TargetBusy(
-        f"--mode {loading.mode}: run {other}{how} is changing the same rows of "
+        f"--mode {loading.mode}: run {run_id}{how} is changing the same rows of "
         f"{route.target_name} at the moment, so nothing was changed; try again once it has "
         "ended, or stop it first"
     )
 
 
-def _are_parts(mine: str | None, plan: PartitionPlan, other: RunRow) -> bool:
+def _are_parts(where: str | None, plan: PartitionPlan, other_run: RunRow) -> bool:
     """Whether two runs that merge at their end load parts of a table.
 
     Each then has its own stage, and their merges take turns. Runs of one watermark follow one
     another.
     """
-    theirs = other.spec["where"]
-    if mine is None or theirs is None or mine == theirs:
+    theirs = other_run.spec["where"]
+    if where is None or theirs is None or where == theirs:
         return False
-    night, others = plan.night, other.plan.night
-    return night is None or others is None or night.name != others.name
+    night, other_night = plan.night, other_run.plan.night
+    return night is None or other_night is None or night.name != other_night.name
 
 
-def _collide(where: str | None, loading: Loading, plan: PartitionPlan, other: RunRow) -> bool:
+def _collide(where: str | None, loading: Loading, plan: PartitionPlan, other_run: RunRow) -> bool:
     """Whether the runs are known to touch the same rows.
 
     Conditions are comparable only if their texts are equal. Runs with different conditions may run
     concurrently, and their attempts check for each other's rows.
     """
-    mine, theirs, their_where = loading.load_mode, mode_of(other.spec), other.spec["where"]
+    mine, theirs, their_where = loading.load_mode, mode_of(other_run.spec), other_run.spec["where"]
     if mine.merges_at_end and theirs.merges_at_end:
-        return not _are_parts(where, plan, other)
+        return not _are_parts(where, plan, other_run)
     if mine.starts_empty or theirs.starts_empty:
         return True
     if mine.only_adds and theirs.only_adds:
@@ -114,4 +114,4 @@ def _collide(where: str | None, loading: Loading, plan: PartitionPlan, other: Ru
     if where is not None and their_where is not None and where != their_where:
         return False
     # Partitions that callers define are independent; attempts at the same one take turns.
-    return not (plan.given and other.plan.given)
+    return not (plan.has_given_partitions and other_run.plan.has_given_partitions)

@@ -20,9 +20,9 @@ from penstock.model.tables import Place, TableRef
 from penstock.planning.asking.search_path import with_schemas
 from penstock.planning.support import check_supported
 from penstock.run.control_link import ControlLink
-from penstock.run.opening import Holding, Opening
+from penstock.run.opening import PendingSession, SnapshotOpener
 from penstock.run.pulses import PulseEnd
-from penstock.run.value_display import scoped
+from penstock.run.value_display import isolate_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
@@ -106,14 +106,17 @@ class Connections:
         """Open a session in the source; the caller closes it."""
         return self.source_backend.source(self.source_url)
 
-    def opening_source(self, *, ahead: bool) -> Opening[SourceCatalog]:
-        """See `Opening`. A database within this process is never opened on two threads at once."""
-        server = self.source_backend.place(self.source_url).port is not None
-        return Opening(self.open_source, ahead=ahead and server)
+    def pending_source(self, *, ahead: bool) -> PendingSession[SourceCatalog]:
+        """Return the source's session, which may open ahead of time.
 
-    def holding(self, *, ahead: bool) -> Holding:
-        """Return a holder that takes snapshots of the source; see `Holding`."""
-        return Holding(self.source_backend, self.source_url, ahead=ahead)
+        A database within this process is never opened on two threads at once.
+        """
+        server = self.source_backend.place(self.source_url).port is not None
+        return PendingSession(self.open_source, ahead=ahead and server)
+
+    def snapshot_opener(self, *, ahead: bool) -> SnapshotOpener:
+        """Return a holder that takes snapshots of the source; see `SnapshotOpener`."""
+        return SnapshotOpener(self.source_backend, self.source_url, ahead=ahead)
 
     def open_target(self, control_schema: str) -> TargetCatalog:
         """Open a session in the target; the caller closes it."""
@@ -215,10 +218,10 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
     Raises:
         UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
-    written = resolve_reference(reference, os.environ, flag)
-    backend, name = find_backend(written, flag)
-    url = backend.resolve(written, os.environ, flag)
-    return url, backend, name, (written, url, *backend.secrets(url))
+    resolved = resolve_reference(reference, os.environ, flag)
+    backend, name = find_backend(resolved, flag)
+    url = backend.resolve(resolved, os.environ, flag)
+    return url, backend, name, (resolved, url, *backend.secrets(url))
 
 
 def place_of(reference: str) -> Place:
@@ -261,11 +264,11 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
     if not added:
         return url
     # In a list of URLs, the parameters of one apply to all.
-    begun = "?" in _NEXT_URL.split(url)[-1]
-    return f"{url}{'&' if begun else '?'}{urlencode(added, quote_via=quote)}"
+    has_parameters = "?" in _NEXT_URL.split(url)[-1]
+    return f"{url}{'&' if has_parameters else '?'}{urlencode(added, quote_via=quote)}"
 
 
-@scoped
+@isolate_display
 def check_request(spec: CopySpec) -> None:
     """Check that both ends support the request, without connecting.
 

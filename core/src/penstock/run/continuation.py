@@ -11,7 +11,7 @@ from penstock.events import Event
 from penstock.model.plans import Partition
 from penstock.run.claims import enter
 from penstock.run.connections import Connections
-from penstock.run.recopy import Recopying
+from penstock.run.recopy import RecopyRequest
 from penstock.run.resume_checks import check_same_shape, committed_partitions, unless_complete
 from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
@@ -39,10 +39,10 @@ class Continuation:
         self._route, self._loading = spec.route, spec.loading
         self._run = run
         committed = committed_partitions(run, control)
-        self._recopying = Recopying(
+        self._recopying = RecopyRequest(
             spec.load_mode, run, partitions, committed, control, request, spec.stall_timeout
         )
-        recopied = self._recopying.wanted
+        recopied = self._recopying.partition_ids
         self.pending = [p for p in partitions if p.id not in committed or p.id in recopied]
         """The partitions to copy."""
         self.complete = len(committed) == len(run.plan.partitions) and not recopied
@@ -67,9 +67,9 @@ class Continuation:
         run, control = self._run, target.control
         enter(route, loading, run.run_id, run.plan, control)
         # Partitions to copy again are committed, but still need a view.
-        guard = nullcontext() if recopying.wanted else unless_complete(run, control)
+        guard = nullcontext() if recopying.partition_ids else unless_complete(run, control)
         with guard, closing(ends.open_source()) as source:
             check_same_shape(route, loading, run, source, target, ends.capabilities.formats)
             recopying.forget_all()
-            yield from view.recover(source, control, anything_committed=bool(recopying.kept))
+            yield from view.recover(source, control, anything_committed=bool(recopying.committed))
         recopying.forget()

@@ -20,7 +20,7 @@ from penstock.errors import (
 )
 from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
-from penstock.workers.backoff import backoff, growing
+from penstock.workers.backoff import backoff, backoff_wait
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class ControlLink:
         time.sleep(backoff(1))
         for attempt in Retrying(
             retry=retry_if_exception(self._may_pass),
-            wait=growing(),
+            wait=backoff_wait(),
             stop=stop_after_delay(RECONNECT_SECONDS),
             reraise=True,
         ):
@@ -168,7 +168,7 @@ class ControlLink:
             self._reconnected.close()
 
 
-def _allow(run_id: str, others: Sequence[str]) -> None:
+def _allow(run_id: str, other_run_ids: Sequence[str]) -> None:
     """Let a run continue that was registered before; attempts notice what others did since."""
 
 

@@ -64,11 +64,11 @@ def find_deleted(
             finding[run] = step
         elif step is None and run.plan.load.night_step not in done[run.run_id]:
             checked.append(run)
-    with closing(_Gone(link, list(finding))) as work:
+    with closing(_Search(link, list(finding))) as work:
         return (yield from work.find(finding, checked))
 
 
-class _Gone:
+class _Search:
     """The connections that the runs share, and the findings.
 
     Args:
@@ -176,14 +176,14 @@ class _Gone:
                         stack.enter_context(describing(source, relations))
                     _check_tables(run, source)
 
-    def _noting(self, run: RunState) -> _Noting:
-        return _Noting(self, run)
+    def _noting(self, run: RunState) -> _ErrorRecorder:
+        return _ErrorRecorder(self, run)
 
 
-class _Noting:
+class _ErrorRecorder:
     """A context that keeps the error of a run with that run; the next run gets new connections."""
 
-    def __init__(self, work: _Gone, run: RunState) -> None:
+    def __init__(self, work: _Search, run: RunState) -> None:
         self._work, self._run = work, run
 
     def __enter__(self) -> None:

@@ -11,7 +11,9 @@ from penstock.model.tables import NotCopied
 from penstock.run.connections import resolve
 
 
-def unrestored(control: ControlStore, runs: Sequence[RunRow]) -> dict[str, tuple[NotCopied, ...]]:
+def missing_foreign_keys(
+    control: ControlStore, runs: Sequence[RunRow]
+) -> dict[str, tuple[NotCopied, ...]]:
     """Return the currently missing foreign keys by run id, each with the statement that creates it.
 
     Runs that are being executed have none.
@@ -34,7 +36,7 @@ def unrestored(control: ControlStore, runs: Sequence[RunRow]) -> dict[str, tuple
         }
         keys[run.run_id] = tuple(
             item
-            for item in run.plan.load.unrestored(done[run.run_id])
+            for item in run.plan.load.unrestored_keys(done[run.run_id])
             if (item.table, item.name) in missing
         )
     return keys
@@ -53,5 +55,5 @@ def unrestored_of(
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         stored = catalog.control.load_runs(run_ids)
-        by_run = unrestored(catalog.control, list(stored.values()))
+        by_run = missing_foreign_keys(catalog.control, list(stored.values()))
     return tuple(item for run_id in run_ids for item in by_run.get(run_id, ()))

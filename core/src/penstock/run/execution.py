@@ -115,14 +115,14 @@ class Execution:
         """
         prepared = False
         try:
-            for window in windows(self.working()):
+            for window in windows(self.working_runs()):
                 self._window = window
                 yield from plan(window)
                 self._look_at_lag()
                 yield from self._prepare()
                 prepared = True
                 self.stop_if_requested()
-                self._counts = RowCounts(self.working())
+                self._counts = RowCounts(self.working_runs())
                 yield from self._copy()
                 yield from self._finish()
                 yield from self._leave_window()
@@ -130,7 +130,7 @@ class Execution:
             yield from self._link_tables()
             yield from self._conclude(self._window)
         except BaseException as found:
-            error = self._explained(found)
+            error = self._explain_error(found)
             # However this ended, the target should know, if it can be reached.
             if isinstance(error, PenstockError) and (prepared or self._batch):
                 yield from self._end_early(error)
@@ -143,12 +143,12 @@ class Execution:
             self._counts.close()
             self._stack.close()
 
-    def _explained(self, error: BaseException) -> BaseException:
+    def _explain_error(self, error: BaseException) -> BaseException:
         """Return the cause of the error that ends a single run."""
-        runs = self.working() if isinstance(error, PenstockError) and not self._batch else ()
+        runs = self.working_runs() if isinstance(error, PenstockError) and not self._batch else ()
         for run in runs:
             assert isinstance(error, PenstockError)
-            error = run.explained(error)
+            error = run.explain_error(error)
         return error
 
     @property
@@ -156,7 +156,7 @@ class Execution:
         """The runs that are being executed."""
         return self._window or ()
 
-    def working(self) -> list[RunState]:
+    def working_runs(self) -> list[RunState]:
         """Return the runs that have not ended: those of the window, once there is one."""
         runs = self._runs if self._window is None else self._window
         return [run for run in runs if run.error is None]
@@ -183,7 +183,7 @@ class Execution:
             yield _cannot_be_copied(run)
 
     def _prepare(self) -> Iterator[Event]:
-        failed = yield from prepare(self.working(), self._link)
+        failed = yield from prepare(self.working_runs(), self._link)
         self._records_known = True
         yield from self._note_failures(failed, _cannot_be_copied)
 
@@ -193,7 +193,7 @@ class Execution:
         event_of: Callable[[RunState], Event] | None = None,
     ) -> Iterator[Event]:
         """Keep each error with its run in a batch; end a single run with its error."""
-        for run in self.working():
+        for run in self.working_runs():
             if error := failed.get(run.run_id):
                 if not self._batch:
                     raise error
@@ -244,7 +244,7 @@ class Execution:
             TransientError: every partition was committed at the start, and none was lost since.
         """
         if self._nursery is None:
-            if not any(run.view.started_over for run in self.working()):
+            if not any(run.view.started_over for run in self.working_runs()):
                 raise TransientError(
                     f"another process has just restarted run {works[0].spec.run_id}; try again"
                 )
@@ -254,7 +254,7 @@ class Execution:
     def _copy(self) -> Iterator[Event]:
         while works := self._works():
             nursery = self._workers_from(works)
-            runs = {run.run_id: run for run in self.working()}
+            runs = {run.run_id: run for run in self.working_runs()}
             lag_gauge = self._ends.lag_gauge if self._brake else None
             pulses = Pulses(self._ends.pulses(), list(runs), lag_gauge)
             requested = max(1, min(self._streams.most, len(works)))
@@ -274,7 +274,7 @@ class Execution:
                     runs[event.run_id].add(event)
                     yield event
                 self._fail_stopped(supervisor)
-                superseded = self._superseded(list(runs.values()), supervisor)
+                superseded = self._superseded_runs(list(runs.values()), supervisor)
                 if not superseded:
                     return
                 for run in superseded:
@@ -289,12 +289,12 @@ class Execution:
                 if supervisor.degree < requested:  # a server had no connection left
                     self._streams = self._streams.limited(supervisor.degree)
                 if steering is not None:
-                    self._used = min(self._used, steering.wanted)
+                    self._used = min(self._used, steering.unrestrained)
                 for run in runs.values():
                     run.take_failures(supervisor)
 
     @staticmethod
-    def _superseded(runs: Sequence[RunState], supervisor: Supervisor) -> list[RunState]:
+    def _superseded_runs(runs: Sequence[RunState], supervisor: Supervisor) -> list[RunState]:
         """Return the runs that another process has restarted, which is why attempts have failed."""
         transient = any(failure.error["transient"] for failure in supervisor.failures.values())
         # Restarting a run ends its attempts first, so the restart may show a moment later.
@@ -307,14 +307,14 @@ class Execution:
     def _works(self) -> list[Work]:
         """Return the remaining partitions in the order of the plan; those of a batch by size."""
         if not self._records_known:
-            load_records(self.working(), self._link)
+            load_records(self.working_runs(), self._link)
         self._records_known = False
-        works = [(run, work) for run in self.working() for work in run.works()]
+        works = [(run, work) for run in self.working_runs() for work in run.works()]
         return _largest_first(works) if self._batch else [work for _, work in works]
 
     def _watch(self) -> Iterable[Event]:
         # All runs that hold a snapshot hold the same one.
-        for run in self.working():
+        for run in self.working_runs():
             if run.view.holds:
                 return run.view.watch()
         return ()
@@ -323,73 +323,73 @@ class Execution:
         """Record an error for each run that was stopped because another run failed."""
         failed = {run_id for run_id, _ in supervisor.failures}
         if self._stop_all and failed:
-            for run in self.working():
+            for run in self.working_runs():
                 if run.run_id not in failed and run.works():
                     run.fail(_stopped())
 
     def _replace_views(self, error: SnapshotLost) -> Iterator[Event]:
         """Let the policy of each incomplete run decide how it continues without the snapshot."""
         # The holder may have released it because another execution has committed the rest.
-        load_records(self.working(), self._link)
-        reading = [run for run in self.working() if run.reads_snapshot and run.works()]
+        load_records(self.working_runs(), self._link)
+        reading = [run for run in self.working_runs() if run.reads_snapshot and run.works()]
         # A snapshot that an earlier execution's run adopted from another holder is lost alone.
         lost = [run for run in reading if not run.view.holds_alive()] or reading
         yield from self._find_views(lost, error, all_lost=0 < len(lost) == len(reading))
 
     def _find_views(
-        self, lost: Sequence[RunState], error: SnapshotLost, *, all_lost: bool
+        self, runs: Sequence[RunState], error: SnapshotLost, *, all_lost: bool
     ) -> Iterator[Event]:
         """Find a view for each run.
 
         Tables that are merged together are read as of one moment: if one gets another view, all do.
 
         Args:
-            lost: the runs whose snapshot is lost.
+            runs: the runs whose snapshot is lost.
             error: the error that reports the loss.
             all_lost: whether all runs have lost their snapshot.
         """
-        if any(run.spec.atomic == "batch" for run in lost):
-            atomic_runs = [run for run in self.working() if run.spec.atomic == "batch"]
-            lost = [*lost, *(r for r in atomic_runs if r not in lost and not r.view.holds_alive())]
-        for run in lost:
+        if any(run.spec.atomic == "batch" for run in runs):
+            atomic_runs = [run for run in self.working_runs() if run.spec.atomic == "batch"]
+            runs = [*runs, *(r for r in atomic_runs if r not in runs and not r.view.holds_alive())]
+        for run in runs:
             run.complete = False
             yield run.view.lost_event(error.message)
         if all_lost:
             for run in self.window:
                 run.view.close()
-        for run in lost:
+        for run in runs:
             yield from self._events_of(run, run.replace_view)
 
-    def _find_gone(self) -> Generator[Event, None, bool]:
+    def _find_deleted(self) -> Generator[Event, None, bool]:
         """Have each run look for rows that its source no longer has.
 
         Returns: whether the view of some runs was replaced, so that their rows must be read again.
         """
-        errors = yield from find_deleted(self.working(), self._link)
-        lost: dict[RunState, SnapshotLost] = {}
-        for run in self.working():
+        errors = yield from find_deleted(self.working_runs(), self._link)
+        losses: dict[RunState, SnapshotLost] = {}
+        for run in self.working_runs():
             with self._recording_failure(run):
                 error = errors.get(run)
                 if isinstance(error, SnapshotLost) and run.spec.loss_policy != "fail":
-                    lost[run] = error
+                    losses[run] = error
                 elif error is not None:
                     raise error
-                elif not self._batch and run.spec.gone.found and run.all_committed:
+                elif not self._batch and run.spec.deletion.is_enabled and run.all_committed:
                     run.release_if_read()
-        if lost:
-            yield from self._find_views(list(lost), next(iter(lost.values())), all_lost=False)
-        return bool(lost)
+        if losses:
+            yield from self._find_views(list(losses), next(iter(losses.values())), all_lost=False)
+        return bool(losses)
 
     def _emptied_runs(self) -> list[RunState]:
         """Return the runs whose tables a crash of the target has emptied."""
-        return [run for run in self.working() if not run.is_intact()]
+        return [run for run in self.working_runs() if not run.is_intact()]
 
     def _single_run(self) -> list[RunState]:
         """Return the run if it is the only one: then the loss is its own."""
-        return [] if self._batch else self.working()
+        return [] if self._batch else self.working_runs()
 
-    def _load_again(self, error: LoadLost, lost: Sequence[RunState]) -> Iterator[Event]:
-        for run in lost:
+    def _load_again(self, error: LoadLost, runs: Sequence[RunState]) -> Iterator[Event]:
+        for run in runs:
             if run.complete and self._batch:
                 # Its view is lost: the next execution finds another.
                 run.fail(error)
@@ -405,31 +405,31 @@ class Execution:
             error = LoadLost("the target crashed, which emptied the table")
             yield from self._load_again(error, emptied)
             yield from self._copy()
-        if (yield from self._find_gone()):
+        if (yield from self._find_deleted()):
             yield from self._copy()
             yield from self._finish()
             return
-        for run in self.working():
+        for run in self.working_runs():
             yield from self._events_of(run, lambda run=run: run.verify(self._counts))  # type: ignore[misc]
-        if not any(run.has_begun and run.plan.load.volatile for run in self.working()):
+        if not any(run.has_begun and run.plan.load.volatile for run in self.working_runs()):
             # Indexes may take hours, and nothing more is read.
-            for run in self.working():
+            for run in self.working_runs():
                 run.view.close()
         due = self._steps_due()
         failures = yield from self._do_steps(due)
-        lost = None
+        load_lost = None
         merged = []
-        for run in self.working():
+        for run in self.working_runs():
             failure = failures.get(run.run_id)
             if isinstance(failure, LoadLost):
-                lost = failure
+                load_lost = failure
             elif failure is not None:
                 run.fail(failure)
             elif _ends_night(due.get(run.run_id, ())):
                 merged.append(run)
-        yield from self._merged(merged)
-        if lost is not None and (emptied := self._emptied_runs() or self._single_run()):
-            yield from self._load_again(lost, emptied)
+        yield from self._report_merged(merged)
+        if load_lost is not None and (emptied := self._emptied_runs() or self._single_run()):
+            yield from self._load_again(load_lost, emptied)
             yield from self._copy()
             yield from self._finish()
 
@@ -441,31 +441,31 @@ class Execution:
             @cache
             def open_source() -> SourceCatalog:
                 source = stack.enter_context(contextlib.closing(self.window[0].view.open()))
-                tables = [run.spec.relation for run in self.working()]
+                tables = [run.spec.relation for run in self.working_runs()]
                 stack.enter_context(describing(source, tables))
                 return source
 
-            planned = steps_due(self.working(), self._link)
-            for run in self.working():
+            planned = steps_due(self.working_runs(), self._link)
+            for run in self.working_runs():
                 with self._recording_failure(run):
                     due[run.run_id] = run.with_positions(planned[run.run_id], open_source)
         return due
 
     def _link_tables(self) -> Iterator[Event]:
         """Link tables to each other, once every table that can be done is done."""
-        if not self.working():
+        if not self.working_runs():
             return
-        load_records(self.working(), self._link)
-        due = links_due(self.working(), self._link)
+        load_records(self.working_runs(), self._link)
+        due = links_due(self.working_runs(), self._link)
         merging = [
-            r for r in self.working() if any(s.id == MERGE_STEP for s in due.get(r.run_id, ()))
+            r for r in self.working_runs() if any(s.id == MERGE_STEP for s in due.get(r.run_id, ()))
         ]
         if merging and not (yield from self._merge_together(merging)):
             return
         if merging:
-            due = self._with_positions(links_due(self.working(), self._link))
+            due = self._with_positions(links_due(self.working_runs(), self._link))
         failures = yield from self._do_steps(due, one_by_one=True)
-        for run in self.working():
+        for run in self.working_runs():
             if (error := failures.get(run.run_id)) is not None:
                 run.fail(error)
 
@@ -478,7 +478,7 @@ class Execution:
 
             return {
                 run.run_id: run.with_positions(list(due[run.run_id]), open_source)
-                for run in self.working()
+                for run in self.working_runs()
                 if run.run_id in due
             }
 
@@ -506,13 +506,13 @@ class Execution:
             else:
                 break
         if error is None:
-            yield from self._merged(runs)
+            yield from self._report_merged(runs)
         else:
             for run in runs:
                 run.fail(error)
         return error is None
 
-    def _merged(self, runs: Sequence[RunState]) -> Iterator[Event]:
+    def _report_merged(self, runs: Sequence[RunState]) -> Iterator[Event]:
         """Report the result of merging, and drop the stages of nights that were overtaken."""
         if not runs:
             return
@@ -527,7 +527,7 @@ class Execution:
         for run in runs:
             # A load of all rows sets its watermark in a step.
             if run.spec.load_mode.merges_at_end:
-                yield run.merged(marks.get(run))
+                yield run.merged_event(marks.get(run))
 
     def _do_steps(
         self, steps: Mapping[str, Sequence[Step]], *, one_by_one: bool = False
@@ -542,10 +542,10 @@ class Execution:
         """
         joined = {
             run.run_id: sorted(steps[run.run_id], key=lambda step: step.rank)
-            for run in self.working()
+            for run in self.working_runs()
             if self._batch and run.is_small and run.run_id in steps
         }
-        total = sum(run.plan.bytes or 0 for run in self.working() if run.run_id in joined)
+        total = sum(run.plan.bytes or 0 for run in self.working_runs() if run.run_id in joined)
         # Steps that take almost no time need no connections of their own.
         separately = one_by_one or total <= SMALL
         together = BatchedSteps(
@@ -556,7 +556,7 @@ class Execution:
             },
             self._link.reconnect,
             degree=1 if separately else self._streams.usual,
-            own=self._link.catalog,
+            catalog=self._link.catalog,
         )
         yield from together.run()
         final_steps = FinalSteps(
@@ -570,7 +570,7 @@ class Execution:
             attempts=max((run.spec.attempts for run in self._runs), default=1),
         )
         yield from final_steps.run()
-        for run in self.working():
+        for run in self.working_runs():
             yield from run.skip_steps(final_steps.skipped.get(run.run_id, ()))
         return final_steps.failures
 

@@ -119,8 +119,8 @@ class FinalSteps:
     def _work(self) -> None:
         catalog: TargetCatalog | None = None
         while (task := self._ready.get()) is not None and not self._ended.is_set():
-            begun = time.monotonic()
-            self._emit(task, "started", begun)
+            started = time.monotonic()
+            self._emit(task, "started", started)
             attempt = 0
             while True:
                 attempt += 1
@@ -136,16 +136,16 @@ class FinalSteps:
                         return
                     if isinstance(error, TooManyConnections) and self._retire():
                         # Retry with fewer connections: another thread will take this step.
-                        self._emit(task, "retrying", begun, error)
+                        self._emit(task, "retrying", started, error)
                         self._ready.put(task)
                         return
-                    if not self._again(task, error, attempt, begun):
-                        self._emit(task, "failed", begun, error)
+                    if not self._again(task, error, attempt, started):
+                        self._emit(task, "failed", started, error)
                         break
-                    self._emit(task, "retrying", begun, error)
+                    self._emit(task, "retrying", started, error)
                     self._ended.wait(backoff(min(attempt, 3)))
                 else:
-                    self._emit(task, "done", begun)
+                    self._emit(task, "done", started)
                     break
         self._forget(catalog)
 
@@ -157,11 +157,11 @@ class FinalSteps:
             self._working -= 1
             return True
 
-    def _again(self, task: _Task, error: PenstockError, attempt: int, begun: float) -> bool:
+    def _again(self, task: _Task, error: PenstockError, attempt: int, started: float) -> bool:
         if not error.transient or isinstance(error, Overtaken):
             return False
         if task.step.urgent:
-            return time.monotonic() - begun < URGENT_SECONDS
+            return time.monotonic() - started < URGENT_SECONDS
         return attempt < self._attempts
 
     def _forget(self, catalog: TargetCatalog | None) -> None:
@@ -171,14 +171,14 @@ class FinalSteps:
                 catalog.close()
 
     def _emit(
-        self, task: _Task, state: str, begun: float, error: PenstockError | None = None
+        self, task: _Task, state: str, started: float, error: PenstockError | None = None
     ) -> None:
         event = StepChanged(
             run_id=task.run_id,
             step_id=task.step.id,
             step=task.step.name,
             state=state,
-            seconds=round(time.monotonic() - begun, 3),
+            seconds=round(time.monotonic() - started, 3),
             message=error.message if error else "",
         )
         self._events.put((task, event, error if state == "failed" else None))

@@ -53,7 +53,7 @@ WaitKind = Callable[[str, str], str]
 `backends.api.optional.pulse`."""
 
 
-def journaled(
+def keep_journals(
     events: Generator[Event, None, None], link: ControlLink, kind_of: WaitKind
 ) -> Iterator[Event]:
     """Yield the events of an execution, and keep journals of its runs and of its batch.
@@ -88,8 +88,8 @@ class _Journals:
         self._ended: dict[str, Journal] = {}
         """Journals of runs of a batch that have ended, until they are written."""
         self._batch = ""
-        self._begun = time.monotonic()
-        self._due = self._begun + FIRST
+        self._started = time.monotonic()
+        self._due = self._started + FIRST
         self._writing: threading.Thread | None = None
 
     def add(self, event: Event) -> None:
@@ -98,7 +98,7 @@ class _Journals:
             self._keepers.setdefault(event.run_id, keeper)
         if isinstance(event, BatchStarted):
             # The search for its tables came before.
-            self._keepers[event.run_id].phases = Phases(self._begun)
+            self._keepers[event.run_id].phases = Phases(self._started)
             # Soon: without it, the tables' runs cannot be found by the batch's id.
             self._batch, self._due = event.run_id, 0.0
         if isinstance(event, DegreeChanged) and event.cause == CONNECTIONS:
@@ -115,7 +115,7 @@ class _Journals:
     def _write_so_far(self) -> None:
         """Write on a separate thread with its own connection: the control store may be slow."""
         at = time.monotonic()
-        self._due = at + min(MOST, max(FIRST, (at - self._begun) / 4))
+        self._due = at + min(MOST, max(FIRST, (at - self._started) / 4))
         if self._writing is not None and self._writing.is_alive():
             return
         journals = {
@@ -199,7 +199,7 @@ class Keeper:
         self._degree = self._highest = degree
         self._kind_of = kind_of
         self._clock = clock
-        self._begun = clock()
+        self._started = clock()
         self._started_at = now()
         self._series = Series()
         self._open: dict[tuple[str, str, int], tuple[float, Moved | None]] = {}
@@ -213,7 +213,7 @@ class Keeper:
         """By number of streams: the last time at which that many were at work."""
         self._attempts = 0
         self._failed = 0
-        self._lost = 0.0
+        self._lost_seconds = 0.0
         self._failures: list[FailedAttempt] = []
         self._degrees: list[DegreeChange] = []
         self._waits: dict[str, dict[str, Waited]] = {}
@@ -232,7 +232,7 @@ class Keeper:
         self.changed = True
         if self.phases is not None:
             self.phases.add(event)
-        at = self._clock() - self._begun
+        at = self._clock() - self._started
         self._allow(at)
         match event:
             case Opened():
@@ -297,7 +297,7 @@ class Keeper:
         key = (event.run_id, event.partition_id, event.attempt)
         if key in self._open:
             since, _ = self._open[key]
-            self._lost += at - self._opened[key]
+            self._lost_seconds += at - self._opened[key]
             self._series.spread(since, at, Point(busy=at - since))
             self._end_attempt(at, key)
         self._failed += 1
@@ -344,16 +344,16 @@ class Keeper:
         In the tail, fewer streams are at work than allowed.
         """
         allowed = min(self._degree, len(self._partitions))
-        begun = self._first or 0.0
+        start = self._first or 0.0
         idle = [
-            ended - self._last_used.get(n, begun) for n in range(len(self._open) + 1, allowed + 1)
+            ended - self._last_used.get(n, start) for n in range(len(self._open) + 1, allowed + 1)
         ]
         return (idle[-1], sum(idle)) if idle else (0.0, 0.0)
 
     def journal(self, status: str) -> Journal:
         """Return the journal so far, with a status."""
         self.changed = False
-        at = self._clock() - self._begun
+        at = self._clock() - self._started
         ended = at if self._open else self._last
         tail, idle = self._tail(ended)
         return Journal(
@@ -367,7 +367,7 @@ class Keeper:
             points=self._series.points,
             attempts=self._attempts,
             failed=self._failed,
-            lost=round(self._lost, 3),
+            lost=round(self._lost_seconds, 3),
             failures=tuple(self._failures),
             degrees=tuple(self._degrees),
             waits={side: dict(waits) for side, waits in self._waits.items()},

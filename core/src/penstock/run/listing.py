@@ -14,7 +14,7 @@ from penstock.backends.api.execution.control import ControlStore, RunHead, RunLi
 from penstock.errors import UsageError
 from penstock.model.journal import KILLED, RUNNING
 from penstock.run.connections import resolve
-from penstock.run.value_display import scoped
+from penstock.run.value_display import isolate_display
 from penstock.spec.batch_spec import batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
@@ -51,7 +51,7 @@ class RunEntry:
     """Whether it fills an existing table, whose foreign keys it drops and restores."""
 
 
-@scoped
+@isolate_display
 def runs(
     *,
     target: str,
@@ -127,7 +127,7 @@ def batch_runs(
     return tuple(sorted(entries, key=lambda entry: entry.run_id))
 
 
-def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) -> int:
+def count_unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) -> int:
     """Return how many tables of a batch have no run.
 
     They could not be planned, or the batch, which works on one window of tables at a time,
@@ -145,7 +145,7 @@ def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) ->
 def batch_unplanned(
     batch_id: str, planned: Collection[str], *, target: str, control_schema: str = "penstock"
 ) -> int:
-    """Return the number of a batch's tables that have no run, from the target; see `unplanned`.
+    """Return how many tables of a batch have no run in the target; see `count_unplanned`.
 
     Args:
         batch_id: the run id of the batch.
@@ -155,7 +155,7 @@ def batch_unplanned(
     """
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
-        return unplanned(catalog.control, batch_id, planned)
+        return count_unplanned(catalog.control, batch_id, planned)
 
 
 def without_run(batch_id: str, count: int) -> str:
@@ -219,7 +219,7 @@ def _entry(line: RunLine, spec: CopySpec, batch: str, at_work: bool | None) -> R
 def _matches(spec: CopySpec, pattern: str | None) -> bool:
     if pattern is None:
         return True
-    names = [written for written in (spec.table, spec.target_table) if written]
+    names = [name for name in (spec.table, spec.target_table) if name]
     if "." not in pattern:
         names += [name.rpartition(".")[2] for name in names]
     return any(fnmatchcase(name, pattern) for name in names)
@@ -229,8 +229,8 @@ def _time(head: RunHead) -> datetime:
     return _parsed(head.created_at)
 
 
-def _parsed(written: str) -> datetime:
-    moment = datetime.fromisoformat(written)
+def _parsed(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

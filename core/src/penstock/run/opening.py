@@ -24,7 +24,7 @@ class _Closable(Protocol):
 T = TypeVar("T", bound=_Closable)
 
 
-class Opening(Generic[T]):
+class PendingSession(Generic[T]):
     """A session opened on a separate thread.
 
     An error shows only when the session is taken, so an error of the target always comes first.
@@ -36,7 +36,7 @@ class Opening(Generic[T]):
     def __init__(self, open_it: Callable[[], T], *, ahead: bool) -> None:
         self._open_it = open_it
         self._lock = threading.Lock()
-        self._wanted = True
+        self._is_open = True
         self._opened: T | None = None
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -53,7 +53,7 @@ class Opening(Generic[T]):
             self._error = error
             return
         with self._lock:
-            if self._wanted:
+            if self._is_open:
                 self._opened = opened
                 return
         opened.close()
@@ -77,7 +77,7 @@ class Opening(Generic[T]):
         """Close the session if it was not taken."""
         if self._thread is not None and self._error is None:
             with self._lock:
-                self._wanted = False
+                self._is_open = False
                 opened, self._opened = self._opened, None
             if opened is not None:
                 opened.close()
@@ -98,7 +98,7 @@ def in_background(call: Callable[[], None]) -> Iterator[None]:
     thread.join()
 
 
-class Holding:
+class SnapshotOpener:
     """Snapshots of a source. The session for the first is opened ahead of time if possible.
 
     Args:
@@ -110,9 +110,9 @@ class Holding:
     def __init__(self, backend: Backend, url: str, *, ahead: bool) -> None:
         self._backend = backend
         self._url = url
-        self._opening: Opening[SnapshotSession] | None = None
+        self._opening: PendingSession[SnapshotSession] | None = None
         if ahead and isinstance(backend, WithSnapshotSession):
-            self._opening = Opening(lambda: backend.snapshot_session(url), ahead=True)
+            self._opening = PendingSession(lambda: backend.snapshot_session(url), ahead=True)
 
     def hold(self, relations: Sequence[Relation]) -> tuple[HeldSnapshot, float]:
         """Take a snapshot.

@@ -29,13 +29,13 @@ class Phases:
     """The time of a batch by phase: the time before each event counts as the phase it ends.
 
     Args:
-        begun: the start of the first phase, by the clock.
+        started: the start of the first phase, by the clock.
         clock: returns seconds, monotonic.
     """
 
-    def __init__(self, begun: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, started: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._last = begun
+        self._last = started
         self._phase = PLANNING
         self._open: set[tuple[str, str, int]] = set()
         """Attempts at work."""

@@ -43,7 +43,7 @@ def prepare(
     failed = dict(
         link.enter_all(
             {run.run_id: run.spec.target_ref for run in unfinished},
-            lambda run_id, others: _collision_check(by_id[run_id], link)(others),
+            lambda run_id, run_ids: _collision_check(by_id[run_id], link)(run_ids),
         )
     )
     ready = [run for run in runs if run.run_id not in failed]
@@ -57,7 +57,7 @@ def prepare(
         if isinstance(outcome, PenstockError):
             failed[run.run_id] = outcome
             continue
-        yield run.prepared(already=not outcome and not run.view.started_over)
+        yield run.prepared_event(already=not outcome and not run.view.started_over)
         if not run.is_intact():
             try:
                 yield from run.load_again(LoadLost("the target's server crashed during the load"))

@@ -9,7 +9,7 @@ from penstock.model.plans import Partition
 from penstock.spec.modes import Mode
 
 
-class Recopying:
+class RecopyRequest:
     """A request to copy partitions again.
 
     Args:
@@ -38,24 +38,26 @@ class Recopying:
         self._control = control
         self._request = request or ""
         self._requested = [partition.id for partition in partitions]
-        seen = (
+        recopied = (
             control.recopied_partitions(run.run_id, request)
             if request
             else frozenset(self._requested)
         )
-        self._new = [partition_id for partition_id in self._requested if partition_id not in seen]
-        self.wanted = committed.intersection(self._new)
+        self._new = [
+            partition_id for partition_id in self._requested if partition_id not in recopied
+        ]
+        self.partition_ids = committed.intersection(self._new)
         """Ids of the partitions to copy again."""
-        if self.wanted:
+        if self.partition_ids:
             control.check_recopy(run.run_id)
-        self.kept = set(committed)
+        self.committed = set(committed)
         """Ids of the committed partitions, as far as known."""
 
     def forget_all(self) -> None:
         """Drop the request if nothing else is committed: then the run may take another snapshot."""
-        if self.wanted and self.wanted == self.kept:
+        if self.partition_ids and self.partition_ids == self.committed:
             self.forget()
-            self.kept = set()
+            self.committed = set()
 
     def forget(self) -> None:
         """Delete the commit records of what to copy again, unless this request already did.

@@ -20,12 +20,12 @@ from penstock.model import values
 from penstock.model.extents import KeyRange, Whole
 from penstock.model.plans import Partition, PartitionPlan, id_list
 from penstock.planning.asking.rounds import plan_table
-from penstock.planning.cuts import counted
+from penstock.planning.cuts import quantity
 from penstock.planning.request import PlanRequest
 from penstock.run.api import create, resume
 from penstock.run.connections import connect
 from penstock.run.resume_checks import load_run
-from penstock.run.value_display import scoped
+from penstock.run.value_display import isolate_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import HARD, MOST_DELETED, SOFT, parse_most_deleted
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
@@ -76,7 +76,7 @@ class Repair:
         return sum(max(0, each.target - each.source) for each in self.ranges)
 
 
-@scoped
+@isolate_display
 def plan_repair(
     run_id: str,
     *,
@@ -127,7 +127,7 @@ def plan_repair(
         comparison = Comparison(
             spec, replace(run, plan=plan), source_catalog, target_catalog, checksums=True
         )
-        differing, count = _differing(comparison, plan.partitions, note)
+        differing, count = _compare_ranges(comparison, plan.partitions, note)
     repair = Repair(
         repair_id,
         run_id,
@@ -175,7 +175,7 @@ def _check_complete(
         UsageError: rows of the run are still to be copied, or it marks rows instead of deleting
             them.
     """
-    if spec.gone.how == SOFT:
+    if spec.deletion.how == SOFT:
         raise UsageError(
             f"--repair: run {run.run_id} marks deleted rows (--deletes {spec.deletes}), which a "
             "repair would remove; use penstock watermark reset and repeat the copy instead, "
@@ -211,7 +211,7 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
             "first column is copied, to compare rows by ranges of it; found none; copy the "
             "table again with --mode truncate, recreate or swap"
         )
-    kept = {name: getattr(stored, name) for name in _KEPT}
+    options = {name: getattr(stored, name) for name in _KEPT}
     return CopySpec(
         source=stored.source,
         target=stored.target,
@@ -219,7 +219,7 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
         key=key,
         sequences="keep",
         verify="checksums",
-        **kept,
+        **options,
     )
 
 
@@ -249,7 +249,7 @@ def _range_key(plan: PartitionPlan) -> str | None:
     return None
 
 
-def _differing(
+def _compare_ranges(
     comparison: Comparison,
     partitions: Sequence[Partition],
     note: Callable[[int, int], object],
@@ -279,7 +279,7 @@ def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) 
     Raises:
         PermanentError: more rows of the target would be deleted than allowed.
     """
-    owns_rows = repaired.load_mode.owns_selection or repaired.gone.how == HARD
+    owns_rows = repaired.load_mode.owns_selection or repaired.deletion.how == HARD
     text = max_deletes or (MOST_DELETED if owns_rows else "0%")
     if not repair.surplus or parse_most_deleted(text).allows(repair.surplus, repair.rows):
         return
@@ -289,7 +289,7 @@ def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) 
         else f"in mode {repaired.mode} they may come from elsewhere"
     )
     raise PermanentError(
-        f"--repair would delete at least {counted(repair.surplus, 'row')} of {repair.rows:,} in "
+        f"--repair would delete at least {quantity(repair.surplus, 'row')} of {repair.rows:,} in "
         f"{repaired.target_name} that the source does not have, so nothing was changed; {why}; "
         "to delete them, repeat the command with --max-deletes SHARE[,ROWS]"
     )

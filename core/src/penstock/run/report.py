@@ -32,7 +32,7 @@ class Report:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
         self.error: PenstockError | None = None
         """The error that ended the run, unless a failed partition did."""
         self.failures: tuple[PartitionFailure, ...] = ()
@@ -49,7 +49,7 @@ class Report:
 
     def begin(self) -> None:
         """Start the reported time: planning is over."""
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
 
     def release(self) -> None:
         """Forget what only `finish` needs."""
@@ -128,7 +128,7 @@ class Report:
             attempts=self._attempts,
             rows=sum(timing.rows for timing in timings),
             bytes=sum(timing.bytes for timing in timings),
-            seconds=round(time.monotonic() - self._begun, 3),
+            seconds=round(time.monotonic() - self._started, 3),
             wait_source=round(sum(timing.wait_source for timing in timings), 3),
             wait_target=round(sum(timing.wait_target for timing in timings), 3),
             busy=round(self._busy, 3),

@@ -11,8 +11,8 @@ from penstock.errors import PenstockError
 from penstock.figures.gather import report_of
 from penstock.figures.run_report import RunReport
 from penstock.run.connections import resolve
-from penstock.run.resume_checks import not_there
-from penstock.run.value_display import scoped
+from penstock.run.resume_checks import missing_run_error
+from penstock.run.value_display import isolate_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.model.tables import TableRef
 
 
-@scoped
+@isolate_display
 def report(run_id: str, *, target: str, control_schema: str = "penstock") -> RunReport:
     """Report how a run spent its time, what the servers waited for, and what may help.
 
@@ -46,7 +46,7 @@ def report(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
 
         result = report_of(control, backend.target_capabilities, run_id, has_indexes, at_work)
     if result is None:
-        raise not_there(run_id, control_schema)
+        raise missing_run_error(run_id, control_schema)
     return result
 
 

@@ -33,11 +33,11 @@ def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
     """
     run = target.control.load_run(run_id)
     if run is None:
-        raise not_there(run_id, control_schema)
+        raise missing_run_error(run_id, control_schema)
     return run
 
 
-def not_there(run_id: str, control_schema: str) -> UsageError:
+def missing_run_error(run_id: str, control_schema: str) -> UsageError:
     """Return the error of a run id that the target does not have."""
     return UsageError(
         f"run {run_id!r} is not in the target's control schema {control_schema!r}; check the run "
@@ -102,11 +102,11 @@ def check_same_partitions(partitions: Sequence[Partition], series: str, run: Run
     Raises:
         SpecMismatch: the run has other partitions than the given ones, or another series.
     """
-    theirs = {p.id for p in run.plan.partitions} if run.plan.given else set()
+    theirs = {p.id for p in run.plan.partitions} if run.plan.has_given_partitions else set()
     if {partition.id for partition in partitions} != theirs:
         raise SpecMismatch(
-            f"run {run.run_id} exists with other partitions: expected {_some(theirs)}, found "
-            f"{_some({partition.id for partition in partitions})}; use another run id"
+            f"run {run.run_id} exists with other partitions: expected {_summary(theirs)}, found "
+            f"{_summary({partition.id for partition in partitions})}; use another run id"
         )
     if series != run.plan.series:
         raise SpecMismatch(
@@ -115,9 +115,9 @@ def check_same_partitions(partitions: Sequence[Partition], series: str, run: Run
         )
 
 
-def _some(ids: set[str]) -> str:
-    first, *others = sorted(ids) or ["none from the caller"]
-    return f"{first} and {len(others):,} more" if others else first
+def _summary(ids: set[str]) -> str:
+    first, *remaining = sorted(ids) or ["none from the caller"]
+    return f"{first} and {len(remaining):,} more" if remaining else first
 
 
 def check_same_shape(

@@ -86,7 +86,7 @@ class RowCounts:
     def _count(self, count: _Count) -> int | None:
         # Any error shows again later, when the rows are counted with nothing else going on.
         with contextlib.suppress(PenstockError):
-            source = self._opened(count.view)
+            source = self._open_source(count.view)
             if source is not None:
                 source.adopt(count.snapshot)
                 spec = count.view.spec
@@ -95,7 +95,7 @@ class RowCounts:
                 ).rows
         return None
 
-    def _opened(self, view: SourceView) -> SourceCatalog | None:
+    def _open_source(self, view: SourceView) -> SourceCatalog | None:
         """Return the open source, unless the count is no longer needed."""
         with self._lock:
             if self._over.is_set():

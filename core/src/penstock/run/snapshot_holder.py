@@ -15,10 +15,15 @@ from penstock.events import Event, SnapshotChanged
 from penstock.model import values
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.control_link import ControlLink
-from penstock.run.resume_checks import committed_partitions, load_run, not_there, stored_spec
+from penstock.run.resume_checks import (
+    committed_partitions,
+    load_run,
+    missing_run_error,
+    stored_spec,
+)
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import SourceView
-from penstock.run.value_display import scoped, scoped_generator
+from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.verification.partitions import is_compared
@@ -30,7 +35,7 @@ LOOK_AT_TARGET_EVERY = 2.0
 AWAY_SECONDS = 300.0
 
 
-@scoped_generator
+@isolate_generator_display
 def hold(
     run_id: str,
     *,
@@ -76,13 +81,13 @@ def hold(
         outlook = catalog.control.outlook(run_id)
         assert outlook is not None
         compared = is_compared(spec, run.plan)
-        if outlook.released or not _needed(spec, outlook, compared=compared):
+        if outlook.released or not _needs_snapshot(spec, outlook, compared=compared):
             return
         holder = _Holder(spec, run_id, ends, link, stop or threading.Event(), compared=compared)
         yield from holder.run()
 
 
-@scoped
+@isolate_display
 def release(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Mark a run's snapshot as no longer needed; its holder ends within seconds.
 
@@ -97,7 +102,7 @@ def release(run_id: str, *, target: str, control_schema: str = "penstock") -> No
     _note(run_id, target, control_schema, lambda control: control.release_snapshot(run_id))
 
 
-@scoped
+@isolate_display
 def require_snapshot(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Mark a run as needing a snapshot again after it was released; `hold` will hold one.
 
@@ -126,10 +131,10 @@ def _note(
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         if not write(catalog.control):
-            raise not_there(run_id, control_schema)
+            raise missing_run_error(run_id, control_schema)
 
 
-def _needed(spec: CopySpec, outlook: Outlook, *, compared: bool) -> bool:
+def _needs_snapshot(spec: CopySpec, outlook: Outlook, *, compared: bool) -> bool:
     if spec.snapshot == "none" or outlook.status == "done":
         return False
     # The execution that compares both sides marks the snapshot as released.
@@ -265,7 +270,9 @@ class _Holder:
         if outlook is None:
             return False
         self._replaced = outlook.snapshot != self._view.snapshot
-        return not outlook.released and _needed(self._spec, outlook, compared=self._compared)
+        return not outlook.released and _needs_snapshot(
+            self._spec, outlook, compared=self._compared
+        )
 
     def _note_away(self, error: TransientError) -> None:
         """Note that a server is unreachable.

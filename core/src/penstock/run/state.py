@@ -182,7 +182,7 @@ class RunState:
         """Whether it was done before this execution, which did not restart it."""
         return self.was_done and not self.view.started_over and self.error is None
 
-    def planned(self, streams: Streams, seconds: float) -> Planned:
+    def planned_event(self, streams: Streams, seconds: float) -> Planned:
         """Return the event on the plan, once `load_standing` has read the run's status.
 
         Args:
@@ -206,7 +206,7 @@ class RunState:
             automatic=streams.automatic,
         )
 
-    def prepared(self, *, already: bool) -> Prepared:
+    def prepared_event(self, *, already: bool) -> Prepared:
         """Note that the target is prepared, and return the event."""
         self._is_prepared = True
         return Prepared(run_id=self.run_id, mode=self.spec.mode, already=already)
@@ -220,7 +220,7 @@ class RunState:
     def load_again(self, error: LoadLost) -> Iterator[Event]:
         """Start over after a crash has emptied the target's table."""
         yield self._link.call(lambda control: self.view.load_again(control, error.message))
-        yield self.prepared(already=False)
+        yield self.prepared_event(already=False)
 
     def replace_view(self) -> Iterator[Event]:
         """Find another view of the source, after the snapshot was lost during the run.
@@ -236,7 +236,7 @@ class RunState:
             )
         )
         if self.view.started_over:
-            yield self.prepared(already=False)
+            yield self.prepared_event(already=False)
         self.view.started_over = self.view.started_over or before
 
     def follow(self) -> Iterator[Event]:
@@ -329,9 +329,9 @@ class RunState:
 
     def fail(self, error: PenstockError) -> None:
         """Note the error that ended the run, unless a failed partition did."""
-        self._report.error = self.explained(error)
+        self._report.error = self.explain_error(error)
 
-    def explained(self, error: PenstockError) -> PenstockError:
+    def explain_error(self, error: PenstockError) -> PenstockError:
         """Return the cause of an error.
 
         A night that another one has overtaken no longer has a stage, whatever code notices
@@ -367,7 +367,7 @@ class RunState:
             return
         from penstock.verification.checks import verify_run  # noqa: PLC0415 - rarely needed
 
-        begun = time.monotonic()
+        started = time.monotonic()
         run = self._link.call(lambda control: control.load_run(self.run_id))
         assert run is not None
         moments = (record.read_at for record in self._records)
@@ -386,7 +386,7 @@ class RunState:
         self._mismatch = None if verification.ok else PermanentError(_differences(verification))
         # The source is not read again.
         self._link.call(lambda control: control.release_snapshot(self.run_id))
-        yield from self.view.noted()
+        yield from self.view.pending_warnings()
         for warning in verification.warnings:
             yield Warned(run_id=self.run_id, message=warning)
         yield Verified(
@@ -395,7 +395,7 @@ class RunState:
             partitions=len(self.plan.partitions),
             mismatches=len(verification.wrong),
             method=verification.method,
-            seconds=round(time.monotonic() - begun, 3),
+            seconds=round(time.monotonic() - started, 3),
             differences=verification.differences,
             compared=verification.compared,
         )
@@ -432,7 +432,7 @@ class RunState:
         if self.spec.verify == "none" and not is_checked(self.spec, self.plan):
             self._link.call(lambda control: control.release_snapshot(self.run_id))
 
-    def merged(self, mark: Watermark | None) -> Merged:
+    def merged_event(self, mark: Watermark | None) -> Merged:
         """Return the event on merging the run's rows, according to its records.
 
         Args:
@@ -455,20 +455,20 @@ class RunState:
         self._report.add(event)
         return event
 
-    def step_changed(self, step: Step, state: str, begun: float) -> StepChanged:
+    def step_changed(self, step: Step, state: str, started: float) -> StepChanged:
         """Return the event on a step.
 
         Args:
             step: the step.
             state: as in `StepChanged`.
-            begun: the time at which it began, by the monotonic clock.
+            started: the time at which it began, by the monotonic clock.
         """
         return StepChanged(
             run_id=self.run_id,
             step_id=step.id,
             step=step.name,
             state=state,
-            seconds=round(time.monotonic() - begun, 3),
+            seconds=round(time.monotonic() - started, 3),
         )
 
     @property
@@ -488,7 +488,7 @@ class RunState:
 
     def _check_partitions(self, counts: RowCounts) -> Iterator[Event]:
         """Compare the committed rows with one count of all rows."""
-        begun = time.monotonic()
+        started = time.monotonic()
         self._load_records()
         committed = sum(record.rows for record in self._records)
         snapshot = self.view.snapshot
@@ -522,7 +522,7 @@ class RunState:
             ok=proof.ok,
             rows=proof.rows,
             counted=proof.counted,
-            seconds=round(time.monotonic() - begun, 3),
+            seconds=round(time.monotonic() - started, 3),
         )
 
     def _adopts(self, source: SourceCatalog, snapshot: Snapshot) -> bool:
@@ -621,7 +621,7 @@ class RunState:
     def end(self, status: str, degree: int) -> Finished:
         """Return the event that ends the run, from what is known of its state."""
         if self.spec.data_only and self._is_prepared and status != "done":
-            self._unrestored = self.plan.load.unrestored(())
+            self._unrestored = self.plan.load.unrestored_keys(())
         self.ended = self._report.finish(
             status,
             partitions=len(self.plan.partitions),

@@ -15,7 +15,7 @@ from penstock.planning.asking.search_path import with_any_schema, with_searched
 from penstock.planning.suggestions import Suggestion, TableSummary, suggestion, view_suggestion
 from penstock.run.batch_tables import files_are_one_table
 from penstock.run.connections import resolve
-from penstock.run.value_display import scoped
+from penstock.run.value_display import isolate_display
 from penstock.spec.night_kinds import XMIN
 
 
@@ -32,7 +32,7 @@ class Survey:
     views: tuple[Suggestion, ...]
 
 
-@scoped
+@isolate_display
 def survey(
     source: str,
     target: str | None = None,

@@ -32,11 +32,11 @@ def batch_of_file(
             contradict each other, or a URL in the file contains a secret.
     """
     explicit = dict(overrides or {})
-    written = read_toml(path, None)
+    content = read_toml(path, None)
     for end in ("source", "target"):
         if end not in explicit:
-            _check_url(written.get(end), f"{path}: {end}", varies=environ is not None)
-    raw = written if environ is None else read_toml(path, environ)
+            _check_url(content.get(end), f"{path}: {end}", varies=environ is not None)
+    raw = content if environ is None else read_toml(path, environ)
     return BatchSpec.from_mapping(raw, path, overrides=explicit, line=lines_of(path))
 
 

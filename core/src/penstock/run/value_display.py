@@ -16,7 +16,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def scoped(call: Callable[P, R]) -> Callable[P, R]:
+def isolate_display(call: Callable[P, R]) -> Callable[P, R]:
     """Wrap a function so that its choice (`values.choose`) ends with it and covers its errors."""
 
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -30,10 +30,10 @@ def scoped(call: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def scoped_generator(
+def isolate_generator_display(
     call: Callable[P, Generator[R, None, None]],
 ) -> Callable[P, Generator[R, None, None]]:
-    """Wrap a generator as `scoped` does; between items, the choice is the caller's again."""
+    """Wrap a generator like `isolate_display`; between items, the choice is the caller's again."""
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> Generator[R, None, None]:

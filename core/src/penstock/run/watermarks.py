@@ -11,17 +11,17 @@ from penstock.errors import TargetBusy, UsageError
 from penstock.model.nights import BY_HAND, Watermark
 from penstock.run.connections import resolve
 from penstock.run.state import new_run_id
-from penstock.run.value_display import scoped
+from penstock.run.value_display import isolate_display
 
 
-@scoped
+@isolate_display
 def watermarks(*, target: str, control_schema: str = "penstock") -> tuple[Watermark, ...]:
     """Return how far sources were read into a target: the latest watermark of each name."""
     with _control(target, control_schema) as control:
         return control.watermarks()
 
 
-@scoped
+@isolate_display
 def watermark_history(
     name: str, *, target: str, control_schema: str = "penstock"
 ) -> tuple[Watermark, ...]:
@@ -39,7 +39,7 @@ def watermark_history(
         return _history(control, name)
 
 
-@scoped
+@isolate_display
 def reset_watermark(name: str, *, target: str, control_schema: str = "penstock") -> Watermark:
     """Make the next night read all rows. A night in progress then merges nothing.
 
@@ -57,7 +57,7 @@ def reset_watermark(name: str, *, target: str, control_schema: str = "penstock")
         return _put(control, Watermark(name, last.epoch + 1, _by_hand(), "", None))
 
 
-@scoped
+@isolate_display
 def set_watermark(
     name: str, *, epoch: int, target: str, control_schema: str = "penstock"
 ) -> Watermark:

@@ -19,7 +19,7 @@ from penstock.show.console import (
 )
 from penstock.show.folding import FEW, folded_lines
 from penstock.show.plan_table import print_not_copied
-from penstock.show.text import counted, duration, error_lines, number, size
+from penstock.show.text import duration, error_lines, number, quantity, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,7 +40,7 @@ class _Line:
 
 
 @dataclass(slots=True)
-class _Alike:
+class _TableGroup:
     """Tables that are cut in the same way."""
 
     tables: int = 0
@@ -64,7 +64,7 @@ class PlanSums:
     errors: list[tuple[str, str]] = field(default_factory=list)
     not_copied: list[NotCopied] = field(default_factory=list)
     _largest: list[_Line] = field(default_factory=list)
-    _alike: dict[tuple[str, int], _Alike] = field(default_factory=dict)
+    _groups: dict[tuple[str, int], _TableGroup] = field(default_factory=dict)
 
     def add(self, table: TablePlan) -> None:
         self.tables += 1
@@ -86,10 +86,10 @@ class PlanSums:
             self._fold(heapq.heappushpop(self._largest, line))
 
     def _fold(self, line: _Line) -> None:
-        alike = self._alike.setdefault(line.cut, _Alike())
-        alike.tables += 1
-        alike.rows += line.rows or 0
-        alike.bytes += line.bytes
+        group = self._groups.setdefault(line.cut, _TableGroup())
+        group.tables += 1
+        group.rows += line.rows or 0
+        group.bytes += line.bytes
 
     def lines(self) -> list[list[str]]:
         """Return the largest tables, then one line for each group of tables cut in the same way."""
@@ -97,11 +97,11 @@ class PlanSums:
             [line.table, *_cut(line.cut), number(line.rows), size(line.bytes)]
             for line in sorted(self._largest, reverse=True)
         ]
-        for cut, alike in sorted(self._alike.items(), key=lambda item: -item[1].bytes):
+        for cut, group in sorted(self._groups.items(), key=lambda item: -item[1].bytes):
             strategy, each = _cut(cut)
-            each = each if alike.tables == 1 else f"{each} each"
-            figures = (number(alike.rows), size(alike.bytes))
-            rows.append([counted(alike.tables, "more table"), strategy, each, *figures])
+            each = each if group.tables == 1 else f"{each} each"
+            figures = (number(group.rows), size(group.bytes))
+            rows.append([quantity(group.tables, "more table"), strategy, each, *figures])
         return rows
 
 
@@ -119,9 +119,9 @@ def print_plans(console: Console, sums: PlanSums, end: BatchPlan) -> None:
         end: the last item of `plan_all`.
     """
     planned = sums.tables - len(sums.errors)
-    head = counted(sums.tables, "table")
+    head = quantity(sums.tables, "table")
     console.print(Text.assemble((head, "bold"), *([] if planned else [" cannot be copied"])))
-    unknown = f", and those of {counted(sums.unknown, 'table')}" if sums.unknown else ""
+    unknown = f", and those of {quantity(sums.unknown, 'table')}" if sums.unknown else ""
     modes = ", ".join(f"{mode} ({count:,})" for mode, count in sums.modes.most_common())
     print_facts(
         console,

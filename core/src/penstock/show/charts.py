@@ -165,10 +165,10 @@ def _marks(marks: Sequence[float], total: float, width: float, height: float) ->
 
     These are the first and the last number of the group.
     """
-    found, places = [], [width * min(at / total, 1.0) for at in marks]
+    shapes, places = [], [width * min(at / total, 1.0) for at in marks]
     groups: list[list[int]] = []
     for number, place in enumerate(places, 1):
-        found.append(
+        shapes.append(
             f'<line class="mark" x1="{_LEFT + place:.1f}" x2="{_LEFT + place:.1f}" y1="{_TOP}" '
             f'y2="{_TOP + height}"/>'
         )
@@ -179,10 +179,10 @@ def _marks(marks: Sequence[float], total: float, width: float, height: float) ->
     for group in groups:
         first, last = group[0], group[-1]
         shown = f"{first}" if first == last else f"{first}-{last}"
-        found.append(
+        shapes.append(
             f'<text class="mark" x="{_LEFT + places[first - 1]:.1f}" y="{_TOP - 6}">{shown}</text>'
         )
-    return found
+    return shapes
 
 
 Curve = tuple[str, str, Sequence[tuple[int, float]]]

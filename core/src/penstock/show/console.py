@@ -54,14 +54,14 @@ class Text:
 
     @classmethod
     def assemble(cls, *parts: str | tuple[str, str] | Text) -> Text:
-        made = cls()
-        made._parts = []
+        text = cls()
+        text._parts = []
         for part in parts:
             if isinstance(part, Text):
-                made._parts += part._parts
+                text._parts += part._parts
             else:
-                made._parts.append((part, "") if isinstance(part, str) else part)
-        return made
+                text._parts.append((part, "") if isinstance(part, str) else part)
+        return text
 
     @property
     def plain(self) -> str:
@@ -75,7 +75,7 @@ class Text:
         return RichText.assemble(*self._parts)
 
 
-class Shortened:
+class ShortenedText:
     """Text whose middle is left out if there is not enough room."""
 
     def __init__(self, text: str, style: str = "") -> None:
@@ -127,7 +127,7 @@ class Table:
         )
         for item in self.columns:
             table.add_column(
-                Shortened(item.title, "dim") if item.wide else item.title,
+                ShortenedText(item.title, "dim") if item.wide else item.title,
                 justify="right" if item.right else "left",
                 ratio=1 if item.wide and self.expand else None,
                 min_width=item.width,
@@ -184,7 +184,7 @@ class _PlainConsole:
 
 def _plain(item: RenderableType) -> str | None:
     """Return the plain text of a cell; None if rich would render it differently."""
-    text = item.plain if isinstance(item, Text | Shortened) else item
+    text = item.plain if isinstance(item, Text | ShortenedText) else item
     if not isinstance(text, str) or text != text.rstrip():
         return None
     return text if text.isascii() and text.isprintable() else None
@@ -223,7 +223,14 @@ def make_table(
     *,
     expand: bool = False,
 ) -> Table:
-    """Create a table without rules, and without columns that do not fit: half a number misleads."""
+    """Create a table without rules, and without columns that do not fit: half a number misleads.
+
+    Args:
+        console: the console, whose width decides which columns are shown.
+        columns: all columns.
+        rows: a cell for each of these columns, shown or not.
+        expand: whether a wide column takes up the rest of the console's width.
+    """
     shown = [position for position, item in enumerate(columns) if console.width >= item.from_width]
     return Table(
         [columns[position] for position in shown],

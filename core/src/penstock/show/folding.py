@@ -16,7 +16,7 @@ _NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
-class Folded:
+class FoldedText:
     """A text that is the same for many tables."""
 
     text: str
@@ -27,16 +27,16 @@ class Folded:
         text, count = one_line(self.text), len(self.tables)
         if count == 1:
             return f"{one_line(self.tables[0])}: {text}"
-        named = ", ".join(map(one_line, self.tables[:_NAMED]))
-        return f"{count:,} tables ({named}{', ...' if count > _NAMED else ''}), the first: {text}"
+        names = ", ".join(map(one_line, self.tables[:_NAMED]))
+        return f"{count:,} tables ({names}{', ...' if count > _NAMED else ''}), the first: {text}"
 
 
 def pattern_of(table: str, text: str) -> str:
     """Return a text without its table's name, so that equal texts about tables compare equal."""
-    found = text
+    pattern = text
     for name in (table, table.rpartition(".")[2]):
-        found = _without(name, found) if name else found
-    return _NUMBERS.sub("0", found)
+        pattern = _without(name, pattern) if name else pattern
+    return _NUMBERS.sub("0", pattern)
 
 
 def _without(name: str, text: str) -> str:
@@ -52,16 +52,16 @@ def _ends_in_word(letter: str) -> bool:
     return letter.isalnum() or letter == "_"
 
 
-def folded(texts: Iterable[tuple[str, str]]) -> list[Folded]:
+def fold_texts(texts: Iterable[tuple[str, str]]) -> list[FoldedText]:
     """Fold texts, those about most tables first.
 
     Args:
         texts: pairs of a table and a text.
     """
-    found: dict[str, Folded] = {}
+    by_pattern: dict[str, FoldedText] = {}
     for table, text in texts:
-        found.setdefault(pattern_of(table, text), Folded(text)).tables.append(table)
-    return sorted(found.values(), key=lambda each: -len(each.tables))
+        by_pattern.setdefault(pattern_of(table, text), FoldedText(text)).tables.append(table)
+    return sorted(by_pattern.values(), key=lambda each: -len(each.tables))
 
 
 def folded_lines(texts: Sequence[tuple[str, str]]) -> list[str]:
@@ -72,8 +72,8 @@ def folded_lines(texts: Sequence[tuple[str, str]]) -> list[str]:
     """
     if len(texts) <= FEW:
         return [f"{one_line(table)}: {one_line(text)}" for table, text in texts]
-    found = folded(texts)
-    lines = list(map(str, found[:FEW]))
-    if len(found) > FEW:
-        lines.append(f"and {len(found) - FEW:,} more, of other kinds: --json lists all of them")
+    groups = fold_texts(texts)
+    lines = list(map(str, groups[:FEW]))
+    if len(groups) > FEW:
+        lines.append(f"and {len(groups) - FEW:,} more, of other kinds: --json lists all of them")
     return lines

@@ -12,15 +12,15 @@ from penstock.show.page import CLASSES, fact_list, legend, page, section, table
 from penstock.show.run_report import (
     KINDS,
     degree_change,
-    drawn,
     facts,
     happenings,
     one_partition_each,
     outlier_value,
+    points_to_draw,
     tail,
     times,
 )
-from penstock.show.text import PACED, counted, duration, megabytes, moment, number, size
+from penstock.show.text import PACED, duration, megabytes, moment, number, quantity, size
 
 _SLOWEST_TABLES = 10
 
@@ -59,14 +59,14 @@ def _time(report: RunReport) -> str:
     if not parts:
         return ""
     most = max(seconds for _, seconds, _ in parts)
-    said = ", ".join(f"{name} {share:.0%}" for name, _, share in parts)
+    description = ", ".join(f"{name} {share:.0%}" for name, _, share in parts)
     rows: list[tuple[str, list[Part], str]] = [
         (name, [(CLASSES[name], name, spent)], f"{spent:,.1f} s, {share:.1%}")
         for name, spent, share in parts
     ]
     return section(
         "Where the streams' time went",
-        bars("time", "Where the streams' time went", said, rows, most),
+        bars("time", "Where the streams' time went", description, rows, most),
     )
 
 
@@ -81,10 +81,10 @@ def _waits(report: RunReport) -> str:
             )
             for each in waits
         ]
-        said = ", ".join(f"{each.wait} {each.share:.0%}" for each in waits)
+        description = ", ".join(f"{each.wait} {each.share:.0%}" for each in waits)
         charts.append(
             f"<h3>Sessions of the {side}</h3>"
-            + bars(f"waits-{side}", f"Waits of the {side}", said, rows, waits[0].share)
+            + bars(f"waits-{side}", f"Waits of the {side}", description, rows, waits[0].share)
         )
     if not charts:
         return ""
@@ -96,7 +96,7 @@ def _waits(report: RunReport) -> str:
 
 
 def _over_time(report: RunReport) -> str:
-    timeline = drawn(report)
+    timeline = points_to_draw(report)
     if timeline is None:
         return ""
     points, width, pauses = timeline.points, timeline.width, timeline.pauses
@@ -104,7 +104,7 @@ def _over_time(report: RunReport) -> str:
     # The first and the last point cover only part of their time.
     total = report.copying or len(points) * width
     average = sum(point.bytes for point in points) / total
-    said = (
+    description = (
         f"Over {duration(total)}: {megabytes(average)} MB/s on average, "
         f"{megabytes(max(*rates, average))} at most"
     )
@@ -128,15 +128,17 @@ def _over_time(report: RunReport) -> str:
     head = ("from", "rows", "MB", *kinds)
     marks = [change.at for change in timeline.changes]
     changed = [(change.at, degree_change(change)) for change in timeline.changes]
-    items = "".join(f"<li>{text(f'{duration(at)}: {said}')}</li>" for at, said in changed)
+    items = "".join(
+        f"<li>{text(f'{duration(at)}: {description}')}</li>" for at, description in changed
+    )
     left_out = '<p class="note">Dashed lines: pauses that are left out.</p>' if pauses else ""
     return section(
         "Over time",
-        f"<h3>MB/s</h3><p>{text(said)}.</p>",
+        f"<h3>MB/s</h3><p>{text(description)}.</p>",
         areas(
             "rate",
             "MB/s over time",
-            said,
+            description,
             [("moved", rates)],
             width,
             _mb,
@@ -201,7 +203,7 @@ def _slowest(slowest: Sequence[PartitionFigures]) -> str:
         (f"{each.partition_id}: {each.label}", _parts(each), f"{each.seconds:,.1f} s")
         for each in slowest
     ]
-    said = ", ".join(f"{each.partition_id} {each.seconds:,.1f} s" for each in slowest)
+    description = ", ".join(f"{each.partition_id} {each.seconds:,.1f} s" for each in slowest)
     listed = table(
         ("partition", "what it selects", "attempt", "rows", "MB", "seconds", *kinds),
         (
@@ -222,7 +224,7 @@ def _slowest(slowest: Sequence[PartitionFigures]) -> str:
     return section(
         "Slowest partitions",
         legend(*kinds),
-        bars("slowest", "Slowest partitions", said, rows, most),
+        bars("slowest", "Slowest partitions", description, rows, most),
         listed,
     )
 
@@ -245,7 +247,7 @@ def _parts(partition: PartitionFigures) -> list[Part]:
 
 
 def _skew(report: RunReport) -> str:
-    ending = f"<p>At the end: {text(said)}.</p>" if (said := tail(report)) else ""
+    ending = f"<p>At the end: {text(description)}.</p>" if (description := tail(report)) else ""
     if not report.outliers and not ending:
         return ""
     listed = table(
@@ -269,7 +271,7 @@ def _executions(report: RunReport) -> str:
     happened = [
         f"<li>{text(line)}</li>"
         for each in report.executions
-        for line in happenings(() if drawn(report) else each.degrees, each.failures)
+        for line in happenings(() if points_to_draw(report) else each.degrees, each.failures)
     ]
     if len(report.executions) < 2 and not happened:
         return ""
@@ -296,13 +298,15 @@ def _phases(report: RunReport) -> str:
     if not report.phases:
         return ""
     total = max(sum(report.phases.values()), 0.001)
-    said = ", ".join(f"{name} {spent / total:.0%}" for name, spent in report.phases.items())
+    description = ", ".join(f"{name} {spent / total:.0%}" for name, spent in report.phases.items())
     rows: list[tuple[str, list[Part], str]] = [
         (name, [(CLASSES["moving"], name, spent)], f"{spent:,.1f} s, {spent / total:.1%}")
         for name, spent in report.phases.items()
     ]
     title = "What the time went into"
-    return section(title, bars("phases", title, said, rows, max(*report.phases.values(), 0.001)))
+    return section(
+        title, bars("phases", title, description, rows, max(*report.phases.values(), 0.001))
+    )
 
 
 _TABLE_HEAD = ("table", "status", "run", "rows", "bytes", "streams' time", "advice")
@@ -333,12 +337,12 @@ def _undone(report: RunReport) -> str:
 def _tables(report: RunReport) -> str:
     if not report.runs:
         return ""
-    named = counted(len(report.runs), "table")
+    count = quantity(len(report.runs), "table")
     listed = table(_TABLE_HEAD, map(_table_row, report.runs), words=3)
     if len(report.runs) > FEW:
         # Browsers lay out only what is open, so that a page with thousands of tables opens at once.
         listed = f"<details><summary>All of them, the slowest first</summary>{listed}</details>"
-    return section(f"The batch's {named}", listed)
+    return section(f"The batch's {count}", listed)
 
 
 def _unknown(report: RunReport) -> str:

@@ -91,8 +91,8 @@ class Narrator:
 
     def _committed(self, event: Committed) -> str:
         tally = self.tally
-        done, asked = tally.commit_counts()
-        count = f"({done:,} of {asked:,})"
+        done, total = tally.commit_counts()
+        count = f"({done:,} of {total:,})"
         shown = one_line(tally.partition_name(event))
         if event.already:
             return f"committed: {shown}, by an earlier attempt {count}"
@@ -104,15 +104,16 @@ class Narrator:
     def _progress(self) -> str:
         tally = self.tally
         rows, size = tally.rate()
-        left = tally.seconds_left()
-        done, asked = tally.commit_counts()
+        seconds_left = tally.seconds_left()
+        done, total = tally.commit_counts()
         what = "partitions"
         if len(tally.tables.names) > FEW:
-            done, asked, what = tally.tables.ended, len(tally.tables.names), "tables"
+            done, total, what = tally.tables.ended, len(tally.tables.names), "tables"
         return (
-            f"progress: {percent(tally.overall())}, {done:,} of {asked:,} "
+            f"progress: {percent(tally.overall())}, {done:,} of {total:,} "
             f"{what}, {number(tally.rows)} rows, {number(rows)} rows/s, "
-            f"{megabytes(size)} MB/s" + (f", about {duration(left)} left" if left else "")
+            f"{megabytes(size)} MB/s"
+            + (f", about {duration(seconds_left)} left" if seconds_left else "")
         )
 
 

@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.events import Event
-from penstock.show.console import STYLES, Shortened, TextColumn, make_table, print_line
+from penstock.show.console import STYLES, ShortenedText, TextColumn, make_table, print_line
 from penstock.show.notes import Notes
 from penstock.show.tally import Tally
-from penstock.show.text import cells, counted, duration, megabytes, number, one_line, percent, size
+from penstock.show.text import cells, duration, megabytes, number, one_line, percent, quantity, size
 
 # Title, bar, figures, an empty line, the streams' heading, an empty line, and one spare line.
 _OTHER_LINES = 7
@@ -70,9 +70,9 @@ class LiveDisplay:
         with self._lock:
             self.tally.add(event)
             notes = self._notes.of(event)
-        for found in notes:
-            first, *rest = found.lines
-            print_line(self._console, Text(first, style=STYLES[found.style]))
+        for note in notes:
+            first, *rest = note.lines
+            print_line(self._console, Text(first, style=STYLES[note.style]))
             for line in rest:
                 warned = line.startswith("    warning: ")
                 print_line(self._console, Text(line, style=STYLES["warning"] if warned else ""))
@@ -92,7 +92,7 @@ class LiveDisplay:
         if self.tally.cancelling:
             return Text("interrupted: ending the streams", style="bold yellow")
         words = [word for word in (self._title, run) if word]
-        return Shortened("  ".join(words), "bold")
+        return ShortenedText("  ".join(words), "bold")
 
     def _bar(self) -> RenderableType:
         tally = self.tally
@@ -100,8 +100,8 @@ class LiveDisplay:
         table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(ratio=1)
         table.add_column(no_wrap=True, justify="right", min_width=4)
-        done, asked = tally.commit_counts()
-        count = f"{done:,}/{asked:,} partitions" if tally.is_planned else "planning"
+        done, total = tally.commit_counts()
+        count = f"{done:,}/{total:,} partitions" if tally.is_planned else "planning"
         if tally.is_batch:
             count = f"{tally.tables.ended:,}/{len(tally.tables.names):,} tables"
         parts: list[RenderableType] = [
@@ -117,13 +117,13 @@ class LiveDisplay:
 
     def _figures(self) -> RenderableType:
         tally = self.tally
-        rows, moved = tally.rate()
-        left = tally.seconds_left()
+        rows_a_second, bytes_a_second = tally.rate()
+        seconds_left = tally.seconds_left()
         parts = [
             f"{number(tally.rows)} rows",
-            f"{number(rows)} rows/s",
-            f"{megabytes(moved)} MB/s",
-            f"about {duration(left)} left" if left is not None else "",
+            f"{number(rows_a_second)} rows/s",
+            f"{megabytes(bytes_a_second)} MB/s",
+            f"about {duration(seconds_left)} left" if seconds_left is not None else "",
             f"{duration(tally.elapsed)} elapsed",
             size(tally.bytes),
         ]
@@ -141,13 +141,13 @@ class LiveDisplay:
         if not self.tally.is_batch or not tables.ended:
             return []
         rows, moved = number(tables.done_rows), size(tables.done_bytes)
-        done = f"done: {counted(tables.done, 'table')}, {rows} rows, {moved}"
+        done = f"done: {quantity(tables.done, 'table')}, {rows} rows, {moved}"
         lines = [Text(done, style="dim", no_wrap=True, overflow="ellipsis")]
         if tables.failed:
             names = list(tables.failed.values())
-            named = ", ".join(map(one_line, names[:_MOST_NAMED]))
+            shown = ", ".join(map(one_line, names[:_MOST_NAMED]))
             more = ", ..." if len(names) > _MOST_NAMED else ""
-            failed = f"failed: {counted(len(names), 'table')}: {named}{more}"
+            failed = f"failed: {quantity(len(names), 'table')}: {shown}{more}"
             lines.append(Text(failed, style="bold red", no_wrap=True, overflow="ellipsis"))
         return list(lines)
 
@@ -173,7 +173,7 @@ class LiveDisplay:
             rows.append(
                 [
                     one_line(stream.partition_id) + again,
-                    Shortened(one_line(stream.label)),
+                    ShortenedText(one_line(stream.label)),
                     number(stream.rows),
                     Text(f"idle {duration(idle)}", style="yellow") if idle else number(rate_rows),
                     "" if idle else megabytes(rate_bytes),

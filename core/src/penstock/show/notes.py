@@ -24,15 +24,15 @@ from penstock.events import (
     Warned,
 )
 from penstock.model.plans import CHOSEN, GIVEN
-from penstock.show.folding import FEW, folded, pattern_of
+from penstock.show.folding import FEW, fold_texts, pattern_of
 from penstock.show.tally import Tally
 from penstock.show.text import (
-    counted,
     duration,
     error_lines,
     kinds,
     number,
     one_line,
+    quantity,
     shorten,
     size,
 )
@@ -73,25 +73,25 @@ class Notes:
     def of(self, event: Event) -> list[Note]:
         """Return the notes for an event."""
         if len(self._tally.tables.names) <= FEW:
-            found = note(event, self._tally)
-            return [] if found is None else [found]
+            item = note(event, self._tally)
+            return [] if item is None else [item]
         if isinstance(event, Planned):
             self._window.append(event)
             warnings = (f"warning: {one_line(warning)}" for warning in event.warnings)
             return [
-                found
+                item
                 for warning in warnings
-                for found in self._first(event, Note("warning", (warning,)), 1)
+                for item in self._first(event, Note("warning", (warning,)), 1)
             ]
         return [*self._plans(), *self._of_many(event)]
 
     def _of_many(self, event: Event) -> list[Note]:
         if isinstance(event, Verified | PartitionsChecked) and event.ok:
             return []
-        found = note(event, self._tally)
-        if found is None or isinstance(event, BatchStarted | DegreeChanged | SnapshotChanged):
-            return [] if found is None else [found]
-        return self._first(event, found, _MOST_ALIKE)
+        event_note = note(event, self._tally)
+        if event_note is None or isinstance(event, BatchStarted | DegreeChanged | SnapshotChanged):
+            return [] if event_note is None else [event_note]
+        return self._first(event, event_note, _MOST_ALIKE)
 
     def _plans(self) -> list[Note]:
         """Return a note about the plans since the last call."""
@@ -102,21 +102,21 @@ class Notes:
         partitions = sum(plan.partitions for plan in plans)
         about = _about(_total(plan.rows for plan in plans), _total(plan.bytes for plan in plans))
         of = f"{self._planned:,} of {len(self._tally.tables.names):,}"
-        text = f"{counted(len(plans), 'table')}, {counted(partitions, 'partition')}{about} ({of})"
+        text = f"{quantity(len(plans), 'table')}, {quantity(partitions, 'partition')}{about} ({of})"
         return [Note("plain", (f"planned: {text}",))]
 
-    def _first(self, event: Event, found: Note, most: int) -> list[Note]:
+    def _first(self, event: Event, note: Note, most: int) -> list[Note]:
         """Return a note, unless the limit of similar notes has been reached."""
         table = self._tally.table(event.run_id)
-        pattern = pattern_of(table, " ".join(found.lines))
+        pattern = pattern_of(table, " ".join(note.lines))
         self._shown[pattern] += 1
         if self._shown[pattern] > most:
             return []
-        first, *rest = found.lines
+        first, *rest = note.lines
         lines = [first if table in first else f"{one_line(table)}: {first}", *rest]
         if self._shown[pattern] == most:
             lines.append("    more of these are not shown here; the report at the end counts them")
-        return [Note(found.style, tuple(lines))]
+        return [Note(note.style, tuple(lines))]
 
 
 def note(event: Event, tally: Tally) -> Note | None:
@@ -165,8 +165,8 @@ def note(event: Event, tally: Tally) -> Note | None:
             return Note(style, (f"degree{verb} {event.degree}: {one_line(event.message)}",))
         case Verified():
             verb = "differs" if event.mismatches == 1 else "differ"
-            found = f", {counted(event.mismatches, 'partition')} {verb}"
-            differ = "" if event.ok else found
+            differences = f", {quantity(event.mismatches, 'partition')} {verb}"
+            differ = "" if event.ok else differences
             table = tally.table(event.run_id)
             which = f" {one_line(table)}" if table else ""
             text = f"verified{which} by {event.method} in {duration(event.seconds)}{differ}"
@@ -213,13 +213,13 @@ def _step_note(event: StepChanged, tally: Tally) -> Note | None:
 def _batch_lines(event: BatchStarted) -> Iterable[str]:
     failed = [table for table in event.tables if table.error]
     yield (
-        f"batch {event.run_id}: {counted(len(event.tables), 'table')}, "
+        f"batch {event.run_id}: {quantity(len(event.tables), 'table')}, "
         + _streams(event)
         + (f"; {len(failed):,} cannot be copied:" if failed else "")
     )
     texts = ((table.table, "\n      ".join(error_lines(table.error or {}))) for table in failed)
     if len(failed) > FEW:
-        yield from (f"    {each}" for each in folded(texts))
+        yield from (f"    {each}" for each in fold_texts(texts))
         return
     for table, text in texts:
         yield from f"    {one_line(table)}: {text}".split("\n")
@@ -233,7 +233,7 @@ def _plan_lines(event: Planned) -> Iterable[str]:
     about = _about(event.rows, event.bytes)
     before = f", {event.committed:,} of them already committed" if event.committed else ""
     yield (
-        f"planned: {counted(event.partitions, 'partition')}{_cut_by(event)}{before}{about}; "
+        f"planned: {quantity(event.partitions, 'partition')}{_cut_by(event)}{before}{about}; "
         + _streams(event)
     )
     for reason in event.reasons:
@@ -242,7 +242,7 @@ def _plan_lines(event: Planned) -> Iterable[str]:
 
 
 def _about(rows: int | None, bytes: int | None) -> str:
-    known = [
+    estimates = [
         text
         for text, value in (
             (f"{number(rows)} rows", rows),
@@ -250,7 +250,7 @@ def _about(rows: int | None, bytes: int | None) -> str:
         )
         if value is not None
     ]
-    return f", about {' and '.join(known)}" if known else ""
+    return f", about {' and '.join(estimates)}" if estimates else ""
 
 
 def _total(values: Iterable[int | None]) -> int | None:
@@ -267,7 +267,7 @@ def _cut_by(event: Planned) -> str:
 
 
 def _streams(event: Planned | BatchStarted) -> str:
-    streams = counted(event.degree, "stream")
+    streams = quantity(event.degree, "stream")
     return f"starting with {streams}" if event.automatic else streams
 
 
@@ -276,5 +276,5 @@ def plan_warnings(event: Planned) -> Iterable[str]:
     for warning in event.warnings:
         yield f"    warning: {one_line(warning)}"
     for dropped, what in ((False, "not copied"), (True, "dropped with the target's old table")):
-        if found := [item for item in event.not_copied if item.dropped is dropped]:
-            yield f"    {what}: {one_line(kinds(found))}; the report at the end lists them"
+        if items := [item for item in event.not_copied if item.dropped is dropped]:
+            yield f"    {what}: {one_line(kinds(items))}; the report at the end lists them"

@@ -90,14 +90,14 @@ def legend(*names: str) -> str:
     return keys((CLASSES[name], name) for name in names)
 
 
-def keys(named: Iterable[tuple[str, str]]) -> str:
+def keys(entries: Iterable[tuple[str, str]]) -> str:
     """Return the legend of a chart.
 
     Args:
-        named: classes and their labels.
+        entries: classes and their labels.
     """
-    found = "".join(
+    items = "".join(
         f'<span class="key"><span class="swatch {kind}"></span>{text(name)}</span>'
-        for kind, name in named
+        for kind, name in entries
     )
-    return f'<p class="legend">{found}</p>'
+    return f'<p class="legend">{items}</p>'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.show.console import (
     STYLES,
     Console,
-    Shortened,
+    ShortenedText,
     Text,
     TextColumn,
     make_table,
@@ -16,7 +16,7 @@ from penstock.show.console import (
     print_heading,
     print_line,
 )
-from penstock.show.text import counted, not_copied_lines, number, one_line, size
+from penstock.show.text import not_copied_lines, number, one_line, quantity, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,7 +40,7 @@ def print_plan(console: Console, plan: PartitionPlan) -> None:
     """Print strategy and reasons, warnings, estimates and the partitions."""
     console.print(
         Text.assemble(
-            (counted(len(plan.partitions), "partition"), "bold"),
+            (quantity(len(plan.partitions), "partition"), "bold"),
             " by ",
             (plan.strategy, "bold"),
         )
@@ -71,7 +71,7 @@ def print_plan(console: Console, plan: PartitionPlan) -> None:
     rows: list[list[RenderableType]] = [
         [
             one_line(partition.id),
-            Shortened(one_line(str(partition.extent))),
+            ShortenedText(one_line(str(partition.extent))),
             number(partition.rows),
             size(partition.bytes),
         ]
@@ -86,11 +86,11 @@ def print_plan(console: Console, plan: PartitionPlan) -> None:
     if any(partition.child for partition in plan.partitions):
         columns.insert(2, TextColumn("child table", wide=True, from_width=100))
         for row, partition in zip(rows, plan.partitions, strict=True):
-            row.insert(2, Shortened(one_line(str(partition.child or ""))))
+            row.insert(2, ShortenedText(one_line(str(partition.child or ""))))
     out = len(rows) - _FIRST_ROWS - _LAST_ROWS
     if len(rows) > _MOST_ROWS:
         empty = [""] * (len(columns) - 2)
-        gap: list[RenderableType] = ["…", Shortened(f"{out:,} left out"), *empty]
+        gap: list[RenderableType] = ["…", ShortenedText(f"{out:,} left out"), *empty]
         rows = [*rows[:_FIRST_ROWS], gap, *rows[-_LAST_ROWS:]]
     console.print(make_table(console, columns, rows))
     if len(plan.partitions) > _MOST_ROWS:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from penstock.show.console import (
     Console,
-    Shortened,
+    ShortenedText,
     Text,
     TextColumn,
     make_table,
     print_line,
 )
-from penstock.show.text import counted, number, one_line
+from penstock.show.text import number, one_line, quantity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,16 +25,19 @@ _MOST_RANGES = 40
 def print_repair(console: Console, repair: Repair) -> None:
     """Print the differences, and how much was compared."""
     ranges = repair.ranges
-    found = f"{counted(len(ranges), 'range')} of {number(repair.compared)}"
+    summary = f"{quantity(len(ranges), 'range')} of {number(repair.compared)}"
     differ = "differs" if len(ranges) == 1 else "differ"
     console.print(
         Text.assemble(
             "run ",
             (repair.of, "bold"),
             " ",
-            (f"{found} {differ}", "bold red")
+            (f"{summary} {differ}", "bold red")
             if ranges
-            else (f"nothing to repair: {counted(repair.compared, 'range')} compared", "bold green"),
+            else (
+                f"nothing to repair: {quantity(repair.compared, 'range')} compared",
+                "bold green",
+            ),
         )
     )
     for text in repair.notes:
@@ -42,7 +45,11 @@ def print_repair(console: Console, repair: Repair) -> None:
     if not ranges:
         return
     rows: list[list[RenderableType]] = [
-        [Shortened(one_line(str(each.partition.extent))), number(each.source), number(each.target)]
+        [
+            ShortenedText(one_line(str(each.partition.extent))),
+            number(each.source),
+            number(each.target),
+        ]
         for each in ranges[:_MOST_RANGES]
     ]
     columns = [
@@ -53,4 +60,4 @@ def print_repair(console: Console, repair: Repair) -> None:
     console.print()
     console.print(make_table(console, columns, rows))
     if len(ranges) > _MOST_RANGES:
-        console.print(Text(f"{counted(len(ranges) - _MOST_RANGES, 'more range')}: --json has all"))
+        console.print(Text(f"{quantity(len(ranges) - _MOST_RANGES, 'more range')}: --json has all"))

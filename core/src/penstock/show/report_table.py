@@ -10,7 +10,7 @@ from penstock.model.plans import id_list
 from penstock.show.console import (
     STYLES,
     Console,
-    Shortened,
+    ShortenedText,
     Text,
     TextColumn,
     make_table,
@@ -22,12 +22,12 @@ from penstock.show.folding import FEW, folded_lines
 from penstock.show.plan_table import print_not_copied
 from penstock.show.text import (
     PACED,
-    counted,
     duration,
     error_lines,
     megabytes,
     number,
     one_line,
+    quantity,
     size,
 )
 
@@ -59,7 +59,7 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
         ("rows", number(finished.rows) + (" in this execution" if before else "")),
         *_changes(finished),
         ("bytes", size(finished.bytes)),
-        ("time", f"{duration(finished.seconds)}, {counted(finished.degree, 'stream')}"),
+        ("time", f"{duration(finished.seconds)}, {quantity(finished.degree, 'stream')}"),
         (
             "rate",
             f"{number(finished.rows / seconds)} rows/s, {megabytes(finished.bytes / seconds)} MB/s",
@@ -230,7 +230,7 @@ def _print_failed_table(console: Console, table: BatchTable) -> None:
     if len(table.failures) > _MOST_FAILURES:
         more = len(table.failures) - _MOST_FAILURES
         line = (
-            f"    and {counted(more, 'partition')} more: penstock status {table.run_id} shows all"
+            f"    and {quantity(more, 'partition')} more: penstock status {table.run_id} shows all"
         )
         print_line(console, Text(line))
 
@@ -272,7 +272,7 @@ def print_slowest(console: Console, slowest: Iterable[SlowPartition]) -> None:
         rows.append(
             [
                 f"  {one_line(name)}",
-                Shortened(one_line(label)),
+                ShortenedText(one_line(label)),
                 number(count),
                 f"{seconds:,.1f}",
                 megabytes(moved / seconds),
@@ -314,7 +314,7 @@ def print_failure(
         indent,
         (one_line(partition_id), STYLES["error"]),
         f" ({one_line(label)})" if label else "",
-        f", {counted(attempts, 'attempt')}",
+        f", {quantity(attempts, 'attempt')}",
     )
     print_line(console, what)
     for line in error_lines(error):

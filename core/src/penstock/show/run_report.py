@@ -12,7 +12,7 @@ from penstock.model.journal import KILLED, DegreeChange, FailedAttempt
 from penstock.show.console import (
     STYLES,
     Console,
-    Shortened,
+    ShortenedText,
     Text,
     TextColumn,
     make_console,
@@ -28,7 +28,7 @@ from penstock.show.report_table import (
     print_slowest,
     print_slowest_tables,
 )
-from penstock.show.text import PACED, counted, duration, megabytes, moment, number, one_line, size
+from penstock.show.text import PACED, duration, megabytes, moment, number, one_line, quantity, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -77,7 +77,7 @@ def print_run_report(console: Console, report: RunReport) -> None:
         _print_tables(console, report.runs)
     _print_time(console, report)
     _print_waits(console, report)
-    if (timeline := drawn(report)) is not None:
+    if (timeline := points_to_draw(report)) is not None:
         print_heading(console, "MB/s over time")
         print_line(console, Text(f"  {_sparkline(timeline)}"))
     if len(report.slowest) > 1 and not one_partition_each(report):
@@ -106,7 +106,7 @@ def print_run_report(console: Console, report: RunReport) -> None:
 def facts(report: RunReport) -> list[tuple[str, str]]:
     """Return the facts at the head of the report."""
     cut = f", {report.strategy}" if report.strategy else ""
-    found = [
+    entries = [
         ("copied", f"{report.what} ({report.mode}{cut})"),
         *(("columns", one_line(line)) for line in report.columns),
         *([("tables", _tables_done(report))] if report.runs else []),
@@ -116,31 +116,31 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
         ("bytes", size(report.bytes)),
     ]
     if report.seconds is not None:
-        streams = f", {counted(report.degree, 'stream')}" if report.degree else ""
-        found.append(("time", f"{duration(report.seconds)}{streams}"))
+        streams = f", {quantity(report.degree, 'stream')}" if report.degree else ""
+        entries.append(("time", f"{duration(report.seconds)}{streams}"))
     if report.phases:
-        found.append(("of it", phases_text(report.phases)))
+        entries.append(("of it", phases_text(report.phases)))
     if report.copying and report.timeline:
         # Not the committed rows: an execution that was killed has reported only part of them.
         points = report.timeline.points
         rows = sum(point.rows for point in points) / report.copying
-        moved = sum(point.bytes for point in points) / report.copying
-        said = f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
-        found.append(("rate", f"{said}, over {duration(report.copying)} of copying"))
+        bytes_a_second = sum(point.bytes for point in points) / report.copying
+        average = f"{number(rows)} rows/s, {megabytes(bytes_a_second)} MB/s"
+        entries.append(("rate", f"{average}, over {duration(report.copying)} of copying"))
     if report.phases:
-        return found  # windows and steps of each table are in their own sections
+        return entries  # windows and steps of each table are in their own sections
     for name, seconds in (("planning", report.planning), ("comparing", report.comparing)):
         if seconds:
-            found.append((name, duration(seconds)))
+            entries.append((name, duration(seconds)))
     if report.steps:
         *_, slowest = sorted(report.steps, key=lambda name: report.steps[name])
-        found += [
-            ("finishing", f"{duration(report.finishing)}, {counted(len(report.steps), 'step')}"),
+        entries += [
+            ("finishing", f"{duration(report.finishing)}, {quantity(len(report.steps), 'step')}"),
             ("longest step", f"{duration(report.steps[slowest])}: {slowest}"),
         ]
     if ending := tail(report):
-        found.append(("at the end", ending))
-    return found
+        entries.append(("at the end", ending))
+    return entries
 
 
 def one_partition_each(report: RunReport) -> bool:
@@ -150,8 +150,10 @@ def one_partition_each(report: RunReport) -> bool:
 
 def _tables_done(report: RunReport) -> str:
     statuses = Counter(run.status for run in report.runs)
-    others = [f"{count:,} {status}" for status, count in statuses.items() if status != "done"]
-    return ", ".join((f"{statuses['done']:,} of {len(report.runs):,} done", *others))
+    other_statuses = [
+        f"{count:,} {status}" for status, count in statuses.items() if status != "done"
+    ]
+    return ", ".join((f"{statuses['done']:,} of {len(report.runs):,} done", *other_statuses))
 
 
 def _attempts(report: RunReport) -> list[tuple[str, str]]:
@@ -167,7 +169,7 @@ def tail(report: RunReport) -> str:
     if report.idle <= max(NEGLIGIBLE * report.degree * (report.copying or 0.0), LEAST_SHOWN):
         return ""
     return (
-        f"{duration(report.tail)} with fewer than {counted(report.degree, 'stream')} at work, "
+        f"{duration(report.tail)} with fewer than {quantity(report.degree, 'stream')} at work, "
         f"{duration(report.idle)} of streams idle"
     )
 
@@ -225,7 +227,7 @@ def _print_waits(console: Console, report: RunReport) -> None:
         _print_table(console, columns, rows)
 
 
-def drawn(report: RunReport) -> Timeline | None:
+def points_to_draw(report: RunReport) -> Timeline | None:
     """Return the timeline to draw; None if the run was too short.
 
     In a short run most points are not full, and would show wrong rates.
@@ -256,7 +258,7 @@ def _print_outliers(console: Console, report: RunReport) -> None:
     rows: list[list[RenderableType]] = [
         [
             f"  {one_line(each.partition_id)}",
-            Shortened(one_line(each.label)),
+            ShortenedText(one_line(each.label)),
             outlier_value(each.measure, each.value),
             outlier_value(each.measure, each.median),
             f"{each.times:,.1f}",
@@ -316,18 +318,18 @@ def _print_executions(console: Console, report: RunReport) -> None:
 
 def happenings(degrees: Sequence[DegreeChange], failures: Sequence[FailedAttempt]) -> list[str]:
     """Return the degree changes and failed attempts of an execution, in order."""
-    found = [(change.at, degree_change(change)) for change in degrees]
+    entries = [(change.at, degree_change(change)) for change in degrees]
     for failed in failures:
-        said = " ".join(part for part in (failed.side, failed.error, failed.code) if part)
-        found.append(
-            (failed.at, f"attempt {failed.attempt} of {failed.partition_id} failed: {said}")
+        cause = " ".join(part for part in (failed.side, failed.error, failed.code) if part)
+        entries.append(
+            (failed.at, f"attempt {failed.attempt} of {failed.partition_id} failed: {cause}")
         )
-    return [f"after {duration(at)}: {text}" for at, text in sorted(found)]
+    return [f"after {duration(at)}: {text}" for at, text in sorted(entries)]
 
 
 def degree_change(change: DegreeChange) -> str:
     """Return the new number of streams, and the reason for the change."""
-    return f"{counted(change.degree, 'stream')}: {change.message}"
+    return f"{quantity(change.degree, 'stream')}: {change.message}"
 
 
 def _print_many_tables(console: Console, runs: Sequence[RunReport]) -> None:
@@ -356,7 +358,7 @@ def _print_tables(console: Console, runs: Sequence[RunReport]) -> None:
     rows: list[list[RenderableType]] = [
         [
             f"  {one_line(run.run_id)}",
-            Shortened(one_line(run.what)),
+            ShortenedText(one_line(run.what)),
             run.status,
             number(run.rows),
             size(run.bytes),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.show.console import Console, Shortened, Text, TextColumn, make_table, print_facts
+from penstock.show.console import Console, ShortenedText, Text, TextColumn, make_table, print_facts
 from penstock.show.folding import FEW
 from penstock.show.plan_table import print_not_copied
 from penstock.show.report_table import STATUS_STYLES
@@ -32,7 +32,7 @@ def print_runs(console: Console, entries: Sequence[RunEntry]) -> None:
     rows: list[list[RenderableType]] = [
         [
             entry.run_id,
-            Shortened(_what(entry)),
+            ShortenedText(_what(entry)),
             entry.mode,
             Text(_status(entry), style=STATUS_STYLES.get(entry.status, "bold")),
             f"{entry.committed:,} of {entry.partitions:,}",
@@ -111,9 +111,9 @@ def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:
         entries: the runs of the batch.
         all_planned: each table of the batch has a run.
     """
-    found = {entry.status for entry in entries} | (set() if all_planned else {"partial"})
+    statuses = {entry.status for entry in entries} | (set() if all_planned else {"partial"})
     order = ("running", "killed", "failed", "interrupted", "partial", "created", "done")
-    return next(name for name in order if name in found)
+    return next(name for name in order if name in statuses)
 
 
 def _what(entry: RunEntry) -> str:

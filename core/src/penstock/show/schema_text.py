@@ -12,11 +12,11 @@ def table_lines(table: TableSchema) -> Iterator[str]:
     """Return the statements of a table, except its foreign keys."""
     yield f"-- {table.table} to {table.target_table}"
     if table.error:
-        yield from _comment(f"cannot be made: {table.error}")
+        yield from _comment_lines(f"cannot be made: {table.error}")
     for warning in table.warnings:
-        yield from _comment(f"warning: {warning}")
+        yield from _comment_lines(f"warning: {warning}")
     yield from table.statements
-    yield from _left(table.not_copied)
+    yield from _omitted_comments(table.not_copied)
     yield ""
 
 
@@ -30,15 +30,15 @@ def end_lines(links: Sequence[str], end: SchemaEnd) -> Iterator[str]:
     if links:
         yield "-- foreign keys, and what else links tables"
         yield from links
-    yield from _left(end.not_copied)
+    yield from _omitted_comments(end.not_copied)
 
 
-def _left(items: Sequence[NotCopied]) -> Iterator[str]:
+def _omitted_comments(items: Sequence[NotCopied]) -> Iterator[str]:
     for item in items:
-        yield from _comment(f"not made: {item.kind}: {item.name}")
-        yield from _comment(item.remedy)
+        yield from _comment_lines(f"not made: {item.kind}: {item.name}")
+        yield from _comment_lines(item.remedy)
 
 
-def _comment(text: str) -> Iterator[str]:
+def _comment_lines(text: str) -> Iterator[str]:
     for line in text.splitlines():
         yield f"-- {line}"

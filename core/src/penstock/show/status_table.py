@@ -63,9 +63,11 @@ def print_status(console: Console, status: RunStatus) -> None:
         facts.append(("read later", f"{one_line(id_list(partitions))}, as of {moment}"))
     steps = plan.load.after
     if steps:
-        left = [step.name for step in steps if step.id not in status.steps_done]
-        facts.append(("steps", f"{len(steps) - len(left):,} of {len(steps):,} done after the last"))
-        facts += [("to do", one_line(name)) for name in left]
+        steps_to_do = [step.name for step in steps if step.id not in status.steps_done]
+        facts.append(
+            ("steps", f"{len(steps) - len(steps_to_do):,} of {len(steps):,} done after the last")
+        )
+        facts += [("to do", one_line(name)) for name in steps_to_do]
     if status.night is not None:
         facts += _night_facts(status.night, is_load=not mode_of(run.spec).merges_at_end)
     if pending:
@@ -118,11 +120,13 @@ def _night_facts(night: NightStatus, *, is_load: bool) -> list[tuple[str, str | 
     ]
     if night.unproven:
         facts.append(("not proven", one_line(night.unproven)))
-    if left := night.merged:
-        changes = f"{left.inserted:,} inserted, {left.updated:,} updated, {left.deleted:,} deleted"
-        moment = left.moment or "no known moment"
+    if merged := night.merged:
+        changes = (
+            f"{merged.inserted:,} inserted, {merged.updated:,} updated, {merged.deleted:,} deleted"
+        )
+        moment = merged.moment or "no known moment"
         label = "set" if is_load else "merged"
-        facts.append((label, f"as of {moment}, epoch {left.epoch}: {changes}"))
+        facts.append((label, f"as of {moment}, epoch {merged.epoch}: {changes}"))
     elif by := night.overtaken_by:
         when = f", as of {by.moment}" if by.moment else ""
         facts.append(("overtaken", f"by {by.run_id}{when}: it merges nothing any more"))

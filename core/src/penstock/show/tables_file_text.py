@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from penstock.show.text import printable
-from penstock.spec.table_sections import layered
+from penstock.spec.table_sections import layer_options
 
 if TYPE_CHECKING:
     from penstock.model.tables import TableRef
@@ -50,18 +50,18 @@ def tables_file_text(survey: Survey, source: str, target: str, file: str) -> str
     return "\n".join(lines) + "\n"
 
 
-def _defaults(found: Sequence[Suggestion]) -> tuple[dict[str, Any], str]:
+def _defaults(suggestions: Sequence[Suggestion]) -> tuple[dict[str, Any], str]:
     """Return the options that most tables share, and the reason for them.
 
     Both are empty if the options would also apply to a table that must not have them.
     """
-    loaded = [each for each in found if "mode" in each.options]
+    loaded = [each for each in suggestions if "mode" in each.options]
     kinds = Counter(_shared(each) for each in loaded)
     if not kinds:
         return {}, ""
     usual, _ = kinds.most_common(1)[0]
     options = dict(usual)
-    if any(layered(options, each.options) != each.options for each in loaded):
+    if any(layer_options(options, each.options) != each.options for each in loaded):
         return {}, ""
     return options, next(each.why for each in loaded if _shared(each) == usual)
 
@@ -72,13 +72,13 @@ def _shared(each: Suggestion) -> tuple[tuple[str, Any], ...]:
 
 
 def _section(each: Suggestion, defaults: Mapping[str, Any]) -> Iterator[str]:
-    own, why = each.options, [each.why]
-    if own.get("mode") == defaults.get("mode"):
-        own = {name: value for name, value in own.items() if defaults.get(name) != value}
+    options, why = each.options, [each.why]
+    if options.get("mode") == defaults.get("mode"):
+        options = {name: value for name, value in options.items() if defaults.get(name) != value}
         why = []
     yield from _comment("; ".join((*each.facts, *why)))
     yield f"[tables.{_value(pattern_of(each.table))}]"
-    yield from _assignments(own)
+    yield from _assignments(options)
     for line in _assignments(each.instead):
         yield f"# {line}"
 

@@ -349,8 +349,8 @@ class Tally:
         sums = self._sums
         if not self.is_planned:
             return 0.0
-        asked = self._only or sums.partitions - sums.before
-        done = sums.done / asked if asked > 0 else 1.0
+        total = self._only or sums.partitions - sums.before
+        done = sums.done / total if total > 0 else 1.0
         if done >= 1:
             return 1.0
         # If the number for one table is unknown, so is the total.
@@ -361,7 +361,7 @@ class Tally:
             committed, covered = sums.done_bytes, self.bytes
         if not estimate:
             return done
-        estimate *= asked / sums.partitions
+        estimate *= total / sums.partitions
         if covered >= estimate:
             return done
         # Committed partitions count by their share of all partitions.
@@ -376,9 +376,9 @@ class Tally:
         if self._only or not sums.partitions:
             return self.share()
         before = sums.before / sums.partitions
-        return (before + (1 - before) * self.share()) * self._known()
+        return (before + (1 - before) * self.share()) * self._planned_share()
 
-    def _known(self) -> float:
+    def _planned_share(self) -> float:
         """Return the share of a batch's tables that are planned, one window after the other.
 
         The other tables are assumed to be similar.
@@ -388,7 +388,7 @@ class Tally:
 
     def seconds_left(self) -> float | None:
         """Return the estimated seconds to the end; None while it is too early to estimate."""
-        share = self.share() * self._known()
+        share = self.share() * self._planned_share()
         if self.opened is None or share < 0.01:
             return None
         spent = self._clock() - self.opened

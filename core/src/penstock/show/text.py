@@ -46,12 +46,12 @@ def duration(seconds: float) -> str:
     return f"{hours:,}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
-def moment(written: str) -> str:
+def moment(text: str) -> str:
     """Format a time with a zone, to the second, in UTC; other text is returned unchanged."""
     try:
-        return f"{datetime.fromisoformat(written).astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+        return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
     except ValueError:
-        return written
+        return text
 
 
 def percent(share: float) -> str:
@@ -59,7 +59,7 @@ def percent(share: float) -> str:
     return f"{int(share * 100)}%"
 
 
-def counted(count: int, noun: str) -> str:
+def quantity(count: int, noun: str) -> str:
     """Format a number with its noun: ``1 partition``, ``1,234 partitions``."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
@@ -109,9 +109,9 @@ def shorten(text: str, width: int) -> str:
 def error_lines(error: Mapping[str, Any]) -> list[str]:
     """Return an event's error as lines: the message first, then detail, hint and context."""
     message = str(error.get("message") or error.get("error") or "unknown error")
-    known = (str(error.get(name) or "") for name in ("side", "code"))
+    details = (str(error.get(name) or "") for name in ("side", "code"))
     # Most messages already name their side.
-    where = " ".join(text for text in known if text and f"{text}:" not in message)
+    where = " ".join(text for text in details if text and f"{text}:" not in message)
     lines = [(f"[{where}] " if where else "") + message]
     lines += [
         f"{name}: {error[name]}"
@@ -135,11 +135,11 @@ def not_copied_lines(items: Sequence[NotCopied]) -> list[str]:
     """
     lines = []
     for dropped in (False, True):
-        found = [item for item in items if item.dropped is dropped]
+        chosen = [item for item in items if item.dropped is dropped]
         by_kind: dict[str, list[NotCopied]] = {}
-        for item in found:
+        for item in chosen:
             by_kind.setdefault(item.kind, []).append(item)
-        if found:
+        if chosen:
             lines.append("dropped with the target's old table" if dropped else "not copied")
         for kind, listed in by_kind.items():
             lines.append(f"  {one_line(kind)} ({len(listed):,})")

@@ -67,12 +67,14 @@ def _rates(tuning: Tuning) -> str:
         )
         for kind, variant in zip(_COLOURS, variants, strict=False)
     ]
-    said = ", ".join(f"{each.setting} {each.bytes_a_second / 1e6:,.1f}" for each in tuning.figures)
+    description = ", ".join(
+        f"{each.setting} {each.bytes_a_second / 1e6:,.1f}" for each in tuning.figures
+    )
     below = [f"degree {degree}" for degree in degrees]
     return section(
         title,
         keys(zip(_COLOURS, variants, strict=False)) if len(variants) > 1 else "",
-        curves("rates", title, said, drawn, below, "{:,.4g}".format),
+        curves("rates", title, description, drawn, below, "{:,.4g}".format),
     )
 
 
@@ -82,7 +84,7 @@ def _time(tuning: Tuning) -> str:
         (str(each.setting), _parts(each, kinds), f"{each.seconds:,.1f} s")
         for each in tuning.figures
     ]
-    said = ", ".join(f"{label} {value}" for label, _, value in rows)
+    description = ", ".join(f"{label} {value}" for label, _, value in rows)
     note = (
         '<p class="note">Seconds of the clock, from the first partition on; divided as the time of '
         "all streams together was.</p>"
@@ -95,7 +97,10 @@ def _time(tuning: Tuning) -> str:
         else keys([*((CLASSES[name], name) for name in shown), ("lost", _STEPS)])
     )
     return section(
-        "Where the time went", marks, bars("time", "Where the time went", said, rows, most), note
+        "Where the time went",
+        marks,
+        bars("time", "Where the time went", description, rows, most),
+        note,
     )
 
 
@@ -106,11 +111,11 @@ def _kinds(tuning: Tuning) -> tuple[str, ...]:
     return ("waiting for source", "waiting for target", "moving", *paced, *steps)
 
 
-def _parts(found: Figures, kinds: tuple[str, ...]) -> list[Part]:
-    copy = found.typical
+def _parts(figures: Figures, kinds: tuple[str, ...]) -> list[Part]:
+    copy = figures.typical
     spent = copy.spent
     streams = max(spent.total, 0.001)
-    scale = found.seconds / max(copy.seconds, 0.001)
+    scale = figures.seconds / max(copy.seconds, 0.001)
     values = {
         "waiting for source": spent.source,
         "waiting for target": spent.target,
@@ -131,13 +136,15 @@ def _cpu(tuning: Tuning) -> str:
         (str(each.setting), [("moved", "CPU", each.cpu)], f"{each.cpu:,.1f} s")
         for each in tuning.figures
     ]
-    said = ", ".join(f"{label} {value}" for label, _, value in rows)
+    description = ", ".join(f"{label} {value}" for label, _, value in rows)
     most = max(each.cpu for each in tuning.figures)
     note = (
         '<p class="note">Of all of Penstock\'s processes, their start included; what the servers '
         "use is not in it.</p>"
     )
-    return section("CPU of the mover", bars("cpu", "CPU of the mover", said, rows, most), note)
+    return section(
+        "CPU of the mover", bars("cpu", "CPU of the mover", description, rows, most), note
+    )
 
 
 def _sessions(tuning: Tuning) -> str:
@@ -157,13 +164,13 @@ def _sessions(tuning: Tuning) -> str:
             return ""
         note = "They are seen about once a second, and these copies were too short for that."
         return section(title, f'<p class="note">{note}</p>')
-    said = ", ".join(f"{label} {value}" for label, _, value in rows)
+    description = ", ".join(f"{label} {value}" for label, _, value in rows)
     note = (
         '<p class="note">What they waited for, or computed, as seen about once a second. '
         "<em>Penstock</em>: they waited for rows to come.</p>"
     )
-    named = keys((_SESSIONS[kind], KINDS[kind]) for kind in _SESSIONS)
-    return section(title, named, bars("sessions", title, said, rows, 1.0), note)
+    legend_of_kinds = keys((_SESSIONS[kind], KINDS[kind]) for kind in _SESSIONS)
+    return section(title, legend_of_kinds, bars("sessions", title, description, rows, 1.0), note)
 
 
 def _numbers(tuning: Tuning) -> str:

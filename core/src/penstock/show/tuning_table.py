@@ -13,21 +13,21 @@ from penstock.show.console import (
     print_line,
 )
 from penstock.show.run_report import KINDS
-from penstock.show.text import counted, duration, megabytes, number, one_line, size
-from penstock.tuning.measurements import Figures, Measured, Tuning
-from penstock.tuning.sweep import Sweep, SweepBegun, SweepNote, Told
+from penstock.show.text import duration, megabytes, number, one_line, quantity, size
+from penstock.tuning.measurements import Figures, Measurement, Tuning
+from penstock.tuning.sweep import Sweep, SweepItem, SweepNote, SweepStarted
 
 
-def line_of(report: Told) -> str:
+def line_of(report: SweepItem) -> str:
     """Return one line about an event; empty for events that are shown in another way."""
     if isinstance(report, SweepNote):
         return one_line(report.text)
     if isinstance(report, Sweep):
         return f"{sample_of(report)}, {number(report.copies)} copies of it"
-    if isinstance(report, SweepBegun):
+    if isinstance(report, SweepStarted):
         count = f"{report.number} of {report.of}" if report.number else "first, not counted"
         return f"{count}: {report.setting}"
-    if isinstance(report, Measured):
+    if isinstance(report, Measurement):
         rate = report.bytes / max(report.seconds, 0.001)
         return f"  {duration(report.seconds)}, {megabytes(rate)} MB/s, {report.cpu:,.1f} s of CPU"
     return ""
@@ -37,7 +37,7 @@ def sample_of(sweep: Sweep) -> str:
     """Return a line about the sample of a sweep: its partitions and bytes, of those in the plan."""
     of = len(sweep.plan.partitions)
     return (
-        f"sample: {len(sweep.sample):,} of {counted(of, 'partition')}, "
+        f"sample: {len(sweep.sample):,} of {quantity(of, 'partition')}, "
         f"{size(sweep.sampled_bytes or None)} of {size(sweep.plan.bytes)} in the source"
     )
 
@@ -85,43 +85,43 @@ _FROM = {_ROWS: 86, _BETWEEN: 100, _BUSIEST: 130}
 
 def numbers(tuning: Tuning) -> tuple[list[str], list[list[str]]]:
     """Return the head of a table, whose first two columns are the setting, and its rows."""
-    found = [_cells(each) for each in tuning.figures]
+    cells = [_cells(each) for each in tuning.figures]
     repeated = any(len(each.copies) > 1 for each in tuning.figures)
-    head = [title for title in found[0] if repeated or title != _BETWEEN]
-    return head, [[row[title] for title in head] for row in found]
+    head = [title for title in cells[0] if repeated or title != _BETWEEN]
+    return head, [[row[title] for title in head] for row in cells]
 
 
-def _cells(found: Figures) -> dict[str, str]:
+def _cells(figures: Figures) -> dict[str, str]:
     """Return cells by title; waits are shares of the streams' time."""
-    spent = found.typical.spent
+    spent = figures.typical.spent
     total = max(spent.total, 0.001)
     return {
-        "degree": str(found.setting.degree),
-        "options": found.setting.variant,
-        "seconds": f"{found.seconds:,.1f}",
-        _BETWEEN: f"{found.least:,.1f} - {found.most:,.1f}",
-        _ROWS: number(found.rows_a_second),
-        "MB/s": megabytes(found.bytes_a_second),
-        "CPU s": f"{found.cpu:,.1f}",
+        "degree": str(figures.setting.degree),
+        "options": figures.setting.variant,
+        "seconds": f"{figures.seconds:,.1f}",
+        _BETWEEN: f"{figures.least:,.1f} - {figures.most:,.1f}",
+        _ROWS: number(figures.rows_a_second),
+        "MB/s": megabytes(figures.bytes_a_second),
+        "CPU s": f"{figures.cpu:,.1f}",
         "source": f"{spent.source / total:.0%}",
         "target": f"{spent.target / total:.0%}",
         "moving": f"{spent.moving / total:.0%}",
-        _BUSIEST: _busiest(found),
+        _BUSIEST: _busiest(figures),
     }
 
 
-def _busiest(found: Figures) -> str:
+def _busiest(figures: Figures) -> str:
     """Return what the target's sessions did most."""
-    shares = sorted(by_kind(found).items(), key=lambda each: -each[1])
+    shares = sorted(by_kind(figures).items(), key=lambda each: -each[1])
     return ", ".join(f"{share:.0%} {KINDS[kind]}" for kind, share in shares[:2] if share)
 
 
-def by_kind(found: Figures) -> dict[str, float]:
+def by_kind(figures: Figures) -> dict[str, float]:
     """Return the shares of each kind of session activity on the target; all 0 with few samples."""
     shares = dict.fromkeys(KINDS, 0.0)
-    if not found.shows_sessions:
+    if not figures.shows_sessions:
         return shares
-    for wait in found.typical.waits.get("target", ()):
+    for wait in figures.typical.waits.get("target", ()):
         shares[wait.kind if wait.kind in shares else "other"] += wait.share
     return shares
 
@@ -132,7 +132,7 @@ def facts(tuning: Tuning) -> list[tuple[str, str]]:
         ("into", f"a table like {one_line(tuning.target)} ({tuning.mode})"),
         (
             "sample",
-            f"{tuning.partitions:,} of {counted(tuning.of_partitions, 'partition')}, "
+            f"{tuning.partitions:,} of {quantity(tuning.of_partitions, 'partition')}, "
             f"{size(tuning.sampled_bytes or None)} of {size(tuning.of_bytes)} in the source",
         ),
     ]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from penstock.show.console import (
     STYLES,
     Console,
-    Shortened,
+    ShortenedText,
     Text,
     TextColumn,
     make_table,
     print_heading,
     print_line,
 )
-from penstock.show.text import counted, number, one_line
+from penstock.show.text import number, one_line, quantity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,18 +41,18 @@ def print_verification(console: Console, verification: Verification) -> None:
     checks = list(verification.checks)
     if len(checks) > _MOST_CHECKS:
         room = _FIRST_CHECKS
-        kept: list[Check] = []
+        shown: list[Check] = []
         for check in checks:
             good = check.ok and check.partition_id is not None
             if good:
                 room -= 1
             if not good or room >= 0:
-                kept.append(check)
-        checks = kept
+                shown.append(check)
+        checks = shown
     rows: list[list[RenderableType]] = [
         [
             "all" if check.partition_id is None else one_line(check.partition_id),
-            Shortened(one_line(check.label)),
+            ShortenedText(one_line(check.label)),
             number(check.committed) if check.committed is not None else "",
             number(check.source) if check.source is not None else "",
             number(check.target) if check.target is not None else "",
@@ -93,4 +93,4 @@ def print_verification(console: Console, verification: Verification) -> None:
     out = len(verification.checks) - len(checks)
     if out:
         console.print()
-        console.print(Text(f"{counted(out, 'check')} that agree left out: --json shows all"))
+        console.print(Text(f"{quantity(out, 'check')} that agree left out: --json shows all"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.show.console import Console, Shortened, Text, TextColumn, make_table
+from penstock.show.console import Console, ShortenedText, Text, TextColumn, make_table
 from penstock.show.text import moment, number, one_line
 
 if TYPE_CHECKING:
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from penstock.model.nights import Watermark
 
 
-def print_watermarks(console: Console, found: Sequence[Watermark]) -> None:
+def print_watermarks(console: Console, watermarks: Sequence[Watermark]) -> None:
     """Print watermarks, one a line."""
-    if not found:
+    if not watermarks:
         console.print("no watermarks: no copy with --incremental has ended in this target")
         return
     rows: list[list[RenderableType]] = [
-        [Shortened(one_line(each.name)), *_night(each)] for each in found
+        [ShortenedText(one_line(each.name)), *_night(each)] for each in watermarks
     ]
     console.print(make_table(console, [TextColumn("watermark", wide=True), *_NIGHT], rows))
 
 
-def print_history(console: Console, found: Sequence[Watermark]) -> None:
+def print_history(console: Console, watermarks: Sequence[Watermark]) -> None:
     """Print the nights of one watermark, the newest first."""
-    console.print(Text(one_line(found[0].name), style="bold"))
-    console.print(make_table(console, list(_NIGHT), [_night(each) for each in found]))
+    console.print(Text(one_line(watermarks[0].name), style="bold"))
+    console.print(make_table(console, list(_NIGHT), [_night(each) for each in watermarks]))
 
 
 _NIGHT = (

@@ -14,9 +14,9 @@ from penstock.spec.copy_spec import CopySpec, read_options
 from penstock.spec.degrees import AUTO
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
 from penstock.spec.table_sections import (
-    Matching,
     Section,
-    layered,
+    SectionMatcher,
+    layer_options,
     options_of,
     read_option,
     read_sections,
@@ -90,7 +90,7 @@ class BatchSpec:
                     f"{len(self.run_id)}"
                 )
             check_run_id(self.run_id)
-        self._check_targets(self._named_specs([t for t in self._named() if t.schema]))
+        self._check_targets(self._named_specs([t for t in self._named_refs() if t.schema]))
 
     @classmethod
     def from_mapping(
@@ -112,20 +112,20 @@ class BatchSpec:
         Raises:
             UsageError: an unknown or missing option, or a value of the wrong type.
         """
-        written = {name.replace("-", "_"): value for name, value in raw.items()}
-        entries = written.pop("table", [])
+        options = {name.replace("-", "_"): value for name, value in raw.items()}
+        entries = options.pop("table", [])
         if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
             raise UsageError(f"{origin}: table: expected [[table]] sections, found {entries!r}")
-        sections = _sections(written, origin, line)
+        sections = _sections(options, origin, line)
         if sections and entries:
             raise UsageError(
                 f'{origin}: expected tables as [tables."NAME"] or as [[table]], found both'
             )
-        _add_defaults(written, origin, line)
+        _add_defaults(options, origin, line)
         explicit = dict(overrides or {})
         of_batch = {
             name: mapping.pop(name)
-            for mapping in (written, explicit)
+            for mapping in (options, explicit)
             for name in _OWN
             if name in mapping
         }
@@ -133,9 +133,9 @@ class BatchSpec:
             if name in of_batch:
                 of_batch[name] = _patterns(of_batch[name], f"{origin}: {name}")
         for name in _PER_TABLE:
-            if name in written:
+            if name in options:
                 raise UsageError(f"{origin}: {name} belongs in the section of a table")
-        defaults = layered(read_options(written, origin), read_options(explicit, origin))
+        defaults = layer_options(read_options(options, origin), read_options(explicit, origin))
         missing = [f"--{name}" for name in ("source", "target") if not defaults.get(name)]
         if missing:
             raise UsageError(f"{origin}: expected {', '.join(missing)}; found none")
@@ -159,7 +159,7 @@ class BatchSpec:
             UsageError: an option is unknown, missing or invalid, or a table is named twice.
         """
         more = [TableRef.parse(name, "tables") for name in copied_sources]
-        specs = self._named_specs([*self._named(), *more])
+        specs = self._named_specs([*self._named_refs(), *more])
         self._check_targets(specs)
         return specs
 
@@ -169,11 +169,16 @@ class BatchSpec:
         They are the batch's own, and those of its entries or sections.
         """
         section_options = [section.options for section in self.sections]
-        named = [{n.replace("-", "_"): v for n, v in entry.items()} for entry in self.entries]
+        entry_options = [
+            {n.replace("-", "_"): v for n, v in entry.items()} for entry in self.entries
+        ]
         everywhere = [] if self.sections else [self.defaults]
-        return [*everywhere, *(layered(self.defaults, each) for each in (*section_options, *named))]
+        return [
+            *everywhere,
+            *(layer_options(self.defaults, each) for each in (*section_options, *entry_options)),
+        ]
 
-    def _named(self) -> list[TableRef]:
+    def _named_refs(self) -> list[TableRef]:
         return [TableRef.parse(s.pattern, s.place) for s in self.sections if s.is_table]
 
     def _named_specs(self, tables: Sequence[TableRef]) -> list[CopySpec]:
@@ -186,12 +191,12 @@ class BatchSpec:
             if section.is_query and not section.skip
         ]
         for number, entry in enumerate(self.entries, 1):
-            named = entry.get("table") or entry.get("target-table") or entry.get("target_table")
-            place = f"{self.origin}: [[table]] {named or number}"
-            for written in entry:
-                if written.replace("-", "_") in (*_COMMON, *_OWN):
+            name = entry.get("table") or entry.get("target-table") or entry.get("target_table")
+            place = f"{self.origin}: [[table]] {name or number}"
+            for key in entry:
+                if key.replace("-", "_") in (*_COMMON, *_OWN):
                     raise UsageError(
-                        f"{place}: {written} applies to the whole batch; move it above the sections"
+                        f"{place}: {key} applies to the whole batch; move it above the sections"
                     )
             try:
                 specs.append(self._spec(entry, place))
@@ -203,13 +208,13 @@ class BatchSpec:
 
     def _query_spec(self, section: Section) -> CopySpec:
         query_options = {"target_table": section.pattern, **section.options}
-        return self._layered_spec(layered(self.defaults, query_options), section.place)
+        return self._layered_spec(layer_options(self.defaults, query_options), section.place)
 
     def _section_specs(
         self, tables: Sequence[TableRef], searched: Callable[[str], Sequence[str]]
     ) -> list[CopySpec]:
         """Return the specs of tables that sections match, except those left out."""
-        sections = Matching(self.sections, searched)
+        sections = SectionMatcher(self.sections, searched)
         specs = []
         for table in dict.fromkeys(tables):
             matching = sections.of(table)
@@ -249,20 +254,22 @@ class BatchSpec:
         Raises:
             UsageError: two tables would be loaded into the same one.
         """
-        named = [with_schemas(spec) for spec in self._entry_specs()]
+        entry_specs = [with_schemas(spec) for spec in self._entry_specs()]
         if self.sections:
             if self.tables:
-                named = [spec for spec in named if _is_any(spec.target_ref, self.tables)]
+                entry_specs = [
+                    spec for spec in entry_specs if _is_any(spec.target_ref, self.tables)
+                ]
             section_specs = self._section_specs(tables, searched)
         else:
-            named_relations = {spec.relation for spec in named}
+            named_relations = {spec.relation for spec in entry_specs}
             section_specs = [
                 self._spec({"table": str(table)}, self.origin)
                 for table in tables
                 if table not in named_relations
             ]
-        targets = {spec.target_ref for spec in named}
-        specs = [*named, *(spec for spec in section_specs if spec.target_ref not in targets)]
+        targets = {spec.target_ref for spec in entry_specs}
+        specs = [*entry_specs, *(spec for spec in section_specs if spec.target_ref not in targets)]
         self._check_targets(specs)
         return specs
 
@@ -301,20 +308,20 @@ def _is_any(table: TableRef, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(str(table), pattern) for pattern in patterns)
 
 
-def _sections(written: dict[str, Any], origin: str, line: Line) -> tuple[Section, ...]:
+def _sections(options: dict[str, Any], origin: str, line: Line) -> tuple[Section, ...]:
     """Remove the sections from the options and return them."""
-    if not isinstance(written.get("tables"), Mapping):
+    if not isinstance(options.get("tables"), Mapping):
         return ()
-    return read_sections(written.pop("tables"), origin, (*_COMMON, *_OWN), line)
+    return read_sections(options.pop("tables"), origin, (*_COMMON, *_OWN), line)
 
 
-def _add_defaults(written: dict[str, Any], origin: str, line: Line) -> None:
+def _add_defaults(options: dict[str, Any], origin: str, line: Line) -> None:
     """Move the options of `[defaults]` to the top level, which means the same.
 
     Raises:
         UsageError: an option belongs to the whole batch or to one table, or is set in both places.
     """
-    defaults = written.pop("defaults", {})
+    defaults = options.pop("defaults", {})
     if not isinstance(defaults, Mapping):
         raise UsageError(f"{origin}: defaults: expected a section [defaults], found {defaults!r}")
     for key, value in defaults.items():
@@ -325,9 +332,9 @@ def _add_defaults(written: dict[str, Any], origin: str, line: Line) -> None:
             raise UsageError(f"{place}: {key} applies to the whole batch; move it above [defaults]")
         if name in ("table", *_PER_TABLE):
             raise UsageError(f"{place}: {key} belongs in the section of a table")
-        if name in written:
+        if name in options:
             raise UsageError(f"{place}: {key} is also set above [defaults]; keep one of them")
-        written |= read_option(key, value, place)
+        options |= read_option(key, value, place)
 
 
 def _patterns(value: Any, place: str) -> tuple[str, ...]:
@@ -341,8 +348,8 @@ def _patterns(value: Any, place: str) -> tuple[str, ...]:
 
 def run_id_of(batch_id: str, spec: CopySpec) -> str:
     """Return the id of a table's run: the batch's and eight letters that never change."""
-    named = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
-    return f"{batch_id}-{hashlib.sha256(named.encode()).hexdigest()[:8]}"
+    content = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
+    return f"{batch_id}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def batch_of(run_id: str, spec: CopySpec) -> str:

@@ -151,9 +151,9 @@ def _check_cutting(spec: CopySpec) -> None:
         if getattr(spec, name) is not None and spec.key is None:
             raise UsageError(f"{flag_of(name)}: expected --key, found none")
     if spec.on_snapshot_lost == "restart" and not spec.load_mode.owns_selection:
-        those = ", ".join(mode_names(lambda mode: mode.owns_selection))
+        modes = ", ".join(mode_names(lambda mode: mode.owns_selection))
         raise UsageError(
-            f"--on-snapshot-lost restart: expected --mode {those}, which can remove loaded rows; "
+            f"--on-snapshot-lost restart: expected --mode {modes}, which can remove loaded rows; "
             f"found {spec.mode}"
         )
 
@@ -166,10 +166,10 @@ def _check_loading(spec: CopySpec) -> None:
             "not have: use whole, range, ntile, hash, values or time"
         )
     if spec.incremental and (mode.deletes_by_partition or not mode.starts_empty):
-        those = ", ".join(mode_names(lambda mode: mode.starts_empty))
+        modes = ", ".join(mode_names(lambda mode: mode.starts_empty))
         raise UsageError(
             "--incremental: expected --mode upsert, which may read rows again, or a mode that "
-            f"reloads the whole table ({those}); found {spec.mode}"
+            f"reloads the whole table ({modes}); found {spec.mode}"
         )
     if spec.atomic and not mode.merges_at_end:
         raise UsageError(
@@ -194,17 +194,17 @@ def _check_loading(spec: CopySpec) -> None:
     spec.most_merged  # noqa: B018
     if spec.atomic_limit is not None and not (spec.incremental and mode.merges_at_end):
         raise UsageError("--atomic-limit: expected --mode upsert with --incremental")
-    if spec.gone.found and mode.deletes_by_partition:
+    if spec.deletion.is_enabled and mode.deletes_by_partition:
         raise UsageError(
             f"--deletes {spec.deletes}: expected --mode upsert, found {spec.mode}, which deletes "
             "all rows that its partitions select"
         )
-    if spec.gone.found and not mode.merges_at_end:
+    if spec.deletion.is_enabled and not mode.merges_at_end:
         raise UsageError(
             f"--deletes {spec.deletes}: expected --incremental or --atomic, which delete rows in "
             "the transaction that merges the others; found neither"
         )
-    if spec.gone.found and spec.snapshot == "none":
+    if spec.deletion.is_enabled and spec.snapshot == "none":
         raise UsageError(f"--deletes {spec.deletes}: expected --snapshot shared, found none")
     for name in ("watermark", "full_every"):
         if getattr(spec, name) is not None and not spec.incremental:
@@ -231,9 +231,9 @@ def _check_loading(spec: CopySpec) -> None:
     if spec.partitioning and not mode.recreates:
         raise UsageError(f"--partitioning: expected --mode recreate, found {spec.mode}")
     if spec.unlogged and not mode.starts_empty:
-        those = ", ".join(mode_names(lambda mode: mode.starts_empty))
+        modes = ", ".join(mode_names(lambda mode: mode.starts_empty))
         raise UsageError(
-            f"--unlogged: expected --mode {those}, found {mode}: if the target crashes, an "
+            f"--unlogged: expected --mode {modes}, found {mode}: if the target crashes, an "
             "unlogged table is emptied, with rows from elsewhere"
         )
     if spec.indexes == "defer" and mode.merges_by_key:

@@ -83,7 +83,7 @@ def option(
         text: the help text.
         execution: the option says how to run, not what to copy; it may change on resume.
         planned: the option takes effect during planning, so it cannot change on resume either.
-        of_mode: the option belongs to some modes; see `table_sections.layered`.
+        of_mode: the option belongs to some modes; see `table_sections.layer_options`.
         metavar: the name of the value in the help.
         choices: the allowed values; empty for any value of the type.
     """
@@ -540,8 +540,8 @@ class CopySpec:
         try:
             self._read_and_check()
         except UsageError as error:
-            named = self.table or self.target_table
-            in_callers_terms(error, named if isinstance(named, str) else None)
+            table = self.table or self.target_table
+            in_callers_terms(error, table if isinstance(table, str) else None)
             raise
 
     def _read_and_check(self) -> None:
@@ -642,7 +642,7 @@ class CopySpec:
         return self.on_snapshot_lost or ("restart" if self.load_mode.merges_at_end else "fail")
 
     @property
-    def gone(self) -> Deletes:
+    def deletion(self) -> Deletes:
         """The parsed value of `deletes`."""
         return parse_deletes(self.deletes)
 
@@ -703,7 +703,7 @@ class CopySpec:
     @property
     def column_types(self) -> dict[str, str]:
         """The types of `types`, by column."""
-        pairs = [written.partition("=") for written in self.types or ()]
+        pairs = [rule.partition("=") for rule in self.types or ()]
         for name, separator, kind in pairs:
             if not (name.strip() and separator and kind.strip()):
                 pair = name + separator + kind
@@ -751,8 +751,8 @@ class CopySpec:
         raw["source"], raw["target"] = redact(self.source), redact(self.target)
         raw["types"] = raw["types"] or None
         raw["table"] = None if self.table is None else str(self.table_ref)
-        named = self.table is not None or self.target_table is not None
-        raw["target_table"] = str(self.target_ref) if named else None
+        has_name = self.table is not None or self.target_table is not None
+        raw["target_table"] = str(self.target_ref) if has_name else None
         return raw
 
     def differences(self, stored: Mapping[str, Any]) -> list[str]:
@@ -803,11 +803,11 @@ def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """
     options_by_name = {item.name: item for item in fields(CopySpec)}
     options: dict[str, Any] = {}
-    for written, value in raw.items():
-        name = written.replace("-", "_")
+    for key, value in raw.items():
+        name = key.replace("-", "_")
         if name not in options_by_name:
             raise UsageError(
-                f"{origin}: unknown option {written!r}; expected one of "
+                f"{origin}: unknown option {key!r}; expected one of "
                 f"{', '.join(sorted(options_by_name))}"
             )
         try:

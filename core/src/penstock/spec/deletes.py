@@ -21,7 +21,7 @@ class Deletes:
     """With soft deletes: the column for the time when a row was found gone; NULL until then."""
 
     @property
-    def found(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether to look for rows that are gone."""
         return self.how != IGNORE
 

@@ -60,7 +60,7 @@ def split_rules(value: object, flag: str) -> tuple[str, ...]:
 
 
 def _parts(text: str) -> Iterable[str]:
-    begun, depth, quote = 0, 0, ""
+    start, depth, quote = 0, 0, ""
     for place, character in enumerate(text):
         if quote:
             quote = "" if character == quote else quote
@@ -71,9 +71,9 @@ def _parts(text: str) -> Iterable[str]:
         elif character in ")]}":
             depth -= 1
         elif character == "," and depth <= 0:
-            yield text[begun:place]
-            begun = place + 1
-    yield text[begun:]
+            yield text[start:place]
+            start = place + 1
+    yield text[start:]
 
 
 def parse_expressions(rules: Sequence[str] | None) -> dict[str, str]:

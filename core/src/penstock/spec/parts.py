@@ -90,7 +90,7 @@ class Loading:
     atomic: str | None
     conflict_columns: tuple[str, ...] | None
     deletes: str
-    gone: Deletes
+    deletion: Deletes
     drift: OnDrift
     descendants: str | None
     schema_only: bool

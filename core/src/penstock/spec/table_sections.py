@@ -63,7 +63,7 @@ class Section:
         return self.is_name, 0 if self.is_name else len(_WILDCARD.sub("", self.pattern))
 
 
-class Matching:
+class SectionMatcher:
     """A lookup of the sections that match a table, fast for sections that name one table.
 
     Args:
@@ -73,19 +73,19 @@ class Matching:
     def __init__(
         self, sections: Sequence[Section], searched: Callable[[str], Sequence[str]]
     ) -> None:
-        self._named: dict[str, list[Section]] = {}
+        self._by_name: dict[str, list[Section]] = {}
         self._patterns: list[tuple[Section, Sequence[str]]] = []
         for section in sections:
             if section.is_table:
                 for name in searched(section.pattern):
-                    self._named.setdefault(name, []).append(section)
+                    self._by_name.setdefault(name, []).append(section)
             elif not section.is_query:
                 self._patterns.append((section, searched(section.pattern)))
 
     def of(self, table: TableRef) -> list[Section]:
         """Return the sections that match a table."""
         texts = {f"{table.schema}.{table.name}", str(table)}
-        sections = [section for text in texts for section in self._named.get(text, ())]
+        sections = [section for text in texts for section in self._by_name.get(text, ())]
         for section, patterns in self._patterns:
             if any(
                 text == pattern or fnmatchcase(text, pattern)
@@ -112,7 +112,7 @@ def read_sections(
     """
     of_batch = frozenset(forbidden)
     sections = []
-    for pattern, written in raw.items():
+    for pattern, options_as_given in raw.items():
         head = f'[tables."{pattern}"]'
 
         def at(key: str | None, pattern: str = pattern, head: str = head) -> str:
@@ -121,14 +121,14 @@ def read_sections(
 
         if not pattern.strip():
             raise UsageError(f"{at(None)}: expected a table or a pattern, found an empty name")
-        if not isinstance(written, Mapping):
+        if not isinstance(options_as_given, Mapping):
             raise UsageError(
                 f'{origin}: tables: expected sections such as [tables."public.orders"] with a '
-                f"table's options; found {pattern} = {written!r}"
+                f"table's options; found {pattern} = {options_as_given!r}"
             )
         options: dict[str, Any] = {}
         skip = None
-        for key, value in written.items():
+        for key, value in options_as_given.items():
             name = key.replace("-", "_")
             if name in of_batch:
                 raise UsageError(
@@ -179,7 +179,7 @@ def read_option(key: str, value: Any, place: str) -> dict[str, Any]:
     return options
 
 
-def layered(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def layer_options(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with overrides applied.
 
     Another mode drops the options that belong to a mode; rules for columns are overridden column by
@@ -231,15 +231,15 @@ def options_of(
         for section in level:
             for name, value in _settings(section).items():
                 if name in chosen and chosen[name] != value and name not in above:
-                    other = next(each for each in level if name in _settings(each))
+                    rival = next(each for each in level if name in _settings(each))
                     raise UsageError(
                         f"{section.place}: {name}: {value!r} conflicts with {chosen[name]!r} in "
-                        f"{other.place}, which matches {table} just as specifically; decide in "
+                        f"{rival.place}, which matches {table} just as specifically; decide in "
                         f'[tables."{table}"]'
                     )
                 chosen.setdefault(name, value)
         skip = chosen.pop(SKIP, skip)
-        options = layered(options, chosen)
+        options = layer_options(options, chosen)
     return options, skip
 
 

@@ -42,13 +42,13 @@ def read_toml(path: str, environ: Mapping[str, str] | None) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: invalid TOML: {error}{_unquoted(path)}") from error
     options: dict[str, Any] = {}
-    for written, value in raw.items():
-        name = written.replace("-", "_")
+    for key, value in raw.items():
+        name = key.replace("-", "_")
         if name in options:
             raise UsageError(
                 f"{path}: {name!r} appears twice, with '-' and with '_'; keep one of them"
             )
-        place = f"{path}: {written}"
+        place = f"{path}: {key}"
         options[name] = value if environ is None else _interpolate(value, environ, place)
     return options
 
@@ -93,7 +93,7 @@ def lines_of(path: str) -> Line:
     """
 
     @cache
-    def known() -> dict[tuple[tuple[str, ...], str | None], int]:
+    def line_numbers() -> dict[tuple[tuple[str, ...], str | None], int]:
         lines: dict[tuple[tuple[str, ...], str | None], int] = {}
         here: tuple[str, ...] = ()
         with suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
@@ -107,7 +107,7 @@ def lines_of(path: str) -> Line:
                     lines.setdefault((here, names[0]), number)
         return lines
 
-    return lambda section, key: known().get((section, key))
+    return lambda section, key: line_numbers().get((section, key))
 
 
 def _path_of(line: str) -> tuple[str, ...] | None:

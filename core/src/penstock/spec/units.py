@@ -27,8 +27,8 @@ _DURATION_UNITS = {
 
 def parse_size(value: Any, flag: str) -> int:
     """Parse a size in bytes: a number, ``64MB`` (powers of 1000, as in output) or ``1.5 GiB``."""
-    written = r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(I?)B?)\s*"
-    match = re.fullmatch(written, str(value), re.IGNORECASE)
+    pattern = r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(I?)B?)\s*"
+    match = re.fullmatch(pattern, str(value), re.IGNORECASE)
     if match is None or (match[3] and not match[2]):
         raise UsageError(f"{flag}: expected a size such as 64MB or 1GB, found {value!r}")
     size = float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].upper()]
@@ -47,7 +47,7 @@ def parse_duration(value: Any, flag: str) -> float:
     return float(match[1]) * _DURATION_UNITS[match[2].lower()]
 
 
-def lasting(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Return a duration as text, in the largest unit that divides it evenly."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds and seconds % length == 0:

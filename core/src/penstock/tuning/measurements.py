@@ -17,7 +17,7 @@ TOO_SHORT = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """One copy of the sample."""
 
     setting: Setting
@@ -43,7 +43,7 @@ class Figures:
     json_form = JsonForm(computed=("seconds", "cpu", "rows_a_second", "bytes_a_second"))
 
     setting: Setting
-    copies: tuple[Measured, ...]
+    copies: tuple[Measurement, ...]
 
     @property
     def seconds(self) -> float:
@@ -66,7 +66,7 @@ class Figures:
         return max(each.seconds for each in self.copies)
 
     @property
-    def typical(self) -> Measured:
+    def typical(self) -> Measurement:
         """The copy whose time is nearest the median."""
         return min(self.copies, key=lambda each: abs(each.seconds - self.seconds))
 
@@ -86,7 +86,7 @@ class Figures:
         return self.typical.bytes / max(self.seconds, 0.001)
 
 
-def gathered(copies: Sequence[Measured]) -> tuple[Figures, ...]:
+def group_by_setting(copies: Sequence[Measurement]) -> tuple[Figures, ...]:
     """Group the copies by setting, in the order in which each setting was first tried."""
     order = dict.fromkeys(each.setting for each in copies)
     return tuple(
@@ -132,5 +132,5 @@ class Tuning:
 
     def as_json(self) -> dict[str, object]:
         """Return the output of ``penstock tune --json``."""
-        written: dict[str, object] = to_json(self)
-        return written
+        content: dict[str, object] = to_json(self)
+        return content

@@ -59,11 +59,12 @@ def settings(degrees: Sequence[int], options: Collection[str]) -> tuple[Setting,
         if not 1 <= degree <= MOST:
             raise UsageError(f"--degrees: expected numbers from 1 to {MOST}, found {degree}")
     if not degrees or len(set(degrees)) < len(degrees):
-        raise UsageError(f"--degrees: expected each number once, found {_listed(degrees)}")
+        raise UsageError(f"--degrees: expected each number once, found {_value_list(degrees)}")
     unknown = [option for option in options if option not in OPTIONS]
     if unknown or len(set(options)) < len(options):
         raise UsageError(
-            f"--with: expected some of {', '.join(OPTIONS)}, each once; found {_listed(options)}"
+            f"--with: expected some of {', '.join(OPTIONS)}, each once; found "
+            f"{_value_list(options)}"
         )
     variants = [
         tuple(option for option, chosen in zip(OPTIONS, picked, strict=True) if chosen)
@@ -91,5 +92,5 @@ def turns(chosen: Sequence[Setting], repeat: int) -> tuple[Setting, ...]:
     )
 
 
-def _listed(values: Collection[object]) -> str:
+def _value_list(values: Collection[object]) -> str:
     return ", ".join(map(str, values)) or "none"

@@ -25,11 +25,11 @@ from penstock.model.tables import TableRef
 from penstock.run.api import create, plan, resume
 from penstock.run.connections import Connections, connect
 from penstock.run.reports import report
-from penstock.run.value_display import scoped_generator
+from penstock.run.value_display import isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Mode, mode_names
 from penstock.spec.strategies import WHOLE
-from penstock.tuning.measurements import SHORT, Measured, Tuning, gathered
+from penstock.tuning.measurements import SHORT, Measurement, Tuning, group_by_setting
 from penstock.tuning.recommendation import recommend
 from penstock.tuning.sample import SAMPLE, bytes_per_partition, choose_sample, sampled_bytes
 from penstock.tuning.settings import DEGREES, Setting, settings, turns
@@ -77,7 +77,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepBegun:
+class SweepStarted:
     """The start of a copy of the sample."""
 
     number: int
@@ -93,7 +93,7 @@ class SweepNote:
     text: str
 
 
-Told = SweepNote | Sweep | SweepBegun | Measured | Tuning
+SweepItem = SweepNote | Sweep | SweepStarted | Measurement | Tuning
 """The items that `tune` yields."""
 
 
@@ -117,12 +117,12 @@ def plan_sweep(
     Raises:
         UsageError, PlanningError: as `tune` raises them.
     """
-    ends, sweep = _planned(spec, degrees, options, sample, repeat)
+    ends, sweep = _plan_sweep(spec, degrees, options, sample, repeat)
     ends.open_scratch(_like(sweep.spec)).close()
     return sweep
 
 
-@scoped_generator
+@isolate_generator_display
 def tune(
     spec: CopySpec,
     *,
@@ -130,7 +130,7 @@ def tune(
     options: Collection[str] = (),
     sample: int = SAMPLE,
     repeat: int = 1,
-) -> Generator[Told, None, None]:
+) -> Generator[SweepItem, None, None]:
     """Measure copies of a sample into a scratch table; yield each step, and `Tuning` last.
 
     Neither the target's table nor its control tables are touched. However it ends, the scratch
@@ -149,7 +149,7 @@ def tune(
         PermanentError, TransientError: a copy failed.
     """
     values.choose(spec.show_values)
-    ends, sweep = _planned(spec, degrees, options, sample, repeat)
+    ends, sweep = _plan_sweep(spec, degrees, options, sample, repeat)
     with closing(ends.open_scratch(_like(sweep.spec))) as scratch:
         try:
             for name in scratch.sweep():
@@ -171,10 +171,10 @@ def tune(
             raise
         if leftover := _drop(scratch):
             yield SweepNote(leftover)
-        yield _tuning(sweep, scratch, measured)
+        yield _result(sweep, scratch, measured)
 
 
-def _planned(
+def _plan_sweep(
     spec: CopySpec,
     degrees: Sequence[int],
     options: Collection[str],
@@ -233,10 +233,10 @@ def _like(spec: CopySpec) -> TableRef | None:
     return None if spec.load_mode.recreates else spec.target_ref
 
 
-def _measure_all(sweep: Sweep, scratch: Scratch) -> Generator[Told, None, list[Measured]]:
+def _measure_all(sweep: Sweep, scratch: Scratch) -> Generator[SweepItem, None, list[Measurement]]:
     measurements = []
     for number, setting in enumerate((sweep.warm_up, *sweep.turns)):
-        yield SweepBegun(number, len(sweep.turns), setting)
+        yield SweepStarted(number, len(sweep.turns), setting)
         measured = _measure(sweep, scratch, setting, f"tune-{number}")
         if number:
             yield measured
@@ -244,7 +244,7 @@ def _measure_all(sweep: Sweep, scratch: Scratch) -> Generator[Told, None, list[M
     return measurements
 
 
-def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> Measured:
+def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> Measurement:
     """Copy the sample once.
 
     Raises:
@@ -293,7 +293,7 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
     figures = report(run_id, target=target, control_schema=scratch.name)
     if not figures.rows or figures.spent is None:
         raise PlanningError("penstock tune: the sample has no rows, so there is nothing to measure")
-    return Measured(
+    return Measurement(
         setting,
         seconds=round((figures.copying or 0.0) + figures.finishing, 3),
         steps=figures.finishing,
@@ -343,8 +343,8 @@ def _drop(scratch: Scratch) -> str:
     return ""
 
 
-def _tuning(sweep: Sweep, scratch: Scratch, measured: Sequence[Measured]) -> Tuning:
-    spec, figures = sweep.spec, gathered(measured)
+def _result(sweep: Sweep, scratch: Scratch, measured: Sequence[Measurement]) -> Tuning:
+    spec, figures = sweep.spec, group_by_setting(measured)
     tried = {option for setting in sweep.settings for option in setting.options}
     remarks = [f"the scratch table: {remark}" for remark in scratch.remarks]
     if spec.load_mode.only_adds and tried:

@@ -15,7 +15,7 @@ _OF_TABLE = ("table", "query", "target_table")
 _TUNED = ("degree", "unlogged", "indexes", "allow_ddl")
 
 
-def written(tuning: Tuning) -> str:
+def toml_text(tuning: Tuning) -> str:
     """Return the file's text, TOML."""
     best = tuning.recommendation
     values: dict[str, Any] = {

@@ -75,9 +75,9 @@ class _Checks:
         mine = source.sums(now, adopted=adopted)
         self._proof = source.proof(mine, at_once=adopted and not now)
         theirs = TargetSums(self._comparison, self._rows).sums(mine)
-        same = self._comparison.owns_rows and theirs.total == mine.total
+        totals_match = self._comparison.owns_rows and theirs.total == mine.total
         checks = [
-            self._check_partition(partition, mine, theirs, same=same)
+            self._check_partition(partition, mine, theirs, totals_match=totals_match)
             for partition in self._comparison.run.plan.partitions
         ]
         checks.append(self._check_run(mine, theirs))
@@ -130,12 +130,12 @@ class _Checks:
             yield f"read later than the rest, as of {moment}: {id_list(names)}"
         if self._proof is not None and self._proof.doubt:
             yield unsure(self._proof)
-        written = self._comparison.changed
-        if written:
-            first = next(iter(written))
+        changed = self._comparison.changed
+        if changed:
+            first = next(iter(changed))
             yield (
                 "the source was written to after these were read, so they were compared with what "
-                f"was committed: {id_list(tuple(written))} ({first}: {written[first]})"
+                f"was committed: {id_list(tuple(changed))} ({first}: {changed[first]})"
             )
 
     def _read_apart(self) -> frozenset[str]:
@@ -163,7 +163,7 @@ class _Checks:
         return False
 
     def _check_partition(
-        self, partition: Partition, mine: Sums, theirs: Sums, *, same: bool
+        self, partition: Partition, mine: Sums, theirs: Sums, *, totals_match: bool
     ) -> Check:
         record = self._comparison.records.get(partition.id)
         source = mine.parts.get(partition.id)
@@ -176,7 +176,7 @@ class _Checks:
                 note = f"the source has {source.rows:,} rows, but {record.rows:,} were committed"
             elif (
                 target is not None
-                and not same
+                and not totals_match
                 and target.rows == record.rows
                 and source is not None
                 and source.digest != target.digest
@@ -184,7 +184,7 @@ class _Checks:
                 note = CHECKSUMS_DIFFER
             if note and partition.id in self._comparison.outdated:
                 self._comparison.changed[partition.id], note = note, ""
-            if not note and target is not None and not same and target.rows != record.rows:
+            if not note and target is not None and not totals_match and target.rows != record.rows:
                 note = f"the target has {target.rows:,} rows, but {record.rows:,} were committed"
         return self._check(
             partition.id,
@@ -198,9 +198,9 @@ class _Checks:
     def _check_run(self, mine: Sums, theirs: Sums) -> Check:
         committed = self._comparison.committed_rows
         wrong = [
-            f"the {side} has {found.rows:,}"
-            for side, found in (("source", mine.total), ("target", theirs.total))
-            if found is not None and found.rows != committed
+            f"the {side} has {total.rows:,}"
+            for side, total in (("source", mine.total), ("target", theirs.total))
+            if total is not None and total.rows != committed
             if side == "target" or not self._comparison.outdated
         ]
         note = " and ".join(wrong) + f" rows, but {committed:,} were committed" if wrong else ""
@@ -214,8 +214,8 @@ class _Checks:
                 "rows this run loaded"
             )
         if self._proof is not None and self._proof.wrong:
-            found = difference(self._comparison.spec.route, self._comparison.run.plan, self._proof)
-            note = f"{note}; {found}" if note else found
+            reason = difference(self._comparison.spec.route, self._comparison.run.plan, self._proof)
+            note = f"{note}; {reason}" if note else reason
         return self._check(None, "whole run", committed, source, target, note)
 
     def _check(

@@ -61,7 +61,7 @@ class Comparison:
         self.target = target
         self.checksums = checksums
         # Between partitions that the caller defines there may be other rows.
-        self.given_partitions = run.plan.given
+        self.given_partitions = run.plan.has_given_partitions
         self.owns_rows = spec.load_mode.owns_selection and not self.given_partitions
         self.records: Mapping[str, CommitRecord] = {
             record.partition_id: record for record in target.control.committed(run.run_id)
@@ -74,7 +74,7 @@ class Comparison:
         self.selection = spec.where if self.is_merged else run.plan.where(spec.where)
         """The condition that selects the compared rows in the source."""
         # In mode replace, rows outside the run's condition do not belong to the run.
-        owns = spec.load_mode.deletes_by_partition or (self.is_merged and spec.gone.how == HARD)
+        owns = spec.load_mode.deletes_by_partition or (self.is_merged and spec.deletion.how == HARD)
         self.where = spec.where if owns else None
         self.notes: list[str] = []
         self.warnings: tuple[str, ...] = ()
@@ -117,9 +117,11 @@ class Comparison:
         theirs = {column.name: column.type for column in self.target.columns(self.table)}
 
         def as_target(pair: ColumnPair) -> ColumnPair:
-            written, wanted = pair.cast or mine[pair.source], theirs.get(pair.target, "")
-            alike = _ARGUMENTS.sub("", written) == _ARGUMENTS.sub("", wanted)
-            return replace(pair, cast=wanted) if alike and written != wanted else pair
+            source_type, target_type = pair.cast or mine[pair.source], theirs.get(pair.target, "")
+            is_same = _ARGUMENTS.sub("", source_type) == _ARGUMENTS.sub("", target_type)
+            return (
+                replace(pair, cast=target_type) if is_same and source_type != target_type else pair
+            )
 
         return tuple(as_target(pair) for pair in self.run.plan.pairs)
 

@@ -69,8 +69,8 @@ def find_deleted(
     assert isinstance(target, FindsDeletedRows), "its capabilities say so"
     # A night whose cursor may miss rows leaves the target without some keys of the source.
     exact = exact and not (run.plan.night and run.plan.night.missing)
-    with ThreadPoolExecutor(1) as beside:
-        counting = beside.submit(source.checksum, spec.relation, spec.where, Whole(), ())
+    with ThreadPoolExecutor(1) as executor:
+        counting = executor.submit(source.checksum, spec.relation, spec.where, Whole(), ())
         theirs = target.count_after_merge(run)
         mine = counting.result().rows
 
@@ -114,11 +114,11 @@ def _ranges(
     gone.
     """
     count = max(1, rows // RANGE_KEYS)
-    found = source.key_ranges(spec.relation, spec.where, _key(run), count)
-    there = target.ranges_after_merge(run, found[0]) if found else None
-    if found is None or there is None:
+    source_ranges = source.key_ranges(spec.relation, spec.where, _key(run), count)
+    there = target.ranges_after_merge(run, source_ranges[0]) if source_ranges else None
+    if source_ranges is None or there is None:
         return None, rows
-    bits, here = found
+    bits, here = source_ranges
     differing = [each for each in {**here, **there} if here.get(each, 0) != there.get(each, 0)]
     within = KeyRanges(bits, differing)
     remaining = sum(there.get(each, 0) for each in differing)
@@ -136,9 +136,9 @@ def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
     deleted, most = theirs - mine, spec.most_deleted
     if most.allows(deleted, theirs) and (mine or deleted == 0 or most.share == 1):
         return
-    found = "no rows at all" if mine == 0 else f"{mine:,} rows"
+    amount = "no rows at all" if mine == 0 else f"{mine:,} rows"
     raise PermanentError(
-        f"--deletes {spec.deletes}: {spec.source_name} has {found}, and {spec.target_name} would "
+        f"--deletes {spec.deletes}: {spec.source_name} has {amount}, and {spec.target_name} would "
         f"lose {deleted:,} of {theirs:,}: --max-deletes allows {spec.max_deletes}. Nothing was "
         "deleted or merged; if the rows should be deleted, raise --max-deletes"
     )
@@ -171,11 +171,11 @@ def _gone_keys(
         every = source.row_digests(spec.relation, spec.where, Whole(), key, names)
         return list(_not_in(every, target.target_keys(run, None)))
     bits = min(max((rows // BUCKET_KEYS).bit_length(), FEWEST_BITS), MOST_BITS)
-    with ThreadPoolExecutor(1) as beside:
-        reading = beside.submit(source.key_buckets, spec.relation, spec.where, key, bits, within)
+    with ThreadPoolExecutor(1) as executor:
+        reading = executor.submit(source.key_buckets, spec.relation, spec.where, key, bits, within)
         there = target.buckets_after_merge(run, bits, within)
         here = reading.result()
-    single, several = _differing(here, there, exact=exact)
+    single, several = _compare_buckets(here, there, exact=exact)
     if several:
         chosen = KeySelection(bits, several, within)
         mine = source.chosen_keys(spec.relation, spec.where, key, chosen)
@@ -183,7 +183,7 @@ def _gone_keys(
     return single
 
 
-def _differing(
+def _compare_buckets(
     here: dict[int, Bucket], there: dict[int, Bucket], *, exact: bool
 ) -> tuple[list[int], list[int]]:
     """Return the digests of single keys that are gone from a bucket, and other differing buckets.

@@ -28,7 +28,7 @@ def is_checked(spec: CopySpec, plan: PartitionPlan) -> bool:
     Partitions defined by the caller need not hold all rows, nor do those of new files.
     """
     some_files = plan.night is not None and plan.night.files is not None and plan.selection != ""
-    if plan.given or some_files or spec.check_partitions == "never":
+    if plan.has_given_partitions or some_files or spec.check_partitions == "never":
         return False
     return spec.check_partitions == "always" or any(
         _is_doubtful(partition.extent) for partition in plan.partitions
@@ -37,7 +37,7 @@ def is_checked(spec: CopySpec, plan: PartitionPlan) -> bool:
 
 def is_compared(spec: CopySpec, plan: PartitionPlan) -> bool:
     """Whether a run reads the source once more after its last partition."""
-    return spec.verify != "none" or spec.gone.found or is_checked(spec, plan)
+    return spec.verify != "none" or spec.deletion.is_enabled or is_checked(spec, plan)
 
 
 def may_overlap(plan: PartitionPlan) -> bool:
@@ -45,7 +45,7 @@ def may_overlap(plan: PartitionPlan) -> bool:
 
     This is so for partitions that compare a key.
     """
-    return not plan.given and any(
+    return not plan.has_given_partitions and any(
         _is_doubtful(partition.extent)
         or isinstance(partition.extent, KeyRange | KeyValues | KeyOther)
         for partition in plan.partitions
@@ -177,5 +177,5 @@ def unsure(proof: Proof) -> str:
 def remedy(plan: PartitionPlan) -> str:
     """Say what to do about wrong partitions."""
     hashed = any(isinstance(partition.extent, HashBucket) for partition in plan.partitions)
-    other = "another --key" if hashed else "--strategy hash, which compares no values"
-    return f"delete the loaded rows, and start a new run with {other}"
+    alternative = "another --key" if hashed else "--strategy hash, which compares no values"
+    return f"delete the loaded rows, and start a new run with {alternative}"

@@ -40,12 +40,12 @@ class RowSearch:
     def missing(self, extents: Sequence[Extent]) -> list[RowDifference]:
         """Return the source rows that the target lacks or has with other values."""
         differing = chain.from_iterable(
-            compare_rows(self._mine(extent), self._theirs(extent)) for extent in extents
+            compare_rows(self._source_rows(extent), self._target_rows(extent)) for extent in extents
         )
         missing = (row for row in differing if row.what != EXTRA)
         return list(islice(missing, self._most_rows))
 
-    def _mine(self, extent: Extent, only: Sequence[str] = ()) -> Rows:
+    def _source_rows(self, extent: Extent, only: Sequence[str] = ()) -> Rows:
         return self._comparison.source.row_digests(
             self._comparison.spec.relation,
             self._comparison.selection,
@@ -55,7 +55,7 @@ class RowSearch:
             only,
         )
 
-    def _theirs(
+    def _target_rows(
         self,
         extent: Extent,
         only: Sequence[str] = (),
@@ -91,13 +91,13 @@ class RowSearch:
         if not self._comparison.pairs or theirs.total is None:
             return checks
         if not mine.parts or not theirs.parts:
-            moved = not mine.parts and not self._comparison.is_merged
-            where = "; the source's partitions have changed since the run" if moved else ""
+            may_have_moved = not mine.parts and not self._comparison.is_merged
+            where = "; the source's partitions have changed since the run" if may_have_moved else ""
             self._comparison.notes.append(
                 "differing rows were searched for in the whole table" + where
             )
-            found = compare_rows(self._mine(Whole()), self._theirs(Whole()))
-            return self.locate(checks, _first(found, self._most_rows))
+            differences = compare_rows(self._source_rows(Whole()), self._target_rows(Whole()))
+            return self.locate(checks, _first(differences, self._most_rows))
         wrong = {check.partition_id for check in checks if not check.ok}
         rows: dict[str | None, list[RowDifference]] = {}
         for partition in self._comparison.run.plan.partitions:
@@ -106,7 +106,7 @@ class RowSearch:
                 rows[partition.id] = self._rows_of(partition, record, theirs)
         checks = [replace(check, rows=tuple(rows.get(check.partition_id, ()))) for check in checks]
         if self._comparison.owns_rows and theirs.records:
-            listed = {row.key for found in rows.values() for row in found}
+            listed = {row.key for differences in rows.values() for row in differences}
             checks = self.locate(checks, self._rows_of_others(theirs.records, listed))
         return checks
 
@@ -114,12 +114,14 @@ class RowSearch:
         self, partition: Partition, record: CommitRecord, theirs: Sums
     ) -> list[RowDifference]:
         if not theirs.records:
-            found = compare_rows(self._mine(partition.extent), self._theirs(partition.extent))
-            return _first(found, MOST_ROWS)
+            differences = compare_rows(
+                self._source_rows(partition.extent), self._target_rows(partition.extent)
+            )
+            return _first(differences, MOST_ROWS)
 
         def candidates() -> Generator[RowDifference]:
             return compare_rows(
-                self._mine(partition.extent), self._theirs(Whole(), loaded_by=[record])
+                self._source_rows(partition.extent), self._target_rows(Whole(), loaded_by=[record])
             )
 
         if not (self._comparison.owns_rows or self._unique):
@@ -127,7 +129,9 @@ class RowSearch:
         # Another writer's row may have replaced one that the run loaded.
         rows: list[RowDifference] = []
         for keys in _batches(lambda: (row.key for row in candidates())):
-            rows += compare_rows(self._mine(partition.extent, keys), self._theirs(Whole(), keys))
+            rows += compare_rows(
+                self._source_rows(partition.extent, keys), self._target_rows(Whole(), keys)
+            )
             if len(rows) >= MOST_ROWS:
                 break
         return rows[:MOST_ROWS]
@@ -137,9 +141,13 @@ class RowSearch:
     ) -> list[RowDifference]:
         """Return rows that the run did not load, if the table should have none."""
         rows: list[RowDifference] = []
-        for keys in _batches(lambda: (key for key, _ in self._theirs(Whole(), other_than=records))):
-            found = compare_rows(self._mine(Whole(), keys), self._theirs(Whole(), keys))
-            rows += [row for row in found if row.key not in listed]
+        for keys in _batches(
+            lambda: (key for key, _ in self._target_rows(Whole(), other_than=records))
+        ):
+            differences = compare_rows(
+                self._source_rows(Whole(), keys), self._target_rows(Whole(), keys)
+            )
+            rows += [row for row in differences if row.key not in listed]
             if len(rows) >= MOST_ROWS:
                 break
         return rows[:MOST_ROWS]
@@ -152,7 +160,7 @@ class RowSearch:
             here = list(pending.values())
             if check.partition_id is not None and here:
                 extent = self._comparison.run.plan.partition(check.partition_id).extent
-                keys = {key for key, _ in self._mine(extent, list(pending))}
+                keys = {key for key, _ in self._source_rows(extent, list(pending))}
                 here = [pending.pop(key) for key in keys if key in pending]
             whole = check.partition_id is None and bool(rows)
             if here or whole:
@@ -171,10 +179,10 @@ class RowSearch:
         return located
 
 
-def _first(found: Generator[RowDifference], most: int) -> list[RowDifference]:
+def _first(differences: Generator[RowDifference], most: int) -> list[RowDifference]:
     """Return the first rows and close the stream, since a session reads one at a time."""
-    with closing(found):
-        return list(islice(found, most))
+    with closing(differences):
+        return list(islice(differences, most))
 
 
 def _batches(read: Callable[[], Generator[str]]) -> Iterator[list[str]]:

@@ -42,8 +42,8 @@ class SourceSums:
         spec, plan = self._comparison.spec, self._comparison.run.plan
         by_storage = any(isinstance(p.extent, STORAGE) for p in plan.partitions)
         now, then = self._comparison.source.state(spec.relation), self._comparison.run.source_state
-        moved = (now.layout, now.parts) != (then.layout, then.parts)
-        rewritten = not adopted and by_storage and moved
+        has_moved = (now.layout, now.parts) != (then.layout, then.parts)
+        rewritten = not adopted and by_storage and has_moved
         if rewritten:
             self._comparison.notes.append(
                 "the source was rewritten after the run: its partitions hold other rows now, so "
@@ -101,10 +101,10 @@ class TargetSums:
             total = _total(loaded.values() if self._comparison.owns_rows else parts.values())
             return Sums(parts, total, records=records)
         if not self._comparison.owns_rows:
-            found = self._comparison.target.checksum(
+            all_rows = self._comparison.target.checksum(
                 self._comparison.table, self._comparison.where, Whole(), ()
             )
-            if found.rows > self._comparison.committed_rows:
+            if all_rows.rows > self._comparison.committed_rows:
                 return self._sums_of_own_keys()
         total = self._comparison.target.checksum(
             self._comparison.table, self._comparison.where, Whole(), self._comparison.compared
@@ -123,13 +123,16 @@ class TargetSums:
         """
         lacking: dict[str, Checksum] = {}
         if self._comparison.same_keys():
-            found = self._sums_by_condition()
-            if found.total is not None and found.total.rows <= self._comparison.committed_rows:
-                return found
+            by_condition = self._sums_by_condition()
+            if (
+                by_condition.total is not None
+                and by_condition.total.rows <= self._comparison.committed_rows
+            ):
+                return by_condition
             records = self._comparison.records
             lacking = {
                 name: part
-                for name, part in found.parts.items()
+                for name, part in by_condition.parts.items()
                 if name in records and part.rows < records[name].rows
             }
         self._comparison.notes.append(
@@ -156,7 +159,10 @@ class TargetSums:
         If rows that are gone are deleted from it, it holds no rows but the source's.
         """
         comparison = self._comparison
-        if comparison.spec.gone.how != HARD and not comparison.spec.load_mode.deletes_by_partition:
+        if (
+            comparison.spec.deletion.how != HARD
+            and not comparison.spec.load_mode.deletes_by_partition
+        ):
             return self._upserted_sums(mine)
         return Sums(
             total=comparison.target.checksum(

@@ -75,7 +75,7 @@ class AutoDegree:
         """Of the streams before the ones that are being tried; None: nothing is tried."""
         self._chain: Rate | None = None
         """Where a row of tries with ever fewer streams has begun."""
-        self._known: Rate | None = None
+        self._settled: Rate | None = None
         """What these streams moved when they were settled on."""
         self._was_crowded = ""
         self.begins = True
@@ -113,14 +113,14 @@ class AutoDegree:
         """Discard the measurement, because something else is holding the streams back."""
         self._start_measuring()
 
-    def look(self, now: float, moved: int, busy: int) -> bool:
+    def look(self, now: float, bytes_moved: int, busy: int) -> bool:
         """Update the number of streams; return whether it has changed.
 
         To be called a few times a second.
 
         Args:
             now: the time, in seconds of the monotonic clock.
-            moved: bytes moved so far, over all streams.
+            bytes_moved: bytes moved so far, over all streams.
             busy: the number of streams that are moving rows.
         """
         if self.begins:
@@ -138,14 +138,14 @@ class AutoDegree:
             if self._base is None or busy < self.degree or now < self._changed_at + GIVE_UP:
                 return False
             return self._go_back("partitions take too long to try fewer streams", now)
-        self._measure(now, moved)
+        self._measure(now, bytes_moved)
         if len(self._parts) < LEAST_PARTS:
             return False
         rate = self._rate()
         if rate.mean <= 0:
             return False
         if self._base is None:
-            return self._rest(rate, now)
+            return self._explore(rate, now)
         return self._judge(rate, now)
 
     # Measuring
@@ -155,17 +155,17 @@ class AutoDegree:
         self._settled_at: float | None = None
         self._mark: tuple[float, int] | None = None
 
-    def _measure(self, now: float, moved: int) -> None:
+    def _measure(self, now: float, bytes_moved: int) -> None:
         if self._settled_at is None:
             self._settled_at = now + SETTLE
         if now < self._settled_at:
             return
         if self._mark is None:
-            self._mark = now, moved
+            self._mark = now, bytes_moved
         since, before = self._mark
         if now - since >= PART:
-            self._parts.append((moved - before) / (now - since))
-            self._mark = now, moved
+            self._parts.append((bytes_moved - before) / (now - since))
+            self._mark = now, bytes_moved
 
     def _rate(self) -> Rate:
         count = len(self._parts)
@@ -184,16 +184,16 @@ class AutoDegree:
 
     # Deciding
 
-    def _rest(self, rate: Rate, now: float) -> bool:
+    def _explore(self, rate: Rate, now: float) -> bool:
         """Try another number, if it is time to."""
         crowded = self._crowded
-        slower = self._known is not None and rate.mean < CHANGED * self._known.mean
+        slower = self._settled is not None and rate.mean < CHANGED * self._settled.mean
         if slower or (crowded and not self._was_crowded):
             # In a new situation, earlier measurements no longer apply.
             self._pause = PAUSE
             self._rest_until = now
             self._upwards = False
-            self._known = rate
+            self._settled = rate
         self._was_crowded = crowded
         if now < self._rest_until:
             return False
@@ -226,19 +226,19 @@ class AutoDegree:
         assert self._base is not None
         up = rate.streams > self._base.streams
         base = self._base if up or self._chain is None else self._chain
-        found = rate.mean / base.mean
+        gain = rate.mean / base.mean
         unsure = SURE * math.hypot(rate.error, base.error) / base.mean
         least = GAIN if up else LOSS_CROWDED if self._crowded else LOSS
         undecided = len(self._parts) < MOST_PARTS
-        if found - unsure > least or (not undecided and found > least + unsure / 2):
+        if gain - unsure > least or (not undecided and gain > least + unsure / 2):
             self._base = None
-            self._known = rate
+            self._settled = rate
             self._pause = PAUSE
             self._rest_until = now  # continue in this direction
             if up:
                 self._chain = None
             return False
-        if undecided and found + unsure > least:
+        if undecided and gain + unsure > least:
             return False
         return self._go_back(f"{rate}, {self._base}", now)
 
@@ -249,7 +249,7 @@ class AutoDegree:
         """
         assert self._base is not None
         before, self._base = self._base, None
-        self._known, self._chain = before, None
+        self._settled, self._chain = before, None
         self._factor = 1.5
         self._upwards = before.streams > self.degree
         self._rest_until = now + self._pause

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @cache
-def growing() -> wait_base:
+def backoff_wait() -> wait_base:
     """Return the wait of `backoff` for tenacity."""
     from tenacity import wait_exponential, wait_random  # noqa: PLC0415 - see above
 
@@ -27,4 +27,4 @@ def backoff(attempt: int) -> float:
 
     state = RetryCallState(None, None, (), {})  # type: ignore[arg-type] # only the number counts
     state.attempt_number = attempt
-    return float(growing()(state))
+    return float(backoff_wait()(state))

@@ -62,7 +62,7 @@ class ForkedNursery:
 
 
 @dataclass(frozen=True, eq=False)
-class _Waiting:
+class _WaitingFork:
     """A fork that has not been taken by a `Nursery` yet."""
 
     environment: Mapping[str, str]
@@ -75,10 +75,10 @@ class _OwnProcess:
     """What this process may do: nothing, until the command line declares it its own."""
 
     allowed = False
-    waiting: _Waiting | None = None
+    waiting: _WaitingFork | None = None
 
 
-_own = _OwnProcess()
+_this_process = _OwnProcess()
 
 
 def allow() -> None:
@@ -86,12 +86,12 @@ def allow() -> None:
 
     It may then be forked while it has one thread and no sockets.
     """
-    _own.allowed = sys.platform == "linux"
+    _this_process.allowed = sys.platform == "linux"
 
 
 def is_possible() -> bool:
     """Whether this process is Penstock's own, has one thread, and has not been forked yet."""
-    return _own.allowed and len(os.listdir("/proc/self/task")) == 1
+    return _this_process.allowed and len(os.listdir("/proc/self/task")) == 1
 
 
 def fork_early(environment: Mapping[str, str], backends: Sequence[str]) -> None:
@@ -103,7 +103,7 @@ def fork_early(environment: Mapping[str, str], backends: Sequence[str]) -> None:
     """
     if not is_possible():
         return
-    _own.allowed = False
+    _this_process.allowed = False
     ours, theirs = socket.socketpair()
     errors, stderr = os.pipe()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -116,7 +116,7 @@ def fork_early(environment: Mapping[str, str], backends: Sequence[str]) -> None:
         theirs.close()
         os.close(stderr)
     process = ForkedNursery(pid, os.fdopen(errors, "rb"))
-    _own.waiting = _Waiting(dict(environment), tuple(backends), ours, process)
+    _this_process.waiting = _WaitingFork(dict(environment), tuple(backends), ours, process)
     if not select.select([ours], [], [], READY_SECONDS)[0] or ours.recv(len(READY)) != READY:
         discard()
 
@@ -125,21 +125,21 @@ def take(
     environment: Mapping[str, str], backends: Sequence[str]
 ) -> tuple[socket.socket, ForkedNursery] | None:
     """Return the waiting fork, if it was created for these arguments."""
-    found = _own.waiting
-    if found is None or (found.environment, found.backends) != (environment, tuple(backends)):
+    waiting = _this_process.waiting
+    if waiting is None or (waiting.environment, waiting.backends) != (environment, tuple(backends)):
         return None
-    _own.waiting = None
-    return found.requests, found.process
+    _this_process.waiting = None
+    return waiting.requests, waiting.process
 
 
 def discard() -> None:
     """End the fork if it was not taken."""
-    found, _own.waiting = _own.waiting, None
-    if found is not None:
-        found.process.kill()
-        found.process.wait()
-        found.process.stderr.close()
-        found.requests.close()
+    waiting, _this_process.waiting = _this_process.waiting, None
+    if waiting is not None:
+        waiting.process.kill()
+        waiting.process.wait()
+        waiting.process.stderr.close()
+        waiting.requests.close()
 
 
 def _become_nursery(
@@ -155,16 +155,16 @@ def _become_nursery(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        kept = _take_descriptors(requests.detach(), stderr)
+        descriptors = _take_descriptors(requests.detach(), stderr)
         os.environ.clear()
         os.environ.update(environment)
         if not sys.flags.safe_path:
             del sys.path[:1]  # maybe the current folder, where no file may pose as a module
         _show(environment)
-        os.write(kept, READY)
+        os.write(descriptors, READY)
         from penstock.workers import fork_server  # noqa: PLC0415
 
-        fork_server.run(kept, backends)
+        fork_server.run(descriptors, backends)
         code = 0
     except BaseException:
         traceback.print_exc()

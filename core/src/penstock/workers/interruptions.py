@@ -41,8 +41,10 @@ def expect_dropped_waits() -> None:
     """
     report = sys.unraisablehook
 
-    def report_others(found: sys.UnraisableHookArgs) -> None:
-        if not (isinstance(found.exc_value, RuntimeError) and str(found.exc_value) == _DROPPED):
-            report(found)
+    def report_unless_dropped(unraisable: sys.UnraisableHookArgs) -> None:
+        if not (
+            isinstance(unraisable.exc_value, RuntimeError) and str(unraisable.exc_value) == _DROPPED
+        ):
+            report(unraisable)
 
-    sys.unraisablehook = report_others
+    sys.unraisablehook = report_unless_dropped

@@ -72,10 +72,10 @@ class Pace:
 
     def __call__(self, size: int) -> None:
         self._owed += size
-        begun = self._pass_time()  # the block itself took some of the time
+        started = self._pass_time()  # the block itself took some of the time
         if self._owed < 1:
             return
-        self._pausing = begun, self._paused
+        self._pausing = started, self._paused
         try:
             while self._owed >= 1:
                 self._changed.clear()
@@ -84,7 +84,7 @@ class Pace:
                     self._wait(self._owed / rate)
                 self._pass_time()
         finally:
-            self._paused += self._clock() - begun
+            self._paused += self._clock() - started
             self._pausing = None
 
     def _pass_time(self) -> float:

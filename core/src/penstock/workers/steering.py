@@ -62,8 +62,8 @@ class Steering:
         self._brake = brake
         self._senses: Senses | None = None
         self._mark = now, 0
-        self._held = False
-        self._allowed = self.wanted
+        self._is_at_max_rate = False
+        self._allowed = self.unrestrained
 
     def attach(self, senses: Senses, now: float) -> None:
         """Attach a new supervisor, which has moved nothing yet."""
@@ -75,10 +75,10 @@ class Steering:
     @property
     def allowed(self) -> int:
         """The number of streams that may have a partition."""
-        return self._brake.streams(self.wanted) if self._brake else self.wanted
+        return self._brake.streams(self.unrestrained) if self._brake else self.unrestrained
 
     @property
-    def wanted(self) -> int:
+    def unrestrained(self) -> int:
         """The number of streams if nothing held them back."""
         return self._auto.degree if self._auto else self._most
 
@@ -99,17 +99,17 @@ class Steering:
             self._auto.limit(most)
         self._allowed = self.allowed
 
-    def look(self, now: float, moved: int, busy: int) -> Iterator[Change]:
+    def look(self, now: float, bytes_moved: int, busy: int) -> Iterator[Change]:
         """Yield what has changed. To be called a few times a second.
 
         Args:
             now: the time, in seconds of the monotonic clock.
-            moved: bytes moved so far, over all streams.
+            bytes_moved: bytes moved so far, over all streams.
             busy: the number of streams that have a partition.
         """
         assert self._senses is not None
         cause, message = LAG, ""
-        self._note_rate(now, moved)
+        self._note_rate(now, bytes_moved)
         if self._brake is not None:
             if (lag := self._senses.lag()) is not None:
                 self._brake.see(lag)
@@ -118,21 +118,21 @@ class Steering:
             if (crowd := self._senses.crowd()) is not None:
                 self._auto.see(*crowd)
             if (self._brake is not None and self._brake.share < 1) or (
-                self._held and not self._auto.begins
+                self._is_at_max_rate and not self._auto.begins
             ):
                 self._auto.forget()
-            elif self._auto.look(now, moved, busy):
+            elif self._auto.look(now, bytes_moved, busy):
                 cause, message = AUTOMATIC, self._auto.reason
         if self.allowed != self._allowed:
             self._allowed = self.allowed
             yield Change(self._allowed, cause, message)
 
-    def _note_rate(self, now: float, moved: int) -> None:
+    def _note_rate(self, now: float, bytes_moved: int) -> None:
         since, before = self._mark
         if now - since < RATE_SECONDS:
             return
-        rate = (moved - before) / (now - since)
-        self._mark = now, moved
-        self._held = self._max_rate is not None and rate >= HELD * self._max_rate
+        rate = (bytes_moved - before) / (now - since)
+        self._mark = now, bytes_moved
+        self._is_at_max_rate = self._max_rate is not None and rate >= HELD * self._max_rate
         if self._brake is not None:
             self._brake.note_rate(rate)

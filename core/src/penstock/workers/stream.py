@@ -37,21 +37,21 @@ class Meter:
     def waits(self) -> dict[str, float]:
         """Return the seconds waited so far by side, including the current wait."""
         waiting = self.waiting  # first: it ends after it is counted
-        found = dict(self.waited)
+        seconds = dict(self.waited)
         if waiting is not None:
             side, since, before = waiting
-            found[side] = max(found[side], before + time.monotonic() - since)
-        return found
+            seconds[side] = max(seconds[side], before + time.monotonic() - since)
+        return seconds
 
     def begin_wait(self, side: str) -> Waiting:
-        begun = side, time.monotonic(), self.waited[side]
-        self.waiting = self.waiting or begun  # nested waits are part of it
-        return begun
+        wait = side, time.monotonic(), self.waited[side]
+        self.waiting = self.waiting or wait  # nested waits are part of it
+        return wait
 
-    def end_wait(self, begun: Waiting) -> None:
-        side, since, before = begun
+    def end_wait(self, wait: Waiting) -> None:
+        side, since, before = wait
         self.waited[side] = before + time.monotonic() - since
-        if self.waiting is begun:
+        if self.waiting is wait:
             self.waiting = None
 
     def seconds(self) -> float:
@@ -91,12 +91,12 @@ class Waiter:
         """
         watched = self._watched.fileno() if self._watched and side == "source" else -1
         poll = self._poll(fd, writing, watched)
-        begun = self._meter.begin_wait(side)
+        wait = self._meter.begin_wait(side)
         try:
             while True:
                 remaining: float | None = None
                 if self._timeout:
-                    remaining = max(0.0, begun[1] + self._timeout - time.monotonic()) * 1000
+                    remaining = max(0.0, wait[1] + self._timeout - time.monotonic()) * 1000
                 ready = poll.poll(remaining)
                 if any(ready_fd == fd for ready_fd, _ in ready):
                     return
@@ -105,7 +105,7 @@ class Waiter:
                 assert self._watched is not None
                 self._watched.check()
         finally:
-            self._meter.end_wait(begun)
+            self._meter.end_wait(wait)
 
     @contextlib.contextmanager
     def answering(self, side: str) -> Iterator[None]:
@@ -120,11 +120,11 @@ class Waiter:
 
         before = signal.signal(signal.SIGALRM, stalled)
         signal.setitimer(signal.ITIMER_REAL, self._timeout)
-        begun = self._meter.begin_wait(side)
+        wait = self._meter.begin_wait(side)
         try:
             yield
         finally:
-            self._meter.end_wait(begun)
+            self._meter.end_wait(wait)
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 

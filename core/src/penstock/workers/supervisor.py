@@ -83,11 +83,11 @@ class _Process:
     """A worker process, its assignment, and its incomplete line of output."""
 
     worker: WorkerProcess
-    seen: float
+    heard_at: float
     spec: WorkerSpec
     """The last spec sent to it."""
     assignment: _Assignment | None = None
-    moved: int = 0
+    bytes_moved: int = 0
     """The bytes of all its attempts."""
     attempted: int = 0
     """The bytes of the current attempt among these."""
@@ -123,7 +123,7 @@ class Supervisor:
         """No more: a server may have no connections for as many as were asked for."""
         self._steering = steering
         self._shares = RateShares()
-        self._moved = 0
+        self._bytes_moved = 0
         self._run_id = ""
         """Of a run whose partitions are copied."""
         self._stop_all = stop_all
@@ -169,8 +169,8 @@ class Supervisor:
         while self._delayed and self._delayed[0][0] <= now:
             self._waiting.appendleft(heapq.heappop(self._delayed)[2])
         if self._stopped:
-            self._waiting = deque(a for a in self._waiting if self._wanted(a))
-            self._delayed = [item for item in self._delayed if self._wanted(item[2])]
+            self._waiting = deque(a for a in self._waiting if self._may_start(a))
+            self._delayed = [item for item in self._delayed if self._may_start(item[2])]
             heapq.heapify(self._delayed)
         busy = len(self._busy())
         while self._waiting and busy < self.allowed:
@@ -193,7 +193,7 @@ class Supervisor:
         if self._steering is None:
             return
         now, busy = time.monotonic(), self._busy()
-        for change in self._steering.look(now, self._moved, len(busy)):
+        for change in self._steering.look(now, self._bytes_moved, len(busy)):
             yield DegreeChanged(
                 run_id=self._run_id,
                 degree=min(self.degree, change.degree),
@@ -201,17 +201,17 @@ class Supervisor:
                 message=change.message,
             )
         rate = self._steering.rate(len(busy))
-        moved = {process.worker.pid: process.moved for process in busy}
-        rates = self._shares.changes(now, rate, moved)
+        bytes_moved = {process.worker.pid: process.bytes_moved for process in busy}
+        rates = self._shares.changes(now, rate, bytes_moved)
         for process in busy:
             if process.worker.pid in rates:
                 self._say(process, rate_line(rates[process.worker.pid]))
 
     def _may_retry(self, assignment: _Assignment, error: Mapping[str, Any]) -> bool:
         # An attempt of an older generation is refused every time.
-        return error["error"] != Superseded.__name__ and self._wanted(assignment)
+        return error["error"] != Superseded.__name__ and self._may_start(assignment)
 
-    def _wanted(self, assignment: _Assignment) -> bool:
+    def _may_start(self, assignment: _Assignment) -> bool:
         return not self._stopped or not (
             self._stop_all or assignment.work.spec.run_id in self._stopped
         )
@@ -237,7 +237,7 @@ class Supervisor:
     def _assign(self, process: _Process, assignment: _Assignment) -> None:
         process.assignment = assignment
         process.attempted = 0
-        process.seen = time.monotonic()
+        process.heard_at = time.monotonic()
         work = assignment.work
         other_spec = None if process.spec is work.spec else work.spec
         process.spec = work.spec
@@ -262,7 +262,7 @@ class Supervisor:
         if now - before > TICK + 1:
             # This process was stopped, not the workers.
             for process in self._processes:
-                process.seen = now
+                process.heard_at = now
         for key, _ in ready:
             speaker: _Process = key.data
             if key.fileobj is speaker.worker.stdout:
@@ -270,10 +270,10 @@ class Supervisor:
             else:
                 self._hear_stderr(speaker)
         for process in list(self._processes):
-            if process.assignment and now - process.seen > self._silence:
+            if process.assignment and now - process.heard_at > self._silence:
                 process.worker.signal(signal.SIGKILL)
                 process.stderr += f"silent for {self._silence:g} s: stopped?".encode()
-                process.seen = now
+                process.heard_at = now
 
     def _hear(self, process: _Process) -> Iterator[Event]:
         while True:
@@ -284,7 +284,7 @@ class Supervisor:
             if not data:
                 yield from self._bury(process)
                 return
-            process.seen = time.monotonic()
+            process.heard_at = time.monotonic()
             process.lines += data
             *lines, rest = process.lines.split(b"\n")
             process.lines = bytearray(rest)
@@ -301,8 +301,8 @@ class Supervisor:
         if isinstance(event, Progress | Committed):
             more = max(0, event.bytes - process.attempted)
             process.attempted += more
-            process.moved += more
-            self._moved += more
+            process.bytes_moved += more
+            self._bytes_moved += more
         if isinstance(event, Opened):
             yield event
         elif isinstance(event, Committed):

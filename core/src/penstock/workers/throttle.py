@@ -59,9 +59,9 @@ class LagBrake:
         if self.share == 1:
             self._free_rate = rate
 
-    def streams(self, wanted: int) -> int:
+    def streams(self, most: int) -> int:
         """Return how many of the wanted streams may begin another partition."""
-        return 0 if self.share == 0 else max(1, int(wanted * self.share))
+        return 0 if self.share == 0 else max(1, int(most * self.share))
 
     def rate(self, busy: int) -> float | None:
         """Return bytes per second for all streams; None for no limit."""
@@ -85,46 +85,48 @@ class RateShares:
     """
 
     def __init__(self) -> None:
-        self._told: dict[int, float | None] = {}
+        self._current_rates: dict[int, float | None] = {}
         self._marks: dict[int, tuple[float, int]] = {}
         self._divided: tuple[float | None, frozenset[int]] = None, frozenset()
         self._at = 0.0
 
     def forget(self, stream: int) -> None:
         """Forget a stream, because a new one begins under its number."""
-        self._told.pop(stream, None)
+        self._current_rates.pop(stream, None)
         self._marks.pop(stream, None)
 
     def changes(
-        self, now: float, rate: float | None, moved: Mapping[int, int]
+        self, now: float, rate: float | None, bytes_moved: Mapping[int, int]
     ) -> dict[int, float | None]:
         """Return the new rate of each stream, in bytes per second; None for no limit.
 
         Args:
             now: the time, in seconds of the monotonic clock.
             rate: for all of them together.
-            moved: by busy stream, the bytes that it has moved so far.
+            bytes_moved: by busy stream, the bytes that it has moved so far.
         """
         if rate is None:
-            parts: dict[int, float | None] = dict.fromkeys(moved)
+            parts: dict[int, float | None] = dict.fromkeys(bytes_moved)
         else:
-            dividing = rate, frozenset(moved)
+            dividing = rate, frozenset(bytes_moved)
             if dividing == self._divided and now < self._at + DIVIDE_EVERY:
                 return {}
             self._divided, self._at = dividing, now
-            lately = [self._lately(stream, now, size) for stream, size in moved.items()]
-            parts = dict(zip(moved, divide(rate, lately), strict=True))
-        found = {
-            stream: part for stream, part in parts.items() if _differs(part, self._told.get(stream))
+            lately = [self._recent_rate(stream, now, size) for stream, size in bytes_moved.items()]
+            parts = dict(zip(bytes_moved, divide(rate, lately), strict=True))
+        changes = {
+            stream: part
+            for stream, part in parts.items()
+            if _differs(part, self._current_rates.get(stream))
         }
-        self._told.update(found)
-        return found
+        self._current_rates.update(changes)
+        return changes
 
-    def _lately(self, stream: int, now: float, moved: int) -> float:
-        since, before = self._marks.get(stream, (now, moved))
+    def _recent_rate(self, stream: int, now: float, bytes_moved: int) -> float:
+        since, before = self._marks.get(stream, (now, bytes_moved))
         if now - since >= DIVIDE_EVERY or stream not in self._marks:
-            self._marks[stream] = now, moved
-        return (moved - before) / (now - since) if now - since >= DIVIDE_EVERY else math.inf
+            self._marks[stream] = now, bytes_moved
+        return (bytes_moved - before) / (now - since) if now - since >= DIVIDE_EVERY else math.inf
 
 
 def _differs(part: float | None, current: float | None) -> bool:
@@ -142,18 +144,18 @@ def divide(rate: float, lately: Sequence[float]) -> list[float]:
         lately: bytes per second that each stream has moved; infinite if unknown.
     """
     parts = [0.0] * len(lately)
-    remaining, others = rate, list(range(len(lately)))
-    while others:
-        equal = remaining / len(others)
-        slow = [each for each in others if lately[each] < USED * equal]
+    remaining, sharers = rate, list(range(len(lately)))
+    while sharers:
+        equal = remaining / len(sharers)
+        slow = [each for each in sharers if lately[each] < USED * equal]
         if not slow:
             break
         for each in slow:
             # Leave room to grow, so that a stream that had to wait does not stay slow forever.
             parts[each] = max(GROWTH * lately[each], LEAST_PART * equal)
             remaining -= parts[each]
-        others = [each for each in others if each not in slow]
-    sharing = others or range(len(lately))
+        sharers = [each for each in sharers if each not in slow]
+    sharing = sharers or range(len(lately))
     for each in sharing:
         parts[each] += remaining / len(sharing)
     return parts

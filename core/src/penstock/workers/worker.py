@@ -145,7 +145,7 @@ class Worker:
             self._end_attempt()
             self._emit(
                 Committed(
-                    **self._moved(partition, attempt, meter),
+                    **self._progress_fields(partition, attempt, meter),
                     already=loaded is None,
                     inserted=loaded.inserted if loaded else None,
                     updated=loaded.updated if loaded else None,
@@ -175,10 +175,10 @@ class Worker:
 
     def _abandon(self) -> None:
         """Roll back and disconnect both sides in parallel: each may take a moment to cancel."""
-        other = threading.Thread(target=self._reader.abandon)
-        other.start()
+        thread = threading.Thread(target=self._reader.abandon)
+        thread.start()
         self._writer.abandon()
-        other.join()
+        thread.join()
 
     def _end_attempt(self) -> None:
         """Stop reporting progress."""
@@ -191,19 +191,19 @@ class Worker:
         main = threading.main_thread().ident
         assert main is not None
         pause = threading.Event()
-        seen: tuple[object, ...] = ()
+        state: tuple[object, ...] = ()
         while not pause.wait(PROGRESS_INTERVAL):
             current = self._current
             if current is None:
                 continue
             meter = current[2]
-            before, seen = seen, (meter, meter.rows, meter.bytes, *meter.waited.values())
-            self._quiet = self._quiet + 1 if seen == before else 0
+            before, state = state, (meter, meter.rows, meter.bytes, *meter.waited.values())
+            self._quiet = self._quiet + 1 if state == before else 0
             if self._quiet > QUIET_INTERVALS:
                 signal.pthread_kill(main, signal.SIGUSR1)
             stuck = max(SHORTEST_STUCK, self._spec.stall_timeout or USUAL_STUCK)
             if self._quiet * PROGRESS_INTERVAL < stuck:
-                self._emit(Progress(**self._moved(*current)), of=current)
+                self._emit(Progress(**self._progress_fields(*current)), of=current)
             elif (self._quiet - 1) * PROGRESS_INTERVAL < stuck:
                 frame = sys._current_frames()[main]
                 where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -217,7 +217,7 @@ class Worker:
             "pid": os.getpid(),
         }
 
-    def _moved(self, partition: Partition, attempt: int, meter: Meter) -> dict[str, Any]:
+    def _progress_fields(self, partition: Partition, attempt: int, meter: Meter) -> dict[str, Any]:
         waits = meter.waits()
         return {
             **self._ids(partition, attempt),

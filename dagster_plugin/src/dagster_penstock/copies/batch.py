@@ -92,9 +92,9 @@ class _Batch:
                 if status is None or not self._is_done(copy, status):
                     request = self._request_of(run_id)
                     if overtaken := copy.overtaken(request):
-                        yield from copy.after(overtaken, request)
+                        yield from copy.continue_after(overtaken, request)
                         continue
-                    yield from copy.failed()
+                    yield from copy.on_failed()
                     raise self._error_of(run_id, batch_error)
                 yield from copy.finish(status)
             except PenstockError as error:
@@ -137,16 +137,16 @@ class _Batch:
             # All tables are planned by now.
             self._prepared = True
             for run_id, status in self._statuses().items():
-                yield from self._copies[run_id].planned(status)
+                yield from self._copies[run_id].on_planned(status)
         if copy := self._copies.get(event.run_id):
             yield from copy.take(event)
 
     def _statuses(self) -> dict[str, RunStatus]:
         spec = self._requests[0].spec
-        found = penstock.statuses(
+        statuses = penstock.statuses(
             self._planned, target=spec.target, control_schema=spec.control_schema
         )
-        return {status.run.run_id: status for status in found}
+        return {status.run.run_id: status for status in statuses}
 
     def _request_of(self, run_id: str) -> TableRequest:
         return next(request for request in self._requests if request.run_id == run_id)

@@ -142,14 +142,14 @@ class PartitionedCopy(Copy):
                 "set the column NOT NULL, or pass another version"
             )
 
-    def planned(self, status: RunStatus) -> Iterator[CopyEvent]:
+    def on_planned(self, status: RunStatus) -> Iterator[CopyEvent]:
         """Report partitions that an earlier try has committed but not reported."""
         self.use_names_of(status)
         self._plan = status.run.plan
         # The earlier try may have been killed in between.
         yield from self._unreported(status.committed, status.run.run_id)
 
-    def committed(self, event: Committed) -> Iterator[CopyEvent]:
+    def on_committed(self, event: Committed) -> Iterator[CopyEvent]:
         """Report a partition, unless it has been reported."""
         if event.already:  # by another process of the same run
             id_ = partition_id(event.partition_id)
@@ -172,7 +172,7 @@ class PartitionedCopy(Copy):
             )
         yield from self._outputs()
 
-    def failed(self) -> Iterator[CopyEvent]:
+    def on_failed(self) -> Iterator[CopyEvent]:
         """Report nothing more: committed partitions have been reported."""
         return iter(())
 
@@ -264,10 +264,10 @@ def _ids(keys: list[str]) -> dict[str, str]:
     """
     ids: dict[str, str] = {}
     for key in keys:
-        other = ids.setdefault(partition_id(key), key)
-        if other != key:
+        first_key = ids.setdefault(partition_id(key), key)
+        if first_key != key:
             raise UsageError(
-                f"partitions {other!r} and {key!r} have the same id: rename one of them"
+                f"partitions {first_key!r} and {key!r} have the same id: rename one of them"
             )
     return ids
 

@@ -107,11 +107,11 @@ class Copy(ABC):
         """
 
     @abstractmethod
-    def planned(self, status: RunStatus) -> Iterator[CopyEvent]:
+    def on_planned(self, status: RunStatus) -> Iterator[CopyEvent]:
         """Yield events for partitions that an earlier try has committed, after planning."""
 
     @abstractmethod
-    def committed(self, event: Committed) -> Iterator[CopyEvent]:
+    def on_committed(self, event: Committed) -> Iterator[CopyEvent]:
         """Yield the events of a committed partition."""
 
     @abstractmethod
@@ -122,12 +122,12 @@ class Copy(ABC):
             status: the status of the run; None if there was nothing to copy.
         """
 
-    def covered(self, status: RunStatus) -> Iterator[CopyEvent]:
+    def on_covered(self, status: RunStatus) -> Iterator[CopyEvent]:
         """Yield the events of a night whose changes another night has merged."""
         raise NotImplementedError  # copies by partitions have no nights
 
     @abstractmethod
-    def failed(self) -> Iterator[CopyEvent]:
+    def on_failed(self) -> Iterator[CopyEvent]:
         """Yield the last events of a failed copy."""
 
     # A single table
@@ -143,16 +143,16 @@ class Copy(ABC):
         )
         if request.check is not None:
             request.check(status.run.plan)
-        yield from self.planned(status)
+        yield from self.on_planned(status)
         try:
             for event in self._resume(request):
                 yield from self.take(event)
             yield from self.finish(self.status(request.run_id))
         except PenstockError:
             if overtaken := self.overtaken(request):
-                yield from self.after(overtaken, request)
+                yield from self.continue_after(overtaken, request)
                 return
-            yield from self.failed()
+            yield from self.on_failed()
             raise
 
     def overtaken(self, request: TableRequest) -> RunStatus | None:
@@ -165,7 +165,7 @@ class Copy(ABC):
             return None  # the failure itself is raised instead
         return status if status.night and status.night.overtaken_by else None
 
-    def after(self, overtaken: RunStatus, request: TableRequest) -> Iterator[CopyEvent]:
+    def continue_after(self, overtaken: RunStatus, request: TableRequest) -> Iterator[CopyEvent]:
         """Continue after a run that another night has overtaken.
 
         If the other night has merged the same changes, nothing is left to do; otherwise a new run
@@ -180,7 +180,7 @@ class Copy(ABC):
         """
         assert overtaken.night is not None
         if overtaken.night.covered:
-            yield from self.covered(overtaken)
+            yield from self.on_covered(overtaken)
             return
         run_id = next_id(request.run_id)
         self._context.log.warning(
@@ -265,7 +265,7 @@ class Copy(ABC):
         elif isinstance(event, Finished):
             self._finished = event
         elif isinstance(event, Committed):
-            yield from self.committed(event)
+            yield from self.on_committed(event)
 
     def finish(self, status: RunStatus) -> Iterator[CopyEvent]:
         """Finish a complete run, and yield its last events."""

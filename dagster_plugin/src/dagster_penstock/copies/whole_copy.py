@@ -34,12 +34,12 @@ class WholeCopy(Copy):
         self._check_not_loaded(series, request.run_id)
         return replace(request, series=series)
 
-    def planned(self, status: RunStatus) -> Iterator[CopyEvent]:
+    def on_planned(self, status: RunStatus) -> Iterator[CopyEvent]:
         """Use the planned names of the tables."""
         self.use_names_of(status)
         return iter(())
 
-    def committed(self, event: Committed) -> Iterator[CopyEvent]:
+    def on_committed(self, event: Committed) -> Iterator[CopyEvent]:
         """Report nothing: a partition of the core is no partition of the asset."""
         return iter(())
 
@@ -61,7 +61,7 @@ class WholeCopy(Copy):
         if self._verified is not None:
             yield whole_result(self.asset, self._verified)
 
-    def covered(self, status: RunStatus) -> Iterator[CopyEvent]:
+    def on_covered(self, status: RunStatus) -> Iterator[CopyEvent]:
         """Report the materialization, by the night that merged the same changes."""
         night, run_id = status.night, status.run.run_id
         assert night is not None
@@ -77,7 +77,7 @@ class WholeCopy(Copy):
             data_version=dg.DataVersion(by.run_id),
         )
 
-    def failed(self) -> Iterator[CopyEvent]:
+    def on_failed(self) -> Iterator[CopyEvent]:
         """Report the check, which may be why the copy failed: a swap needs equal sides."""
         if self._verified is not None:
             yield whole_result(self.asset, self._verified)
@@ -92,13 +92,13 @@ class WholeCopy(Copy):
         loaded = penstock.committed_in_series(
             series, target=spec.target, control_schema=spec.control_schema
         )
-        others = [record for run, record in loaded.values() if run != run_id]
-        if others:
-            rows = sum(record.rows for record in others)
+        other_records = [record for run, record in loaded.values() if run != run_id]
+        if other_records:
+            rows = sum(record.rows for record in other_records)
             raise UsageError(
                 f"mode append: an earlier materialization has loaded {rows:,} rows into "
                 f"{target_name(spec)}, the last at "
-                f"{max(record.committed_at for record in others)}. Copying them again would double "
-                "them: use mode truncate, swap, upsert or replace. If that run was interrupted, "
-                "re-execute it from failure"
+                f"{max(record.committed_at for record in other_records)}. Copying them again "
+                "would double them: use mode truncate, swap, upsert or replace. If that run was "
+                "interrupted, re-execute it from failure"
             )

@@ -310,12 +310,12 @@ def _tasks(
     fields = _by_task(connection, "rendered_task_instance_fields", dag_id, run_id)
     xcoms = _by_task(connection, "xcom", dag_id, run_id)
     logs = _logs(output)
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT task_id, map_index, state, try_number, rendered_map_index, duration"
         " FROM task_instance WHERE (dag_id, run_id) = (?, ?) ORDER BY task_id, map_index",
         (dag_id, run_id),
     )
-    for row in found:
+    for row in rows:
         key = (row["task_id"], row["map_index"])
         rendered = [_json(one["rendered_fields"]) for one in fields.get(key, [])]
         yield TaskRun(
@@ -341,12 +341,12 @@ def _asset_events(connection: sqlite3.Connection, dag_id: str, run_id: str) -> I
     columns = {row["name"] for row in connection.execute("PRAGMA table_info(asset_event)")}
     # Airflow 2 calls them datasets.
     word = "asset" if columns else "dataset"
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT e.*, a.uri FROM {word}_event AS e JOIN {word} AS a ON a.id = e.{word}_id"
         " WHERE (source_dag_id, source_run_id) = (?, ?) ORDER BY e.id",
         (dag_id, run_id),
     )
-    for row in found:
+    for row in rows:
         yield AssetEvent(
             uri=row["uri"],
             task_id=row["source_task_id"],
@@ -367,10 +367,10 @@ def _logs(output: str) -> dict[tuple[str, int], str]:
     edge = re.compile(r"\[DAG TEST\] (starting|end task) task_id=(\S+) map_index=(-?\d+)")
     key: tuple[str, int] | None = None
     for line in output.splitlines(keepends=True):
-        found = edge.search(line)
-        if found and found[1] == "starting":
-            key = (found[2], int(found[3]))
-        elif found:
+        match = edge.search(line)
+        if match and match[1] == "starting":
+            key = (match[2], int(match[3]))
+        elif match:
             key = None
         elif key is not None:
             logs[key] = logs.get(key, "") + line

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from penstock_testkit.airflow.environment import environment
-from penstock_testkit.kept import kept
+from penstock_testkit.cache import cached_path
 
 VERSION = "from importlib.metadata import version; print(version('apache-airflow'))"
 
@@ -20,12 +20,12 @@ def airflow_version(python: Path) -> str:
     Raises:
         RuntimeError: Airflow is not installed there.
     """
-    found = subprocess.run(
+    result = subprocess.run(
         [python, "-I", "-c", VERSION], capture_output=True, text=True, check=False
     )
-    if found.returncode:
-        raise RuntimeError(f"{python} has no apache-airflow\n{found.stderr}")
-    return found.stdout.strip()
+    if result.returncode:
+        raise RuntimeError(f"{python} has no apache-airflow\n{result.stderr}")
+    return result.stdout.strip()
 
 
 def sqlite_template(python: Path) -> Path:
@@ -37,11 +37,16 @@ def sqlite_template(python: Path) -> Path:
             migrate(python, Path(work), {"database.sql_alchemy_conn": f"sqlite:///{database}"})
             path.write_bytes(database.read_bytes())
 
-    return kept("airflow", f"airflow-{airflow_version(python)}.sqlite", make)
+    return cached_path("airflow", f"airflow-{airflow_version(python)}.sqlite", make)
 
 
 def migrate(python: Path, home: Path, settings: dict[str, object]) -> None:
     """Create Airflow's tables.
+
+    Args:
+        python: the interpreter that has Airflow.
+        home: the value of AIRFLOW_HOME.
+        settings: Airflow's settings, by ``section.name``.
 
     Raises:
         RuntimeError: the migration failed; the message ends with Airflow's output.

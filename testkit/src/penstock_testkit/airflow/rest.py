@@ -137,12 +137,12 @@ class Run:
 
     def tasks(self) -> list[TaskInstance]:
         """Return all task instances, by task id and map index."""
-        found: list[TaskInstance] = []
+        instances: list[TaskInstance] = []
         while True:
-            page = self.rest.get(f"{self.path}/taskInstances", limit=100, offset=len(found))
-            found += map(_task_instance, page["task_instances"])
-            if len(found) >= page["total_entries"] or not page["task_instances"]:
-                return sorted(found, key=lambda task: (task.task_id, task.map_index))
+            page = self.rest.get(f"{self.path}/taskInstances", limit=100, offset=len(instances))
+            instances += map(_task_instance, page["task_instances"])
+            if len(instances) >= page["total_entries"] or not page["task_instances"]:
+                return sorted(instances, key=lambda task: (task.task_id, task.map_index))
 
     def mapped(self, task_id: str) -> list[TaskInstance]:
         """Return the instances of a mapped task, by map index."""
@@ -159,8 +159,8 @@ class Run:
     def tries(self, task_id: str, map_index: int = UNMAPPED) -> list[TaskInstance]:
         """Return all tries of a task instance, the first one first."""
         answer = self.rest.get(f"{self._path(task_id, map_index)}/tries")
-        found = map(_task_instance, answer["task_instances"])
-        return sorted(found, key=lambda task: task.try_number)
+        instances = map(_task_instance, answer["task_instances"])
+        return sorted(instances, key=lambda task: task.try_number)
 
     def wait_for(
         self,
@@ -244,7 +244,11 @@ class Run:
     def mark(self, task_id: str, map_index: int = UNMAPPED, *, state: str) -> None:
         """Mark a task instance ``failed`` or ``success``, which ends a running one.
 
-        A mapped task without an index stands for all of its instances.
+        Args:
+            task_id: the task.
+            map_index: the index of a mapped instance; -1 for other tasks, or for all instances of a
+                mapped task.
+            state: ``failed`` or ``success``.
         """
         self.rest.call("PATCH", self._path(task_id, map_index), {"new_state": state})
 
@@ -268,6 +272,11 @@ class Run:
     def xcom(self, task_id: str, map_index: int = UNMAPPED, *, key: str = "return_value") -> Any:
         """Return a value that a task instance pushed.
 
+        Args:
+            task_id: the task.
+            map_index: the index of a mapped instance; -1 for other tasks.
+            key: the key of the value; by default that of the task's result.
+
         Raises:
             RestError: there is no such value.
         """
@@ -277,8 +286,8 @@ class Run:
     def links(self, task_id: str, map_index: int = UNMAPPED) -> dict[str, str | None]:
         """Return the extra links of a task instance, by name."""
         path = f"{self.path}/taskInstances/{quote(task_id)}/links"
-        found: dict[str, str | None] = self.rest.get(path, map_index=map_index)["extra_links"]
-        return found
+        links: dict[str, str | None] = self.rest.get(path, map_index=map_index)["extra_links"]
+        return links
 
     def asset_events(self) -> list[dict[str, Any]]:
         """Return the asset events of this run's tasks."""

@@ -46,10 +46,10 @@ def dags_of(module: str) -> dict[str, Any]:
     except ImportError:
         from airflow.models.dag import DagContext  # type: ignore[no-redef]  # noqa: PLC0415
     DagContext.current_autoregister_module_name = module
-    held = vars(importlib.import_module(module)).values()
-    found = [value for value in held if type(value).__name__ == "DAG"]
-    found += [dag for dag, _ in DagContext.autoregistered_dags]
-    return {dag.dag_id: dag for dag in found}
+    values = vars(importlib.import_module(module)).values()
+    dags = [item for item in values if type(item).__name__ == "DAG"]
+    dags += [dag for dag, _ in DagContext.autoregistered_dags]
+    return {dag.dag_id: dag for dag in dags}
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def main() -> None:
     prepare()
     assert threading.active_count() == 1, "a fork would be without these threads"
     gc.freeze()
-    if wanted():
+    if is_fork_for_request():
         run_dag.main()
 
 
@@ -67,7 +67,7 @@ async def ask_for_nothing() -> None:
         await client.get("/nothing")
 
 
-def wanted() -> bool:
+def is_fork_for_request() -> bool:
     """Whether this process is a fork that must run a request; False when there are no more."""
     while line := sys.stdin.readline():
         if pid := os.fork():
@@ -80,7 +80,13 @@ def wanted() -> bool:
 
 
 def become(arguments: list[str], env: dict[str, str], output: str) -> None:
-    """Make this fork look like a process of its own."""
+    """Make this fork look like a process of its own.
+
+    Args:
+        arguments: the command line, without the program.
+        env: all environment variables.
+        output: the path of the file for stdout and stderr.
+    """
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

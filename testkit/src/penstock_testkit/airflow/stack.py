@@ -22,8 +22,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from penstock_testkit.airflow.environment import environment
 from penstock_testkit.airflow.migrated import airflow_version, migrate
 from penstock_testkit.airflow.rest import Rest, RestError, Run
+from penstock_testkit.cache import cached_path
 from penstock_testkit.component import Component
-from penstock_testkit.kept import kept
 from penstock_testkit.servers import HOST, PostgresServer, ServerError, free_port
 from penstock_testkit.waiting import until
 
@@ -63,7 +63,7 @@ class AirflowStack:
         self.parallelism = parallelism
         self.preload = preload
         self.components: dict[str, Component] = {}
-        self._given = dict(settings or {})
+        self._settings_of_caller = dict(settings or {})
         self._resources = ExitStack()
 
     def __enter__(self) -> Self:
@@ -110,8 +110,8 @@ class AirflowStack:
         text = file if isinstance(file, str) else file.read_text()
         target = self.dags / f"{dag_id}.py"
         # Renamed into place, so that Airflow never reads half a file.
-        (written := self.home / target.name).write_text(text)
-        written.rename(target)
+        (draft := self.home / target.name).write_text(text)
+        draft.rename(target)
 
         def there() -> bool | None:
             for failure in self.rest.get("/importErrors")["import_errors"]:
@@ -181,8 +181,8 @@ class AirflowStack:
         """
 
         def alone() -> bool | None:
-            found = self.rest.get("/backfills", dag_id=dag_id)["backfills"]
-            return None if any(one["completed_at"] is None for one in found) else True
+            backfills = self.rest.get("/backfills", dag_id=dag_id)["backfills"]
+            return None if any(one["completed_at"] is None for one in backfills) else True
 
         # The scheduler checks for the end of a backfill only every 30 seconds.
         until(alone, 180, lambda: f"an earlier backfill of {dag_id} is not over")
@@ -327,7 +327,7 @@ class AirflowStack:
             "triggerer.triggerer_health_check_threshold": 10,
             # How soon a task notices that it was marked, and how soon Airflow notices its end.
             "workers.min_heartbeat_interval": 1,
-            **self._given,
+            **self._settings_of_caller,
         }
 
     def _fill_metadata(self, settings: dict[str, object]) -> None:
@@ -338,7 +338,7 @@ class AirflowStack:
             dump = [str(self.metadata.bin("pg_dump")), "--dbname", self.metadata.url]
             subprocess.run([*dump, "--file", str(path)], check=True)
 
-        schema = kept("airflow", f"airflow-{airflow_version(PYTHON)}-postgresql.sql", make)
+        schema = cached_path("airflow", f"airflow-{airflow_version(PYTHON)}-postgresql.sql", make)
         options = ["--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1"]
         count = "SELECT count(*) FROM pg_class WHERE relname = 'dag_run'"
         psql = [str(self.metadata.psql), "--dbname", self.metadata.url, *options]

@@ -57,8 +57,8 @@ class GraphQL:
             GraphQLError: the field has another type, as errors have; the message is the whole
                 field.
         """
-        (found,) = self.ask(text, **variables).values()
-        if found["__typename"] != kind:
-            raise GraphQLError(f"expected {kind}, found {json.dumps(found, indent=1)}")
-        answer: dict[str, Any] = found
+        (result,) = self.ask(text, **variables).values()
+        if result["__typename"] != kind:
+            raise GraphQLError(f"expected {kind}, found {json.dumps(result, indent=1)}")
+        answer: dict[str, Any] = result
         return answer

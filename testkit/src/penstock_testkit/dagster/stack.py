@@ -55,7 +55,7 @@ class DagsterStack:
 
     def __init__(self, definitions: Path, env: Mapping[str, str] | None = None) -> None:
         self.definitions = definitions
-        self._given = dict(env or {})
+        self._env_of_caller = dict(env or {})
         self._resources = ExitStack()
 
     def __enter__(self) -> Self:
@@ -144,16 +144,16 @@ class DagsterStack:
 
     def statuses(self, asset: str) -> PartitionStatuses:
         """Return the partitions of an asset by status; they must not be time windows."""
-        found = self._asset(
+        result = self._asset(
             asset,
             "assetPartitionStatuses { ... on DefaultPartitionStatuses { materializedPartitions"
             " failedPartitions unmaterializedPartitions materializingPartitions } }",
         )["assetPartitionStatuses"]
         return PartitionStatuses(
-            materialized=sorted(found["materializedPartitions"]),
-            failed=sorted(found["failedPartitions"]),
-            missing=sorted(found["unmaterializedPartitions"]),
-            materializing=sorted(found["materializingPartitions"]),
+            materialized=sorted(result["materializedPartitions"]),
+            failed=sorted(result["failedPartitions"]),
+            missing=sorted(result["unmaterializedPartitions"]),
+            materializing=sorted(result["materializingPartitions"]),
         )
 
     def checks(self, asset: str, name: str) -> dict[str | None, bool]:
@@ -165,8 +165,8 @@ class DagsterStack:
             name=name,
         )["assetCheckExecutions"]
         # The newest come first.
-        found = [one["evaluation"] for one in reversed(executions) if one["evaluation"]]
-        return {one["partition"]: one["success"] for one in found}
+        evaluations = [one["evaluation"] for one in reversed(executions) if one["evaluation"]]
+        return {one["partition"]: one["success"] for one in evaluations}
 
     def metadata(self, asset: str) -> dict[str, Any]:
         """Return the metadata of the asset's definition, by label."""
@@ -199,7 +199,7 @@ class DagsterStack:
         self.process = Component(
             "dagster dev",
             [*command, "-f", str(self.definitions)],
-            env | self._given,
+            env | self._env_of_caller,
             self.home / "dagster-dev.log",
         )
         self._resources.callback(self.process.close)

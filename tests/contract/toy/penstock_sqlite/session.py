@@ -87,7 +87,7 @@ class SqliteSession(DriverSession):
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
         found: dict[TableRef, Sequence[tuple[str, Type]]] = {
-            table: [(name, _known(declared)) for name, declared in rows]
+            table: [(name, _affinity(declared)) for name, declared in rows]
             for table, rows in self.about_all(_TYPES, tables).items()
         }
         untyped = [table for table, columns in found.items() if not all(t for _, t in columns)]
@@ -98,7 +98,7 @@ class SqliteSession(DriverSession):
         self.fetch(f"CREATE TEMP VIEW penstock_described AS {query}", subject)
         try:
             found = self.fetch("SELECT name, type FROM pragma_table_info('penstock_described')", "")
-            return [(name, _known(type_) or self._first(name, subject)) for name, type_ in found]
+            return [(name, _affinity(type_) or self._first(name, subject)) for name, type_ in found]
         finally:
             self.fetch("DROP VIEW temp.penstock_described", subject)
 
@@ -131,8 +131,8 @@ class SqliteFile(OneFile):
         return self._opened("rw", "BEGIN IMMEDIATE")
 
 
-def _known(declared: str) -> str:
+def _affinity(declared: str) -> str:
     """Follow https://www.sqlite.org/datatype3.html#determination_of_column_affinity"""
     name = declared.upper()
     parts = {"INT": "INTEGER", "CHAR": "TEXT", "TEXT": "TEXT", "REAL": "REAL", "DOUB": "REAL"}
-    return next((known for part, known in parts.items() if part in name), name)
+    return next((affinity for part, affinity in parts.items() if part in name), name)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import cast
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.api.optional.drift import ColumnDifferences
+from penstock.backends.api.optional.drift import PermittedDifferences
 from penstock.backends.duckdb.capabilities import TARGET
 from penstock.backends.duckdb.catalog.definition import DIALECT, read_type
 from penstock.backends.duckdb.catalog.values import with_arrow
@@ -111,7 +111,7 @@ class DuckTarget(FileTarget):
                 raise PlanningError(f"target: no permission to write to {name}")
 
     def column_changes(
-        self, table: TableRef, differences: ColumnDifferences
+        self, table: TableRef, differences: PermittedDifferences
     ) -> tuple[ColumnChange, ...]:
         with self._reading() as session:
             return column_changes(session, table, differences)

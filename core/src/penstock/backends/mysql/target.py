@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
-from penstock.backends.api.optional.drift import ColumnDifferences
+from penstock.backends.api.optional.drift import PermittedDifferences
 from penstock.backends.mysql.capabilities import TARGET
 from penstock.backends.mysql.catalog.tables import (
     COLLATION,
@@ -221,7 +221,7 @@ class MySqlTarget(ServerTarget[MySqlSession]):
             )
 
     def column_changes(
-        self, table: TableRef, differences: ColumnDifferences
+        self, table: TableRef, differences: PermittedDifferences
     ) -> tuple[ColumnChange, ...]:
         return column_changes(self._session, table, differences)
 

@@ -11,7 +11,7 @@ from psycopg import sql
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
-from penstock.backends.api.optional.drift import ColumnDifferences
+from penstock.backends.api.optional.drift import PermittedDifferences
 from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
@@ -247,7 +247,7 @@ class PostgresTarget:
         return describe_columns(self._connection, columns)
 
     def column_changes(
-        self, table: TableRef, differences: ColumnDifferences
+        self, table: TableRef, differences: PermittedDifferences
     ) -> tuple[ColumnChange, ...]:
         from penstock.backends.postgresql.load.drift import column_changes  # noqa: PLC0415 - seldom
 
@@ -353,8 +353,8 @@ class PostgresTarget:
     def count_after_merge(self, run: RunRow) -> int:
         with translated("target"):
             stage, spec = self._stage(run)
-            night = run.plan.night
-            if night is None or night.rows is None or spec.where is not None or spec.gone.column:
+            night, mark = run.plan.night, spec.deletion.column
+            if night is None or night.rows is None or spec.where is not None or mark:
                 rows = stage.rows_after(spec.where, run.plan.load.conflict_columns)
                 return self._count(rows)
             # Counted when the night was planned, and not written by others since.

@@ -45,7 +45,7 @@ class Catalogs:
         Raises:
             PenstockError: as the catalogs raise it.
         """
-        return getattr(self, question.name)(*question.arguments, **dict(question.named))
+        return getattr(self, question.name)(*question.arguments, **dict(question.keywords))
 
     @property
     def _target(self) -> TargetCatalog:
@@ -58,18 +58,18 @@ class Catalogs:
         self, relation: Relation, mine: Sequence[Column], theirs: Sequence[Column]
     ) -> list[Fit]:
         fits = self._target.fit(mine, theirs)
-        wanted = [
-            (column.name, found.cast)
-            for column, found in zip(mine, fits, strict=True)
-            if found.cast and not found.reason
+        casts = [
+            (column.name, fit.cast)
+            for column, fit in zip(mine, fits, strict=True)
+            if fit.cast and not fit.reason
         ]
-        if not wanted:
+        if not casts:
             return fits
-        allowed = dict(zip(wanted, self._source.castable(relation, wanted), strict=True))
+        allowed = dict(zip(casts, self._source.castable(relation, casts), strict=True))
         why = "the types differ, and the source has no assignment cast between them"
         return [
-            found if allowed.get((column.name, found.cast), True) else replace(found, reason=why)
-            for column, found in zip(mine, fits, strict=True)
+            fit if allowed.get((column.name, fit.cast), True) else replace(fit, reason=why)
+            for column, fit in zip(mine, fits, strict=True)
         ]
 
     def check_compared(
@@ -149,13 +149,13 @@ class Catalogs:
     ) -> KeyBounds:
         source = self._source
         if by_rows:
-            found = source.ntile(relation, key, where, count)
+            statistics = source.ntile(relation, key, where, count)
         else:
-            found = source.key_statistics(relation, key, where)
+            statistics = source.key_statistics(relation, key, where)
             if isinstance(source, CutsFiner):
-                found = source.finer_statistics(relation, where, found, count)
-        extents = (extent for extent, _ in cut_range(found, count).extents)
-        return KeyBounds(found, disorder(source, relation, extents))
+                statistics = source.finer_statistics(relation, where, statistics, count)
+        extents = (extent for extent, _ in cut_range(statistics, count).extents)
+        return KeyBounds(statistics, disorder(source, relation, extents))
 
     def windows(
         self,
@@ -185,9 +185,9 @@ class Catalogs:
     def values(
         self, relation: Relation, key: Key, where: str | None, query: str | None
     ) -> ListedValues:
-        found = self._source.distinct_values(relation, key, where, query, MOST_PARTITIONS)
-        extents = (extent for extent, _ in cut_values(found, key, nullable=False).extents)
-        return ListedValues(found, disorder(self._source, relation, extents))
+        distinct = self._source.distinct_values(relation, key, where, query, MOST_PARTITIONS)
+        extents = (extent for extent, _ in cut_values(distinct, key, nullable=False).extents)
+        return ListedValues(distinct, disorder(self._source, relation, extents))
 
     def rank_values(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from penstock.backends.api.optional.drift import AltersColumns, ColumnDifferences
+from penstock.backends.api.optional.drift import AltersColumns, PermittedDifferences
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared
 from penstock.errors import PlanningError
 from penstock.model.drift import ADD, RENAME, WIDEN, ColumnChange
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column
-from penstock.planning.drift import Drift, Parted, dropped_columns, parted
+from penstock.planning.drift import ColumnDifferences, Drift, compare_columns, dropped_columns
 from penstock.planning.facts import NightFacts, TargetTable
 from penstock.planning.request import PlanRequest
 from penstock.planning.target_table import new_table
 
-_OF_KEY = "it is part of the key that identifies rows"
+_IS_IN_KEY = "it is part of the key that identifies rows"
 
 
 def read_drift(
@@ -44,49 +44,49 @@ def read_drift(
     if table is None or not table.is_there:
         return None
     last = night.last if night is not None else None
-    found = parted(
+    differences = compare_columns(
         request.route,
         request.loading,
         columns,
         table.columns,
         last,
-        alike=not are_shared(request.capabilities.formats),
-        same=_is_same(night),
+        same_dialect=not are_shared(request.capabilities.formats),
+        same_table=_is_same(night),
     )
-    if found is None:
+    if differences is None:
         return None
-    dropped = dropped_columns(found.gone)
+    dropped = dropped_columns(differences.dropped)
     if why := _why_not(request, target):
-        changes = _refused(found, columns, why)
-        return _of([*changes, *dropped], table.columns, {}) if changes or dropped else None
+        changes = _refused_changes(differences, columns, why)
+        return _drift([*changes, *dropped], table.columns, {}) if changes or dropped else None
     assert isinstance(target, AltersColumns)
-    wanted = _wanted(request, target, columns, found, define)
+    expected = _expected_columns(request, target, columns, differences, define)
     there = {each.name: each for each in table.columns}
     altered = target.column_changes(
         request.route.target_ref,
-        ColumnDifferences(
-            [wanted[name] for name in found.added],
-            [(old, new) for new, old in found.renamed.items()],
-            [(there[now], wanted[name]) for name, now in found.compared.items()],
-            [there[now] for now in found.loosened.values()],
+        PermittedDifferences(
+            [expected[name] for name in differences.added],
+            [(old, new) for new, old in differences.renamed.items()],
+            [(there[now], expected[name]) for name, now in differences.compared.items()],
+            [there[now] for now in differences.loosened.values()],
         ),
     )
     if not (altered or dropped):
         return None
     altered = tuple(
         replace(each, refused=f"--mask or --exclude-columns names it as {old}")
-        if (old := found.hidden.get(each.column))
+        if (old := differences.hidden.get(each.column))
         else each
         for each in altered
     )
-    if found.renamed:
+    if differences.renamed:
         key = {*target.unique_key(request.route.target_ref)}
         key.update(request.loading.conflict_columns or ())
         altered = tuple(
-            replace(each, refused=_OF_KEY) if each.kind == RENAME and each.was in key else each
+            replace(each, refused=_IS_IN_KEY) if each.kind == RENAME and each.was in key else each
             for each in altered
         )
-    return _of([*altered, *dropped], table.columns, wanted)
+    return _drift([*altered, *dropped], table.columns, expected)
 
 
 def _is_same(night: NightFacts | None) -> bool:
@@ -114,24 +114,26 @@ def _why_not(request: PlanRequest, target: TargetCatalog) -> str:
     return ""
 
 
-def _refused(found: Parted, columns: Sequence[Column], why: str) -> list[ColumnChange]:
+def _refused_changes(
+    differences: ColumnDifferences, columns: Sequence[Column], why: str
+) -> list[ColumnChange]:
     """Return the changes that cannot be made, except of types, which every load checks."""
     types = {each.name: each.type for each in columns}
     return [
-        *(ColumnChange(RENAME, new, old, refused=why) for new, old in found.renamed.items()),
-        *(ColumnChange(ADD, name, type=types[name], refused=why) for name in found.added),
+        *(ColumnChange(RENAME, new, old, refused=why) for new, old in differences.renamed.items()),
+        *(ColumnChange(ADD, name, type=types[name], refused=why) for name in differences.added),
     ]
 
 
-def _wanted(
+def _expected_columns(
     request: PlanRequest,
     target: AltersColumns,
     columns: Sequence[Column],
-    found: Parted,
+    differences: ColumnDifferences,
     define: Callable[[], TableDefinition],
 ) -> dict[str, Column]:
     """Return the target's columns for source columns that are new or may not fit."""
-    names = [*found.added, *found.compared]
+    names = [*differences.added, *differences.compared]
     chosen = [each for each in columns if each.name in names]
     if not chosen:
         return {}
@@ -150,18 +152,20 @@ def _wanted(
     return {each.name: each for each in expected if each.name in names}
 
 
-def _of(
-    changes: Sequence[ColumnChange], columns: Sequence[Column], wanted: dict[str, Column]
+def _drift(
+    changes: Sequence[ColumnChange], columns: Sequence[Column], expected: dict[str, Column]
 ) -> Drift:
     by_name = {each.name: each for each in columns}
     for change in changes:
         if change.kind == RENAME:
             by_name[change.column] = replace(by_name.pop(change.was), name=change.column)
-        elif change.kind == ADD and change.column in wanted:
-            by_name[change.column] = replace(wanted[change.column], nullable=True, generated=False)
+        elif change.kind == ADD and change.column in expected:
+            by_name[change.column] = replace(
+                expected[change.column], nullable=True, generated=False
+            )
         elif change.kind == WIDEN:
             was = by_name[change.column]
-            now = wanted[change.column] if change.type and change.column in wanted else was
+            now = expected[change.column] if change.type and change.column in expected else was
             nullable = was.nullable or change.nullable
             by_name[change.column] = replace(
                 now, nullable=nullable, generated=False, has_default=was.has_default

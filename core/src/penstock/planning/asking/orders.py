@@ -32,9 +32,9 @@ def shared_order(
     Raises:
         PlanningError: no order of the key is the same on both sides.
     """
-    own = source.native_order(relation, key)
-    if own and target.shares_order(table, key, own):
-        return own
+    native = source.native_order(relation, key)
+    if native and target.shares_order(table, key, native):
+        return native
     return source.shared_order(relation, key)
 
 
@@ -64,18 +64,18 @@ def disorder(source: SourceCatalog, relation: Relation, extents: Iterable[Extent
     )
 
 
-def _equal(source: SourceCatalog, relation: Relation, others: KeyOther) -> str:
-    values = others.values
-    if len(values) < 2 or source.misplaced_bound(relation, others.key, values) is None:
+def _equal(source: SourceCatalog, relation: Relation, listed: KeyOther) -> str:
+    values = listed.values
+    if len(values) < 2 or source.misplaced_bound(relation, listed.key, values) is None:
         return ""
     # The source may list them in another order, which does no harm.
-    found = source.rank_values(
-        relation, others.key, [value.text for value in values], ordered=False
+    ranks = source.rank_values(
+        relation, listed.key, [value.text for value in values], ordered=False
     )
-    seen: dict[int, Bound] = {}
-    for value, ranked in zip(values, found, strict=True):
-        if ranked.rank in seen:
-            first = seen[ranked.rank].text
+    by_rank: dict[int, Bound] = {}
+    for value, ranked in zip(values, ranks, strict=True):
+        if ranked.rank in by_rank:
+            first = by_rank[ranked.rank].text
             return f"the source compares {first!r} and {value.text!r} as equal, but lists both"
-        seen[ranked.rank] = value
+        by_rank[ranked.rank] = value
     return ""

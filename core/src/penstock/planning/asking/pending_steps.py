@@ -26,10 +26,10 @@ class PendingSteps:
             each.route.target_ref for each in requests if not each.loading.load_mode.recreates
         ]
 
-    def on(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
+    def of_table(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
         """Return each step with the id of the run that left it."""
-        return self._found[table]
+        return self._by_table[table]
 
     @cached_property
-    def _found(self) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
+    def _by_table(self) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
         return self._target.control.pending_steps(self._tables)

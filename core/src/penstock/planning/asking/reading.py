@@ -29,7 +29,7 @@ from penstock.planning.asking.earlier_nights import NightsBefore
 from penstock.planning.asking.pending_steps import PendingSteps
 from penstock.planning.asking.selected_columns import read_selected, selected_definition
 from penstock.planning.condition_errors import wrap_condition_errors
-from penstock.planning.cursors import goes_on
+from penstock.planning.cursors import is_comparable
 from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact
 from penstock.planning.incremental import may_move_watermark
 from penstock.planning.nights import new_leaves
@@ -39,7 +39,7 @@ from penstock.planning.seen_files import seen_digests
 from penstock.planning.single_statement import expecting_one_statement
 from penstock.planning.target_table import (
     check_existing_table,
-    is_there,
+    existing_table_error,
     must_be_missing,
     new_table,
     without_mark,
@@ -72,7 +72,7 @@ class TableReader:
         self._loading = request.loading
         self._source = source
         self._target = target
-        self._steps_left = pending_steps
+        self._pending_steps = pending_steps
         self._nights = nights
         self._error: PenstockError | None = None
         self._columns: Fact[tuple[Column, ...]] = ()
@@ -123,7 +123,7 @@ class TableReader:
             is_same=self._read(self._is_same),
             pending_steps=self._read(
                 lambda: (
-                    self._steps_left.on(route.target_ref)
+                    self._pending_steps.of_table(route.target_ref)
                     if takes_pending_steps(loading, self._request.capabilities.target)
                     else ()
                 )
@@ -169,13 +169,15 @@ class TableReader:
         if loading.data_only or not target.creates_table(route.target_ref, loading.load_mode):
             return None
         if must_be_missing(loading) and self._is_there():
-            raise is_there(route)
+            raise existing_table_error(route)
         return self._source_definition(partitioning=loading.partitioning)
 
     def _source_definition(self, *, partitioning: bool = False) -> TableDefinition:
         """Return the definition of the source's table with the columns that are copied."""
-        found = self._source.definition(self._route.relation, partitioning=partitioning)
-        return selected_definition(self._source, found, fact(self._columns), fact(self._selected))
+        definition = self._source.definition(self._route.relation, partitioning=partitioning)
+        return selected_definition(
+            self._source, definition, fact(self._columns), fact(self._selected)
+        )
 
     def _is_there(self) -> bool:
         try:
@@ -195,11 +197,11 @@ class TableReader:
                 if target.identity(route.target_ref):
                     raise
                 raise MissingTarget(error.message, error.diagnosis) from error
-        wanted = new_table(route, loading, fact(self._selected), definition)
+        created = new_table(route, loading, fact(self._selected), definition)
         columns = target.defined_columns(
-            route.target_ref, wanted.definition, wanted.columns, wanted.types
+            route.target_ref, created.definition, created.columns, created.types
         )
-        return TargetTable(columns, wanted.definition)
+        return TargetTable(columns, created.definition)
 
     def _is_same(self) -> bool:
         identity = self._source.state(self._route.relation).identity
@@ -250,7 +252,7 @@ class TableReader:
             source.check_fixed(where)
         last = before.last(request)
         now, versions = source.horizon(), source.versions(relation)
-        ahead = self._ahead(source, last, versions, now)
+        ahead = self._later_watermark(source, last, versions, now)
         merges = self._loading.load_mode.merges_at_end and ahead is None
         since = last.horizon if last is not None else None
         return NightFacts(
@@ -283,7 +285,7 @@ class TableReader:
             last=last,
             target=self._nights.target_now(request) if merges else None,
             files=source.source_files(self._route.relation),
-            seen=seen_digests(history),
+            known_digests=seen_digests(history),
         )
 
     def _by_column(self, columns: Sequence[str]) -> NightFacts:
@@ -310,19 +312,19 @@ class TableReader:
         if isinstance(source, VersionedSource) and not now.source:
             assert isinstance(relation, TableRef), "checked with the options"
             horizon, versions = source.horizon(), source.versions(relation)
-            ahead = self._ahead(source, last, versions, horizon)
+            ahead = self._later_watermark(source, last, versions, horizon)
         merges = self._loading.load_mode.merges_at_end and ahead is None
-        found = range_of = selected = None
+        new_rows = range_of = selected = None
         since = last.cursor if last is not None else None
-        if merges and since is not None and since.text and goes_on(since, now):
+        if merges and since is not None and since.text and is_comparable(since, now):
             nulls = nightly.null_cursor == "include"
             assert nightly.lookback is not None, "checked with the options"
-            found = source.cursor_range(relation, since, now, nightly.lookback, nulls=nulls)
+            new_rows = source.cursor_range(relation, since, now, nightly.lookback, nulls=nulls)
             new = () if versions is None else new_leaves(versions, last)
-            condition = found.condition
+            condition = new_rows.condition
             if new and isinstance(source, VersionedSource):
                 condition = source.or_in_tables(condition, new)
-            range_of = replace(found, condition=condition)
+            range_of = replace(new_rows, condition=condition)
             if now.indexed:
                 both = condition if where is None else f"({where}\n) AND {condition}"
                 selected = source.statistics(relation, both)
@@ -340,10 +342,10 @@ class TableReader:
 
     def _default_key(self) -> tuple[str, ...]:
         """Return the columns that identify a row; empty if the source has none."""
-        found = self._source.statistics(self._route.relation, self._route.where).default_key
-        return () if found is None else (found,)
+        key = self._source.statistics(self._route.relation, self._route.where).default_key
+        return () if key is None else (key,)
 
-    def _ahead(
+    def _later_watermark(
         self,
         source: VersionedSource,
         last: Watermark | None,

@@ -99,6 +99,12 @@ def plan_table(
 ) -> PartitionPlan:
     """Plan one table; see `plan_tables`.
 
+    Args:
+        request: the request.
+        source: the catalog of the source.
+        target: the catalog of the target.
+        enter: called before questions about the table.
+
     Raises:
         PlanningError: no plan is possible, or the target cannot take it; the message lists every
             problem with the columns at once.
@@ -115,9 +121,9 @@ def plan_source(request: PlanRequest, source: SourceCatalog) -> PartitionPlan:
     """
     facts, catalogs = read_source(request, source), Catalogs(source, None)
     answers: dict[Question, object] = {}
-    while isinstance(found := source_step(request, facts, answers), Questions):
-        _ask(found.questions, catalogs, answers)
-    return found
+    while isinstance(result := source_step(request, facts, answers), Questions):
+        _ask(result.questions, catalogs, answers)
+    return result
 
 
 def _ask(
@@ -165,14 +171,14 @@ class _Table:
         return PlannedTable(self.result, self._seconds)
 
     def take(self, turn: Callable[[_Table], object]) -> None:
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             turn(self)
         except Interrupted:
             raise
         except PenstockError as error:
             self.result = error
-        self._seconds += time.monotonic() - begun
+        self._seconds += time.monotonic() - started
 
     def read_columns(self) -> None:
         self._enter(self.request)
@@ -185,15 +191,15 @@ class _Table:
     def go_on(self) -> None:
         assert self._facts is not None
         try:
-            found = step(self.request, self._facts, self._answers)
+            result = step(self.request, self._facts, self._answers)
         except Outdated:
             self._read_again()
             return
-        if isinstance(found, Questions):
+        if isinstance(result, Questions):
             self._enter(self.request)
-            _ask(found.questions, self._catalogs, self._answers)
+            _ask(result.questions, self._catalogs, self._answers)
         else:
-            self.result = found
+            self.result = result
 
     def _read_again(self) -> None:
         self._answers.clear()

@@ -15,9 +15,9 @@ from penstock.spec.copy_spec import CopySpec
 
 def lacks_schema(spec: CopySpec) -> bool:
     """Whether a table is named without a schema."""
-    written = [spec.table_ref] if spec.table is not None else []
-    written += [spec.target_ref] if spec.target_table is not None else []
-    return not all(table.schema for table in written)
+    tables = [spec.table_ref] if spec.table is not None else []
+    tables += [spec.target_ref] if spec.target_table is not None else []
+    return not all(table.schema for table in tables)
 
 
 def with_schemas(
@@ -36,16 +36,16 @@ def with_schemas(
     lines = []
     if spec.table is not None and not spec.table_ref.schema:
         name = spec.table_ref.name
-        found = source.find(name)
-        if found is None:
+        table = source.find(name)
+        if table is None:
             raise PlanningError(
                 f"--table {name}: no such table in the source's search path "
-                f"({_listed(source)}); name its schema, as in SCHEMA.{name}"
+                f"({_schema_list(source)}); name its schema, as in SCHEMA.{name}"
             )
-        lines.append(f"table {name}: {found}, by the source's search path")
-        spec = replace(spec, table=str(found), target_table=spec.target_table or spec.table)
-    written = spec.target_table
-    if target is None or written is None or spec.target_ref.schema:
+        lines.append(f"table {name}: {table}, by the source's search path")
+        spec = replace(spec, table=str(table), target_table=spec.target_table or spec.table)
+    target_table = spec.target_table
+    if target is None or target_table is None or spec.target_ref.schema:
         # The target's URL takes the place of a name.
         return (replace(spec, target_table=None) if target is None else spec), tuple(lines)
     name = spec.target_ref.name
@@ -65,7 +65,7 @@ def with_schemas(
         resolved, why = TableRef(first, name), "in its first schema"
     lines.append(
         f"target table {name}: {resolved}, {why}, since the target's search path "
-        f"({_listed(target)}) has no {name}"
+        f"({_schema_list(target)}) has no {name}"
     )
     return replace(spec, target_table=str(resolved)), tuple(lines)
 
@@ -79,25 +79,25 @@ def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
     """
     changes = {}
     for option in ("table", "target_table"):
-        written = getattr(spec, option) or (spec.table if option == "target_table" else None)
+        current_text = getattr(spec, option) or (spec.table if option == "target_table" else None)
         then = stored.get(option)
-        if written is None or then is None:
+        if current_text is None or then is None:
             continue
-        named, known = (TableRef.parse(text, f"--{option}") for text in (written, then))
-        if not named.schema and named.name == known.name:
+        current, planned = (TableRef.parse(text, f"--{option}") for text in (current_text, then))
+        if not current.schema and current.name == planned.name:
             changes[option] = then
     return replace(spec, **changes)
 
 
 def with_searched(patterns: Sequence[str], source: Schemas) -> tuple[str, ...]:
     """Repeat each pattern of tables without a schema for every schema of the search path."""
-    found: list[str] = []
+    qualified: list[str] = []
     for pattern in patterns:
         if "." in pattern:
-            found.append(pattern)
+            qualified.append(pattern)
         else:
-            found += (f"{escape(schema)}.{pattern}" for schema in source.schemas())
-    return tuple(found)
+            qualified += (f"{escape(schema)}.{pattern}" for schema in source.schemas())
+    return tuple(qualified)
 
 
 def with_any_schema(patterns: Sequence[str]) -> tuple[str, ...]:
@@ -105,5 +105,5 @@ def with_any_schema(patterns: Sequence[str]) -> tuple[str, ...]:
     return tuple(pattern if "." in pattern else f"*.{pattern}" for pattern in patterns)
 
 
-def _listed(side: Schemas) -> str:
+def _schema_list(side: Schemas) -> str:
     return ", ".join(side.schemas()) or "empty"

@@ -54,10 +54,10 @@ def read_selected(
     if not (masked or route.expressions):
         return tuple(selected)
     by_name = _computed(route, source, masked, in_arrow=in_arrow)
-    known = {column.name for column in selected}
+    names = {column.name for column in selected}
     return (
         *(by_name.get(column.name, column) for column in selected),
-        *(column for name, column in by_name.items() if name not in known),
+        *(column for name, column in by_name.items() if name not in names),
     )
 
 

@@ -88,9 +88,9 @@ class AwaitHolder:
         control: ControlStore,
         alone: Callable[[], Iterator[Event]],
     ) -> Iterator[Event]:
-        begun = time.monotonic()
+        started = time.monotonic()
         announced = False
-        lost = ""
+        loss = ""
         while True:
             run = control.load_run(view.run_id)
             if run is None:
@@ -103,15 +103,15 @@ class AwaitHolder:
                 try:
                     source.adopt(view.snapshot)
                 except SnapshotLost as error:
-                    lost = error.message
+                    loss = error.message
                 else:
                     yield view.event("adopted", "from the run's snapshot holder")
                     return
-            if time.monotonic() - begun >= self._seconds:
+            if time.monotonic() - started >= self._seconds:
                 raise NoHolder(
                     f"no process holds the snapshot of run {view.run_id}: waited "
                     f"{self._seconds:g} s and found "
-                    f"{f'a lost one ({lost})' if view.snapshot else 'none'}; start a holder with "
+                    f"{f'a lost one ({loss})' if view.snapshot else 'none'}; start a holder with "
                     f"`penstock hold {view.run_id}`"
                 )
             if not announced:

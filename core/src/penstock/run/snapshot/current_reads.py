@@ -80,7 +80,7 @@ class CurrentReads:
         *,
         anything_committed: bool,
     ) -> Iterator[Event]:
-        held = _is_held(view)
+        is_held = _is_held(view)
         now = source.state(view.spec.relation)
         view.snapshots = view.stored
         event = view.renew("renewed", "as requested: read the source as it is now")
@@ -93,9 +93,9 @@ class CurrentReads:
         assert view.snapshot is not None
         source.adopt(view.snapshot)
         if now.moment != view.state.moment and self._may_have_moved(
-            view, source, control, held=held
+            view, source, control, is_held=is_held
         ):
-            if held:
+            if is_held:
                 raise TargetBusy(
                     f"rows of {view.spec.source_name} were written after the snapshot of run "
                     f"{view.run_id} was taken, and may have moved to another partition's blocks, "
@@ -108,7 +108,7 @@ class CurrentReads:
             yield self._read_later_warning(view)
 
     def _may_have_moved(
-        self, view: SourceView, source: SourceCatalog, control: ControlStore, *, held: bool
+        self, view: SourceView, source: SourceCatalog, control: ControlStore, *, is_held: bool
     ) -> bool:
         """Whether a row of the requested partitions may have moved out, or been read elsewhere.
 
@@ -121,7 +121,7 @@ class CurrentReads:
             (partition.extent, rows.get(partition.id))
             for partition in view.plan.partitions
             if isinstance(partition.extent, _BLOCKS)
-            and (partition.id in rows or (held and uncommitted != requested))
+            and (partition.id in rows or (is_held and uncommitted != requested))
         ]
         return bool(extents) and source.may_have_moved(
             view.spec.relation, view.plan.where(view.spec.where), extents, view.state

@@ -44,7 +44,7 @@ class SnapshotHandle:
     ) -> None:
         self._burden = burden
         self._give_way_after = give_way_after
-        self._seen: dict[str, float] = {}
+        self._waiting_since: dict[str, float] = {}
         """Sessions that wait, and since when they have been seen waiting."""
         self._reported: set[str] = set()
         self._noted: deque[Event] = deque()
@@ -89,7 +89,7 @@ class SnapshotHandle:
         if isinstance(self._snapshot, LockingSnapshot) and now - self._looked >= WAITING_INTERVAL:
             self._looked = now
             self.note_waiting(self._snapshot.waiting_sessions())
-        yield from self.noted()
+        yield from self.pending_warnings()
         limit = self._warn_after
         if limit and now - self.since >= limit * (self._warned + 1):
             self._warned += 1
@@ -116,9 +116,11 @@ class SnapshotHandle:
             Blocked: a session has waited for too long.
         """
         now = time.monotonic()
-        self._seen = {each.id: self._seen.get(each.id, now - each.seconds) for each in waiting}
+        self._waiting_since = {
+            each.id: self._waiting_since.get(each.id, now - each.seconds) for each in waiting
+        }
         for each in waiting:
-            waited = now - self._seen[each.id]
+            waited = now - self._waiting_since[each.id]
             limit = self._give_way_after
             if limit is not None and waited >= limit:
                 raise Blocked(
@@ -141,7 +143,7 @@ class SnapshotHandle:
                     )
                 )
 
-    def noted(self) -> Iterator[Event]:
+    def pending_warnings(self) -> Iterator[Event]:
         """Yield warnings that have not been yielded yet."""
         while self._noted:
             yield self._noted.popleft()

@@ -48,6 +48,12 @@ class OptionPolicy:
     ) -> Iterator[Event]:
         """Recover once, without a retry if another process was faster; see `LossPolicy.recover`.
 
+        Args:
+            view: the run's view of the source.
+            source: a catalog of the source.
+            control: the target's control store.
+            anything_committed: whether the run has committed partitions.
+
         Raises:
             Superseded: another process has just replaced the snapshot.
         """

@@ -12,19 +12,19 @@ from penstock.backends.api.source import (
 )
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation
-from penstock.run.opening import Holding
+from penstock.run.opening import SnapshotOpener
 
 
 class SharedSnapshot:
     """One snapshot, shared by all runs of a batch.
 
     Args:
-        holding: takes the snapshot.
+        opener: takes the snapshot.
         relations: returns what will be read with it; called when it is taken.
     """
 
-    def __init__(self, holding: Holding, relations: Callable[[], Sequence[Relation]]) -> None:
-        self._holding = holding
+    def __init__(self, opener: SnapshotOpener, relations: Callable[[], Sequence[Relation]]) -> None:
+        self._opener = opener
         self._relations = relations
         self._snapshot: HeldSnapshot | None = None
         self._since = 0.0
@@ -39,7 +39,7 @@ class SharedSnapshot:
             self._shares.clear()  # the snapshot that they share is lost
             self.close()
         if self._snapshot is None:
-            self._snapshot, self._since = self._holding.hold(self._relations())
+            self._snapshot, self._since = self._opener.hold(self._relations())
         locking = isinstance(self._snapshot, LockingSnapshot)
         share = (_LockingShare if locking else _Share)(self, self._snapshot)
         self._shares.add(share)

@@ -179,9 +179,9 @@ class SourceView:
         ours = len(self.snapshots) == 1 and set(moments) <= {"", self.snapshots[0].taken_at}
         return (self._handle.catalog() if ours else None) or self.open()
 
-    def noted(self) -> Iterator[Event]:
+    def pending_warnings(self) -> Iterator[Event]:
         """Yield warnings that have not been yielded yet."""
-        return self._handle.noted()
+        return self._handle.pending_warnings()
 
     def note_state(self, source: SourceCatalog) -> None:
         """Note the state of the source, before its snapshot is taken."""
@@ -235,7 +235,13 @@ class SourceView:
     def recover(
         self, source: SourceCatalog, control: ControlStore, *, anything_committed: bool
     ) -> Iterator[Event]:
-        """See `LossPolicy.recover`."""
+        """Find a view for the rest of the run; see `LossPolicy.recover`.
+
+        Args:
+            source: a catalog of the source.
+            control: the target's control store.
+            anything_committed: whether the run has committed partitions.
+        """
         return self._policy.recover(self, source, control, anything_committed=anything_committed)
 
     def replace_lost(self, control: ControlStore, *, anything_committed: bool) -> Iterator[Event]:

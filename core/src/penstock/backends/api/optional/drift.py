@@ -12,8 +12,8 @@ from penstock.model.tables import Column, TableRef
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnDifferences:
-    """How a target table's columns differ from the source's."""
+class PermittedDifferences:
+    """Differences of a target table's columns that are to follow the source."""
 
     added: Sequence[Column] = ()
     """New columns, as they would be created."""
@@ -50,7 +50,7 @@ class AltersColumns(Protocol):
         ...
 
     def column_changes(
-        self, table: TableRef, differences: ColumnDifferences
+        self, table: TableRef, differences: PermittedDifferences
     ) -> tuple[ColumnChange, ...]:
         """Return the necessary changes in order, with their statements and costs.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.backends.api.optional.drift import ColumnDifferences
+from penstock.backends.api.optional.drift import PermittedDifferences
 from penstock.backends.duckdb.catalog.tables import (
     constraints,
     index_definitions,
@@ -49,7 +49,7 @@ def _defined(column: Column, type_: str, *, nullable: bool) -> str:
 
 
 def column_changes(
-    session: Session, table: TableRef, differences: ColumnDifferences
+    session: Session, table: TableRef, differences: PermittedDifferences
 ) -> tuple[ColumnChange, ...]:
     """Return the necessary changes in order; see `AltersColumns.column_changes`.
 

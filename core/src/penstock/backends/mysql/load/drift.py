@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from penstock.backends.api.optional.drift import ColumnDifferences
+from penstock.backends.api.optional.drift import PermittedDifferences
 from penstock.backends.mysql.catalog.statements import read_statement
 from penstock.backends.mysql.catalog.table_model import read_table
 from penstock.backends.mysql.session import MySqlSession
@@ -73,7 +73,7 @@ def _bare(text: str) -> str:
 
 
 def column_changes(
-    session: MySqlSession, table: TableRef, differences: ColumnDifferences
+    session: MySqlSession, table: TableRef, differences: PermittedDifferences
 ) -> tuple[ColumnChange, ...]:
     """Return the changes that a table needs; see `AltersColumns.column_changes`.
 

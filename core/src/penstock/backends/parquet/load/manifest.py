@@ -43,7 +43,7 @@ def selections(spec: Mapping[str, Any], plan: PartitionPlan) -> dict[str, Mappin
     return {
         partition.id: {
             "where": spec["where"],
-            "extent": to_json(partition.extent) if plan.given else None,
+            "extent": to_json(partition.extent) if plan.has_given_partitions else None,
         }
         for partition in plan.partitions
     }

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from psycopg import sql
 
-from penstock.backends.api.optional.drift import ColumnDifferences
+from penstock.backends.api.optional.drift import PermittedDifferences
 from penstock.backends.postgresql.catalog.privileges import check_owned
 from penstock.backends.postgresql.catalog.queries import result_columns
 from penstock.backends.postgresql.connection import Connection
@@ -66,7 +66,7 @@ def describe_columns(connection: Connection, columns: Sequence[Column]) -> tuple
 
 
 def column_changes(
-    facts: TargetFacts, table: TableRef, differences: ColumnDifferences
+    facts: TargetFacts, table: TableRef, differences: PermittedDifferences
 ) -> tuple[ColumnChange, ...]:
     """Return the changes that a table needs; see `AltersColumns.column_changes`.
 
@@ -106,7 +106,7 @@ def column_changes(
 
 
 def _changes(
-    table: TableRef, differences: ColumnDifferences, key: set[str]
+    table: TableRef, differences: PermittedDifferences, key: set[str]
 ) -> Iterator[ColumnChange]:
     for old, new in differences.renamed:
         yield _with_statement(table, ColumnChange(RENAME, new, old))

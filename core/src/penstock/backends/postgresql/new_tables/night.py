@@ -74,7 +74,7 @@ def plan_staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
     urgent = bool(request.changes)
     after = [Step(MERGE_STEP, what, "", after=True, rank=FIRST, urgent=urgent)]
     changing = [step_of(each, ref) for each in request.changes]
-    if request.deletes.found:
+    if request.deletes.is_enabled:
         if request.definition is not None and request.deletes.column:
             column = ident(request.deletes.column)
             adds = f"ALTER TABLE {name(ref)} ADD COLUMN IF NOT EXISTS {column} timestamptz"
@@ -170,13 +170,13 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
             return
         keys_table = deleted_keys_table(nights[place].plan.load.table)
         (deleted[place],) = run_for(stage, place)(
-            [stage.delete(keys_table, nights[place].spec.gone.column)]
+            [stage.delete(keys_table, nights[place].spec.deletion.column)]
         )
         connection.execute(f"DROP TABLE {name(keys_table)}".encode())
 
     for place in reversed(order):
         replaces = isinstance(stages[place], Ranges)
-        if not (replaces or nights[place].spec.gone.found):
+        if not (replaces or nights[place].spec.deletion.is_enabled):
             continue
         try:
             with connection.transaction():
@@ -258,7 +258,7 @@ def _merge_counts(
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
     planned, count = night.plan.night, None
     if planned and planned.rows is not None:
-        count = planned.rows + inserted - (0 if night.spec.gone.column else deleted)
+        count = planned.rows + inserted - (0 if night.spec.deletion.column else deleted)
     elif planned:
         count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
     return MergeCounts(inserted, updated, deleted, count, stored)
@@ -309,7 +309,7 @@ def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> P
     table = plan.load.table
     target, into = replace(spec.target_ref, only=table.only), replace(table, only=False)
     key = plan.load.conflict_columns
-    return PostgresStage(connection, target, key, plan.pairs, into, mark=spec.gone.column)
+    return PostgresStage(connection, target, key, plan.pairs, into, mark=spec.deletion.column)
 
 
 def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:

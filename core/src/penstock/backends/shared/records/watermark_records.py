@@ -9,7 +9,7 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.execution.records import NOW, Kind, RecordStore, Row
 from penstock.errors import Diagnosis, Unreadable
 from penstock.model.codec import from_json, to_json
-from penstock.model.nights import Horizon, Night, Watermark, check_epoch, is_behind, overtaken
+from penstock.model.nights import Horizon, Night, Watermark, check_epoch, is_behind, overtaken_error
 from penstock.model.records import CommitRecord
 
 FIRST_EPOCH = 1
@@ -83,7 +83,7 @@ class WatermarkRecords:
             check_epoch(run.run_id, night, last)
             mine = _read_as_of(run, records, night)
             if last is not None and _is_older(mine, last):
-                raise overtaken(run.run_id, night, last)
+                raise overtaken_error(run.run_id, night, last)
             watermarks.append(mine)
         if watermarks and self._records.add(Kind.WATERMARK, list(map(_row, watermarks))) != len(
             watermarks
@@ -92,7 +92,7 @@ class WatermarkRecords:
             for run, night, _ in nights:
                 last = latest.get(night.name)
                 if last is None or last.run_id != run.run_id:
-                    raise overtaken(run.run_id, night, last)
+                    raise overtaken_error(run.run_id, night, last)
         return watermarks
 
     def note_night(self, watermark: Watermark) -> None:

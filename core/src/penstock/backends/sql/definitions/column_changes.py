@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.backends.api.optional.drift import ColumnDifferences
+from penstock.backends.api.optional.drift import PermittedDifferences
 from penstock.backends.shared.values.widths import Width
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.session import Session
@@ -16,7 +16,7 @@ from penstock.model.tables import Column, ColumnPair, TableRef
 
 
 def needed_changes(
-    differences: ColumnDifferences,
+    differences: PermittedDifferences,
     width: Callable[[str], Width | None],
     text: Callable[..., str],
     rewrites: Callable[[Width, Width], bool],

@@ -39,8 +39,8 @@ class TargetKeys:
         self._stage = session.table(run.plan.load.table)
         self._keys_table = session.table(deleted_keys_table(run.plan.load.table))
         tests = [condition(dialect, spec.where, Whole())]
-        if spec.gone.column:
-            tests.append(f"{dialect.ident(spec.gone.column)} IS NULL")
+        if spec.deletion.column:
+            tests.append(f"{dialect.ident(spec.deletion.column)} IS NULL")
         self._selected = " AND ".join(tests)
         by_target = {pair.target: pair for pair in run.plan.pairs}
         pairs = as_loaded([by_target[name] for name in key])

@@ -60,7 +60,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
         merged = f"alter columns of {ref}, and {merged}"
     merging = Step(MERGE_STEP, merged, "", after=True, rank=FIRST, urgent=bool(with_merge))
     after = [*changing, merging, *with_merge]
-    if request.deletes.found:
+    if request.deletes.is_enabled:
         deleted = deleted_keys_table(stage)
         script = _copy_script(dialect, deleted, ref, plan.conflict_columns)
         before.append(Step("gone keys", f"create {deleted}, for the keys of deleted rows", script))
@@ -144,10 +144,10 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         PermanentError: a key is NULL or a duplicate, or is spelled differently in the target.
     """
     spec, plan = CopySpec.from_stored(run.spec, "", ""), run.plan
-    load, mark = plan.load, spec.gone.column
+    load, mark = plan.load, spec.deletion.column
     table, stage = session.table(spec.target_ref), session.table(load.table)
     deleted = 0
-    if spec.gone.found:
+    if spec.deletion.is_enabled:
         matching = table, session.table(deleted_keys_table(load.table)), load.conflict_columns
         if mark:
             name = dialect.ident(mark)
@@ -163,7 +163,7 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         return MergeCounts(rows, 0)
     merging = Merging(session, dialect, table, names, load.conflict_columns, mark)
     # If the stage holds only changes, the source has rows that it lacks.
-    all_rows = not (plan.selection or plan.given)
+    all_rows = not (plan.selection or plan.has_given_partitions)
     loaded = merging.merge(stage, rows, lambda: all_rows, OF_ANOTHER_ROW)
     _drop_stages(session, dialect, spec, load)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
@@ -178,6 +178,6 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
 
 def _drop_stages(session: Session, dialect: CatalogDialect, spec: CopySpec, load: LoadPlan) -> None:
     """Drop the stages, if that does not end the transaction."""
-    tables = stage_tables(load.table) if spec.gone.found else (load.table,)
+    tables = stage_tables(load.table) if spec.deletion.is_enabled else (load.table,)
     for each in () if dialect.ddl_commits else tables:
         session.run(dialect.drop_statement(each))
