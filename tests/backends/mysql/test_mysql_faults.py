@@ -278,6 +278,20 @@ def test_a_write_that_takes_long_delays_the_snapshot(
             waiting.join()
 
 
+def test_a_closed_snapshot_leaves_no_session(items: str) -> None:
+    """A session that stays keeps the locks of its transaction."""
+    database = items.rpartition("/")[2]
+    others = (
+        f"SELECT id FROM information_schema.processlist WHERE db = '{database}'"
+        " AND id <> connection_id()"
+    )
+    assert rows(items, others) == []
+    held = snapshot.HeldSessions(items, [TableRef(database, "item")])
+    assert rows(items, others) != []
+    held.close()
+    eventually("all sessions have ended", lambda: rows(items, others) == [], PATIENCE)
+
+
 def fails(connection: Any, statement: str) -> None:
     with suppress(pymysql.Error):
         connection.cursor().execute(statement)

@@ -78,17 +78,18 @@ class HeldSessions:
         self._free: list[Connection] = []
         self._closing = threading.Lock()
         self._folder = ""
+        self._first: Connection | None = None
+        """Its locks protect the tables' definitions: sessions that change one wait for it."""
         try:
             with translated("source", "snapshot"):
                 self._open(url)
                 self._begin(url, relations)
-            # The session protects the tables' definitions: sessions that change one wait for it.
-            self._first = self._free.pop(0)
-            session = MySqlSession(self._first, MYSQL)
+            first = self._first = self._free.pop(0)
+            session = MySqlSession(first, MYSQL)
             with keeping(session, relations):
                 check_engines(session, [each for each in relations if isinstance(each, TableRef)])
                 groups = _joined(session, relations)
-            self._lock_groups(url, groups)
+            self._lock_groups(first, url, groups)
             with self._unless_blocked(url, *relations), translated("source", "snapshot"):
                 self._lock_definitions(groups)
             self._serve()
@@ -141,10 +142,12 @@ class HeldSessions:
             locker.abandon()  # which releases its lock
         self._taken_at = f"{now}+00:00"
 
-    def _lock_groups(self, url: str, groups: Sequence[Mapping[str, Relation]]) -> None:
+    def _lock_groups(
+        self, first: Connection, url: str, groups: Sequence[Mapping[str, Relation]]
+    ) -> None:
         for group in groups:
             try:
-                self._first.rows(f"SELECT 1 FROM {', '.join(group)} LIMIT 0")
+                first.rows(f"SELECT 1 FROM {', '.join(group)} LIMIT 0")
             except pymysql.Error:
                 # Find out which of them it is.
                 for rows, relation in group.items():
@@ -152,7 +155,7 @@ class HeldSessions:
                         self._unless_blocked(url, relation),
                         planning("source", f"snapshot of {relation}"),
                     ):
-                        self._first.rows(f"SELECT 1 FROM {rows} LIMIT 0")
+                        first.rows(f"SELECT 1 FROM {rows} LIMIT 0")
 
     def _lock_definitions(self, groups: Sequence[Mapping[str, Relation]]) -> None:
         """Have each session lock what it may read.
@@ -253,7 +256,7 @@ class HeldSessions:
             shutil.rmtree(self._folder, ignore_errors=True)
         with self._closing:
             sessions, self._free = self._free, []
-        for session in [*sessions, getattr(self, "_own", None)]:
+        for session in [*sessions, self._first]:
             if session is not None:
                 session.abandon()
 
