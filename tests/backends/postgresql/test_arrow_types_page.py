@@ -25,6 +25,8 @@ def test_types_read_from_a_server(pair: Pair) -> None:
     source = PostgresSource(pair.source.url)
     try:
         for type_, wanted in lines("postgresql/from"):
+            if type_ == "numeric(5, -2)" and pair.version < 15:
+                continue
             pair.source.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {type_})")
             ref = TableRef("public", "t")
             (found,) = source.in_arrow(ref, source.columns(ref))

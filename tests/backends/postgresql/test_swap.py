@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from tests.backends.postgresql.definitions import definitions
-from tests.backends.postgresql.test_recreate import EVERYTHING, LOADED, PAST, ROWS, TYPES
+from tests.backends.postgresql.test_recreate import LOADED, PAST, ROWS, TYPES, everything
 
 from penstock import PermanentError, PlanningError, copy
 from penstock.backends.postgresql.ddl.text import temporary_name
@@ -67,7 +67,7 @@ def roles(pair: Pair) -> Iterator[None]:
 
 @pytest.mark.usefixtures("roles")
 def test_every_part_of_a_table_is_kept(pair: Pair) -> None:
-    pair.both(TYPES, EVERYTHING)
+    pair.both(TYPES, everything(pair.version))
     pair.source.run(ROWS, PAST)
     pair.target.run(PAST, ATTACHED)
     before = definitions(pair.target.url)
@@ -201,7 +201,11 @@ class TestRefused:
 
     def test_missing_privileges(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int)")
-        pair.target.run("CREATE ROLE swapper LOGIN", "GRANT ALL ON t TO swapper")
+        pair.target.run(
+            "CREATE ROLE swapper LOGIN", "GRANT ALL ON t TO swapper",
+            # Everybody has it before PostgreSQL 15.
+            "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+        )  # fmt: skip
         try:
             target = pair.target.url.replace("postgres@", "swapper@")
             self.refused(pair, 'GRANT "postgres" TO "swapper"', target=target)

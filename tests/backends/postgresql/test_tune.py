@@ -19,6 +19,7 @@ from penstock.tuning.measurements import Measured
 from penstock.tuning.sweep import Sweep, SweepBegun, SweepNote, plan_sweep
 
 from ...cli import Cli
+from penstock_testkit.statistics import settle_statistics
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -50,7 +51,7 @@ def new_schemas(pair: Pair) -> list[str]:
 
 def touched(pair: Pair) -> list[tuple[Any, ...]]:
     """Return the target's write statistics and rows."""
-    pair.target.run("SELECT 1")
+    settle_statistics(pair.target.connection)
     return [
         *pair.target.rows(
             "SELECT s.relname, n_tup_ins, n_tup_upd, n_tup_del, relfilenode "
