@@ -19,13 +19,16 @@ from ...types.reading import examples, lines
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
+# Their scale is negative, or larger than their precision.
+SCALES_SINCE_15 = ("numeric(5, -2)", "numeric(2, 5)")
+
 
 def test_types_read_from_a_server(pair: Pair) -> None:
     pair.both(examples("postgresql"))
     source = PostgresSource(pair.source.url)
     try:
         for type_, wanted in lines("postgresql/from"):
-            if type_ == "numeric(5, -2)" and pair.version < 15:
+            if type_ in SCALES_SINCE_15 and pair.version < 15:
                 continue
             pair.source.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {type_})")
             ref = TableRef("public", "t")

@@ -53,6 +53,8 @@ ATTACHED = """
     CREATE PUBLICATION spread FOR TABLE app."T a" (id, "Text") WHERE (id > 3);
     SELECT setval('app."T a_id_seq"', 4711), setval('app."T a_number_seq"', 815, false);
 """
+# PostgreSQL 14 publishes whole tables only.
+PUBLISHED_PART = """ (id, "Text") WHERE (id > 3)"""
 
 
 @pytest.fixture
@@ -69,7 +71,8 @@ def roles(pair: Pair) -> Iterator[None]:
 def test_every_part_of_a_table_is_kept(pair: Pair) -> None:
     pair.both(TYPES, everything(pair.version))
     pair.source.run(ROWS, PAST)
-    pair.target.run(PAST, ATTACHED)
+    attached = ATTACHED if pair.version >= 15 else ATTACHED.replace(PUBLISHED_PART, "")
+    pair.target.run(PAST, attached)
     before = definitions(pair.target.url)
     oid = pair.target.value("""SELECT 'app."T a"'::regclass::oid""")
     # Forced policies apply to the owner too, but not to this superuser.

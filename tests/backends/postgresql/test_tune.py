@@ -17,9 +17,9 @@ import pytest
 from penstock import PlanningError, RunFailed, Tuning, UsageError, tune
 from penstock.tuning.measurements import Measured
 from penstock.tuning.sweep import Sweep, SweepBegun, SweepNote, plan_sweep
+from penstock_testkit.statistics import settle_statistics
 
 from ...cli import Cli
-from penstock_testkit.statistics import settle_statistics
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
