@@ -36,6 +36,11 @@ class Side:
     url: str
     connection: Connection
 
+    @property
+    def version(self) -> int:
+        """The server's major version."""
+        return self.connection.info.server_version // 10000
+
     def run(self, *statements: str) -> None:
         for statement in statements:
             self.connection.execute(statement.encode())
@@ -63,6 +68,16 @@ class Pair:
 
     source: Side
     target: Side
+
+    @property
+    def version(self) -> int:
+        """The older of the two servers' major versions."""
+        return min(self.source.version, self.target.version)
+
+    def needs(self, version: int, feature: str) -> None:
+        """Skip the test if a server is older."""
+        if self.version < version:
+            pytest.skip(f"PostgreSQL {version} is the first with {feature}")
 
     def both(self, *statements: str) -> None:
         self.source.run(*statements)
@@ -114,7 +129,8 @@ class Pair:
         assert mine == theirs
 
     def has_control_schema(self, name: str = "penstock") -> bool:
-        return self.target.value(f"SELECT to_regnamespace('{name}')") is not None
+        query = "SELECT FROM pg_namespace WHERE nspname = %s"
+        return self.target.connection.execute(query, [name]).fetchone() is not None
 
 
 @pytest.fixture

@@ -154,6 +154,16 @@ def test_a_view_that_depends_on_a_type_is_named(items: Pair) -> None:
     check_same(items)
 
 
+def test_a_computed_column_that_depends_on_a_type_is_named(items: Pair) -> None:
+    items.source.run("ALTER TABLE items ADD n int")
+    items.target.run(
+        "ALTER TABLE items ADD n int, ADD twice int GENERATED ALWAYS AS (n * 2) STORED"
+    )
+    night(items).done()
+    items.source.run("ALTER TABLE items ALTER n TYPE bigint")
+    assert "a computed column depends on it" in drifted(items, on_drift="widen")
+
+
 def test_a_renamed_key_column_is_left_to_the_user(items: Pair) -> None:
     night(items).done()
     items.source.run("ALTER TABLE items RENAME id TO number")

@@ -19,12 +19,17 @@ from ...types.type_files import examples, lines
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
+# Their scale is negative, or larger than their precision.
+SCALES_SINCE_15 = ("numeric(5, -2)", "numeric(2, 5)")
+
 
 def test_types_read_from_a_server(pair: Pair) -> None:
     pair.both(examples("postgresql"))
     source = PostgresSource(pair.source.url)
     try:
         for type_, wanted in lines("postgresql/to_arrow"):
+            if type_ in SCALES_SINCE_15 and pair.version < 15:
+                continue
             pair.source.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {type_})")
             ref = TableRef("public", "t")
             (found,) = source.in_arrow(ref, source.columns(ref))

@@ -13,7 +13,7 @@ from penstock.backends.postgresql.catalog.columns import data_type, read_columns
 from penstock.backends.postgresql.connection import connect
 from penstock.model.tables import TableRef
 
-from .type_values import BY_NAME, CONTRIB, NEWER, OWN_TYPES, SYSTEM
+from .type_values import BY_NAME, CONTRIB, NEWER, OWN_TYPES, SYSTEM, known_values
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -35,7 +35,11 @@ def test_casts_follow_the_servers_own_assignment_rules(pair: Pair) -> None:
         "CREATE CAST (text AS here.mood) WITH INOUT",
     )
     types = [
-        *(name for name in (*SYSTEM, *BY_NAME) if side.value(f"SELECT to_regtype('{name}')")),
+        *(
+            name
+            for name in known_values(SYSTEM | BY_NAME, pair.version)
+            if side.value(f"SELECT to_regtype('{name}')")
+        ),
         *(name for extension in EXTENSIONS for name in CONTRIB[extension]),
         *OF_ONES_OWN,
     ]
@@ -127,6 +131,9 @@ def test_a_cast_value_equals_what_the_server_would_assign(pair: Pair) -> None:
 
 def _casts(pair: Pair, value: str, source: str, target: str) -> bool:
     if (source, value) == ('"char"', "\\377"):  # the server would produce an invalid text
+        return False
+    # Before PostgreSQL 15, the server would produce a part of a character.
+    if target == '"char"' and not value.isascii() and pair.version < 15:
         return False
     if NEWER.get((source, value), 0) > pair.source.connection.info.server_version:
         return False

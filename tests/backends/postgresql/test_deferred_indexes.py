@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from tests.backends.postgresql.definitions import definitions
-from tests.backends.postgresql.test_recreate import EVERYTHING, LOADED, PARTITIONED, ROWS, TYPES
+from tests.backends.postgresql.test_recreate import LOADED, PARTITIONED, ROWS, TYPES, everything
 
 from penstock import PermanentError, PlanningError, UsageError, copy
 from penstock.events import Committed, StepChanged
@@ -21,7 +21,7 @@ INDEXES = "SELECT indexname FROM pg_indexes WHERE schemaname <> 'penstock' ORDER
 
 @pytest.mark.parametrize("mode", ["append", "truncate"])
 def test_every_index_is_restored_unchanged(pair: Pair, mode: str) -> None:
-    pair.both(TYPES, EVERYTHING)
+    pair.both(TYPES, everything(pair.version))
     pair.source.run(ROWS)
     before = definitions(pair.target.url)
     pair.copy('app."T a"', mode=mode, columns=LOADED, **DEFERRED)

@@ -16,6 +16,7 @@ from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.events import Committed, Event, Finished, SnapshotChanged, Verified, Warned
 from penstock.model.extents import BlockRange
+from penstock_testkit.statistics import settle_statistics
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -139,7 +140,7 @@ def filled(pair: Pair) -> Pair:
     pair.both("CREATE TABLE t (id int PRIMARY KEY, name text)")
     pair.source.run("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 1000) AS n", "ANALYZE t")
     # The server's write statistics arrive late, and would look like later writes.
-    pair.source.run()
+    settle_statistics(pair.source.connection)
     return pair
 
 

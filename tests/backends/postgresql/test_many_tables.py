@@ -48,7 +48,7 @@ def fill(pair: Pair, count: int) -> list[TableRef]:
             " m mood, s short[] CHECK (s IS NOT NULL), n int DEFAULT nextval('shared_numbers'),"
             f" k{number} int DEFAULT twice(2))",
             f"CREATE INDEX ON t{number} (twice(n))",
-            f"CREATE STATISTICS ON w, n FROM t{number}",
+            f"CREATE STATISTICS s{number} ON w, n FROM t{number}",
             f"COMMENT ON TABLE t{number} IS 'of {number}'",
             f"INSERT INTO t{number} (w, m, s) SELECT 'x', 'sad', '{{a,b}}'"
             f" FROM generate_series(1, {number})",

@@ -11,6 +11,7 @@ from tests.backends.postgresql.test_relations import reader
 
 from penstock import CopySpec, PlanningError, SnapshotLost, UsageError, copy, resume
 from penstock.events import Committed, Finished
+from penstock_testkit.statistics import settle_statistics
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -156,6 +157,7 @@ def test_range_recommends_ntile(shop: Pair) -> None:
 
 @pytest.mark.parametrize("has_writes", [False, True])
 def test_resume_requires_an_unchanged_source(shop: Pair, has_writes: bool) -> None:
+    settle_statistics(shop.source.connection)
     events = copy(ask(shop, key="id", partitions=4, run_id="r"))
     for event in events:
         if isinstance(event, Committed):

@@ -49,7 +49,8 @@ LEAVES = [
     leaf(
         "interval",
         st.timedeltas(timedelta(-(10**6)), timedelta(10**6)).map(
-            lambda value: f"{value.total_seconds():.6f} s"
+            # PostgreSQL 14 has a limit of 2³¹ seconds.
+            lambda value: f"{value.days} d {value.seconds}.{value.microseconds:06} s"
         ),
     ),
     leaf("uuid", st.uuids(), "text"),

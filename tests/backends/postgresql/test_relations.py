@@ -16,6 +16,7 @@ import pytest
 from penstock import PlanningError, copy, resume
 from penstock.events import Committed, Finished
 from penstock.model.extents import ChildBlocks, Children
+from penstock_testkit.statistics import settle_statistics
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair, Side
@@ -305,6 +306,7 @@ class TestChildren:
             list(self.resume(sales, "accept"))
 
     def test_a_run_is_resumed_if_nothing_changed(self, sales: Pair) -> None:
+        settle_statistics(sales.source.connection)
         self.leave_unfinished(sales, committed=True)
         *_, report = self.resume(sales, "fail")
         assert isinstance(report, Finished)

@@ -17,6 +17,7 @@ import pytest
 from penstock import PlanningError, RunFailed, Tuning, UsageError, tune
 from penstock.tuning.measurements import Measurement
 from penstock.tuning.sweep import Sweep, SweepNote, SweepStarted, plan_sweep
+from penstock_testkit.statistics import settle_statistics
 
 from ...cli import Cli
 
@@ -50,7 +51,7 @@ def new_schemas(pair: Pair) -> list[str]:
 
 def touched(pair: Pair) -> list[tuple[Any, ...]]:
     """Return the target's write statistics and rows."""
-    pair.target.run("SELECT 1")
+    settle_statistics(pair.target.connection)
     return [
         *pair.target.rows(
             "SELECT s.relname, n_tup_ins, n_tup_upd, n_tup_del, relfilenode "

@@ -15,7 +15,7 @@ from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.model.tables import TableRef
 
-from .type_values import BY_NAME, CONTRIB, NEWER, NOT_LOADABLE, OWN, OWN_TYPES, SYSTEM
+from .type_values import BY_NAME, CONTRIB, NOT_LOADABLE, OWN, OWN_TYPES, SYSTEM, known_values
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair, Side
@@ -121,10 +121,6 @@ def _extensions(side: Side) -> set[str]:
     }
 
 
-def _version(side: Side) -> int:
-    return side.connection.info.server_version
-
-
 @pytest.fixture
 def types(any_versions: Pair) -> Types:
     pair = any_versions
@@ -142,12 +138,7 @@ def types(any_versions: Pair) -> Types:
     known = SYSTEM | BY_NAME | OWN
     for extension in extensions & set(CONTRIB):
         known = known | CONTRIB[extension]
-    version = min(_version(pair.source), _version(pair.target))
-    values = {
-        type_: [value for value in values if NEWER.get((type_, value), 0) <= version]
-        for type_, values in known.items()
-    }
-    values = {type_: kept for type_, kept in values.items() if kept}
+    values = known_values(known, pair.version)
     if not all(_has_xml(side) for side in (pair.source, pair.target)):
         del values["xml"]
     return Types(pair, values, frozenset(extensions))

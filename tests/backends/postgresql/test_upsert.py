@@ -288,8 +288,7 @@ class TestNulls:
         assert counts(pair.copy(mode="upsert", where="b IS NOT NULL")) == (1, 1, 0)
 
     def test_in_a_key_are_equal_if_the_index_says_so(self, pair: Pair) -> None:
-        if pair.target.connection.info.server_version < 150000:
-            pytest.skip("NULLS NOT DISTINCT is of PostgreSQL 15")
+        pair.needs(15, "NULLS NOT DISTINCT")
         pair.both(self.DEFINITION.format("NULLS NOT DISTINCT"))
         pair.source.run(
             "INSERT INTO t VALUES (1, 1, 1), (2, NULL, 2), (NULL, 3, 3), (NULL, NULL, 4)"

@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     from ..conftest import Pair
 
 TABLES, WINDOW = 14, 4
-ENTERED = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted"
+ENTERED = """
+    SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+    WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
+        AND d.datname = current_database()
+"""
 READ = """
     SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-    WHERE a.application_name = 'penstock:plan' AND l.relation::regclass::text LIKE 't__'
+    WHERE a.application_name = 'penstock:plan' AND a.datname = current_database()
+        AND l.relation::regclass::text LIKE 't__'
 """
 
 

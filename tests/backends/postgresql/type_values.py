@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 SYSTEM: dict[str, list[str]] = {
     "bool": ["true", "false"],
     "int2": ["-32768", "32767"],
@@ -140,7 +142,7 @@ NOT_LOADABLE = {
     "gbtreekey2", "gbtreekey4", "gbtreekey8", "gbtreekey16", "gbtreekey32", "gbtreekey_var",
     "ghstore", "intbig_gkey", "ltree_gist", "gtrgm",
 }  # fmt: skip
-# Types that servers before this version lack.
+# Values that servers before this version lack.
 NEWER = {
     ("interval", "infinity"): 170000,
     ("interval", "-infinity"): 170000,
@@ -148,6 +150,7 @@ NEWER = {
     ("numeric", "-Infinity"): 140000,
     ("numrange", "(,Infinity)"): 140000,
     ("numeric(5,-2)", "1234500"): 150000,
+    ('"char"', "\\377"): 150000,
     ("regdatabase", "postgres"): 190000,
 }
 # User-defined types of every kind, nested in each other. The schema is `here`.
@@ -186,3 +189,12 @@ OWN: dict[str, list[str]] = {
     "here.thing[]": ['{"(1,sad,)"}'],
     "here.multimoods": ["{[sad,sad],[glad,glad]}", "{}"],
 }
+
+
+def known_values(values: Mapping[str, list[str]], version: int) -> dict[str, list[str]]:
+    """Return the values that servers of a major version have, and the types that have any."""
+    known = {
+        type_: [value for value in every if NEWER.get((type_, value), 0) <= version * 10000]
+        for type_, every in values.items()
+    }
+    return {type_: kept for type_, kept in known.items() if kept}

@@ -27,7 +27,8 @@ WITH parts (relation, class, id) AS (
     JOIN pg_catalog.pg_depend AS d ON d.classid = parts.class AND d.objid = parts.id
     LEFT JOIN pg_catalog.pg_class AS c
         ON d.refclassid = 'pg_catalog.pg_class'::regclass AND c.oid = d.refobjid
-    WHERE d.deptype = 'n'
+    -- Before PostgreSQL 15, a computed column depends like a part on what it uses.
+    WHERE (d.deptype = 'n' OR d.deptype = 'a' AND d.objsubid > 0)
         AND d.refclassid NOT IN (
             'pg_catalog.pg_type'::regclass, 'pg_catalog.pg_namespace'::regclass,
             'pg_catalog.pg_constraint'::regclass, 'pg_catalog.pg_extension'::regclass

@@ -19,6 +19,15 @@ FROM (
     JOIN pg_catalog.pg_attribute AS g ON g.attrelid = f.adrelid AND g.attnum = f.adnum
     WHERE d.refobjid = %(table)s::pg_catalog.regclass AND g.attgenerated <> ''
         AND d.refobjsubid <> f.adnum
+    UNION ALL
+    -- Before PostgreSQL 15, the computed column itself depends on what it uses.
+    SELECT d.refobjsubid, 'a computed column'
+    FROM pg_catalog.pg_depend AS d
+    JOIN pg_catalog.pg_attribute AS g ON g.attrelid = d.objid AND g.attnum = d.objsubid
+    WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+        AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+        AND d.refobjid = %(table)s::pg_catalog.regclass AND g.attgenerated <> ''
+        AND d.refobjsubid <> d.objsubid
 ) AS found
 JOIN pg_catalog.pg_attribute AS a
     ON a.attrelid = %(table)s::pg_catalog.regclass AND a.attnum = found.attnum AND a.attnum > 0
