@@ -351,7 +351,7 @@ def test_children_get_what_belongs_to_the_parent(days: Pair) -> None:
 def test_unsuitable_targets_are_refused_before_any_change(
     days: Pair, definition: str, options: dict[str, Any], message: str
 ) -> None:
-    if "TABLES IN SCHEMA" in made:
+    if "TABLES IN SCHEMA" in definition:
         days.needs(15, "publications of schemas")
     days.target.run("DROP TABLE t", definition.format(COLUMNS))
     given = {**DAYS, **options}
