@@ -482,7 +482,7 @@ elif moment == "before the stage is dropped":
     do = ServerRuns.do
     ServerRuns.do = lambda runs, run, step: die() if step.id == DROP else do(runs, run, step)
 else:
-    RunState.merged = die
+    RunState.merged_event = die
 main()
 """
 
