@@ -158,13 +158,18 @@ def cell(kind: str, model: TableModel, dialect: Dialect | None) -> str:
     return STATEMENT if all(item.remedy for item in found.omitted) else LISTED
 
 
+def readers(kind: str) -> str:
+    """Return the systems whose catalogs have a kind of part, or "all but" the others."""
+    sources = [NAMES[source] for source in SOURCES if kind in KNOWN[source]]
+    others = [NAMES[source] for source in SOURCES if kind not in KNOWN[source]]
+    if not others:
+        return "all"
+    return f"all but {'; '.join(others)}" if len(others) < len(sources) else "; ".join(sources)
+
+
 def rows() -> Iterator[list[str]]:
     for name, kind, model in PARTS:
-        sources = [NAMES[source] for source in SOURCES if kind in KNOWN[source]]
-        others = [NAMES[source] for source in SOURCES if kind not in KNOWN[source]]
-        read = f"all but {'; '.join(others)}" if len(others) < len(sources) else "; ".join(sources)
-        read = read if others else "all"
-        yield [name, read, *(cell(kind, model, dialect) for dialect in TARGETS.values())]
+        yield [name, readers(kind), *(cell(kind, model, dialect) for dialect in TARGETS.values())]
 
 
 if __name__ == "__main__":

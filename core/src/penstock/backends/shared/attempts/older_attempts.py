@@ -53,7 +53,7 @@ def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> bool:
         wait: waits until a socket is ready, and raises `StallError`.
 
     Returns:
-        whether the lock was free at once, so that no older attempt can have committed since.
+        whether the lock was free at once; if not, an older attempt may have committed.
 
     Raises:
         TransientError: another process has locked the partition.
