@@ -348,7 +348,7 @@ class Link(threading.Thread):
             self._rope.close()
 
     @property
-    def _still(self) -> bool:
+    def _is_still(self) -> bool:
         return self._cut or self._proxy.frozen
 
     def _pump(self, *flows: Flow) -> None:
@@ -364,9 +364,9 @@ class Link(threading.Thread):
                 self._bell.recv(BLOCK)
                 continue
             for flow in flows:
-                if not self._still and flow.source in readable:
+                if not self._is_still and flow.source in readable:
                     self._receive(flow)
-                if not self._still and flow.sink in writable:
+                if not self._is_still and flow.sink in writable:
                     self._send(flow)
 
     def _receive(self, flow: Flow) -> None:
@@ -378,7 +378,7 @@ class Link(threading.Thread):
         self._look(flow, block)
         allowed, flow.cut_when_sent = self._proxy.spend(flow.direction, len(block))
         flow.pending = block[:allowed]
-        if not self._still:
+        if not self._is_still:
             self._send(flow)
 
     def _look(self, flow: Flow, block: bytes) -> None:

@@ -169,7 +169,7 @@ def of_run(
         advised = advice(replace(facts, deferrable=""))
     return RunReport(
         run_id=run.run_id,
-        what=_what(run.spec),
+        what=_route_text(run.spec),
         status=run.status,
         mode=str(run.spec.get("mode", "")),
         strategy=plan.strategy,
@@ -279,7 +279,7 @@ def _facts(journals: Sequence[Journal]) -> RunFacts:
     )
 
 
-def _what(spec: Mapping[str, Any]) -> str:
+def _route_text(spec: Mapping[str, Any]) -> str:
     source = spec.get("table") or spec.get("query") or spec.get("source") or "?"
     target = spec.get("target_table") or spec.get("target") or "?"
     return str(source) if source == target else f"{source} to {target}"

@@ -72,20 +72,20 @@ def compare_columns(
     if route.map == "position":
         return None
     chosen = chosen_columns(route, mine)
-    names, there = {each.name for each in mine}, {each.name: each for each in theirs}
+    names, target_columns = {each.name for each in mine}, {each.name: each for each in theirs}
     last_columns = {each.name: each for each in last.columns} if last is not None else {}
     before = {each.identity: each for each in last_columns.values() if each.identity and same_table}
     renamed = {
         each.name: before[each.identity].name
         for each in chosen
         if each.identity in before
-        if each.name not in there
-        if (name := before[each.identity].name) in there and name not in names
+        if each.name not in target_columns
+        if (name := before[each.identity].name) in target_columns and name not in names
     }
     in_target = {
-        each.name: there[name]
+        each.name: target_columns[name]
         for each in chosen
-        if (name := renamed.get(each.name, each.name)) in there
+        if (name := renamed.get(each.name, each.name)) in target_columns
     }
     widens = WIDEN in loading.drift.makes
     compared, loosened = {}, {}
@@ -205,11 +205,12 @@ def narrow_route(route: Route, columns: Sequence[Column], theirs: Sequence[Colum
         columns: the source's columns.
         theirs: the target's columns.
     """
-    there = {each.name: each for each in theirs}
+    target_columns = {each.name: each for each in theirs}
     both = [
         each.name
         for each in chosen_columns(route, columns)
-        if each.name in there and not (each.generated and there[each.name].generated)
+        if each.name in target_columns
+        and not (each.generated and target_columns[each.name].generated)
     ]
     if not both:
         raise PlanningError(
@@ -240,8 +241,8 @@ def drift_texts(
             warnings.append(f"drift: {each}: {_STAYS}")
         elif loading.drift.ignores:
             omitted = {ADD: "it is not copied", RENAME: "it is not copied under either name"}
-            stays = omitted.get(each.kind, "the target's column stays as it is")
-            warnings.append(f"drift: {each}: {stays} (--on-drift {IGNORE})")
+            consequence = omitted.get(each.kind, "the target's column stays as it is")
+            warnings.append(f"drift: {each}: {consequence} (--on-drift {IGNORE})")
     if any(each.kind == ADD for each in changes) and loading.load_mode.only_adds:
         warnings.append("drift: existing rows keep NULL in the added columns")
     return tuple(reasons), tuple(warnings)

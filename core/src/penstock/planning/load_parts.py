@@ -44,8 +44,8 @@ class LoadParts(DriftParts):
     def _check_compared(self) -> None:
         if self._loading.verify == "checksums":
             pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
-            there = self._table.is_there and not self._changes
-            table = self._route.target_ref if there else None
+            is_comparable = self._table.is_there and not self._changes
+            table = self._route.target_ref if is_comparable else None
             self._answers.check_compared(self._route.relation, table, pairs)
 
     @part

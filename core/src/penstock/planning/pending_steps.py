@@ -51,24 +51,24 @@ def with_pending_steps(
         if (run_id, step) not in mine:
             # If several steps create one thing, the first has the statement for it.
             warnings.setdefault(
-                (run_id, _what(step)),
-                f"run {run_id} was stopped before it could {_what(step)}; resume it, or "
+                (run_id, _action(step)),
+                f"run {run_id} was stopped before it could {_action(step)}; resume it, or "
                 f"{offer}run: {_statement(step)}",
             )
-    planned = {(step.name, _what(step)) for step in (*load.steps, *load.links)}
+    planned = {(step.name, _action(step)) for step in (*load.steps, *load.links)}
     steps: dict[tuple[str, str], Step] = {}
     links: dict[tuple[str, str], Step] = {}
     for run_id, step in mine:
-        if (step.name, _what(step)) not in planned:
+        if (step.name, _action(step)) not in planned:
             undone = NotCopied("steps", step.name, step.statement, str(load.table))
             added = links if makes_foreign_key(step) else steps
-            added[step.name, _what(step)] = replace(
+            added[step.name, _action(step)] = replace(
                 step,
                 id=f"{step.id}{OF_STOPPED}{run_id}",
                 instead=step.instead if makes_foreign_key(step) else undone,
             )
     reasons = dict.fromkeys(
-        f"left over from run {run_id}, which was stopped: {_what(step)}" for run_id, step in mine
+        f"left over from run {run_id}, which was stopped: {_action(step)}" for run_id, step in mine
     )
     return (
         replace(
@@ -81,7 +81,7 @@ def with_pending_steps(
     )
 
 
-def _what(step: Step) -> str:
+def _action(step: Step) -> str:
     """Return a step for people, with the foreign key that it restores."""
     if step.instead is not None and makes_foreign_key(step):
         return f"restore foreign key {step.instead.name} of {step.instead.table}"

@@ -134,7 +134,7 @@ class _Planning(NightParts):
         _, pending = self._load_with_pending_steps
         drift_reasons, drift_warnings = drift_texts(self._loading, self._drift, self._changes)
         choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
-        partitions, given = children.partitions, self._request.partitions
+        partitions, requested = children.partitions, self._request.partitions
         return PartitionPlan(
             strategy=choice.strategy,
             reasons=(
@@ -165,8 +165,8 @@ class _Planning(NightParts):
             pairs=mapping.pairs,
             format=mapping.format,
             load=load,
-            rows=None if given or selection else _selected_rows(statistics),
-            bytes=None if given or selection else round(statistics.bytes * statistics.selected),
+            rows=None if requested or selection else _selected_rows(statistics),
+            bytes=None if requested or selection else round(statistics.bytes * statistics.selected),
             series=self._request.series,
             night=night,
             selection=selection,

@@ -139,7 +139,7 @@ class FinalSteps:
                         self._emit(task, "retrying", started, error)
                         self._ready.put(task)
                         return
-                    if not self._again(task, error, attempt, started):
+                    if not self._is_retried(task, error, attempt, started):
                         self._emit(task, "failed", started, error)
                         break
                     self._emit(task, "retrying", started, error)
@@ -157,7 +157,7 @@ class FinalSteps:
             self._working -= 1
             return True
 
-    def _again(self, task: _Task, error: PenstockError, attempt: int, started: float) -> bool:
+    def _is_retried(self, task: _Task, error: PenstockError, attempt: int, started: float) -> bool:
         if not error.transient or isinstance(error, Overtaken):
             return False
         if task.step.urgent:

@@ -167,12 +167,12 @@ class LiveDisplay:
             return Group(*(Text(one_line(step), no_wrap=True) for step in self._steps(room)))
         rows: list[list[RenderableType]] = []
         for stream in shown:
-            again = f" #{stream.attempt}" if stream.attempt > 1 else ""
+            attempt_label = f" #{stream.attempt}" if stream.attempt > 1 else ""
             rate_rows, rate_bytes = stream.rate()
             idle = tally.idle(stream)
             rows.append(
                 [
-                    one_line(stream.partition_id) + again,
+                    one_line(stream.partition_id) + attempt_label,
                     ShortenedText(one_line(stream.label)),
                     number(stream.rows),
                     Text(f"idle {duration(idle)}", style="yellow") if idle else number(rate_rows),

@@ -32,7 +32,7 @@ def print_runs(console: Console, entries: Sequence[RunEntry]) -> None:
     rows: list[list[RenderableType]] = [
         [
             entry.run_id,
-            ShortenedText(_what(entry)),
+            ShortenedText(_route_text(entry)),
             entry.mode,
             Text(_status(entry), style=STATUS_STYLES.get(entry.status, "bold")),
             f"{entry.committed:,} of {entry.partitions:,}",
@@ -116,7 +116,7 @@ def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:
     return next(name for name in order if name in statuses)
 
 
-def _what(entry: RunEntry) -> str:
+def _route_text(entry: RunEntry) -> str:
     what = shorten(one_line(entry.source), _LONGEST)
     return what if entry.target == entry.source else f"{what} to {one_line(entry.target)}"
 

@@ -95,16 +95,16 @@ def lines_of(path: str) -> Line:
     @cache
     def line_numbers() -> dict[tuple[tuple[str, ...], str | None], int]:
         lines: dict[tuple[tuple[str, ...], str | None], int] = {}
-        here: tuple[str, ...] = ()
+        section: tuple[str, ...] = ()
         with suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 head = line.lstrip().startswith("[")
                 names = _path_of(line.rstrip()) if head or "=" in line else None
                 if head:
-                    here = names or ()
-                    lines.setdefault((here, None), number)
+                    section = names or ()
+                    lines.setdefault((section, None), number)
                 elif names is not None and len(names) == 1:
-                    lines.setdefault((here, names[0]), number)
+                    lines.setdefault((section, names[0]), number)
         return lines
 
     return lambda section, key: line_numbers().get((section, key))

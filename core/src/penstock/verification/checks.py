@@ -65,13 +65,13 @@ class _Checks:
     def verification(self) -> Verification:
         if self._comparison.is_merged:
             return self._merged_verification()
-        apart = self._read_apart()
+        separate = self._read_apart()
         # These come first: if the run's snapshot is still held, all other reads use it.
         source = SourceSums(self._comparison)
-        now = source.parts(apart)
+        now = source.parts(separate)
         adopted = self._adopt()
         if self._at_the_end and self._later:
-            self._comparison.outdated = apart if adopted else frozenset(self._comparison.records)
+            self._comparison.outdated = separate if adopted else frozenset(self._comparison.records)
         mine = source.sums(now, adopted=adopted)
         self._proof = source.proof(mine, at_once=adopted and not now)
         theirs = TargetSums(self._comparison, self._rows).sums(mine)
@@ -105,12 +105,12 @@ class _Checks:
         relation, where = comparison.spec.relation, comparison.spec.where
         mine = comparison.source.checksum(relation, where, Whole(), comparison.compared)
         theirs = TargetSums(comparison, self._rows).merged_sums(Sums(total=mine))
-        there, note = theirs.total, ""
-        if there is not None and there.rows != mine.rows:
-            note = f"the source has {mine.rows:,} rows, and the target {there.rows:,}"
-        elif there is not None and comparison.checksums and there.digest != mine.digest:
+        target_sum, note = theirs.total, ""
+        if target_sum is not None and target_sum.rows != mine.rows:
+            note = f"the source has {mine.rows:,} rows, and the target {target_sum.rows:,}"
+        elif target_sum is not None and comparison.checksums and target_sum.digest != mine.digest:
             note = CHECKSUMS_DIFFER
-        checks = [self._check(None, "all rows", None, mine, there, note)]
+        checks = [self._check(None, "all rows", None, mine, target_sum, note)]
         if theirs.missing is not None:
             checks = self._rows.locate(checks, theirs.missing)
         elif self._show_rows and note:

@@ -115,13 +115,17 @@ def _ranges(
     """
     count = max(1, rows // RANGE_KEYS)
     source_ranges = source.key_ranges(spec.relation, spec.where, _key(run), count)
-    there = target.ranges_after_merge(run, source_ranges[0]) if source_ranges else None
-    if source_ranges is None or there is None:
+    target_counts = target.ranges_after_merge(run, source_ranges[0]) if source_ranges else None
+    if source_ranges is None or target_counts is None:
         return None, rows
-    bits, here = source_ranges
-    differing = [each for each in {**here, **there} if here.get(each, 0) != there.get(each, 0)]
+    bits, source_counts = source_ranges
+    differing = [
+        each
+        for each in {**source_counts, **target_counts}
+        if source_counts.get(each, 0) != target_counts.get(each, 0)
+    ]
     within = KeyRanges(bits, differing)
-    remaining = sum(there.get(each, 0) for each in differing)
+    remaining = sum(target_counts.get(each, 0) for each in differing)
     if not differing or remaining > rows * MOST_SHARE or len(within.spans()) > MOST_SPANS:
         return None, rows
     return within, remaining
@@ -173,9 +177,9 @@ def _gone_keys(
     bits = min(max((rows // BUCKET_KEYS).bit_length(), FEWEST_BITS), MOST_BITS)
     with ThreadPoolExecutor(1) as executor:
         reading = executor.submit(source.key_buckets, spec.relation, spec.where, key, bits, within)
-        there = target.buckets_after_merge(run, bits, within)
-        here = reading.result()
-    single, several = _compare_buckets(here, there, exact=exact)
+        target_buckets = target.buckets_after_merge(run, bits, within)
+        source_buckets = reading.result()
+    single, several = _compare_buckets(source_buckets, target_buckets, exact=exact)
     if several:
         chosen = KeySelection(bits, several, within)
         mine = source.chosen_keys(spec.relation, spec.where, key, chosen)
@@ -184,7 +188,7 @@ def _gone_keys(
 
 
 def _compare_buckets(
-    here: dict[int, Bucket], there: dict[int, Bucket], *, exact: bool
+    source_buckets: dict[int, Bucket], target_buckets: dict[int, Bucket], *, exact: bool
 ) -> tuple[list[int], list[int]]:
     """Return the digests of single keys that are gone from a bucket, and other differing buckets.
 
@@ -192,8 +196,8 @@ def _compare_buckets(
     """
     single: list[int] = []
     several: list[int] = []
-    for number, theirs in there.items():
-        mine = here.get(number, _NONE)
+    for number, theirs in target_buckets.items():
+        mine = source_buckets.get(number, _NONE)
         if exact and theirs.count == mine.count + 1:
             single.append(theirs.total - mine.total)
         elif theirs != mine:
@@ -203,11 +207,11 @@ def _compare_buckets(
 
 def _not_in(mine: Iterator[KeyDigest], theirs: Iterator[KeyDigest]) -> Iterator[int]:
     """Return the target's digests that the source does not have; both inputs are sorted."""
-    here = next(mine, None)
+    candidate = next(mine, None)
     for each in theirs:
-        while here is not None and here < each:
-            here = next(mine, None)
-        if here != each:
+        while candidate is not None and candidate < each:
+            candidate = next(mine, None)
+        if candidate != each:
             yield int(each[1])
     for _ in mine:
         pass  # a session reads one stream at a time, so read this one to its end

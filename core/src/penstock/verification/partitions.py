@@ -119,9 +119,9 @@ def prove(
         if not may_overlap(plan):
             return Proof(committed, first, "the source may have been written to since")
         return prove_now(plan, first, count)
-    again = count(Whole())
-    moving = "--where selects different rows each time" if again != first else ""
-    return Proof(committed, again, moving)
+    recount = count(Whole())
+    moving = "--where selects different rows each time" if recount != first else ""
+    return Proof(committed, recount, moving)
 
 
 def prove_now(plan: PartitionPlan, first: int, count: Callable[[Extent], int]) -> Proof:
@@ -133,10 +133,10 @@ def prove_now(plan: PartitionPlan, first: int, count: Callable[[Extent], int]) -
         count: counts the rows of an extent.
     """
     rows = sum(count(partition.extent) for partition in plan.partitions)
-    again = count(Whole())
-    if rows in (first, again):
+    recount = count(Whole())
+    if rows in (first, recount):
         return Proof(rows, rows)
-    return Proof(rows, again, "the source is being written to" if again != first else "")
+    return Proof(rows, recount, "the source is being written to" if recount != first else "")
 
 
 def difference(route: Route, plan: PartitionPlan, proof: Proof) -> str:

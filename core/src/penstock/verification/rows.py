@@ -157,21 +157,21 @@ class RowSearch:
         pending = {row.key: row for row in rows}
         located = []
         for check in checks:
-            here = list(pending.values())
-            if check.partition_id is not None and here:
+            own_rows = list(pending.values())
+            if check.partition_id is not None and own_rows:
                 extent = self._comparison.run.plan.partition(check.partition_id).extent
                 keys = {key for key, _ in self._source_rows(extent, list(pending))}
-                here = [pending.pop(key) for key in keys if key in pending]
+                own_rows = [pending.pop(key) for key in keys if key in pending]
             whole = check.partition_id is None and bool(rows)
-            if here or whole:
-                count = len(rows if whole else here)
+            if own_rows or whole:
+                count = len(rows if whole else own_rows)
                 differ = "1 row differs" if count == 1 else f"{count:,} rows differ"
                 located.append(
                     replace(
                         check,
                         ok=False,
                         note=check.note or differ,
-                        rows=(*check.rows, *here)[:MOST_ROWS],
+                        rows=(*check.rows, *own_rows)[:MOST_ROWS],
                     )
                 )
             else:
@@ -208,25 +208,25 @@ def compare_rows(mine: Rows, theirs: Rows) -> Generator[RowDifference]:
 
     The digests of only one key are held at a time.
     """
-    left, right = _by_key(mine), _by_key(theirs)
-    here, there = next(left, None), next(right, None)
-    while here is not None or there is not None:
-        if there is None or (here is not None and here[0] < there[0]):
-            assert here is not None
-            yield RowDifference(here[0], MISSING)
-            here = next(left, None)
-        elif here is None or there[0] < here[0]:
-            yield RowDifference(there[0], EXTRA)
-            there = next(right, None)
+    source_rows, target_rows = _by_key(mine), _by_key(theirs)
+    source_row, target_row = next(source_rows, None), next(target_rows, None)
+    while source_row is not None or target_row is not None:
+        if target_row is None or (source_row is not None and source_row[0] < target_row[0]):
+            assert source_row is not None
+            yield RowDifference(source_row[0], MISSING)
+            source_row = next(source_rows, None)
+        elif source_row is None or target_row[0] < source_row[0]:
+            yield RowDifference(target_row[0], EXTRA)
+            target_row = next(target_rows, None)
         else:
-            if here[1] != there[1]:
-                yield RowDifference(here[0], _what(here[1], there[1]))
-            here, there = next(left, None), next(right, None)
+            if source_row[1] != target_row[1]:
+                yield RowDifference(source_row[0], _difference(source_row[1], target_row[1]))
+            source_row, target_row = next(source_rows, None), next(target_rows, None)
 
 
-def _what(here: Counter[str], there: Counter[str]) -> str:
+def _difference(source_digests: Counter[str], target_digests: Counter[str]) -> str:
     """Say how the rows of a key differ; several rows may share a key if nothing is unique."""
-    missing, extra = here - there, there - here
+    missing, extra = source_digests - target_digests, target_digests - source_digests
     if missing and extra:
         return DIFFERENT
     return MISSING if missing else EXTRA

@@ -26,9 +26,9 @@ def is_deferred(number: int, frame: FrameType | None) -> bool:
     """
     while frame is not None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] == _MACHINERY:
-            again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
-            again.daemon = True
-            again.start()
+            repetition = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number))
+            repetition.daemon = True
+            repetition.start()
             return True
         frame = frame.f_back
     return False

@@ -184,7 +184,7 @@ class Run:
             TimeoutError: the time ran out; the message lists the task instances.
         """
 
-        def there() -> TaskInstance | None:
+        def find_instance() -> TaskInstance | None:
             try:
                 task = self.task(task_id, map_index)
             except RestError as error:
@@ -194,7 +194,7 @@ class Run:
             return task if task.state in states and task.try_number >= try_number else None
 
         return until(
-            there,
+            find_instance,
             timeout,
             lambda: f"{task_id}[{map_index}]: expected {states}, found {self.tasks()}",
             ASK_EVERY,

@@ -113,7 +113,7 @@ class AirflowStack:
         (draft := self.home / target.name).write_text(text)
         draft.rename(target)
 
-        def there() -> bool | None:
+        def find_dag() -> bool | None:
             for failure in self.rest.get("/importErrors")["import_errors"]:
                 if failure["filename"].endswith(target.name):
                     raise ServerError(f"{dag_id} cannot be imported\n{failure['stack_trace']}")
@@ -123,7 +123,7 @@ class AirflowStack:
                 return None
             return True
 
-        until(there, timeout, lambda: f"no DAG {dag_id}\n{self.log_tails('dag-processor')}")
+        until(find_dag, timeout, lambda: f"no DAG {dag_id}\n{self.log_tails('dag-processor')}")
         if unpause:
             self.unpause(dag_id)
 
@@ -230,7 +230,7 @@ class AirflowStack:
                 ends of their logs.
         """
 
-        def well() -> bool | None:
+        def is_healthy() -> bool | None:
             for part in self.components.values():
                 if not part.running:
                     raise ServerError(f"{part.name} ended\n{part.log_tail()}")
@@ -239,7 +239,7 @@ class AirflowStack:
             return True if ready and self.rest.healthy() else None
 
         try:
-            until(well, timeout, lambda: "Airflow is not healthy")
+            until(is_healthy, timeout, lambda: "Airflow is not healthy")
         except TimeoutError as error:
             raise ServerError(f"{error}\n{self.log_tails(*self.components)}") from None
 
@@ -342,8 +342,10 @@ class AirflowStack:
         options = ["--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1"]
         count = "SELECT count(*) FROM pg_class WHERE relname = 'dag_run'"
         psql = [str(self.metadata.psql), "--dbname", self.metadata.url, *options]
-        there = subprocess.run([*psql, "-Atc", count], capture_output=True, text=True, check=True)
-        if there.stdout.strip() == "0":
+        table_count = subprocess.run(
+            [*psql, "-Atc", count], capture_output=True, text=True, check=True
+        )
+        if table_count.stdout.strip() == "0":
             restore = [*psql, f"--file={schema}"]
             subprocess.run(restore, check=True, stdout=subprocess.DEVNULL)
 

@@ -85,8 +85,8 @@ class Run:
         Raises:
             AssertionError: the run ended with another status; the message ends with its log.
         """
-        found = self.wait(timeout=timeout)
-        assert found == status, f"expected {status}, found {found}\n{self.log()}"
+        actual = self.wait(timeout=timeout)
+        assert actual == status, f"expected {status}, found {actual}\n{self.log()}"
 
     def materializations(self) -> list[Materialization]:
         """Return the run's materialization events so far, in order."""
@@ -173,9 +173,9 @@ class Run:
                 " ... on TextMetadataEntry { text } ... on IntMetadataEntry { intRepr } } } } }"
             )
             for event in reversed(self._ask(query)["eventConnection"]["events"]):
-                if event["__typename"] == kind and (found := re.search(pattern, event["message"])):
+                if event["__typename"] == kind and (match := re.search(pattern, event["message"])):
                     if not label:
-                        return int(found[1])
+                        return int(match[1])
                     return int(dict(map(entry, event["metadataEntries"]))[label])
             return None
 
@@ -213,11 +213,11 @@ class Backfill:
             TimeoutError: the time ran out.
         """
 
-        def there() -> list[Run] | None:
-            found = [Run(self.graphql, run["id"]) for run in self._ask("runs { id }")["runs"]]
-            return found if len(found) == count else None
+        def find_runs() -> list[Run] | None:
+            runs = [Run(self.graphql, run["id"]) for run in self._ask("runs { id }")["runs"]]
+            return runs if len(runs) == count else None
 
-        return until(there, timeout, lambda: f"{self.backfill_id}: {self._ask(TOLD)}")
+        return until(find_runs, timeout, lambda: f"{self.backfill_id}: {self._ask(TOLD)}")
 
     def wait(self, timeout: float = 180) -> str:
         """Wait until the daemon has seen the end of all runs, and return the status.

@@ -102,11 +102,12 @@ def locked(path: str, side: str, error: duckdb.Error) -> TransientError:
         error: DuckDB's error, which names the process.
     """
     match = _LOCKED.search(str(error))
-    who = f"in another process (PID {match['pid']})" if match else "in this process"
+    owner = f"in another process (PID {match['pid']})" if match else "in this process"
     verb = "written" if side == "target" else "read"
-    how = "" if side == "target" else " for writing"
+    purpose = "" if side == "target" else " for writing"
     return TransientError(
-        f"{side}: {path} is open{how} {who}; it cannot be {verb} until that process closes it",
+        f"{side}: {path} is open{purpose} {owner}; it cannot be {verb} until that process closes "
+        "it",
         Diagnosis(side=side),
     )
 

@@ -282,12 +282,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             self._settle()
         return bool(self._each_time)
 
-    def begin(self, how: str = "", then: str = "") -> psycopg.Cursor[tuple[Any, ...]]:
+    def begin(self, modes: str = "", first_statements: str = "") -> psycopg.Cursor[tuple[Any, ...]]:
         """Begin a transaction explicitly, in one round trip.
 
         Args:
-            how: the transaction's modes, such as an isolation level.
-            then: its first statements, for a transaction not begun `together` with others.
+            modes: the transaction's modes, such as an isolation level.
+            first_statements: for a transaction not begun `together` with others.
 
         Returns:
             The results of all statements.
@@ -295,15 +295,15 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         self._settle()
         if self._is_sending_together:  # one statement at a time
             self._is_in_transaction = True
-            cursor = super().execute(f"BEGIN {how}".encode())
+            cursor = super().execute(f"BEGIN {modes}".encode())
             if self._each_time:
                 values = [self.info.backend_pid, list(self._set), list(self._set.values())]
                 super().execute(SET_IN_BATCH, values)
             return cursor
-        also = f"; {then}" if then else ""
+        suffix = f"; {first_statements}" if first_statements else ""
         with self._translated_loss():
-            cursor = super().execute(f"BEGIN {how}{self._each_time}{also}".encode())
-            if not how:  # no statement may precede the import of a snapshot
+            cursor = super().execute(f"BEGIN {modes}{self._each_time}{suffix}".encode())
+            if not modes:  # no statement may precede the import of a snapshot
                 self.note_pid()
         return cursor
 

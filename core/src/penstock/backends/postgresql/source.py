@@ -160,7 +160,7 @@ class PostgresSource:
             # The caller is about to look some up.
             listed = (("tables", read_tables), ("others", read_other_objects))
             connection.share_round_trips(
-                partial(self._once, what, partial(read, connection)) for what, read in listed
+                partial(self._read_once, what, partial(read, connection)) for what, read in listed
             )
             return
         kinds: list[tuple[Hashable, Callable[[Sequence[int]], Mapping[int, object]]]] = [
@@ -253,10 +253,10 @@ class PostgresSource:
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
         with translated("source"):
-            rows = self._once("tables", partial(read_tables, self._connection))
+            rows = self._read_once("tables", partial(read_tables, self._connection))
         return match_tables(rows, include, exclude)
 
-    def _once(self, what: str, read: Callable[[], T]) -> T:
+    def _read_once(self, what: str, read: Callable[[], T]) -> T:
         """Return a fact about the whole database, read once."""
         return self._sets[0].once(what, read) if self._sets else read()
 
@@ -270,7 +270,7 @@ class PostgresSource:
         self, include: Sequence[str], exclude: Sequence[str]
     ) -> tuple[NotCopied, ...]:
         with translated("source"):
-            rows = self._once("others", partial(read_other_objects, self._connection))
+            rows = self._read_once("others", partial(read_other_objects, self._connection))
         return match_other_objects(rows, include, exclude)
 
     @property
@@ -365,7 +365,7 @@ class PostgresSource:
             return Horizon(xmin, xmax, reached)
 
     def check_fixed(self, where: str) -> None:
-        self._once(f"functions of {where}", partial(check_fixed, self._connection, where))
+        self._read_once(f"functions of {where}", partial(check_fixed, self._connection, where))
 
     def has_reached(self, horizon: Horizon) -> bool:
         # Counted from the server's next id, whatever the transaction's own snapshot sees.

@@ -245,8 +245,8 @@ class DocumentStore(RecordStore):
         run = self._open[run_id]
         if kind is Kind.STEP:
             steps = ({"run_id": run_id, "step_id": step_id} for step_id in run.steps)
-            kept = tuple(step["step_id"] for step in steps if not _meets(step, where))
-            self._open[run_id] = replace(run, steps=kept)
+            remaining_steps = tuple(step["step_id"] for step in steps if not _meets(step, where))
+            self._open[run_id] = replace(run, steps=remaining_steps)
         elif "partition_id" not in where:
             # They end with their generation, as does the mark that another run has shut them out.
             # Single ones are taken back by the request to copy their partitions again.

@@ -94,12 +94,12 @@ def parse(url: str, flag: str) -> TextLocation:
     Raises:
         UsageError: the URL is malformed; the message shows no secret.
     """
-    plain, parameters = _apart(url, flag)
+    plain, parameters = _split_parameters(url, flag)
     location = files.parse(plain, flag, any_format=True)
     return TextLocation(location, _options(location, parameters, flag), url)
 
 
-def _apart(url: str, flag: str) -> tuple[str, dict[str, str]]:
+def _split_parameters(url: str, flag: str) -> tuple[str, dict[str, str]]:
     """Separate the parameters that only text files have from the rest of a URL."""
     values: dict[str, str] = {}
     plain = []
@@ -177,7 +177,7 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
         flag: the option that it comes from, for error messages.
     """
     location = parse(url, flag)
-    plain, parameters = _apart(url, flag)
+    plain, parameters = _split_parameters(url, flag)
     resolved = files.resolve(plain, environ, flag, any_format=True)
     if flag == "--target":
         check_target(location, flag)

@@ -61,14 +61,14 @@ def read_drift(
         return _drift([*changes, *dropped], table.columns, {}) if changes or dropped else None
     assert isinstance(target, AltersColumns)
     expected = _expected_columns(request, target, columns, differences, define)
-    there = {each.name: each for each in table.columns}
+    target_columns = {each.name: each for each in table.columns}
     altered = target.column_changes(
         request.route.target_ref,
         PermittedDifferences(
             [expected[name] for name in differences.added],
             [(old, new) for new, old in differences.renamed.items()],
-            [(there[now], expected[name]) for name, now in differences.compared.items()],
-            [there[now] for now in differences.loosened.values()],
+            [(target_columns[now], expected[name]) for name, now in differences.compared.items()],
+            [target_columns[now] for now in differences.loosened.values()],
         ),
     )
     if not (altered or dropped):

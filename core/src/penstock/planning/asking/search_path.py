@@ -49,10 +49,10 @@ def with_schemas(
         # The target's URL takes the place of a name.
         return (replace(spec, target_table=None) if target is None else spec), tuple(lines)
     name = spec.target_ref.name
-    there = target.find(name)
-    if there is not None:
-        lines.append(f"target table {name}: {there}, by the target's search path")
-        return replace(spec, target_table=str(there)), tuple(lines)
+    found_table = target.find(name)
+    if found_table is not None:
+        lines.append(f"target table {name}: {found_table}, by the target's search path")
+        return replace(spec, target_table=str(found_table)), tuple(lines)
     if spec.table is not None and spec.table_ref.name == name:
         resolved, why = spec.table_ref, "as in the source"
     else:

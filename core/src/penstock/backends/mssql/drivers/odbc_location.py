@@ -70,7 +70,7 @@ def odbc_string(url: str, driver: str) -> str:
     """
     location = ODBC_URLS.parse(url)
     options = {name: value for name, value in location.options.items() if name not in _OURS}
-    who = login(location)
+    authentication = login(location)
     freetds = "tds" in driver.lower()
     if freetds:
         settings = {}
@@ -81,7 +81,7 @@ def odbc_string(url: str, driver: str) -> str:
                     f"connection: FreeTDS does not support {name}={value}; remove it from the URL"
                 )
             settings[keyword] = words.get(value, value)
-        if any("};" in value for value in who.values()):
+        if any("};" in value for value in authentication.values()):
             raise UsageError(
                 "connection: FreeTDS does not support a user, password or database that contains "
                 "'};'; use mssql:// or Microsoft's ODBC driver"
@@ -102,6 +102,6 @@ def odbc_string(url: str, driver: str) -> str:
     # FreeTDS does not support doubled braces.
     parts = (
         f"{name}={f'{{{value}}}' if freetds else braced(value)};"
-        for name, value in (who | settings).items()
+        for name, value in (authentication | settings).items()
     )
     return place + "".join(parts)

@@ -144,7 +144,9 @@ class MssqlTables(ServerTables):
                 f"{', '.join(name for (name,) in bound)}; drop what is bound first, or use --mode "
                 "truncate"
             )
-        dropped_objects = [item for item in attached(session, table) if _stays(item, option)]
+        dropped_objects = [
+            item for item in attached(session, table) if _prevents_replacement(item, option)
+        ]
         if dropped_objects:
             listed = ", ".join(f"{item.name} ({item.kind})" for item in dropped_objects)
             raise PlanningError(
@@ -178,7 +180,7 @@ def _is_long(column: Column) -> bool:
     return "max)" in column.type or column.type in ("xml", "ntext", "text", "image")
 
 
-def _stays(item: NotCopied, needs: str) -> bool:
+def _prevents_replacement(item: NotCopied, needs: str) -> bool:
     """Whether an attached object prevents another table from replacing this one."""
     if needs == "--mode swap":
         return item.kind not in (GRANTS, COMMENTS)

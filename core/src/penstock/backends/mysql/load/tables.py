@@ -209,7 +209,7 @@ class MySqlTables(TargetTables):
         return complete
 
     def planned_columns(
-        self, definition: TableDefinition, columns: Sequence[Column], asked: Collection[str]
+        self, definition: TableDefinition, columns: Sequence[Column], specified: Collection[str]
     ) -> Sequence[Column]:
         numbered = [each.name for each in definition.model.columns if each.identity is not None]
         texts = {
@@ -221,7 +221,7 @@ class MySqlTables(TargetTables):
         # MariaDB does not support NOT NULL for them.
         return [
             replace(column, generated=True, nullable=True)
-            if column.name in texts and column.name not in asked
+            if column.name in texts and column.name not in specified
             else column
             for column in columns
         ]

@@ -40,8 +40,8 @@ def line_fit(fit: Fit, source: Column, target: Column) -> Fit:
         return fit
     if target.traits.get(CHARSET) in CONFUSED:
         return fit
-    takes = _takes(arrow_type(source), target.traits[TYPE], arrow_type(target))
-    return replace(fit, formats=(LINES, *fit.formats)) if takes else fit
+    is_accepted = _accepts(arrow_type(source), target.traits[TYPE], arrow_type(target))
+    return replace(fit, formats=(LINES, *fit.formats)) if is_accepted else fit
 
 
 def check_line_columns(columns: Sequence[Column], planned: pa.Schema, table: str) -> None:
@@ -57,13 +57,13 @@ def check_line_columns(columns: Sequence[Column], planned: pa.Schema, table: str
     """
     for column, field in zip(columns, planned, strict=True):
         type_: MyType = column.traits[TYPE]
-        takes = _takes(field.type, type_, TYPES.arrow_type(type_))
-        if not takes or column.traits[CHARSET] in CONFUSED:
+        is_accepted = _accepts(field.type, type_, TYPES.arrow_type(type_))
+        if not is_accepted or column.traits[CHARSET] in CONFUSED:
             place = f"column {column.name!r}: "
             raise refusal(table, "a type as when the run was planned", column.type, place)
 
 
-def _takes(mine: pa.DataType, type_: MyType, theirs: pa.DataType) -> bool:
+def _accepts(mine: pa.DataType, type_: MyType, theirs: pa.DataType) -> bool:
     if type_.name in _TEXTS:
         return bool(pt.is_string(mine) or pt.is_dictionary(mine) or mine == pa.uuid())
     if type_.name in _BYTES:

@@ -151,11 +151,13 @@ class _Stream:
                 )
             row.extend(bytes(length))
             with memoryview(row) as view:
-                here = min(length, self._end - self._begin)
-                view[start : start + here] = self._view[self._begin : self._begin + here]
-                self._begin += here
-                while here < length:
-                    here += self._receive(view[start + here :])
+                copied_bytes = min(length, self._end - self._begin)
+                view[start : start + copied_bytes] = self._view[
+                    self._begin : self._begin + copied_bytes
+                ]
+                self._begin += copied_bytes
+                while copied_bytes < length:
+                    copied_bytes += self._receive(view[start + copied_bytes :])
         row.extend(bytes(_SLACK))
         return Rows(memoryview(row), array("q", [0]))
 

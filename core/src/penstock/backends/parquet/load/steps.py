@@ -89,14 +89,14 @@ class Steps:
 
     def _note_columns(self) -> None:
         visible = self._storage.uploads.visible()
-        others = not self._replaces_all and any(
+        has_other_rows = not self._replaces_all and any(
             run_of(path) not in ("", self._run_id) for path in visible
         )
 
         def noted(current: Manifest) -> Manifest:
             if self._is_prepared():
                 return current
-            if current.schema and (current.files or others):
+            if current.schema and (current.files or has_other_rows):
                 self._check_same(current)
                 return current
             return manifest.with_schema(current, self._schema, self._partition_by)
@@ -143,9 +143,11 @@ class Steps:
             # included.
             visible = self._storage.uploads.visible()
             other_files.extend(path for path in visible if run_of(path) != self._run_id)
-            kept = tuple(entry for entry in current.files if entry.run == self._run_id)
+            own_entries = tuple(entry for entry in current.files if entry.run == self._run_id)
             leaving = _leaving(current, other_files, visible)
-            return Manifest(kept, self._schema, self._partition_by, leaving, owner=self._run_id)
+            return Manifest(
+                own_entries, self._schema, self._partition_by, leaving, owner=self._run_id
+            )
 
         manifest.change(self._storage.documents, emptied)
         self._fence.bury(self._run_id)
@@ -174,8 +176,10 @@ class Steps:
             other_entries = [entry for entry in current.files if entry.run != self._run_id]
             self._check_apart(other_entries)
             leaving_paths = self._replaced(other_entries, visible)
-            kept = [entry for entry in other_entries if entry.path not in leaving_paths]
-            files = [*kept, *mine]
+            remaining_entries = [
+                entry for entry in other_entries if entry.path not in leaving_paths
+            ]
+            files = [*remaining_entries, *mine]
             if any(entry.partition for entry in files):
                 # A file without rows recorded the columns while there was no other file.
                 leaving_paths |= {entry.path for entry in files if not entry.partition}
@@ -186,7 +190,7 @@ class Steps:
                     put.append(empty.path)
                     self._storage.uploads.put(empty.path, self._empty_file())
                 files = [empty]
-            if kept:
+            if remaining_entries:
                 self._check_same(current)
             else:  # the run's own columns, if there are no other files
                 current = manifest.with_schema(current, self._schema, self._partition_by)

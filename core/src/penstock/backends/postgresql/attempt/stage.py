@@ -347,11 +347,11 @@ def _differ(row: str, names: Iterable[str]) -> sql.Composed:
     This works for types without equality, and tells 1.0 from 1.00.
     """
     names = list(names)
-    there, new = (
+    existing, new = (
         sql.SQL(", ").join(sql.Identifier(side, column) for column in names) for side in ("t", row)
     )
     # Without the cast to record they would be compared column by column.
-    return sql.SQL("ROW({})::record OPERATOR(pg_catalog.*<>) ROW({})::record").format(there, new)
+    return sql.SQL("ROW({})::record OPERATOR(pg_catalog.*<>) ROW({})::record").format(existing, new)
 
 
 def _assignments(names: Iterable[str], row: str) -> sql.Composed:
@@ -362,11 +362,11 @@ def _assignments(names: Iterable[str], row: str) -> sql.Composed:
 
 
 def _equal(column: KeyColumn, *, nulls_equal: bool) -> sql.Composed:
-    there, new = sql.Identifier("t", column.name), sql.Identifier("s", column.name)
+    existing, new = sql.Identifier("t", column.name), sql.Identifier("s", column.name)
     collate = sql.SQL(column.collate)
-    equal = sql.SQL("{there} {collate} {operator} {new} {collate}").format(
-        there=there, new=new, collate=collate, operator=sql.SQL(column.equals)
+    equal = sql.SQL("{existing} {collate} {operator} {new} {collate}").format(
+        existing=existing, new=new, collate=collate, operator=sql.SQL(column.equals)
     )
     if not (nulls_equal and column.nullable):
         return equal
-    return sql.SQL("({} OR ({} IS NULL AND {} IS NULL))").format(equal, there, new)
+    return sql.SQL("({} OR ({} IS NULL AND {} IS NULL))").format(equal, existing, new)

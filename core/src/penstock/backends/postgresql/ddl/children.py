@@ -29,13 +29,13 @@ def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[
         c | {"validated": True, "definition": c["definition"].removesuffix(" NOT VALID")}
         for c in parent["constraints"]
     ]
-    apart = {
+    standalone = {
         **parent, "partition_key": None, "parent": None, "columns": columns,
         "constraints": constraints, "sequences": [],
         "used_sequences": [], "options": [], "toast_options": [], "replica_identity": "d",
     }  # fmt: skip
     names = Names({parent["oid"]: ref})
-    statements = create_table(apart, names, persistence="p", version=version, tablespace=True)
+    statements = create_table(standalone, names, persistence="p", version=version, tablespace=True)
     return [
         *statements,
         f"ALTER TABLE {name(ref)} ADD CONSTRAINT {BOUNDS_CONSTRAINT} CHECK ({check})",

@@ -27,7 +27,7 @@ def foreign_key_steps(
     add = foreign_key(constraint, ref, referenced)
     checked = constraint["validated"] and "NOT ENFORCED" not in constraint["definition"]
     # A partitioned table accepts only valid ones.
-    apart = checked and table["partition_key"] is None
+    validates_later = checked and table["partition_key"] is None
     modes = {ref: "SHARE ROW EXCLUSIVE", referenced: "SHARE ROW EXCLUSIVE"} if referenced else {}
     planned = [
         steps.after(
@@ -35,13 +35,13 @@ def foreign_key_steps(
             f"add foreign key {label} to {ref}",
             steps.REFER,
             *steps.locks(modes),
-            f"{add} NOT VALID" if apart else add,
+            f"{add} NOT VALID" if validates_later else add,
             *constraint_comment(ref, label, constraint["comment"]),
             instead=not_copied(constraint, ref, referenced) if referenced else None,
             done=completion.has_constraint(ref, label),
         )
     ]
-    if apart:
+    if validates_later:
         validate = f"ALTER TABLE {name(ref)} VALIDATE CONSTRAINT {ident(label)}"
         instead = NotCopied(FOREIGN_KEYS, label, f"{validate};", str(ref)) if referenced else None
         planned.append(

@@ -149,21 +149,21 @@ def _relink_step(link: TableLink) -> Step:
     of = literal(name(link.ref))
     if link.kind == "foreign key":
         kind = FOREIGN_KEYS
-        again = f"ADD CONSTRAINT {ident(link.name)} {link.definition}"
+        action = f"ADD CONSTRAINT {ident(link.name)} {link.definition}"
         existing = f"pg_constraint WHERE conrelid = {link.oid} AND conname = {literal(link.name)}"
     else:
         kind = INHERITANCE
-        again = f"INHERIT {link.parent}"
+        action = f"INHERIT {link.parent}"
         existing = f"pg_inherits WHERE inhrelid = {link.oid} AND {_is_parent(link)}"
-    again = f"ALTER TABLE {name(link.ref)} {again}"
+    action = f"ALTER TABLE {name(link.ref)} {action}"
     body = (
         f"BEGIN IF pg_catalog.to_regclass({of})::oid = {link.oid}"
-        f" AND NOT EXISTS (SELECT FROM pg_catalog.{existing}) THEN {again}; END IF; END"
+        f" AND NOT EXISTS (SELECT FROM pg_catalog.{existing}) THEN {action}; END IF; END"
     )
     return steps.after(
         f"{_RESTORE}{link.oid} {link.name}",
         f"relink {link.ref}",
         steps.CHECK,
         f"DO {literal(body)}",
-        instead=NotCopied(kind, link.name, f"{again};", str(link.ref), dropped=True),
+        instead=NotCopied(kind, link.name, f"{action};", str(link.ref), dropped=True),
     )

@@ -169,7 +169,7 @@ class Rehearsals:
     def _make(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...] | None]:
         """Create tables, and return the columns of those with types that are not built in."""
         lines: list[str] = []
-        apart: dict[TableRef, TableRef] = {}
+        rehearsals: dict[TableRef, TableRef] = {}
         schemas: set[str] = set()
         for ref in refs:
             content = self._contents[ref]
@@ -183,16 +183,16 @@ class Rehearsals:
                 continue
             schemas.add(ref.schema)
             if not _is_described(content):
-                apart[ref] = rehearsal
+                rehearsals[ref] = rehearsal
         columns_of_tables: dict[TableRef, tuple[Column, ...] | None] = dict.fromkeys(refs)
-        if apart:
+        if rehearsals:
             with self._connection.transaction(force_rollback=True):
                 self._connection.execute(";\n".join(lines).encode())
                 columns = read_created(
-                    self._connection, list(apart.values()), Types(self._connection)
+                    self._connection, list(rehearsals.values()), Types(self._connection)
                 )
             settled = without_rehearsed_ids(self._connection, columns)
-            columns_of_tables |= {ref: settled[rehearsal] for ref, rehearsal in apart.items()}
+            columns_of_tables |= {ref: settled[rehearsal] for ref, rehearsal in rehearsals.items()}
         elif schemas:
             run_and_roll_back(self._connection, lines)
         self._schemas_tried |= schemas

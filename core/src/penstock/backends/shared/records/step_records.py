@@ -385,9 +385,13 @@ class StepRecords(RunRecords, ABC):
         pending = [(runs[run_id], step) for run_id in steps for step in steps[run_id]]
         if merging := [run for run, step in pending if step.id == MERGE_STEP]:
             self._merge(merging)
-        apart = (MERGE_STEP, WATERMARK_STEP)
+        separate_steps = (MERGE_STEP, WATERMARK_STEP)
         self.do_all(
-            [(run, step) for run, step in pending if step.id not in apart and not step.with_merge]
+            [
+                (run, step)
+                for run, step in pending
+                if step.id not in separate_steps and not step.with_merge
+            ]
         )
         for run, step in pending:
             if step.id == WATERMARK_STEP:

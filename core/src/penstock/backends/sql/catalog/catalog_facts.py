@@ -58,8 +58,10 @@ class CatalogFacts:
         answers = self._answers.setdefault(key, {})
         errors = self._errors.setdefault(key, {})
         if table not in answers and table not in errors:
-            others = [each for each in self.tables if each not in answers and each not in errors]
-            tables = list(dict.fromkeys([table, *others]))
+            remaining_tables = [
+                each for each in self.tables if each not in answers and each not in errors
+            ]
+            tables = list(dict.fromkeys([table, *remaining_tables]))
             for first in range(0, len(tables), AT_ONCE):
                 some, failed = halved(tables[first : first + AT_ONCE], ask, PlanningError)
                 answers |= some

@@ -151,8 +151,8 @@ class _Writer:
             return f"{value} <> 0"
         raise Untranslatable
 
-    def _comparison(self, sign: str, left: Node, right: Sequence[Node]) -> str:
-        value, kind = self.value(left)
+    def _comparison(self, sign: str, operand: Node, right: Sequence[Node]) -> str:
+        value, kind = self.value(operand)
         # Every collation has an order of its own, and databases order UUIDs differently.
         if kind not in _ORDERED and sign not in ("=", "<>", "in"):
             raise Untranslatable

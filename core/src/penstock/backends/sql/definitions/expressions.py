@@ -150,7 +150,7 @@ class _Reader:
 
     # Tokens
 
-    def _takes(self, *words: str) -> bool:
+    def _accept_words(self, *words: str) -> bool:
         """Consume the next tokens if they match; return whether they do."""
         ahead = self._tokens[self._at : self._at + len(words)]
         if [text.lower() if kind != "name" else None for kind, text in ahead] != list(words):
@@ -159,41 +159,41 @@ class _Reader:
         return True
 
     def _expect(self, word: str) -> None:
-        if not self._takes(word):
+        if not self._accept_words(word):
             raise Untranslatable
 
     # Expressions, lowest precedence first
 
     def _either(self) -> Node:
         nodes = [self._both()]
-        while self._takes("or"):
+        while self._accept_words("or"):
             nodes.append(self._both())
         return nodes[0] if len(nodes) == 1 else ["or", *nodes]
 
     def _both(self) -> Node:
         nodes = [self._negated()]
-        while self._takes("and"):
+        while self._accept_words("and"):
             nodes.append(self._negated())
         return nodes[0] if len(nodes) == 1 else ["and", *nodes]
 
     def _negated(self) -> Node:
-        return ["not", self._negated()] if self._takes("not") else self._test()
+        return ["not", self._negated()] if self._accept_words("not") else self._test()
 
     def _test(self) -> Node:
         value = self._sum()
-        if self._takes("is", "not", "null"):
+        if self._accept_words("is", "not", "null"):
             return ["not", ["null", value]]
-        if self._takes("is", "null"):
+        if self._accept_words("is", "null"):
             return ["null", value]
-        negated = self._takes("not")
+        negated = self._accept_words("not")
         node: Node | None = None
-        if self._takes("in", "("):
+        if self._accept_words("in", "("):
             node = ["in", value, *self._list(")")]
-        elif self._takes("between"):
+        elif self._accept_words("between"):
             lowest = self._sum()
             self._expect("and")
             node = ["and", [">=", value, lowest], ["<=", value, self._sum()]]
-        elif self._takes("like"):
+        elif self._accept_words("like"):
             node = self._like(value)
         if node is not None:
             return ["not", node] if negated else node
@@ -206,11 +206,11 @@ class _Reader:
         if sign in _LIKES:
             node = self._like(value)
             return ["not", node] if _LIKES[sign] else node
-        if self._takes("any", "("):
+        if self._accept_words("any", "("):
             if sign != "=":
                 raise Untranslatable
             return ["in", value, *self._array()]
-        if self._takes("all", "("):
+        if self._accept_words("all", "("):
             if sign != "<>":
                 raise Untranslatable
             return ["not", ["in", value, *self._array()]]
@@ -225,7 +225,7 @@ class _Reader:
 
     def _array(self) -> list[Node]:
         """Parse = ANY (ARRAY[...]), after its parenthesis."""
-        wrapped = self._takes("(")
+        wrapped = self._accept_words("(")
         self._expect("array[")
         items = self._list("]")
         if wrapped:
@@ -236,7 +236,7 @@ class _Reader:
 
     def _list(self, end: str) -> list[Node]:
         items = [self._sum()]
-        while self._takes(","):
+        while self._accept_words(","):
             items.append(self._sum())
         self._expect(end)
         return items
@@ -244,7 +244,7 @@ class _Reader:
     def _sum(self) -> Node:
         """Parse sums and concatenations, of which the latter have lower precedence."""
         nodes = [self._terms()]
-        while self._takes("||"):
+        while self._accept_words("||"):
             nodes.append(self._terms())
         return nodes[0] if len(nodes) == 1 else ["concat", *nodes]
 
@@ -258,7 +258,7 @@ class _Reader:
 
     def _product(self) -> Node:
         node = self._value()
-        while self._takes("*"):
+        while self._accept_words("*"):
             node = ["*", node, self._value()]
         return node
 
@@ -281,12 +281,14 @@ class _Reader:
         ].lower() not in ("and", "or", "is", "not", "in", "between", "like", "as"):
             words.append(self._tokens[self._at][1].strip("[]").lower())
             self._at += 1
-            if self._takes("."):
+            if self._accept_words("."):
                 words.append(".")
-        limits = self._list(")") if self._takes("(") else []
-        while self._takes("without", "time", "zone") or self._takes("with", "time", "zone"):
+        limits = self._list(")") if self._accept_words("(") else []
+        while self._accept_words("without", "time", "zone") or self._accept_words(
+            "with", "time", "zone"
+        ):
             pass
-        self._takes("[", "]")
+        self._accept_words("[", "]")
         return _cast(node, " ".join(words), limits)
 
     def _plain(self) -> Node:
@@ -332,7 +334,7 @@ class _Reader:
             return ["value", BOOLEAN, name]
         if name == "null":
             return ["value", "null", ""]
-        called = self._takes("(")
+        called = self._accept_words("(")
         if called and name == "cast":
             node = self._sum()
             self._expect("as")

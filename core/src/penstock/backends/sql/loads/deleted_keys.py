@@ -60,13 +60,13 @@ class TargetKeys:
         respelled = self._dialect.respelled_condition(self._key)
         if respelled == NEVER:
             return self._key_rows(self._selected)
-        there = (
+        existing = (
             f"(SELECT {self._listed}, {self._digest} AS digest FROM {self._table}"
             f" WHERE {self._selected}) AS t"
         )
         staged = f"(SELECT {self._listed} FROM {self._stage}) AS s"
         rows = self._session.fetch(
-            f"SELECT t.digest FROM {staged} JOIN {there} ON {self._match} WHERE {respelled}",
+            f"SELECT t.digest FROM {staged} JOIN {existing} ON {self._match} WHERE {respelled}",
             SUBJECT,
         )
         if not rows:

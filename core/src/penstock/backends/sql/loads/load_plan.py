@@ -352,7 +352,7 @@ def plan_load(
     if request.indexes == "defer" and not request.mode.loads_new_table:
         steps += _defer(session, tables, table, warnings)
     if request.mode.builds_beside:
-        steps += _swap(session, tables, request.target, table, there=target_exists)
+        steps += _swap(session, tables, request.target, table, exists=target_exists)
     key: tuple[str, ...] = ()
     if request.mode.merges_by_key:
         keys: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in extras.keys]
@@ -391,9 +391,9 @@ def _defer(
     session: Session, tables: TargetTables, table: TableRef, warnings: list[str]
 ) -> list[Step]:
     check_is_table(session, table, "--indexes defer")
-    deferred, kept = tables.deferrable_indexes(session, table)
-    if kept:
-        warnings.append(f"indexes that are needed are kept: {'; '.join(kept)}")
+    deferred, needed = tables.deferrable_indexes(session, table)
+    if needed:
+        warnings.append(f"indexes that are needed are kept: {'; '.join(needed)}")
     if not deferred:
         return []
     changes = (IndexChange(table, deferred, makes) for makes in (False, True))
@@ -401,13 +401,13 @@ def _defer(
 
 
 def _swap(
-    session: Session, tables: TargetTables, ref: TableRef, new: TableRef, *, there: bool
+    session: Session, tables: TargetTables, ref: TableRef, new: TableRef, *, exists: bool
 ) -> list[Step]:
     """Return the steps that build a table next to an existing target, and exchange the two."""
     dialect = session.dialect
     statements = [dialect.rename_statement(new, ref.name)]
     steps = []
-    if there:
+    if exists:
         tables.check_replaceable(session, ref, "--mode swap")
         create, after = tables.clone_statements(session, ref, new)
         create = f"DROP TABLE IF EXISTS {dialect.table(new)};\n{create}"

@@ -319,10 +319,14 @@ class LoadedTable:
         if expected is None or actual == expected:
             return
         fewer = actual is None or actual < expected
-        others = self._other_runs(run_id)
+        other_runs = self._other_runs(run_id)
         self._mark_disturbed(
             SOMEBODY,
-            [each for each in others if each.mode.starts_empty or (fewer and each.has_committed)],
+            [
+                each
+                for each in other_runs
+                if each.mode.starts_empty or (fewer and each.has_committed)
+            ],
         )
         self.end()
 
@@ -332,9 +336,9 @@ class LoadedTable:
 
     def emptied(self, run_id: str) -> None:
         """Tell other runs that all of their rows were removed."""
-        others = self._other_runs(run_id)
+        other_runs = self._other_runs(run_id)
         self._mark_disturbed(
-            run_id, [each for each in others if each.mode.starts_empty or each.has_committed]
+            run_id, [each for each in other_runs if each.mode.starts_empty or each.has_committed]
         )
 
     def replace(self, run_id: str, tested: str) -> None:
@@ -342,14 +346,14 @@ class LoadedTable:
 
         Runs of the modes `replace` and `upsert` accept this: the last one to load a row owns it.
         """
-        others = [
+        other_runs = [
             other
             for other in self._other_runs(run_id)
             if other.mode.starts_empty
             or (other.mode.only_adds and other.has_committed and self._overlaps(other.id, tested))
         ]
         self._session.run(f"DELETE FROM {self._name} WHERE {tested}")
-        self._mark_disturbed(run_id, others)
+        self._mark_disturbed(run_id, other_runs)
 
     def _overlaps(self, run_id: str, tested: str) -> bool:
         """Whether a run may have loaded some of the rows that a condition selects."""

@@ -75,7 +75,9 @@ class TextSteps(Steps):
 
         def without(current: Manifest) -> Manifest:
             mine = [entry.path for entry in current.files if entry.run == self._run_id]
-            kept = tuple(entry for entry in current.files if entry.run != self._run_id)
-            return replace(current, files=kept, leaving=tuple(sorted({*current.leaving, *mine})))
+            remaining_files = tuple(entry for entry in current.files if entry.run != self._run_id)
+            return replace(
+                current, files=remaining_files, leaving=tuple(sorted({*current.leaving, *mine}))
+            )
 
         manifest.change(self._storage.documents, without)
