@@ -43,7 +43,7 @@ class Difference:
     """Rows of the source that the table lacks."""
     stale: int = 0
     """Rows with outdated values."""
-    left: int = 0
+    surplus: int = 0
     """Rows that the source no longer has."""
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Losses:
                     name,
                     str(difference.missing),
                     str(difference.stale),
-                    str(difference.left),
+                    str(difference.surplus),
                     f"{min(difference.seconds):.2f}",
                     f"{min(difference.cpu):.2f}",
                 ]
@@ -73,7 +73,7 @@ class Losses:
 
     def limits(self) -> list[Limit]:
         mine = self._movers["penstock"]
-        return [Limit("rows that nights lose", mine.missing + mine.stale + mine.left, 0)]
+        return [Limit("rows that nights lose", mine.missing + mine.stale + mine.surplus, 0)]
 
     def as_json(self) -> dict[str, Any]:
         return {"rows": self._rows, "movers": {k: asdict(v) for k, v in self._movers.items()}}
@@ -212,6 +212,6 @@ def _compare(bench: Bench, name: str, difference: Difference) -> int:
         query = f"SELECT id, word FROM losses_{name}.items"
         theirs: dict[int, str] = dict(target.execute(query.encode()).fetchall())
     difference.missing = len(mine.keys() - theirs.keys())
-    difference.left = len(theirs.keys() - mine.keys())
+    difference.surplus = len(theirs.keys() - mine.keys())
     difference.stale = sum(mine[key] != theirs[key] for key in mine.keys() & theirs.keys())
     return len(mine)

@@ -41,18 +41,20 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         for position, column in enumerate(columns)
     ]
     # Names are on the left, figures on the right.
-    left = [any(row[position][:1].isalpha() for row in rows) for position in range(len(columns))]
+    left_aligned = [
+        any(row[position][:1].isalpha() for row in rows) for position in range(len(columns))
+    ]
 
     def line(cells: Sequence[str]) -> str:
         padded = (
             cell.ljust(width) if is_left else cell.rjust(width)
-            for cell, width, is_left in zip(cells, widths, left, strict=True)
+            for cell, width, is_left in zip(cells, widths, left_aligned, strict=True)
         )
         return f"| {' | '.join(padded)} |"
 
     rules = (
         "-" * width if is_left else "-" * (width - 1) + ":"
-        for width, is_left in zip(widths, left, strict=True)
+        for width, is_left in zip(widths, left_aligned, strict=True)
     )
     print(f"\n{title}\n")
     print(line(columns), line(list(rules)), *map(line, rows), sep="\n")

@@ -102,8 +102,8 @@ def _to_stage(bench: Bench, account: Account, rows: int, degree: int) -> Turn:
         account.loads()
         found = _copied(bench, degree, ["--target", url, *_INTO], account)
         with closing(connect_snowflake(url)) as connection, connection.cursor() as cursor:
-            ((there,),) = cursor.execute("SELECT COUNT(*) FROM public.lineitem").fetchall()
-    _check(there, rows)
+            ((row_count,),) = cursor.execute("SELECT COUNT(*) FROM public.lineitem").fetchall()
+    _check(row_count, rows)
     return found
 
 
@@ -171,9 +171,9 @@ def _turn(
     return Turn(costs.wall, costs.mover, streams, loading, both / either if either else 0.0)
 
 
-def _check(there: int, rows: int) -> None:
-    if there != rows:
-        raise WrongResult(f"expected {rows:,} rows, found {there:,}")
+def _check(found_rows: int, rows: int) -> None:
+    if found_rows != rows:
+        raise WrongResult(f"expected {rows:,} rows, found {found_rows:,}")
 
 
 class Snowflake:

@@ -110,11 +110,11 @@ def carry_on(stage: Stage, set_up: Scene, before: list[proof.Record]) -> None:
     )
     stage.run(f"penstock resume {ORDERS} {ENDS}")
     after = proof.commit_records(set_up.target, ORDERS)
-    kept = [record for record in after if record in before]
+    unchanged = [record for record in after if record in before]
     stage.check(
-        f"resume copied the {len(after) - len(kept)} that were missing; the other {len(kept)} "
-        "stayed as they were",
-        len(after) == 8 and kept == before,
+        f"resume copied the {len(after) - len(unchanged)} that were missing; the other "
+        f"{len(unchanged)} stayed as they were",
+        len(after) == 8 and unchanged == before,
     )
 
 

@@ -78,10 +78,10 @@ def _act(stage: Stage, set_up: Scene, instance: dg.DagsterInstance) -> None:
     )
     after = _partitions(instance)
     _show(stage, after, {failed.run_id: "first run", retried.run_id: "re-execution"})
-    kept = [item for item in after if item in before]
+    unchanged = [item for item in after if item in before]
     stage.check(
-        f"the re-execution copied the failed one; the other {len(kept)} stayed unchanged",
-        retried.success and kept == good,
+        f"the re-execution copied the failed one; the other {len(unchanged)} stayed unchanged",
+        retried.success and unchanged == good,
     )
     ours, theirs = proof.checksums(set_up.source, set_up.target, "orders", "dw.orders")
     stage.check("source and target hold the same rows", ours == theirs)

@@ -52,33 +52,35 @@ def groups_of(run: Run) -> list[str]:
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     try:
         chromium()
     except BrowserError as error:
         raise SystemExit(f"airflow_screenshot: {error}") from None
     with PostgresServer(fsync=False) as source, PostgresServer(fsync=False) as target:
-        tpch.load(source.url, given.tables, given.scale)
-        for url, statement in ((source.url, given.source_sql), (target.url, given.target_sql)):
+        tpch.load(source.url, options.tables, options.scale)
+        for url, statement in ((source.url, options.source_sql), (target.url, options.target_sql)):
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute(statement)
         with AirflowStack() as stack:
             stack.set_connection("pg_src", source.url)
             stack.set_connection("pg_dst", target.url)
-            stack.add_dag(given.file, given.dag_id)
-            run = stack.trigger(given.dag_id, conf=given.conf, logical_date=given.logical_date)
+            stack.add_dag(options.file, options.dag_id)
+            run = stack.trigger(
+                options.dag_id, conf=options.conf, logical_date=options.logical_date
+            )
             state = run.wait(timeout=600)
             groups = groups_of(run)
             names = [task.task_id.rpartition(".")[2] for task in run.tasks()]
-            for file in filter(None, (given.picture, given.dark)):
+            for file in filter(None, (options.picture, options.dark)):
                 shot = picture(
-                    stack.url + page_of(run, given.mapped),
-                    dark=file == given.dark,
+                    stack.url + page_of(run, options.mapped),
+                    dark=file == options.dark,
                     words=names,
-                    local_storage={f"{given.dag_id}/open-groups": groups},
+                    local_storage={f"{options.dag_id}/open-groups": groups},
                 )
                 file.write_bytes(shot)
-    print(f"{given.picture}: {run.run_id} {state}")
+    print(f"{options.picture}: {run.run_id} {state}")
 
 
 if __name__ == "__main__":

@@ -193,10 +193,10 @@ def install_native(uv: Path, venv: Path, env: dict[str, str]) -> None:
         return
     print("Building penstock-native ...", flush=True)
     install = (uv, "pip", "install", "--no-deps", "--reinstall", "--python", python, NATIVE)
-    with log.open("w", encoding="utf-8") as said:
+    with log.open("w", encoding="utf-8") as output:
         built = all(
             subprocess.run(
-                argv, cwd=ROOT, env=env, stdout=said, stderr=subprocess.STDOUT, check=False
+                argv, cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT, check=False
             ).returncode
             == 0
             for argv in (install, (python, "-c", "import penstock_native"))
@@ -255,8 +255,10 @@ def lock(uv: Path, env: dict[str, str]) -> None:
     run(uv, "lock", "--no-config", env=env)
     options = ("--quiet", "--no-config", "--universal", "--python-version", "3.11")
     comments = ("--no-header", "--no-annotate")
-    given = AIRFLOW_2.with_suffix(".in")
-    run(uv, "pip", "compile", *options, *comments, given, "--output-file", AIRFLOW_2, env=env)
+    requirements = AIRFLOW_2.with_suffix(".in")
+    run(
+        uv, "pip", "compile", *options, *comments, requirements, "--output-file", AIRFLOW_2, env=env
+    )
 
 
 def main() -> None:

@@ -44,37 +44,37 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     try:
         chromium()
     except BrowserError as error:
         raise SystemExit(f"dagster_screenshot: {error}") from None
     with PostgresServer(fsync=False) as source, PostgresServer(fsync=False) as target:
-        tpch.load(source.url, [given.table], given.scale)
-        tpch.create(target.url, [given.table], schema=given.schema)
-        for url, statement in ((source.url, given.source_sql), (target.url, given.target_sql)):
+        tpch.load(source.url, [options.table], options.scale)
+        tpch.create(target.url, [options.table], schema=options.schema)
+        for url, statement in ((source.url, options.source_sql), (target.url, options.target_sql)):
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute(statement)
-        with DagsterStack(given.file, {"PG_SRC": source.url, "PG_DST": target.url}) as stack:
-            run = stack.launch(given.asset, partitions=(given.first, given.last))
+        with DagsterStack(options.file, {"PG_SRC": source.url, "PG_DST": target.url}) as stack:
+            run = stack.launch(options.asset, partitions=(options.first, options.last))
             status = run.wait(timeout=600)
-            shown = given.shown or given.first
+            shown = options.shown or options.first
             query = urlencode(
                 {
                     "view": "partitions",
                     "partition": shown,
-                    "default_range": f"[{given.first}...{given.last}]",
+                    "default_range": f"[{options.first}...{options.last}]",
                 }
             )
-            for file in filter(None, (given.picture, given.dark)):
+            for file in filter(None, (options.picture, options.dark)):
                 shot = picture(
-                    f"{stack.url}/assets/{quote(given.asset)}?{query}",
-                    size=tuple(given.size),
-                    dark=file == given.dark,
+                    f"{stack.url}/assets/{quote(options.asset)}?{query}",
+                    size=tuple(options.size),
+                    dark=file == options.dark,
                     words=["Partitions Selected", shown],
                 )
                 file.write_bytes(shot)
-            print(f"{given.picture}: {run.run_id} {status}, {len(run.partitions())} materialized")
+            print(f"{options.picture}: {run.run_id} {status}, {len(run.partitions())} materialized")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def with_site_links(text: str, page: Path, places: dict[Path, str], files: str) 
         places: the paths of pages on the site, by their path in the repository.
         files: the address of the repository's files; empty without one.
     """
-    here = Path(places[page]).parent
+    folder = Path(places[page]).parent
 
     def replaced(match: re.Match[str]) -> str:
         words, link = match.group(1), match.group(2)
@@ -106,7 +106,7 @@ def with_site_links(text: str, page: Path, places: dict[Path, str], files: str) 
             return match.group(0)
         target = (page.parent / path).resolve()
         if target in places:
-            place = Path(os.path.relpath(places[target], here)).as_posix()
+            place = Path(os.path.relpath(places[target], folder)).as_posix()
             return f"[{words}]({place}{sharp}{name})"
         if not files:
             return words
@@ -137,12 +137,12 @@ def sections() -> Iterator[tuple[str, list[str]]]:
     }
     names = public_names(CORE)
     known = {part for parts in SECTIONS.values() for part in parts}
-    if left := [name for name in names if origin.get(name) not in known]:
-        raise Problem(f"scripts/site.py: SECTIONS has no place for {', '.join(left)}")
+    if unknown_names := [name for name in names if origin.get(name) not in known]:
+        raise Problem(f"scripts/site.py: SECTIONS has no place for {', '.join(unknown_names)}")
     for title, parts in SECTIONS.items():
-        here = [name for name in names if origin[name] in parts]
+        own_names = [name for name in names if origin[name] in parts]
         # Functions, then classes and constants.
-        yield title, sorted(here, key=lambda name: (name[0].isupper(), names.index(name)))
+        yield title, sorted(own_names, key=lambda name: (name[0].isupper(), names.index(name)))
 
 
 def reference() -> dict[str, str]:
@@ -212,10 +212,10 @@ def nav() -> list[tuple[str, list[str]]]:
         (title, list(pages(content))) for item in config["nav"] for title, content in item.items()
     ]
     listed = {page for _, names in found for page in names}
-    there = {path.relative_to(PAGES).as_posix() for path in PAGES.rglob("*.md")}
+    all_pages = {path.relative_to(PAGES).as_posix() for path in PAGES.rglob("*.md")}
     # Decisions have a list of their own.
-    apart = {page for page in there if re.match(r"decisions/\d", page)}
-    if wrong := (listed - there) | (there - listed - apart):
+    separate_pages = {page for page in all_pages if re.match(r"decisions/\d", page)}
+    if wrong := (listed - all_pages) | (all_pages - listed - separate_pages):
         raise Problem(f"zensical.toml: the navigation and the pages differ: {sorted(wrong)}")
     return found
 

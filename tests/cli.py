@@ -70,11 +70,11 @@ class Cli:
                 self.stdout = os.fdopen(reading, "rb")
             else:
                 writing = stdout.fileno()
-            given = [nothing, writing, stderr.fileno(), answer, *more]
+            descriptors = [nothing, writing, stderr.fileno(), answer, *more]
             socket.send_fds(
                 _server(tuple(_at_start(environment).items()), _need_drivers(arguments)),
                 [json.dumps(request).encode()],
-                given,
+                descriptors,
             )
         self.pid = self._answer(None)
 

@@ -80,11 +80,11 @@ def serve(requests: socket.socket) -> Callable[[], object] | None:
         for descriptor in (ended, wakeup, *answers.values()):
             os.close(descriptor)
         requests.close()
-        asked = json.loads(message)
-        become(standard, **asked["process"])
+        request = json.loads(message)
+        become(standard, **request["process"])
         os.write(answer, f"{os.getpid()}\n".encode())
         os.close(answer)
-        return partial(RUNS[asked["run"]], *asked["arguments"], *more)
+        return partial(RUNS[request["run"]], *request["arguments"], *more)
 
 
 def report(answers: dict[int, int]) -> None:

@@ -65,8 +65,8 @@ def start_cases(
         run, at_once: see `ConcurrentCases`.
     """
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    here = [item for item in items if item.module is request.module]
-    cases = ConcurrentCases([case for item in here for case in _cases_of(item)], run, at_once)
+    own_items = [item for item in items if item.module is request.module]
+    cases = ConcurrentCases([case for item in own_items for case in _cases_of(item)], run, at_once)
     try:
         yield cases
     finally:

@@ -139,15 +139,15 @@ def _administer(server: Server, statement: str) -> None:
     Raises:
         RuntimeError: the server rejects the statement, or cannot be reached.
     """
-    for kept in (_admins.pop(server, None), None):
-        admin = kept or pq.PGconn.connect(server.url.encode())
+    for existing in (_admins.pop(server, None), None):
+        admin = existing or pq.PGconn.connect(server.url.encode())
         # PostgreSQL 14 has no other way to copy a database.
         text = statement if admin.server_version >= 150000 else statement.replace(FILE_COPY, "")
         result = admin.exec_(text.encode())
         if result.status == pq.ExecStatus.COMMAND_OK:
             _admins[server] = admin
             return
-        if kept is None or admin.status == pq.ConnStatus.OK:
+        if existing is None or admin.status == pq.ConnStatus.OK:
             raise RuntimeError(f"{statement}: {admin.get_error_message()}")
 
 

@@ -33,11 +33,11 @@ def revenue() -> dg.MaterializeResult:
     """The revenue of each day."""
     with psycopg.connect(dg.EnvVar("PG_DST").get_value()) as target:
         target.execute("DROP TABLE IF EXISTS dw.revenue")
-        made = target.execute(
+        cursor = target.execute(
             "CREATE TABLE dw.revenue AS"
             " SELECT o_orderdate AS day, sum(o_totalprice) AS revenue FROM dw.orders GROUP BY 1"
         )
-        return dg.MaterializeResult(metadata={"dagster/row_count": made.rowcount})
+        return dg.MaterializeResult(metadata={"dagster/row_count": cursor.rowcount})
 
 
 defs = dg.Definitions(assets=[orders, revenue], resources={"penstock": PenstockResource()})

@@ -112,14 +112,14 @@ def test_the_error_for_a_wrong_password_does_not_show_it(run: DagRunResult, task
 def test_nothing_that_airflow_stores_or_shows_has_a_password(shop: Shop, run: DagRunResult) -> None:
     assert "committed: p0001" in run.output
     assert marked(run.output) == []
-    kept = {
+    stored = {
         path: path.read_bytes().decode(errors="replace")
         for path in shop.runner.home.rglob("*")
         if path.is_file()
     }
     # Airflow's tables are in one file without compression, so their contents can be found.
-    assert "public.orders" in kept[shop.runner.database]
-    assert {path: found for path, text in kept.items() if (found := marked(text))} == {}
+    assert "public.orders" in stored[shop.runner.database]
+    assert {path: found for path, text in stored.items() if (found := marked(text))} == {}
 
 
 def test_the_control_tables_have_no_password(shop: Shop, run: DagRunResult) -> None:

@@ -39,12 +39,12 @@ def shop(full_shop: Shop) -> Shop:
 def test_every_example_is_tested() -> None:
     tests = Path(__file__).read_text(encoding="utf-8")
     run = set(re.findall(r'EXAMPLES / "([\w.]+)",\s+"(\w+)"', tests))
-    there = {
+    connections = {
         (file.name, dag_id)
         for file in EXAMPLES.glob("*.py")
         for dag_id in re.findall(r'DAG\(\s*"(\w+)"', file.read_text(encoding="utf-8"))
     }
-    assert run == there
+    assert run == connections
 
 
 def test_nightly_replace_by_date(shop: Shop) -> None:

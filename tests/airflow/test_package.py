@@ -28,8 +28,10 @@ def clean_airflow(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def env(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "airflow.cfg").touch()
     foreign = ("AIRFLOW", "PYTHON", "VIRTUAL_ENV")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    return {**kept, "AIRFLOW_HOME": str(tmp_path), "NO_COLOR": "1"}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(foreign)
+    }
+    return {**environment, "AIRFLOW_HOME": str(tmp_path), "NO_COLOR": "1"}
 
 
 SAYS_URL = """

@@ -84,8 +84,13 @@ class Pair:
         self.target.run(*statements)
 
     def spec(self, table: str | None = "public.t", **options: Any) -> CopySpec:
-        given = {"source": self.source.url, "target": self.target.url, "table": table, "degree": 1}
-        return CopySpec(**{**given, **options})
+        defaults = {
+            "source": self.source.url,
+            "target": self.target.url,
+            "table": table,
+            "degree": 1,
+        }
+        return CopySpec(**{**defaults, **options})
 
     def plan(self, table: str = "public.t", **options: Any) -> PartitionPlan:
         return plan(self.spec(table, **options))

@@ -142,10 +142,10 @@ class Schedule:
         suspended_until = dict.fromkeys(self.actors, 0)
         current = None
         for turn in range(MOST_TURNS):
-            left = [actor for actor in self.actors if not actor.ended]
-            if not left:
+            unfinished = [actor for actor in self.actors if not actor.ended]
+            if not unfinished:
                 return
-            awake = [actor for actor in left if suspended_until[actor] <= turn] or left
+            awake = [actor for actor in unfinished if suspended_until[actor] <= turn] or unfinished
             if current not in awake or self.random.random() > self._stays:
                 if current in awake and self.random.random() < 0.4:
                     suspended_until[current] = turn + self.random.choice([20, 100, 400, 2000])
@@ -305,12 +305,12 @@ def tried(
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
         schedule = Schedule(seed, str(root))
-        made = trial(monkeypatch, schedule)
+        new_trial = trial(monkeypatch, schedule)
         try:
-            scenario(made)
+            scenario(new_trial)
         except Exception as error:
             name = scenario.__name__
-            raise AssertionError(f"{name}, seed {seed}: {error}\n{made.story()}") from error
+            raise AssertionError(f"{name}, seed {seed}: {error}\n{new_trial.story()}") from error
     shutil.rmtree(root)
     return schedule.trace
 
@@ -328,12 +328,12 @@ def resumed(load: Load) -> str | PermanentError:
 
 def again_and_again(call: Callable[[], object]) -> None:
     """Retry transient errors, as the supervisor does."""
-    for left in reversed(range(ATTEMPTS)):
+    for remaining in reversed(range(ATTEMPTS)):
         try:
             call()
             return
         except PenstockError as error:
-            if not error.transient or not left:
+            if not error.transient or not remaining:
                 raise
 
 

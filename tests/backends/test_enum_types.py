@@ -59,13 +59,13 @@ def ask(url: str, query: str) -> list[tuple[Any, ...]]:
 
 
 def spec(source: str, target: str, **options: Any) -> CopySpec:
-    given = {
+    arguments = {
         "mode": "recreate",
         "verify": "checksums",
         "table": "film",
         "target_table": "shop.film",
     }
-    return CopySpec(source=source, target=target, **{**given, **options})
+    return CopySpec(source=source, target=target, **{**arguments, **options})
 
 
 def not_copied_by_kind(source: str, target: str, **options: Any) -> dict[str, list[str]]:

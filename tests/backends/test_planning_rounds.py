@@ -37,9 +37,9 @@ def make(pair: Pair, **keys: str) -> None:
 
 def batch_of(pair: Pair, target: str, keys: dict[str, str], **defaults: Any) -> BatchSpec:
     entries = tuple({"table": f"public.{n}", "key": keys.get(n, "id")} for n in SHAPES)
-    given: dict[str, Any] = {"mode": "replace", "strategy": "range", **defaults}
+    arguments: dict[str, Any] = {"mode": "replace", "strategy": "range", **defaults}
     return BatchSpec(
-        source=pair.source.url, target=target, entries=entries, defaults=given, degree=1
+        source=pair.source.url, target=target, entries=entries, defaults=arguments, degree=1
     )
 
 

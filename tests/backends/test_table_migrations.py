@@ -118,11 +118,11 @@ def test_from_mysql_into_postgresql(films: str, target_url: str) -> None:
         for short in ("x", ""):
             with pytest.raises(psycopg.errors.CheckViolation):
                 connection.execute("INSERT INTO film (title) VALUES (%s)", [short])
-        kept = connection.execute(
+        remaining = connection.execute(
             "SELECT attrs -> 'a', features, release_year, active, made_on = current_date, flags"
             " FROM film WHERE film_id = 1"
         )
-        assert kept.fetchone() == ([1.5, None], "Trailers,Scenes", 2001, 1, True, 6)
+        assert remaining.fetchone() == ([1.5, None], "Trailers,Scenes", 2001, 1, True, 6)
 
 
 def test_booleans_on_request(films: str, target_url: str) -> None:

@@ -104,14 +104,14 @@ class Rows:
     def arrow(self) -> pa.Table:
         arrays = []
         for place, kind in enumerate(self.columns.values()):
-            wanted = KINDS[kind].arrow
+            arrow_type = KINDS[kind].arrow
             values = [row[place] for row in self.rows]
             if kind == "uuid":
                 values = [None if value is None else value.bytes for value in values]
-                storage = pa.array(values, wanted.storage_type)
-                arrays.append(pa.ExtensionArray.from_storage(wanted, storage))
+                storage = pa.array(values, arrow_type.storage_type)
+                arrays.append(pa.ExtensionArray.from_storage(arrow_type, storage))
             else:
-                arrays.append(pa.array(values, wanted))
+                arrays.append(pa.array(values, arrow_type))
         return pa.table(arrays, names=list(self.columns))
 
 

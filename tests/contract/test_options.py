@@ -70,11 +70,11 @@ def test_options_of_a_target(
             inward.copy(mode=mode.name, **arguments)
         return
     if option in target.cross_system_options:
-        alike = Pair(open_database(name), inward.theirs)
-        alike.mine.fill(ROWS)
+        same_system = Pair(open_database(name), inward.theirs)
+        same_system.mine.fill(ROWS)
         value = f" {arguments[option]}" * isinstance(arguments[option], str)
-        with alike.refused(f"{refused}{value} from {target.system}; it supports "):
-            alike.copy(mode=mode.name, **arguments)
+        with same_system.refused(f"{refused}{value} from {target.system}; it supports "):
+            same_system.copy(mode=mode.name, **arguments)
     inward.copy(mode=mode.name, **arguments)
     inward.check()
 

@@ -79,10 +79,10 @@ def test_a_record_is_added_only_if_its_key_is_missing(open_store: OpenStore) -> 
 def test_stored_values_are_read_back(open_store: OpenStore) -> None:
     store = open_store()
     snapshots = to_json((Snapshot("1", "2024-01-01 00:00:00+00:00"),))
-    kept = {"spec": {"where": 'é "quoted" \\ 🐘', "n": 2**60}, "snapshots": snapshots}
-    store.add(Kind.RUN, [run("a", **kept)])
+    documents = {"spec": {"where": 'é "quoted" \\ 🐘', "n": 2**60}, "snapshots": snapshots}
+    store.add(Kind.RUN, [run("a", **documents)])
     (found,) = store.read(Kind.RUN, {"run_id": "a"}, ("spec", "snapshots", "created_at"))
-    assert (found["spec"], found["snapshots"]) == (kept["spec"], kept["snapshots"])
+    assert (found["spec"], found["snapshots"]) == (documents["spec"], documents["snapshots"])
     assert found["created_at"].startswith("20")
 
 
@@ -214,11 +214,11 @@ def test_recopy_records_are_found_by_a_condition(
             assert store.add(Kind.RECOPY, rows) == 0
 
     store.transact("a", body)
-    for run_id, wanted in (("a", expected), ("b", [])):
+    for run_id, steps in (("a", expected), ("b", [])):
         some = {"run_id": run_id, **where}
         found = store.read(Kind.RECOPY, some, ("request", "partition_id"))
-        assert sorted(f"{row['request']}{row['partition_id'][-1]}" for row in found) == wanted
-        assert store.count(Kind.RECOPY, some) == len(wanted)
+        assert sorted(f"{row['request']}{row['partition_id'][-1]}" for row in found) == steps
+        assert store.count(Kind.RECOPY, some) == len(steps)
 
 
 @pytest.mark.parametrize(("where", "count"), [({"status": "created"}, 1), ({"status": "done"}, 0)])

@@ -66,10 +66,10 @@ def test_a_batch_needs_few_statements(
     file = tmp_path / "statements"
     monkeypatch.setenv(FILE, str(file))
     for count in (1, many):
-        for who, found, (once, each) in zip(
+        for side, found, (once, each) in zip(
             ("main process", "workers"),
             counted(pair, count, file),
             pair.theirs.statements,
             strict=True,
         ):
-            assert len(found) <= once + each * count, f"{who}, {count} tables: " + "\n".join(found)
+            assert len(found) <= once + each * count, f"{side}, {count} tables: " + "\n".join(found)

@@ -37,9 +37,9 @@ def test_unreported_partitions_are_taken_over(warehouse: Warehouse) -> None:
     second = warehouse.run(orders, keys=("2024-01-02", "2024-01-04"))
     assert second.rows() == {"2024-01-02": 100, "2024-01-03": 100, "2024-01-04": 100}
     assert warehouse.count() == 300
-    taken, copied = second.metadata("2024-01-02"), second.metadata("2024-01-03")
-    assert taken["penstock/run_id"] == first.metadata("2024-01-02")["penstock/run_id"]
-    assert copied["penstock/run_id"] != taken["penstock/run_id"]
+    first_metadata, copied = second.metadata("2024-01-02"), second.metadata("2024-01-03")
+    assert first_metadata["penstock/run_id"] == first.metadata("2024-01-02")["penstock/run_id"]
+    assert copied["penstock/run_id"] != first_metadata["penstock/run_id"]
     # The remaining rows of the first run are already loaded.
     third = warehouse.run(orders, keys=("2024-01-02", "2024-01-03"), after=first)
     assert not third.ok

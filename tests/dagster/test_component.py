@@ -93,7 +93,7 @@ def refused(attributes: dict[str, Any]) -> str:
 
 
 def test_a_table_can_have_its_own_source_and_target() -> None:
-    into, beside, back = the_copies(
+    into, parallel, back = the_copies(
         attributes(
             target="s3://lake/orders/",
             tables=[
@@ -104,7 +104,7 @@ def test_a_table_can_have_its_own_source_and_target() -> None:
         )
     )
     assert (into.source, into.target) == ("env:PG_SRC", "s3://lake/orders/")
-    assert (beside.source, beside.target) == ("env:PG_SRC", "s3://lake/lineitem/")
+    assert (parallel.source, parallel.target) == ("env:PG_SRC", "s3://lake/lineitem/")
     assert (back.source, back.target) == ("s3://lake/in/", "env:DW")
 
 
@@ -652,10 +652,10 @@ def test_a_copy(
         assert evaluations
         assert all(evaluation.passed and evaluation.blocking for evaluation in evaluations)
     copied = target.execute("SELECT * FROM dw.orders ORDER BY id").fetchall()
-    wanted = source.execute(
+    expected = source.execute(
         "SELECT * FROM orders WHERE o_orderdate IN ('2024-01-02', '2024-01-03') ORDER BY id"
     ).fetchall()
-    assert copied == wanted
+    assert copied == expected
     assert len(copied) == 500
 
 

@@ -27,8 +27,8 @@ Dg = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    there = shutil.ignore_patterns("__pycache__")
-    return Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=there))
+    ignored = shutil.ignore_patterns("__pycache__")
+    return Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=ignored))
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_the_tables_are_copied(
             condition = f"{where[name]} >= '1994-06-01' AND {where[name]} < '1994-06-06'"
         content = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t"
         found = target.execute(content.format(f"dw.{name}").encode()).fetchone()
-        wanted = source.execute(f"{content.format(name)} WHERE {condition}".encode()).fetchone()
-        assert found == wanted
+        expected = source.execute(f"{content.format(name)} WHERE {condition}".encode()).fetchone()
+        assert found == expected
         assert found is not None
         assert 0 < found[0] <= rows[name]

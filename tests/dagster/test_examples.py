@@ -293,8 +293,8 @@ def test_daily_lake(
             before = files
         assert run(defs, instance, ("1995-03-05", "1995-03-05")).success
         files = lake.keys("lake", "orders/o_orderdate=")
-        kept = set(files) & set(before)
-        assert {key.split("/")[1] for key in before if key not in kept} == {
+        unchanged = set(files) & set(before)
+        assert {key.split("/")[1] for key in before if key not in unchanged} == {
             "o_orderdate=1995-03-05"
         }
         assert instance.get_materialized_partitions(dg.AssetKey("orders")) == {

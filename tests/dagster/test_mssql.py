@@ -22,7 +22,7 @@ def table(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_partitions_are_copied_there_and_back(warehouse: Warehouse) -> None:
-    there = copying(
+    forward = copying(
         [
             warehouse.spec(
                 target=dg.EnvVar("MSSQL_URL"), target_table="dbo.t", key="day", verify="counts"
@@ -37,13 +37,13 @@ def test_partitions_are_copied_there_and_back(warehouse: Warehouse) -> None:
     )
     mine = dg.AssetKey(["dbo", "t"])
     warehouse.source.execute("UPDATE public.t SET region = 'too long' WHERE id = 250")
-    first = warehouse.run(there, keys=FOUR)
+    first = warehouse.run(forward, keys=FOUR)
     assert first.reported(mine) == ["2024-01-02", "2024-01-04", "2024-01-05"]
     assert first.failed == ["dbo/t 2024-01-03"]
     assert "column 'region'" in first.failure.description
 
     warehouse.source.execute("UPDATE public.t SET region = 'good' WHERE id = 250")
-    again = warehouse.run(there, keys=FOUR, after=first)
+    again = warehouse.run(forward, keys=FOUR, after=first)
     assert again.reported(mine) == ["2024-01-03"]
     assert all(evaluation.passed for evaluation in again.evaluations)
 

@@ -33,7 +33,7 @@ def database(mysql_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_partitions_are_copied_there_and_back(
     warehouse: Warehouse, mysql_url: str, database: str
 ) -> None:
-    there = copying(
+    forward = copying(
         [
             warehouse.spec(
                 target=dg.EnvVar("MYSQL_URL"), target_table=f"{database}.t", key="day",
@@ -54,14 +54,14 @@ def test_partitions_are_copied_there_and_back(
     )  # fmt: skip
     mine = dg.AssetKey([database, "t"])
     warehouse.source.execute("UPDATE public.t SET region = 'too long' WHERE id = 250")
-    first = warehouse.run(there, keys=FOUR)
+    first = warehouse.run(forward, keys=FOUR)
     assert first.reported(mine) == ["2024-01-02", "2024-01-04", "2024-01-05"]
     assert first.failed == [f"{database}/t 2024-01-03"]
     assert "column 'region'" in first.failure.description
 
     warehouse.source.execute("UPDATE public.t SET region = 'good' WHERE id = 250")
     warehouse.source.execute("UPDATE public.t SET region = 'later' WHERE id = 150")
-    again = warehouse.run(there, keys=FOUR, after=first)
+    again = warehouse.run(forward, keys=FOUR, after=first)
     assert again.reported(mine) == ["2024-01-03"]
     assert all(evaluation.passed for evaluation in again.evaluations)
 
@@ -74,7 +74,7 @@ def test_partitions_are_copied_there_and_back(
 
     # A backfill with one run for each day.
     for day in FOUR_DAYS[:2]:
-        assert warehouse.run(there, key=day).reported(mine) == [day]
+        assert warehouse.run(forward, key=day).reported(mine) == [day]
         assert warehouse.run(back, key=day).reported() == [day]
     assert warehouse.value("SELECT region FROM dw.t WHERE id = 150") == "later"
     assert warehouse.count() == 400

@@ -30,9 +30,11 @@ def clean_dagster(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def env(clean_dagster: Path, tmp_path: Path) -> dict[str, str]:
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     foreign = ("DAGSTER", "DG_", "PG", "PYTHON", "VIRTUAL_ENV")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(foreign)
+    }
     return {
-        **kept,
+        **environment,
         "DAGSTER_HOME": str(tmp_path),
         "PATH": f"{clean_dagster}{os.pathsep}{os.environ['PATH']}",
         "NO_COLOR": "1",

@@ -113,10 +113,10 @@ def test_an_interrupt_ends_the_copy(warehouse: Warehouse) -> None:
         deadline, done = time.monotonic() + 60, False
         with psycopg.connect(os.environ["PG_DST"], autocommit=True) as looking:
             while time.monotonic() < deadline:
-                held = looking.execute(WAITING).fetchone() == (1,)
+                is_waiting = looking.execute(WAITING).fetchone() == (1,)
                 with contextlib.suppress(psycopg.errors.UndefinedTable):
                     done = looking.execute(DONE).fetchone() == (2,)
-                if held and done:
+                if is_waiting and done:
                     break
                 time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)

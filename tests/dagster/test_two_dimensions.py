@@ -159,5 +159,5 @@ def test_a_dimension_of_dynamic_values(warehouse: Warehouse) -> None:
     )
     warehouse.instance.add_dynamic_partitions("regions", ["r1"])
     orders = copying([warehouse.spec(key="day")], partitions_def=definition)
-    wanted = dg.MultiPartitionKey({"day": "2024-01-02", "region": "r1"})
-    assert warehouse.run(orders, key=wanted).rows() == {"2024-01-02|r1": 34}
+    partition_key = dg.MultiPartitionKey({"day": "2024-01-02", "region": "r1"})
+    assert warehouse.run(orders, key=partition_key).rows() == {"2024-01-02|r1": 34}

@@ -70,8 +70,8 @@ class Run:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         arguments = [*words, "--json"]
         run = "script" if self.script else "penstock"
-        given = [self.script, *arguments] if self.script else arguments
-        self.popen = Cli(given, stderr=self._errors, session=True, run=run)
+        command = [self.script, *arguments] if self.script else arguments
+        self.popen = Cli(command, stderr=self._errors, session=True, run=run)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -111,10 +111,10 @@ class Run:
         deadline = time.monotonic() + PATIENCE
         with self._changed:
             while len(found := self.of(kind, **values)) < count:
-                left = deadline - time.monotonic()
-                if self._ended or left < 0:
+                seconds = deadline - time.monotonic()
+                if self._ended or seconds < 0:
                     raise AssertionError(f"no event {kind.name} with {values}: {self._recorded()}")
-                self._changed.wait(left)
+                self._changed.wait(seconds)
         return found[count - 1]
 
     @property
@@ -139,8 +139,8 @@ class Run:
             raise AssertionError(f"expected exit code {code}, found {found}: {self._recorded()}")
 
     def _recorded(self) -> str:
-        told = [event for event in self.events if not isinstance(event, Progress)]
-        lines = [event.to_line() for event in told[-40:]]
+        reported = [event for event in self.events if not isinstance(event, Progress)]
+        lines = [event.to_line() for event in reported[-40:]]
         return "\n".join(["", *lines, self.errors])
 
     def workers(self) -> list[int]:

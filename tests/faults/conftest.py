@@ -33,8 +33,8 @@ def _ctrl_c_reaches_children() -> Iterator[None]:
 def loaded(source_server: Server, target_server: Server) -> Iterator[tuple[str, str]]:
     """Return the names of two databases to copy: one with items, one with a table for them."""
     with fresh_database(source_server) as source, fresh_database(target_server) as target:
-        with closing(Pair(source, target)) as made:
-            made.load()
+        with closing(Pair(source, target)) as new_pair:
+            new_pair.load()
         yield urlsplit(source).path[1:], urlsplit(target).path[1:]
 
 
@@ -44,19 +44,21 @@ def pair(source_server: Server, target_server: Server, loaded: tuple[str, str]) 
     with (
         fresh_database(source_server, loaded[0]) as source,
         fresh_database(target_server, loaded[1]) as target,
-        closing(Pair(source, target)) as made,
+        closing(Pair(source, target)) as new_pair,
     ):
         # A copied database has no write counters yet: an insert that is rolled back leaves no
         # trace.
-        execute(made.source, f"BEGIN; {insert_items(ROWS + 1, ROWS + 1)}; ROLLBACK", "VACUUM item")
-        yield made
+        execute(
+            new_pair.source, f"BEGIN; {insert_items(ROWS + 1, ROWS + 1)}; ROLLBACK", "VACUUM item"
+        )
+        yield new_pair
 
 
 @pytest.fixture
 def empty_pair(source_url: str, target_url: str) -> Iterator[Pair]:
     """Return two empty databases."""
-    with closing(Pair(source_url, target_url)) as made:
-        yield made
+    with closing(Pair(source_url, target_url)) as new_pair:
+        yield new_pair
 
 
 @contextmanager
@@ -82,6 +84,6 @@ def fragile(restartable: tuple[PostgresServer, PostgresServer]) -> Iterator[Pair
     """Return a `pair` on the restartable servers."""
     with ExitStack() as stack:
         source, target = (stack.enter_context(_database(server)) for server in restartable)
-        made = stack.enter_context(closing(Pair(source, target)))
-        made.load()
-        yield made
+        new_pair = stack.enter_context(closing(Pair(source, target)))
+        new_pair.load()
+        yield new_pair

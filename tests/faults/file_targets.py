@@ -80,8 +80,8 @@ class FolderPair(OutsidePair):
     def strays(self) -> list[str]:
         named = {name for record in self.status().committed for name in record.files}
         files = {str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file()}
-        left = {name for name in files - named if not name.endswith(".json")}
-        return sorted(left - {"_penstock/lock"})
+        remaining = {name for name in files - named if not name.endswith(".json")}
+        return sorted(remaining - {"_penstock/lock"})
 
 
 class BucketPair(OutsidePair):
@@ -120,6 +120,6 @@ class DuckPair(OutsidePair):
             return from_arrow(connection.sql("SELECT * FROM public.item").to_arrow_table())
 
     def strays(self) -> list[str]:
-        beside = Path(f"{self._path}.penstock")
-        found = [p.name for p in beside.rglob("*") if p.is_file() and "lock" not in p.name]
+        control_folder = Path(f"{self._path}.penstock")
+        found = [p.name for p in control_folder.rglob("*") if p.is_file() and "lock" not in p.name]
         return sorted(found)

@@ -64,9 +64,9 @@ class Batch:
     def load(self) -> None:
         for table, (each, before) in SHAPES.items():
             rows = insert_items(before + 1, before + PARTITIONS * each)
-            made = rows_of(DEFINITION, table)
-            execute(self.pair.source, made, rows_of(rows, table), f"ANALYZE {table}")
-            execute(self.pair.target, made)
+            definition = rows_of(DEFINITION, table)
+            execute(self.pair.source, definition, rows_of(rows, table), f"ANALYZE {table}")
+            execute(self.pair.target, definition)
         for table in ("made", "swapped"):
             execute(self.pair.target, OLD.format(table))
 
@@ -159,30 +159,30 @@ def partitions(table: str, *numbers: int) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def batch(empty_pair: Pair, tmp_path: Path) -> Batch:
-    made = Batch(empty_pair, tmp_path)
-    made.load()
-    return made
+    new_batch = Batch(empty_pair, tmp_path)
+    new_batch.load()
+    return new_batch
 
 
 @pytest.fixture
 def fragile_batch(fragile: Pair, tmp_path: Path) -> Batch:
     for url in (fragile.source, fragile.target):
         execute(url, "DROP TABLE item")
-    made = Batch(fragile, tmp_path)
-    made.load()
-    return made
+    new_batch = Batch(fragile, tmp_path)
+    new_batch.load()
+    return new_batch
 
 
 def test_a_batch_is_resumed_after_its_supervisor_was_killed(batch: Batch) -> None:
     with batch.in_mid_batch() as run:
         run.kill()
     batch.pair.check_nothing_left()
-    left = batch.pending(run)
-    assert ("made", "p0001") in left
-    assert set(left) <= set(partitions("made", 1, 3, 4) + partitions("swapped"))
+    pending_before = batch.pending(run)
+    assert ("made", "p0001") in pending_before
+    assert set(pending_before) <= set(partitions("made", 1, 3, 4) + partitions("swapped"))
     again = batch.start()
     batch.check_done(again)
-    assert opened(again) == left
+    assert opened(again) == pending_before
     # A batch that is done has no work left.
     third = batch.start()
     batch.check_done(third)
@@ -231,17 +231,17 @@ def test_two_batches_at_once_copy_each_partition_once(batch: Batch) -> None:
 def test_a_second_batch_adopts_the_snapshot_of_the_first(batch: Batch) -> None:
     """Only for a run that existed when the second batch planned its table."""
     late = batch.pair.gate_at(b'"run" (run_id, spec, plan')
-    held = [batch.pair.gate(row(table, 2)) for table in ("item", "made")]
+    gates = [batch.pair.gate(row(table, 2)) for table in ("item", "made")]
     second = batch.start()
     late.reached()
     # The held batch must not copy rows from its older view of the source.
     execute(batch.pair.source, *(f"UPDATE {table} SET amount = -id" for table in SHAPES))
     first = batch.start()
-    for gate in held:
+    for gate in gates:
         gate.reached()
     late.open()
     second.wait_for(Planned, count=3)
-    for gate in held:
+    for gate in gates:
         gate.open()
     first.ended(0)
     batch.check_done(second)
@@ -520,8 +520,8 @@ def test_a_rejected_row_fails_only_its_table(
         **dict.fromkeys(("made", "swapped"), "done" if others else "failed"),
     }
     if not others:
-        told = [t.error["message"] for t in ended(run).tables if t.error]
-        assert len([message for message in told if "--on-table-error stop" in message]) == 2
+        messages = [t.error["message"] for t in ended(run).tables if t.error]
+        assert len([message for message in messages if "--on-table-error stop" in message]) == 2
     execute(batch.pair.target, "ALTER TABLE item DROP CONSTRAINT not_this")
     batch.check_done(batch.start())
 

@@ -23,9 +23,9 @@ from .pair import PARTITIONS, partition_id
 def bucket(s3_server: S3Server, source_url: str, tmp_path: Path) -> Iterator[BucketPair]:
     name = s3_server.create_bucket(f"b{uuid.uuid4().hex[:12]}")
     (tmp_path / "read").mkdir()
-    with closing(BucketPair(source_url, s3_server, name, tmp_path / "read")) as made:
-        made.load()
-        yield made
+    with closing(BucketPair(source_url, s3_server, name, tmp_path / "read")) as new_pair:
+        new_pair.load()
+        yield new_pair
 
 
 @pytest.fixture

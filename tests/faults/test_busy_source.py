@@ -53,13 +53,13 @@ class Writer:
                         return
                     ids = chance.sample(range(1, ACCOUNTS + 1), 2)
                     with suppress(_AccountClosed), connection.transaction():
-                        taken = connection.execute(
+                        debited = connection.execute(
                             "UPDATE item SET balance = balance - 7 WHERE id = %s", ids[:1]
                         ).rowcount
-                        given = connection.execute(
+                        credited = connection.execute(
                             "UPDATE item SET balance = balance + 7 WHERE id = %s", ids[1:]
                         ).rowcount
-                        if taken != given:
+                        if debited != credited:
                             raise _AccountClosed
                     with connection.transaction():
                         connection.execute(

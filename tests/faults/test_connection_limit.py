@@ -53,11 +53,11 @@ def test_the_degree_drops_to_the_available_connections(pair: Pair, limited: Side
 
 @pytest.mark.parametrize("limited", ["target"], indirect=True)
 def test_a_single_stream_retries_until_a_connection_is_free(pair: Pair, limited: Side) -> None:
-    taken = [pair.connect(limited) for _ in range(LIMIT - 1)]
+    connections = [pair.connect(limited) for _ in range(LIMIT - 1)]
     gates = pair.gates(1)
     run = pair.copy(degree=1)
     run.wait_for(Retrying)
-    for connection in taken:
+    for connection in connections:
         connection.close()
     for gate in gates:
         gate.open()
@@ -66,14 +66,14 @@ def test_a_single_stream_retries_until_a_connection_is_free(pair: Pair, limited:
 
 
 def test_the_automatic_degree_keeps_to_the_available_connections(pair: Pair, limited: Side) -> None:
-    taken = pair.connect(limited)
+    connection = pair.connect(limited)
     gates = pair.gates(1)
     run = pair.copy(degree="auto")
     run.wait_for(DegreeChanged)
     for gate in gates:
         gate.open()
     run.ended(0)
-    taken.close()
+    connection.close()
     lowered = run.of(DegreeChanged)
     assert {event.cause for event in lowered} == {"connections"}
     assert lowered[-1].degree == run.finished.degree == 1

@@ -50,8 +50,8 @@ def on_insert(pair: Pair, body: str) -> None:
 
 def still(run: Run) -> bool:
     """Whether no bytes have moved for some time, after some have."""
-    moved = [event.bytes for event in run.of(Progress)]
-    return len(moved) > 2 and 0 < moved[-3] == moved[-1]
+    bytes_moved = [event.bytes for event in run.of(Progress)]
+    return len(bytes_moved) > 2 and 0 < bytes_moved[-3] == bytes_moved[-1]
 
 
 def blocked(pair: Pair, side: Side, *words: str) -> Run:
@@ -172,8 +172,8 @@ def test_rows_and_bytes_are_counted(pair: Pair) -> None:
     run.ended(0)
     (done,) = run.of(Committed)
     with closing(connect(pair.source)) as source:
-        sent = stream_size(source, query)
-    assert (done.rows, done.bytes) == (20_000, sent)
+        size = stream_size(source, query)
+    assert (done.rows, done.bytes) == (20_000, size)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -119,8 +119,8 @@ def test_two_runs_killed_right_after_emptying_the_table(pair: Pair, mode: str) -
     """The first would load into an empty table, and so would the second after it."""
     execute(pair.target, WITHOUT_KEY)
     # The two streams that each run starts with.
-    for start, held in ((first, (1, 2)), (start_other_run, (1, 3))):
-        gates = pair.gates(*held)
+    for start, rows_at_gates in ((first, (1, 2)), (start_other_run, (1, 3))):
+        gates = pair.gates(*rows_at_gates)
         killed = start(pair, mode)
         for gate in gates:
             gate.reached()
@@ -275,17 +275,17 @@ def test_two_runs_replace_the_same_rows_at_once(
     running = first(pair, "replace", *mine)
     for gate in gates:
         gate.reached()
-    beside = start_other_run(pair, "replace", *theirs)
+    other_run = start_other_run(pair, "replace", *theirs)
     if gates:
         # All its partitions, except the one that reads the same row, are committed after the first
         # run's.
-        beside.wait_for(Committed, count=3)
+        other_run.wait_for(Committed, count=3)
     for gate in gates:
         gate.open()
-    for run in (running, beside):
+    for run in (running, other_run):
         run.popen.wait(90)
     # With a unique key, a run fails if it meets a row of the other run; it can be resumed.
-    assert {running.popen.returncode, beside.popen.returncode} <= ({0, 65} if keyed else {0})
+    assert {running.popen.returncode, other_run.popen.returncode} <= ({0, 65} if keyed else {0})
     first(pair, "replace", *mine).ended(0)
     start_other_run(pair, "replace", *theirs).ended(0)
     pair.check_content()
@@ -334,7 +334,7 @@ def test_two_runs_in_random_orders(pair: Pair, seed: int) -> None:
         run.popen.wait(90)
     pair.check_nothing_left()
     codes = [run.popen.returncode for run in runs]
-    told = json.dumps({"modes": modes, "codes": codes, "errors": [run.errors for run in runs]})
+    details = json.dumps({"modes": modes, "codes": codes, "errors": [run.errors for run in runs]})
     if codes == [0, 0]:
         pair.check_content()
     # Runs that are not done try again, one after the other.
@@ -343,10 +343,10 @@ def test_two_runs_in_random_orders(pair: Pair, seed: int) -> None:
             repeated = start(pair, mode)
             repeated.popen.wait(90)
             codes.append(repeated.popen.returncode)
-            assert repeated.popen.returncode in (0, 65), told + repeated.errors
+            assert repeated.popen.returncode in (0, 65), details + repeated.errors
             if repeated.popen.returncode == 0:
                 pair.check_content()
-    assert 0 in codes, told
+    assert 0 in codes, details
     pair.check_content()
 
 

@@ -17,7 +17,7 @@ LEFT = ROWS - 2000
 
 @pytest.fixture
 def parted(pair: Pair) -> Pair:
-    made = [
+    statements = [
         f"CREATE TABLE child_{low} PARTITION OF item FOR VALUES FROM ({low}) TO ({high})"
         for low, high in CHILDREN
     ]
@@ -26,7 +26,7 @@ def parted(pair: Pair) -> Pair:
         "ALTER TABLE item RENAME TO plain",
         "ALTER INDEX item_pkey RENAME TO plain_pkey",
         "CREATE TABLE item (LIKE plain, PRIMARY KEY (id)) PARTITION BY RANGE (id)",
-        *made,
+        *statements,
         "INSERT INTO item SELECT * FROM plain WHERE id NOT BETWEEN 3001 AND 5000",
         "CREATE TABLE more (LIKE plain INCLUDING INDEXES)",
         "INSERT INTO more SELECT * FROM plain WHERE id BETWEEN 3001 AND 5000",

@@ -34,12 +34,12 @@ def test_a_stalled_stream_is_retried(pair: Pair, side: Side) -> None:
 
 @pytest.mark.usefixtures("both_paths")
 def test_one_stream_stalls_while_another_continues(pair: Pair) -> None:
-    held = Gate(pair.proxy("target"), needle(middle(STRUCK)), "to_server")
+    gate = Gate(pair.proxy("target"), needle(middle(STRUCK)), "to_server")
     run = pair.copy("--stall-timeout", STALL, "--grace", "1s")
     failed = run.wait_for(Failed)
     # The server has not noticed yet that its client is gone.
     run.wait_for(Committed, partition_id=partition_id(STRUCK), attempt=2)
-    held.open()
+    gate.open()
     run.ended(0)
     assert (failed.partition_id, failed.error["error"]) == (partition_id(STRUCK), "StallError")
     assert run.of(Failed) == [failed]

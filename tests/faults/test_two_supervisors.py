@@ -21,18 +21,18 @@ def test_two_resumes_commit_each_partition_once(pair: Pair) -> None:
 
     # The first is held, and the other waits for it. However long both take to get there, neither is
     # mistaken for a stopped one.
-    held = pair.gates(1, 2)
+    both_gates = pair.gates(1, 2)
     both = [pair.resume("--grace", "10m"), pair.resume("--grace", "10m")]
     for run in both:
         run.wait_for(Opened, count=2)
-    for gate in held:
+    for gate in both_gates:
         gate.open()
     for run in both:
         run.ended(0)
         assert run.finished.status == "done"
         assert not run.of(Failed)
-    moved = [event for run in both for event in run.of(Committed, already=False)]
-    assert len(moved) == len({event.partition_id for event in moved}) == PARTITIONS - before
+    committed = [event for run in both for event in run.of(Committed, already=False)]
+    assert len(committed) == len({event.partition_id for event in committed}) == PARTITIONS - before
     pair.check_resumes()
 
 

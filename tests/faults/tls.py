@@ -18,7 +18,7 @@ def speak_tls(server: PostgresServer) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
-    made = (
+    certificate = (
         x509.CertificateBuilder(name, name, key.public_key())
         .serial_number(1)
         .not_valid_before(now - timedelta(days=1))
@@ -27,7 +27,7 @@ def speak_tls(server: PostgresServer) -> None:
     )
     pem = serialization.Encoding.PEM
     texts = {
-        "server.crt": made.public_bytes(pem),
+        "server.crt": certificate.public_bytes(pem),
         "server.key": key.private_bytes(
             pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         ),

@@ -115,17 +115,17 @@ class Ledger:
     def _after(
         self, before: State, now: Mapping[int, Row], selects: Callable[[Row], bool] | None
     ) -> State:
-        held = {key: (row, gone) for key, row, gone in before}
+        earlier = {key: (row, deleted) for key, row, deleted in before}
         chosen = {key: row for key, row in now.items() if selects is None or selects(row)}
-        for key, (row, _) in list(held.items()):
+        for key, (row, _) in list(earlier.items()):
             if key in chosen or not (selects is None or selects(row)):
                 continue
             if self._deletes == "hard":
-                del held[key]
+                del earlier[key]
             elif self._deletes == "soft":
-                held[key] = (row, True)
-        held.update({key: (row, False) for key, row in chosen.items()})
-        return frozenset((key, *values) for key, values in held.items())
+                earlier[key] = (row, True)
+        earlier.update({key: (row, False) for key, row in chosen.items()})
+        return frozenset((key, *values) for key, values in earlier.items())
 
 
 class Reader(threading.Thread):

@@ -65,9 +65,9 @@ class Target(ABC):
                 cursor.execute(statement)
 
     def read(self, connection: Any) -> State:
-        gone = "deleted_at IS NOT NULL" if self._marks else "1 = 0"
+        condition = "deleted_at IS NOT NULL" if self._marks else "1 = 0"
         with closing(connection.cursor()) as cursor:
-            cursor.execute(f"SELECT {VALUES}, {gone} FROM items")
+            cursor.execute(f"SELECT {VALUES}, {condition} FROM items")
             rows = cursor.fetchall()
         return frozenset((int(key), tuple(row), bool(mark)) for key, *row, mark in rows)
 

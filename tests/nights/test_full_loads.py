@@ -60,8 +60,8 @@ def test_a_night_after_a_full_load_reads_only_changes(items: Pair, mode: str) ->
     (mark,) = history(items)
     assert (mark.epoch, mark.run_id, mark.inserted, mark.rows) == (1, "first", 200, 200)
     assert mark.full == f"--mode {mode} reloads the table"
-    (taken,) = penstock.status("first", target=items.target.url).run.snapshots
-    assert mark.moment == mark.full_at == taken.taken_at
+    (snapshot,) = penstock.status("first", target=items.target.url).run.snapshots
+    assert mark.moment == mark.full_at == snapshot.taken_at
     assert found.rows == 200
     items.source.run("UPDATE items SET word = 'new' WHERE id < 6", "DELETE FROM items WHERE id = 9")
     after = night(items, deletes="hard")
@@ -183,8 +183,8 @@ def test_a_full_load_stopped_before_its_last_step_sets_the_watermark_on_resume(
     events.close()
     items.source.run("UPDATE items SET word = 'later' WHERE id < 4")
     list(penstock.resume("stopped", source=items.source.url, target=items.target.url))
-    (taken,) = penstock.status("stopped", target=items.target.url).run.snapshots
-    assert history(items)[0].moment == taken.taken_at
+    (snapshot,) = penstock.status("stopped", target=items.target.url).run.snapshots
+    assert history(items)[0].moment == snapshot.taken_at
     assert len(history(items)) == 2
     after = night(items)
     assert full(after) == ""

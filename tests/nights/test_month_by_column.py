@@ -301,12 +301,16 @@ class Month:
 
     def check(self, *, exact: bool) -> None:
         """Check that the target equals the source, except for rows that were committed too late."""
-        there = self.rows()
-        here = self.source.rows()
-        differing = {key for key in here.keys() | there.keys() if here.get(key) != there.get(key)}
+        target_rows = self.rows()
+        source_rows = self.source.rows()
+        differing = {
+            key
+            for key in source_rows.keys() | target_rows.keys()
+            if source_rows.get(key) != target_rows.get(key)
+        }
         assert differing <= (set() if exact else self.source.late), self.log
         # Deleted rows are found in any case.
-        assert there.keys() <= here.keys(), self.log
+        assert target_rows.keys() <= source_rows.keys(), self.log
 
     def rows(self) -> dict[int, str]:
         with closing(connect(self.target)) as connection:

@@ -117,8 +117,8 @@ def test_a_missing_table_is_built_with_delete_marks(items: Pair) -> None:
     items.source.run("DELETE FROM items WHERE id = 3")
     found = build(items, deletes="soft")
     assert full(found) == ""
-    gone = items.target.rows("SELECT id FROM items WHERE deleted_at IS NOT NULL")
-    assert gone == [(3,)]
+    deleted = items.target.rows("SELECT id FROM items WHERE deleted_at IS NOT NULL")
+    assert deleted == [(3,)]
 
 
 def test_a_large_first_night_is_built_by_default(pair: Pair) -> None:
@@ -263,9 +263,9 @@ def test_a_built_night_whose_watermark_moves_changes_nothing(items: Pair) -> Non
     assert items.target.rows(STAGES) == []
 
 
-@pytest.mark.parametrize("there", [True, False], ids=["empty", "missing"])
-def test_a_built_night_stopped_before_the_swap_is_resumed(items: Pair, there: bool) -> None:
-    if not there:
+@pytest.mark.parametrize("exists", [True, False], ids=["empty", "missing"])
+def test_a_built_night_stopped_before_the_swap_is_resumed(items: Pair, exists: bool) -> None:
+    if not exists:
         items.target.run("DROP TABLE items")
     events = penstock.copy(CopySpec(**copy_options(items, run_id="stopped", atomic_limit="100")))
     for event in events:

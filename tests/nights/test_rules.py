@@ -167,10 +167,10 @@ def test_a_night_that_loses_its_snapshot_before_finding_deletes_merges_nothing(
     assert "nothing was merged" in error.message
     assert items.target.rows(ALL) == before
     assert full(night(items, deletes=deletes)) == ""
-    there = "SELECT id, word FROM items ORDER BY id"
+    query = "SELECT id, word FROM items ORDER BY id"
     if deletes == "soft":
-        there = there.replace("ORDER", "WHERE deleted_at IS NULL ORDER")
-    assert items.target.rows(there) == items.source.rows(ALL)
+        query = query.replace("ORDER", "WHERE deleted_at IS NULL ORDER")
+    assert items.target.rows(query) == items.source.rows(ALL)
 
 
 # All rows are read if row versions cannot show the changes

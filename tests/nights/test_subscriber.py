@@ -71,5 +71,11 @@ def test_a_month_from_a_subscriber(ends: tuple[str, str], target_server: Server)
                 month.source.end()
                 catch_up(publisher, subscriber)
                 month.done("last")
-        with closing(connect(publisher)) as there, closing(connect(url)) as here:
-            assert here.execute(ROWS).fetchall() == there.execute(ROWS).fetchall()
+        with (
+            closing(connect(publisher)) as source_connection,
+            closing(connect(url)) as target_connection,
+        ):
+            assert (
+                target_connection.execute(ROWS).fetchall()
+                == source_connection.execute(ROWS).fetchall()
+            )

@@ -74,11 +74,11 @@ def test_the_first_rejected_value_is_found(place: int) -> None:
 
 def test_values_outside_a_slice_are_ignored() -> None:
     lists = pa.array([[1], [2], [1 << 40]], pa.list_(pa.int64()))
-    wanted = pa.list_(pa.int32())
+    list_type = pa.list_(pa.int32())
     with pytest.raises(pa.ArrowInvalid):  # Arrow's own cast also looks at values outside the slice
-        lists[:2].cast(wanted)
-    assert compacted(lists[:2]).cast(wanted).to_pylist() == [[1], [2]]
-    assert first_failing(lists, lambda part: part.cast(wanted)) == 2
+        lists[:2].cast(list_type)
+    assert compacted(lists[:2]).cast(list_type).to_pylist() == [[1], [2]]
+    assert first_failing(lists, lambda part: part.cast(list_type)) == 2
 
 
 def test_values_as_json() -> None:

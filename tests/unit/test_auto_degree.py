@@ -190,12 +190,12 @@ def test_it_leaves_connections_to_others() -> None:
 
 def test_it_stays_below_a_number_that_a_server_has_rejected() -> None:
     auto = AutoDegree(STREAMS, 0.0)
-    moved = 0.0
+    total = 0.0
     for step in range(2000):
         if step == 300:
             auto.limit(5)
-        moved += STEP * unlogged(auto.degree, 0)
-        auto.look(step * STEP, int(moved), auto.degree)
+        total += STEP * unlogged(auto.degree, 0)
+        auto.look(step * STEP, int(total), auto.degree)
         assert step < 300 or auto.degree <= 5
     assert auto.degree == 5
 
@@ -214,12 +214,12 @@ def test_it_draws_no_conclusion_while_no_rows_move() -> None:
 
 def test_it_does_not_wait_indefinitely_for_long_partitions() -> None:
     auto = AutoDegree(Streams(4, 8, automatic=True), 0.0)
-    busy, moved = 0, 0.0
+    busy, total = 0, 0.0
     fewer = 0
     for step in range(int(300 / STEP)):
         busy = max(busy, auto.degree)
-        moved += STEP * with_key(busy, 0)
-        if auto.look(step * STEP, int(moved), busy) and auto.degree == 8:
+        total += STEP * with_key(busy, 0)
+        if auto.look(step * STEP, int(total), busy) and auto.degree == 8:
             reason = auto.reason
         fewer += busy == 8 and auto.degree < 8
     assert reason == "partitions take too long to try fewer streams"

@@ -42,17 +42,17 @@ def test_all_batches_are_taken() -> None:
 
 
 def test_only_a_few_batches_are_buffered() -> None:
-    taken, may_continue = threading.Event(), threading.Event()
+    is_taken, may_continue = threading.Event(), threading.Event()
 
     def load(batches: Iterator[pa.RecordBatch]) -> int:
         next(batches)
-        taken.set()
+        is_taken.set()
         assert may_continue.wait(10)
         return 3 + int(sum(batch.num_rows for batch in batches))
 
     loader = BulkLoader(load, refused)
     put(loader, ROOM)
-    assert taken.wait(10)
+    assert is_taken.wait(10)
 
     class Full(Exception):
         pass

@@ -110,8 +110,8 @@ def test_an_option_of_other_systems_is_rejected() -> None:
 
 
 def test_an_unsupported_snapshot_is_rejected() -> None:
-    apart = replace(DUCK.source_capabilities, shared_snapshots=False)
-    assert refused(apart, None) == (
+    capabilities = replace(DUCK.source_capabilities, shared_snapshots=False)
+    assert refused(capabilities, None) == (
         "DuckDB as a source does not support --snapshot shared; it supports --snapshot none"
     )
 

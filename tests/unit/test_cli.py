@@ -419,9 +419,9 @@ def test_an_unreadable_file_is_a_usage_error(
         odd = tmp_path / name
         odd.write_bytes(b'table = "\xff"')
         assert main(["plan", str(odd)]) == 64
-        said = capsys.readouterr().err
-        assert f"{odd}: invalid TOML" in said
-        assert ("Quote patterns" in said) == (name == "2.parquet")
+        printed = capsys.readouterr().err
+        assert f"{odd}: invalid TOML" in printed
+        assert ("Quote patterns" in printed) == (name == "2.parquet")
 
 
 # Calls of the engine
@@ -515,7 +515,7 @@ def test_the_exit_code_of_verify_is_its_result(
     named |= {"control_schema": "penstock", "show_values": None}
     counts = {**named, "checksum": False, "show_rows": False}
     values = {**named, "checksum": True, "show_rows": True}
-    assert engine.calls == [("verify", (RUN,), asked) for asked in (counts, counts, values)]
+    assert engine.calls == [("verify", (RUN,), method) for method in (counts, counts, values)]
 
 
 def test_status_prints_the_run(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -733,8 +733,8 @@ def test_a_run_that_breaks_off_says_how_to_continue_once_it_exists(
     shown = capsys.readouterr()
     lines = [line for line in shown.err.splitlines() if line.startswith("penstock: ")]
     assert "stopped" in lines[0]
-    told = f"penstock: continue with: penstock resume {RUN} --source env:SHOP --target env:DW"
-    assert lines[1:] == ([told] if exists else [])
+    message = f"penstock: continue with: penstock resume {RUN} --source env:SHOP --target env:DW"
+    assert lines[1:] == ([message] if exists else [])
     assert shown.out == ""
 
 

@@ -418,13 +418,13 @@ def test_examples_of_events_are_valid() -> None:
 
 def test_the_page_has_the_enforced_layers() -> None:
     contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
-    held = [
+    layer_lists = [
         contract["layers"]
         for contract in contracts
         if contract["type"] == "layers" and "." not in contract["containers"][0]
     ]
-    assert len(held) == 3  # the core and its two integrations
-    for layers in held:
+    assert len(layer_lists) == 3  # the core and its two integrations
+    for layers in layer_lists:
         page = "architecture" if layers[0] == "cli" else "module-tree"
         assert "\n".join(layers) + "\n" in blocks(f"docs/{page}.md", "")
 

@@ -87,8 +87,8 @@ def test_a_forked_process_has_no_open_instance() -> None:
 def test_a_source_may_be_closed_during_a_query(tmp_path: Path) -> None:
     duckdb.connect(str(tmp_path / "a.duckdb")).close()
     source = DuckSource(str(tmp_path / "a.duckdb"))
-    session, asked, errors = source._session, threading.Event(), []
-    session.connection.create_function("tell", lambda _: asked.set(), ["BIGINT"], "BOOLEAN")
+    session, is_asked, errors = source._session, threading.Event(), []
+    session.connection.create_function("tell", lambda _: is_asked.set(), ["BIGINT"], "BOOLEAN")
 
     def ask() -> None:
         try:
@@ -98,7 +98,7 @@ def test_a_source_may_be_closed_during_a_query(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=ask)
     thread.start()
-    assert asked.wait(30)
+    assert is_asked.wait(30)
     source.close()
     thread.join(30)
     assert not thread.is_alive()

@@ -63,8 +63,8 @@ def test_the_tree_in_the_docstring_matches_the_classes() -> None:
 
 
 def test_the_docstring_has_the_exit_code_of_each_branch() -> None:
-    said = dict(re.findall(r"(\w+) .*\(exit (\d+)\)", errors.__doc__ or ""))
-    assert said == {
+    exit_codes = dict(re.findall(r"(\w+) .*\(exit (\d+)\)", errors.__doc__ or ""))
+    assert exit_codes == {
         name: str(CODES[name])
         for name in ("UsageError", "PermanentError", "Drifted", "TransientError", "Interrupted")
     }

@@ -198,8 +198,8 @@ def test_the_live_display_fits_any_number_of_streams(height: int) -> None:
 
 def test_messages_that_differ_only_in_names_are_similar() -> None:
     assert pattern_of("public.t", "public.t: to t, at 12") == "?: to ?, at 0"
-    alike = [(name_of(number), f"{name_of(number)} is full") for number in range(30)]
-    first, second = fold_texts([("public.u", "public.u is locked"), *alike])
+    messages = [(name_of(number), f"{name_of(number)} is full") for number in range(30)]
+    first, second = fold_texts([("public.u", "public.u is locked"), *messages])
     assert str(first) == (
         "30 tables (public.t0, public.t1, public.t2, ...), the first: public.t0 is full"
     )

@@ -45,61 +45,61 @@ class Calling:
 
 
 def test_an_idle_connection_is_freed_at_once() -> None:
-    held = Held()
-    held.in_use.free()
-    assert held.freed_by == [threading.current_thread()]
-    with held.in_use:
+    connection = Held()
+    connection.in_use.free()
+    assert connection.freed_by == [threading.current_thread()]
+    with connection.in_use:
         pass
-    held.in_use.free()
+    connection.in_use.free()
 
 
 def test_a_running_call_frees_the_connection_at_its_end() -> None:
-    held = Held()
-    calling = Calling(held)
-    held.in_use.free(0)
-    assert not held.freed_by
+    connection = Held()
+    calling = Calling(connection)
+    connection.in_use.free(0)
+    assert not connection.freed_by
     calling.end()
-    assert held.freed_by == [calling.thread]
+    assert connection.freed_by == [calling.thread]
 
 
 def test_closing_waits_for_a_call_that_ends_in_time() -> None:
-    held = Held()
-    calling = Calling(held)
-    closing = threading.Thread(target=held.in_use.free, args=(30,))
+    connection = Held()
+    calling = Calling(connection)
+    closing = threading.Thread(target=connection.in_use.free, args=(30,))
     closing.start()
     calling.end()
     closing.join(30)
     assert not closing.is_alive()
-    assert held.freed_by[0] in (calling.thread, closing)
+    assert connection.freed_by[0] in (calling.thread, closing)
 
 
 def test_the_last_call_frees_an_abandoned_connection() -> None:
-    held = Held()
-    calling = Calling(held)
-    held.in_use.leave()
+    connection = Held()
+    calling = Calling(connection)
+    connection.in_use.leave()
     calling.end()
-    assert held.freed_by == [calling.thread]
+    assert connection.freed_by == [calling.thread]
 
 
 def test_an_abandoned_connection_accepts_no_call() -> None:
-    held = Held()
-    held.in_use.leave()
-    with held.in_use:
-        assert held.freed_by
+    connection = Held()
+    connection.in_use.leave()
+    with connection.in_use:
+        assert connection.freed_by
 
 
 @pytest.mark.parametrize("close", [InUse.leave, InUse.free])
 def test_a_thread_may_close_the_connection_within_its_own_call(
     close: Callable[[InUse], None],
 ) -> None:
-    held = Held()
-    with held.in_use:
-        close(held.in_use)
-    assert held.freed_by == [threading.current_thread()]
+    connection = Held()
+    with connection.in_use:
+        close(connection.in_use)
+    assert connection.freed_by == [threading.current_thread()]
 
 
 def test_in_use_does_not_keep_a_connection_alive() -> None:
-    held = Held()
-    reference = ref(held)
-    del held
+    connection = Held()
+    reference = ref(connection)
+    del connection
     assert reference() is None

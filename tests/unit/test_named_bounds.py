@@ -37,7 +37,7 @@ def test_ranges_without_a_common_value_are_accepted(
         return set(range(-1 if lower is None else lower, 8 if upper is None else upper))
 
     ascend = all(low is None or high is None or low <= high for low, high in ranges)
-    apart = all(not rows(*one) & rows(*other) for one, other in combinations(ranges, 2))
+    are_disjoint = all(not rows(*one) & rows(*other) for one, other in combinations(ranges, 2))
     # An empty range within another one overlaps it, judging by bounds alone.
     inside = any(
         one[0] is not None and one[0] == one[1] and one[0] in rows(*other) - {other[0]}
@@ -48,7 +48,7 @@ def test_ranges_without_a_common_value_are_accepted(
         (None if low is None else str(low), None if high is None else str(high))
         for low, high in ranges
     ]
-    if ascend and apart and not inside:
+    if ascend and are_disjoint and not inside:
         found = read_ranges(source, ROWS, Key("i"), texts)
         assert [tuple(bound and bound.text for bound in pair) for pair in found] == texts
     else:

@@ -51,7 +51,7 @@ def of_attempt(attempt: int) -> Mapping[str, Any]:
 
 
 def finished(**values: Any) -> Finished:
-    made = Finished(
+    event = Finished(
         run_id=RUN,
         status="partial",
         partitions=2,
@@ -67,17 +67,17 @@ def finished(**values: Any) -> Finished:
         snapshots=1,
         timings=(PartitionTiming(partition_id="p0001", label="blocks [0, 1)", attempt=1, **MOVED),),
     )
-    return replace(made, **values)
+    return replace(event, **values)
 
 
 def lines(*events: Event, only: int = 0) -> list[str]:
-    said: list[str] = []
-    assert tuple(narrate(events, said.append, only)) == events
-    return said
+    output: list[str] = []
+    assert tuple(narrate(events, output.append, only)) == events
+    return output
 
 
 def test_a_retried_failure_is_reported_with_the_retry() -> None:
-    said = lines(
+    output = lines(
         planned(),
         Opened(**of_attempt(1), label="blocks [0, 1)"),
         Failed(**of_attempt(1), error=LOST),
@@ -85,8 +85,8 @@ def test_a_retried_failure_is_reported_with_the_retry() -> None:
         Opened(**of_attempt(2), label="blocks [0, 1)"),
         Committed(**of_attempt(2), **MOVED),
     )
-    assert said[1] == "    because of this"
-    assert [line.split(":")[0].strip() for line in said[2:]] == [
+    assert output[1] == "    because of this"
+    assert [line.split(":")[0].strip() for line in output[2:]] == [
         "failed",
         "the connection was lost",
         "retrying",
@@ -95,8 +95,8 @@ def test_a_retried_failure_is_reported_with_the_retry() -> None:
 
 
 def test_the_last_failure_is_left_to_the_exception() -> None:
-    said = lines(planned(), Opened(**of_attempt(1), label=""), Failed(**of_attempt(1), error=BAD))
-    assert not [line for line in said if "bad row" in line]
+    output = lines(planned(), Opened(**of_attempt(1), label=""), Failed(**of_attempt(1), error=BAD))
+    assert not [line for line in output if "bad row" in line]
 
 
 def test_reasons_are_shown_when_the_plan_is_created() -> None:

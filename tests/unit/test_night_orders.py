@@ -49,8 +49,8 @@ class Store:
         return [row for row in self.rows if _has(row, where)]
 
     def add(self, _kind: Kind, rows: Sequence[Row]) -> int:
-        taken = {(row["name"], row["epoch"]) for row in self.rows}
-        new = [row for row in rows if (row["name"], row["epoch"]) not in taken]
+        epochs = {(row["name"], row["epoch"]) for row in self.rows}
+        new = [row for row in rows if (row["name"], row["epoch"]) not in epochs]
         self.rows += [{**row, "made_at": ""} for row in new]
         return len(new)
 
@@ -147,9 +147,9 @@ class NightRun:
         self.night: Night | None = None
         if source.standby and read and is_behind(read, source, now):
             return  # the night is tried again later
-        there = TargetNow("storage", len(self.world.target))
+        target_state = TargetNow("storage", len(self.world.target))
         self.night = plan_night(
-            SPEC.route, SPEC.loading, (), last, source, now, 2**31, there, MOMENT
+            SPEC.route, SPEC.loading, (), last, source, now, 2**31, target_state, MOMENT
         )
 
     def read(self) -> None:

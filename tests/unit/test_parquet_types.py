@@ -63,8 +63,8 @@ def test_types_unknown_to_duckdb_survive_a_round_trip(
     array: pa.Array, expected: pa.DataType
 ) -> None:
     arrived = converted(array, expected)
-    there = arrived.cast(engine(expected))
-    assert there.cast(expected).to_pylist() == arrived.to_pylist()
+    arrived_values = arrived.cast(engine(expected))
+    assert arrived_values.cast(expected).to_pylist() == arrived.to_pylist()
 
 
 def test_dictionaries_of_views_are_supported() -> None:

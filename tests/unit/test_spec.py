@@ -194,7 +194,7 @@ class TestRefusals:
 
 class TestMapping:
     def test_reads_every_option_in_either_spelling(self) -> None:
-        made = CopySpec.from_mapping(
+        spec = CopySpec.from_mapping(
             {
                 "source": SOURCE,
                 "target": "env:TARGET",
@@ -211,7 +211,7 @@ class TestMapping:
             },
             "orders.toml",
         )
-        assert made == CopySpec(
+        assert spec == CopySpec(
             source=SOURCE,
             target="env:TARGET",
             table="public.orders",
@@ -235,8 +235,8 @@ class TestMapping:
             columns=("id", "a"), partition_by=("a",), types=("id=numeric(9,2)", "a=text"),
             file_size=64_000_000, stall_timeout=120.0, degree=3,
         )  # fmt: skip
-        wanted: Any = {"id": "bigint"}
-        assert spec(types=wanted).types == ("id=bigint",)
+        wrong_columns: Any = {"id": "bigint"}
+        assert spec(types=wrong_columns).types == ("id=bigint",)
 
     def test_a_list_of_columns_is_accepted(self) -> None:
         assert spec(columns=["a", "b"]).columns == ("a", "b")

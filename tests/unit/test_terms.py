@@ -57,6 +57,6 @@ def test_a_call_in_python_uses_arguments() -> None:
 
 
 def test_the_command_line_uses_options(capsys: pytest.CaptureFixture[str]) -> None:
-    given = [f"--{name}={value}" for name, value in ENDS.items()]
-    assert main(["copy", *given, "--strategy", "ctid", "--key", "id"]) == 64
+    options = [f"--{name}={value}" for name, value in ENDS.items()]
+    assert main(["copy", *options, "--strategy", "ctid", "--key", "id"]) == 64
     assert "--strategy ctid uses no key: omit --key" in capsys.readouterr().err

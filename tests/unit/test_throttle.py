@@ -160,11 +160,11 @@ class TestDivide:
         shares.changes(0, 100.0, {1: 0, 2: 0})
         slow = shares.changes(1, 100.0, {1: 0, 2: 50})[1]
         assert slow is not None
-        moved, now = 0.0, 1.0
+        total, now = 0.0, 1.0
         while slow < 45:
-            moved += slow
+            total += slow
             now += 1
-            slow = shares.changes(now, 100.0, {1: int(moved), 2: 10**6 * int(now)}).get(1, slow)
+            slow = shares.changes(now, 100.0, {1: int(total), 2: 10**6 * int(now)}).get(1, slow)
             assert slow is not None
             assert now < 30
 
@@ -272,8 +272,8 @@ class TestSteering:
 
     def test_measurements_under_a_brake_do_not_count(self) -> None:
         auto = Streams(2, 8, automatic=True)
-        held = list(steered(auto, None, [0.0, 0.0, 0.0, *[40.0] * 3, *[25.0] * 40], 43))
-        assert {change.cause for _, change in held} == {LAG}
+        rates = list(steered(auto, None, [0.0, 0.0, 0.0, *[40.0] * 3, *[25.0] * 40], 43))
+        assert {change.cause for _, change in rates} == {LAG}
         free = list(steered(auto, None, [0.0] * 43, 43))
         assert {change.cause for _, change in free} == {AUTOMATIC}
 

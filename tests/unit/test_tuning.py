@@ -322,13 +322,13 @@ def test_the_page_is_well_formed_and_fetches_nothing() -> None:
     assert "<script" not in html
     assert "http" not in html
     assert "&lt;remark&gt;" in html
-    for said in (
+    for text in (
         "degree 4, unlogged, deferred",
         "steps after the load",
         "MB/s against degree",
         "100% computing",
     ):
-        assert said in html
+        assert text in html
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(1.0, False), (4.0, False), (6.0, True)])

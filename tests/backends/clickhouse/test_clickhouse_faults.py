@@ -137,8 +137,8 @@ def test_a_table_that_is_created(client: Any, clickhouse_url: str) -> None:
     text = "region=LowCardinality(Nullable(String))"
     assert "a type that is not Nullable" in _copied(clickhouse_url, **{**options, "types": text})
     assert "found where" in _copied(clickhouse_url, **{**options, "order_by": "where"})
-    there = {"mode": "truncate", "order_by": "n"}
-    assert "already exists, and --mode" in _copied(clickhouse_url, **there)
+    load_options = {"mode": "truncate", "order_by": "n"}
+    assert "already exists, and --mode" in _copied(clickhouse_url, **load_options)
     client.command("INSERT INTO a VALUES (2, 'y', NULL, NULL)")
     # The server decides which of the two parts is read first.
     messages = _copied(clickhouse_url, **options)

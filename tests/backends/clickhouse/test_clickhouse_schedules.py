@@ -267,8 +267,8 @@ def copied(trial: Trial) -> None:
         trial.older()
     load = trial.load("m", trial.chance.choice(["append", "truncate", "recreate"]), 0)
     trial.executions(load, 3)
-    kept = trial.loads if load.mode == "append" else [load]
-    assert trial.play() == Counter(each for one in kept for each in one.ids)
+    expected_loads = trial.loads if load.mode == "append" else [load]
+    assert trial.play() == Counter(each for one in expected_loads for each in one.ids)
 
 
 def paired(trial: Trial) -> None:
@@ -281,13 +281,13 @@ def paired(trial: Trial) -> None:
         trial.executions(load, 2)
     found = trial.play()
     alone = [load for load in loads if load.mode != "append"]
-    there = [load for load in loads if found.keys() & load.ids]
+    found_loads = [load for load in loads if found.keys() & load.ids]
     if not alone:
-        assert len(there) == 2
+        assert len(found_loads) == 2
     if any(trial.ended[load.id] == "done" for load in alone):
         assert not found[9000]
     if len(alone) == 2:
-        assert len(there) == 1
+        assert len(found_loads) == 1
 
 
 @pytest.fixture

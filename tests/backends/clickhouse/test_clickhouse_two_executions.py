@@ -46,11 +46,11 @@ def test_either_execution_finishes_the_run(
                 *("--strategy", "hash", "--key", "n", "--partitions", "2", "--degree", "1"),
                 *("--run-id", run_id, "--snapshot", "none", *control),
             )
-            held = Run(
+            held_run = Run(
                 "copy", "--source", clickhouse_url, "--target", proxy.url(clickhouse_url), *words
             )
-            runs.append(held)
-            while not gate.is_reached() and not held.has_ended():
+            runs.append(held_run)
+            while not gate.is_reached() and not held_run.has_ended():
                 gate.wait(0.05)
             if not gate.is_reached():
                 pytest.skip("the run is over before that request")
@@ -59,7 +59,7 @@ def test_either_execution_finishes_the_run(
             runs.append(other)
             other.ended(0)
             gate.open()
-            held.ended(0)
+            held_run.ended(0)
         status = penstock.status(run_id, target=clickhouse_url, control_schema=control[1])
         assert status.run.status == "done"
         expected = ROWS + (mode == "append")

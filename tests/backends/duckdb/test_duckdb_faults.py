@@ -209,13 +209,13 @@ def test_a_stage_swept_by_another_process(tmp_path: Path, monkeypatch: pytest.Mo
             "INSERT INTO penstock.run (run_id, spec, plan, fingerprint, source_state, snapshots)"
             " VALUES ('run', '{}', '{}', '', '{}', '[]')"
         )
-    wanted = pa.schema([("id", pa.int64())])
+    expected_schema = pa.schema([("id", pa.int64())])
     worker_spec = WorkerSpec(
         run_id="run", generation=1, source="", target=f"duckdb:///{path}", source_backend="",
         target_backend="", relation=Located(), target_table=TableRef("main", "t"),
         pairs=(ColumnPair("id", "id"),), format=ARROW, where=None, mode="append",
         conflict_columns=(), volatile=False, series="", snapshot=None, stall_timeout=30, grace=1,
-        control_schema="penstock", schema=schema_to_text(wanted), writing={},
+        control_schema="penstock", schema=schema_to_text(expected_schema), writing={},
     )  # fmt: skip
     wait = Waiter(Meter(), 30)
     writer = open_writer(path, worker_spec)
@@ -230,7 +230,7 @@ def test_a_stage_swept_by_another_process(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(attempt_files, "create", created)
     assert writer.begin(Partition("p0001", Whole()), 1, wait)
-    writer.write(pa.record_batch([[1, 2]], schema=wanted), wait)
+    writer.write(pa.record_batch([[1, 2]], schema=expected_schema), wait)
     (stage,) = staged(Path(path))
     assert files.find_all()[0].is_alive()
 
@@ -281,13 +281,13 @@ def test_a_worker_continues_after_a_failed_attempt(tmp_path: Path, target: Path,
     """The worker reopens the database, so the failed attempt must have closed everything."""
     path = tmp_path / "several.duckdb"
     spoilt = "'infinity'" if side == "source" else "NULL"
-    with duckdb.connect(str(path)) as connection, duckdb.connect(str(target)) as there:
+    with duckdb.connect(str(path)) as connection, duckdb.connect(str(target)) as target_connection:
         for number in range(4):
             connection.execute(
                 f"CREATE TABLE t{number} AS SELECT i AS id, CASE WHEN i = 5000 AND {number} < 2"
                 f" THEN {spoilt} ELSE DATE '2020-01-01' END::DATE AS day FROM range(200000) r (i)"
             )
-            there.execute(f"CREATE TABLE t{number} (id BIGINT, day DATE NOT NULL)")
+            target_connection.execute(f"CREATE TABLE t{number} (id BIGINT, day DATE NOT NULL)")
     batch = BatchSpec.from_mapping(
         {
             "source": f"duckdb:///{path}", "target": f"duckdb:///{target}", "tables": ["main.*"],

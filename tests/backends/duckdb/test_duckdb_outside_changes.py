@@ -184,8 +184,8 @@ def test_two_runs_replace_overlapping_windows_with_different_bounds(database: Da
     database.sql("INSERT INTO t SELECT i, 'older' FROM range(100) AS r (i)")
     one = database.create("one", "replace", partitions=cut(20, 40), where="id < 60")
     two = database.create("two", "replace", partitions=cut(50, 70), where="id >= 30 AND id < 90")
-    given = [Partition("g1", between(35, 45)), Partition("g2", between(80, 95))]
-    three = database.create("three", "replace", partitions=given, given=True)
+    chosen_partitions = [Partition("g1", between(35, 45)), Partition("g2", between(80, 95))]
+    three = database.create("three", "replace", partitions=chosen_partitions, given=True)
     with one.attempt("p0001") as staged, two.attempt("p0000") as other:
         assert staged.begin()
         assert other.begin()

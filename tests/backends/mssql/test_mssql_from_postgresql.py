@@ -50,9 +50,9 @@ def test_from_postgresql_to_sql_server(source_url: str, mssql_url: str) -> None:
         execute(mssql_url, "INSERT INTO t (n) VALUES (1)")
     found = rows(mssql_url, READ)
     assert [row[:3] for row in found[:2]] == [(5, "paid", found[0][2]), (10, "new", found[0][2])]
-    number, code, amount, made, token, ok = found[2]
+    number, code, amount, created_at, token, ok = found[2]
     assert (number, code, float(amount), ok) == (20, "new", -1.5, True)
-    assert made
+    assert created_at
     assert token
     indexes = rows(
         mssql_url,
@@ -77,9 +77,9 @@ def test_from_sql_server_to_postgresql(mssql_url: str, target_url: str) -> None:
     with psycopg.connect(target_url, autocommit=True) as connection:
         connection.execute("INSERT INTO t DEFAULT VALUES")
         found = connection.execute(READ).fetchall()
-        number, code, amount, made, token, ok = found[2]
+        number, code, amount, created_at, token, ok = found[2]
         assert (number, code, float(amount), ok) == (20, "new", -1.5, True)
-        assert made
+        assert created_at
         assert token
         query = (
             "SELECT pg_get_constraintdef(oid) FROM pg_constraint"

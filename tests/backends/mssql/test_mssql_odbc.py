@@ -358,7 +358,7 @@ def test_rows_are_sent_as_json() -> None:
     batch = all_types()
     ((statement, (text,)),) = inserts("[s].[stage]", batch, MINE, reads_json=True)
     assert text.isascii()
-    assert json.loads(text) == [[sent for *_, sent, _, _ in COLUMNS], [None] * len(COLUMNS)]
+    assert json.loads(text) == [[value for *_, value, _, _ in COLUMNS], [None] * len(COLUMNS)]
     assert statement.startswith('INSERT INTO [s].[stage] WITH (TABLOCK) ("c""0", "c""1", ')
     for number, (*_, read_as, _) in enumerate(COLUMNS):
         assert f"c{number} {read_as} '$[{number}]'" in statement

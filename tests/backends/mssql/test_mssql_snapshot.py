@@ -73,8 +73,8 @@ class Played(Connection):
 
 
 def hold(monkeypatch: pytest.MonkeyPatch, *connections: Played) -> HeldDatabase:
-    coming = iter(connections)
-    monkeypatch.setattr(snapshot, "connect", lambda url, side: next(coming))
+    remaining = iter(connections)
+    monkeypatch.setattr(snapshot, "connect", lambda url, side: next(remaining))
     return HeldDatabase("mssql://me@h/shop")
 
 
@@ -141,13 +141,13 @@ def test_a_dropped_snapshot_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_snapshots_of_killed_holders_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    left, read = "penstock_snapshot_left", "penstock_snapshot_read"
-    server = Played(snapshots=[left, read], locks={lock_of(read)})
+    leftover, read = "penstock_snapshot_left", "penstock_snapshot_read"
+    server = Played(snapshots=[leftover, read], locks={lock_of(read)})
     hold(monkeypatch, server)
     assert "DATEADD(second, -600, GETDATE())" in server.statements[server.when("create_date")]
-    first, *_ = (sent for sent in server.statements if lock_of(left) in sent)
+    first, *_ = (sent for sent in server.statements if lock_of(leftover) in sent)
     assert "Exclusive Session 0" in first
-    assert server.when(f'DROP DATABASE "{left}"') < server.when('CREATE DATABASE "')
+    assert server.when(f'DROP DATABASE "{leftover}"') < server.when('CREATE DATABASE "')
     assert not any(f'"{read}"' in sent for sent in server.statements)
 
 
@@ -268,8 +268,8 @@ def test_others_read_in_the_snapshot_even_after_its_holder_was_killed(
         )
     )
     holding = penstock.hold("r", **ends)
-    taken = next(holding)
-    assert isinstance(taken, SnapshotChanged)
+    first_event = next(holding)
+    assert isinstance(first_event, SnapshotChanged)
     states = []
     for only in (("p0001",), ()):
         for event in penstock.resume("r", **ends, only=only, await_snapshot=5):

@@ -193,10 +193,10 @@ def test_the_server_rewrites_json(source_url: str, mysql_url: str) -> None:
     )
     execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, v json)")
     assert copied(source_url, mysql_url) == "lines"
-    ((kept,),) = rows(mysql_url, "SELECT v FROM t")
+    ((stored,),) = rows(mysql_url, "SELECT v FROM t")
     planned = penstock.plan(spec(source_url, mysql_url))
     assert [pair.target for pair in planned.pairs if not pair.canonical] == (
-        [] if "  " in kept else ["v"]
+        [] if "  " in stored else ["v"]
     )
     # From a JSON column the text is the same.
     execute(mysql_url, "CREATE TABLE u LIKE t")

@@ -625,8 +625,8 @@ def tls_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if why := mysql_missing():
         pytest.skip(why)
     folder = tmp_path_factory.mktemp("tls")
-    made = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout key -out cert"
-    subprocess.run(made.split(), cwd=folder, check=True, capture_output=True)
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout key -out cert"
+    subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
     settings = {"ssl_cert": str(folder / "cert"), "ssl_key": str(folder / "key")}
     with MysqlServer(settings=settings) as server:
         yield server.url
@@ -655,8 +655,8 @@ def test_rows_are_loaded_over_tls(tls_url: str, infile: bool) -> None:
     table = Table(f"{tls_url}?ssl_mode=required", infile)
     assert isinstance(table.connection._sock, ssl.SSLSocket)
     table.make("x int, y text")
-    made = pa.record_batch([range(10_000), pa.array(["y" * 1000] * 10_000)], ["x", "y"])
-    assert table.load(*[made] * 5) == 50_000
+    batch = pa.record_batch([range(10_000), pa.array(["y" * 1000] * 10_000)], ["x", "y"])
+    assert table.load(*[batch] * 5) == 50_000
     assert table.texts("sum(x)") == ["249975000"]
     stream = table.opened()
     stream.check()

@@ -46,8 +46,8 @@ def lost_at(monkeypatch: pytest.MonkeyPatch, url: str, number: int) -> Iterator[
 def end(url: str, number: int) -> None:
     with closing(connect_mysql(url)) as admin, admin.cursor() as cursor:
         cursor.execute(f"KILL {number}")
-        there = f"SELECT 1 FROM information_schema.processlist WHERE id = {number}"
-        while cursor.execute(there):
+        query = f"SELECT 1 FROM information_schema.processlist WHERE id = {number}"
+        while cursor.execute(query):
             time.sleep(0.01)
 
 
@@ -65,9 +65,9 @@ def test_planning_loses_its_connection(
     serial = iter(range(10**6))
 
     def create() -> None:
-        given = {"table": "public.items", "target_table": f"{database}.items", **options}
+        arguments = {"table": "public.items", "target_table": f"{database}.items", **options}
         run_id = f"r{next(serial)}"
-        penstock.create(CopySpec(source=source_url, target=mysql_url, run_id=run_id, **given))
+        penstock.create(CopySpec(source=source_url, target=mysql_url, run_id=run_id, **arguments))
         penstock.release(run_id, target=mysql_url)
 
     create()

@@ -54,13 +54,13 @@ class Copy(OneCopy):
     """A copy in one partition."""
 
     def __init__(self, source: str, target: str, table: str = "t", **options: Any) -> None:
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "target_table": f"{database(target)}.t", "degree": 1, "strategy": "whole",
             "attempts": 1, **options,
         }  # fmt: skip
         if "query" not in options:
-            given["table"] = f"{database(source)}.{table}"
-        super().__init__(source=source, target=target, **given)
+            arguments["table"] = f"{database(source)}.{table}"
+        super().__init__(source=source, target=target, **arguments)
 
 
 @contextmanager

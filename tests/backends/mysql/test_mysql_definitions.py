@@ -69,11 +69,11 @@ def other_url(mysql_server: AnyMysqlServer) -> Iterator[str]:
 
 
 def copy_and_list(source: str, target: str, schema: str) -> Listed:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "source": source, "target": target, "tables": [f"{source.rpartition('/')[2]}.*"],
         "mode": "recreate", "target_schema": schema, "degree": 1,
     }  # fmt: skip
-    events = list(copy_all(BatchSpec.from_mapping(given, "test")))
+    events = list(copy_all(BatchSpec.from_mapping(arguments, "test")))
     end = events[-1]
     assert isinstance(end, BatchFinished)
     assert {table.status for table in end.tables} == {"done"}

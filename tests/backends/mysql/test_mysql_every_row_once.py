@@ -274,9 +274,9 @@ def test_replacing_in_postgresql_and_back(ends: tuple[str, str], target_server: 
     expected = rows(source, f"SELECT id, k FROM {qualified_name(source)} ORDER BY id")
     with fresh_database(target_server) as between:
         execute_postgresql(between, "CREATE TABLE item (id int PRIMARY KEY, k varchar(20))")
-        there = replace(spec_of(ends), target=between, target_table="public.item")
+        first_copy = replace(spec_of(ends), target=between, target_table="public.item")
         back = replace(spec_of(ends), source=between, table="public.item")
-        for spec, strategy in product((there, back), ("range", "values")):
+        for spec, strategy in product((first_copy, back), ("range", "values")):
             list(copy(replace(spec, mode="replace", strategy=strategy, verify="checksums")))
         assert rows(target, f"SELECT id, k FROM {qualified_name(target)} ORDER BY id") == expected
 

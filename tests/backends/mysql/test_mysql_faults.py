@@ -34,8 +34,8 @@ def changing(mysql_server: AnyMysqlServer, mysql_url: str) -> Iterator[Pair]:
     execute(mysql_url, TABLE)
     with mysql_server.new_database() as url:
         fill(url)
-        with closing(Pair(url, mysql_url)) as made:
-            yield made
+        with closing(Pair(url, mysql_url)) as new_pair:
+            yield new_pair
 
 
 @pytest.fixture
@@ -286,9 +286,9 @@ def test_a_closed_snapshot_leaves_no_session(items: str) -> None:
         " AND id <> connection_id()"
     )
     assert rows(items, others) == []
-    held = snapshot.HeldSessions(items, [TableRef(database, "item")])
+    sessions = snapshot.HeldSessions(items, [TableRef(database, "item")])
     assert rows(items, others) != []
-    held.close()
+    sessions.close()
     eventually("all sessions have ended", lambda: rows(items, others) == [], PATIENCE)
 
 

@@ -69,15 +69,17 @@ def test_steps_that_were_not_recorded(ends: dict[str, Any], mysql_url: str) -> N
     """As after a kill between a statement, which commits by itself, and its record."""
     finished = recreated(ends)
     run = f"WHERE run_id = '{finished.run_id}'"
-    made = {name for (name,) in rows(mysql_url, f"SELECT step_id FROM step_record {run}")}
-    assert {name.split()[0] for name in made} >= {"make", "refer"}
+    recorded_steps = {name for (name,) in rows(mysql_url, f"SELECT step_id FROM step_record {run}")}
+    assert {name.split()[0] for name in recorded_steps} >= {"make", "refer"}
     execute(mysql_url, f"DELETE FROM step_record {run}")
     execute(mysql_url, f"UPDATE run SET status = 'running' {run}")
     *_, again = resume(finished.run_id, **ends)
     assert isinstance(again, Finished)
     assert again.status == "done"
     assert again.not_copied == finished.not_copied
-    assert {name for (name,) in rows(mysql_url, f"SELECT step_id FROM step_record {run}")} == made
+    assert {
+        name for (name,) in rows(mysql_url, f"SELECT step_id FROM step_record {run}")
+    } == recorded_steps
 
 
 OWN = """
@@ -117,7 +119,7 @@ def test_a_server_of_the_other_flavour(
     assert not_copied == [("generated columns", "twice")]
     assert rows(mysql_url, "SELECT twice, double_price * 100 FROM t") == [(2, 998), (4, 998)]
     ((_, statement),) = rows(mysql_url, "SHOW CREATE TABLE t")
-    for wanted in (
+    for setting in (
         "`id` int(10) unsigned NOT NULL AUTO_INCREMENT",
         "`state` enum('new','paid') NOT NULL DEFAULT 'new' COMMENT 'how far it is'",
         "`note` varchar(20) DEFAULT 'it''s'",
@@ -132,4 +134,4 @@ def test_a_server_of_the_other_flavour(
         "(`note`) > 1)",
         "COMMENT='a ''table'''",
     ):
-        assert wanted in statement
+        assert setting in statement

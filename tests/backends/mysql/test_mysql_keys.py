@@ -132,8 +132,8 @@ def test_keys_to_duckdb_and_back(mysql_url: str, file: Path) -> None:
         target_table="main.item",
     )  # fmt: skip
     assert {item.name for item in planned.not_copied} == LEFT
-    with closing(duckdb.connect(str(file))) as there:
-        found = there.execute(
+    with closing(duckdb.connect(str(file))) as duckdb_target:
+        found = duckdb_target.execute(
             "SELECT constraint_type, constraint_column_names FROM duckdb_constraints()"
             " WHERE table_name = 'item' AND constraint_type IN ('PRIMARY KEY', 'UNIQUE') ORDER BY 1"
         ).fetchall()

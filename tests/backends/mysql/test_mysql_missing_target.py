@@ -94,5 +94,5 @@ def test_the_created_table_is_like_the_source(mysql_server: AnyMysqlServer, mysq
 
 def _lines(statement: str) -> list[str]:
     """Return the lines of a definition, without foreign keys and the AUTO_INCREMENT position."""
-    kept = [line.rstrip(",") for line in statement.splitlines() if "FOREIGN KEY" not in line]
-    return [re.sub(r" AUTO_INCREMENT=\d+", "", line) for line in kept]
+    lines = [line.rstrip(",") for line in statement.splitlines() if "FOREIGN KEY" not in line]
+    return [re.sub(r" AUTO_INCREMENT=\d+", "", line) for line in lines]

@@ -37,11 +37,11 @@ def fill(url: str) -> None:
 
 
 def spec(mysql_url: str, target_url: str, **options: object) -> CopySpec:
-    given = {
+    arguments = {
         "source": mysql_url, "target": target_url, "table": "t", "target_table": "t",
         "mode": "recreate", "strategy": "children", "degree": 2, "verify": "checksums", **options,
     }  # fmt: skip
-    return CopySpec(**given)  # type: ignore[arg-type]
+    return CopySpec(**arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("parts", "names"), PARTS)

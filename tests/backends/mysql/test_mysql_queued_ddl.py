@@ -31,8 +31,8 @@ def changing(mysql_server: AnyMysqlServer, mysql_url: str) -> Iterator[Pair]:
     execute(mysql_url, TABLE)
     with mysql_server.new_database() as url:
         fill(url)
-        with closing(Pair(url, mysql_url)) as made:
-            yield made
+        with closing(Pair(url, mysql_url)) as new_pair:
+            yield new_pair
 
 
 @contextmanager

@@ -92,18 +92,20 @@ def test_round_trips_of_many_tables(mysql_server: AnyMysqlServer, tables: str, m
     trips, statements = {}, {}
     for pattern, count in ((f"{schema}.t7", 1), (f"{schema}.t*", MANY)):
         with mysql_server.new_database() as url, distant(tables, url) as (source, target):
-            made = {
+            created = {
                 "target_schema": url.rpartition("/")[2], "tables": [pattern], "degree": 1,
                 "control_schema": url.rpartition("/")[2],
             }  # fmt: skip
             ends = {"source": f"{source.url}?{PLAIN}", "target": f"{target.url}?{PLAIN}"}
             if mode != "recreate":
-                for _ in copy_all(BatchSpec.from_mapping({**ends, **made, "mode": "recreate"}, "")):
+                for _ in copy_all(
+                    BatchSpec.from_mapping({**ends, **created, "mode": "recreate"}, "")
+                ):
                     pass
                 source.reset()
                 target.reset()
             before = questions(url)
-            *_, end = copy_all(BatchSpec.from_mapping({**ends, **made, "mode": mode}, "test"))
+            *_, end = copy_all(BatchSpec.from_mapping({**ends, **created, "mode": mode}, "test"))
             assert isinstance(end, BatchFinished)
             assert end.status == "done"
             assert len(end.tables) == count

@@ -25,8 +25,10 @@ KEPT = "CREATE TABLE items (word varchar(20) COLLATE utf8mb4_general_ci PRIMARY 
 
 def copied(source_url: str, target_url: str, **options: Any) -> OneCopy:
     database = target_url.rpartition("/")[2].partition("?")[0]
-    given = {"mode": "upsert", "table": "public.items", "degree": 1, **options}
-    return OneCopy(source=source_url, target=target_url, target_table=f"{database}.items", **given)
+    arguments = {"mode": "upsert", "table": "public.items", "degree": 1, **options}
+    return OneCopy(
+        source=source_url, target=target_url, target_table=f"{database}.items", **arguments
+    )
 
 
 @pytest.fixture
@@ -40,14 +42,14 @@ def words(source: Connection, mysql_url: str) -> Connection:
 def test_a_key_spelled_differently_gets_the_sources_spelling(
     words: Connection, source_url: str, mysql_url: str
 ) -> None:
-    given = {"atomic": "table", "deletes": "hard", "max_deletes": "100%"}
-    copied(source_url, mysql_url, **given).done()
+    arguments = {"atomic": "table", "deletes": "hard", "max_deletes": "100%"}
+    copied(source_url, mysql_url, **arguments).done()
     words.execute(b"UPDATE items SET word = 'A' WHERE id = 1")
     words.execute(b"DELETE FROM items WHERE id = 2")
-    copied(source_url, mysql_url, **given).done()
+    copied(source_url, mysql_url, **arguments).done()
     assert rows(mysql_url, ALL) == [("A", 1), ("c", 3), ("d", 4)]
     words.execute(b"UPDATE items SET word = 'C' WHERE id = 3")
-    copied(source_url, mysql_url, **given).done()
+    copied(source_url, mysql_url, **arguments).done()
     assert rows(mysql_url, ALL) == [("A", 1), ("C", 3), ("d", 4)]
 
 
@@ -99,11 +101,11 @@ def limited(mysql_url: str) -> Iterator[str]:
 
 
 def test_privileges_that_nights_need(words: Connection, source_url: str, limited: str) -> None:
-    given = {"incremental": "xmin", "deletes": "hard", "max_deletes": "100%"}
-    copied(source_url, limited, **given).done()
+    arguments = {"incremental": "xmin", "deletes": "hard", "max_deletes": "100%"}
+    copied(source_url, limited, **arguments).done()
     words.execute(b"DELETE FROM items WHERE id = 2")
     words.execute(b"UPDATE items SET id = 5 WHERE id = 4")
-    copied(source_url, limited, **given).done()
+    copied(source_url, limited, **arguments).done()
     assert rows(limited, ALL) == [("a", 1), ("c", 3), ("d", 5)]
 
 

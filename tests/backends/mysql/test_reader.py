@@ -42,7 +42,7 @@ def run(connection: Any, statement: str) -> Any:
 
 
 def spec(url: str, *columns: str, relation: Relation | None = None, **changes: Any) -> WorkerSpec:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "run_id": "r1",
         "generation": 1,
         "source": url,
@@ -65,7 +65,7 @@ def spec(url: str, *columns: str, relation: Relation | None = None, **changes: A
         "schema": "",
         "writing": {},
     }
-    return WorkerSpec(**{**given, **changes})
+    return WorkerSpec(**{**arguments, **changes})
 
 
 def read(reader: MySqlReader, extent: Extent | None = None) -> pa.Table:

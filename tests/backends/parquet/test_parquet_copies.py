@@ -88,10 +88,10 @@ def test_a_run_continues(dataset: Dataset, files: Path) -> None:
         mode="replace",
         run_id="left",
     )
-    for event in (going := penstock.copy(spec)):
+    for event in (events := penstock.copy(spec)):
         if isinstance(event, Committed):
             break
-    going.close()
+    events.close()
     *_, finished = penstock.copy(spec)
     assert isinstance(finished, Finished)
     assert (finished.status, finished.attempts) == ("done", FILES - 1)

@@ -98,8 +98,8 @@ def test_int96_outside_the_range_of_microseconds(
 
 
 def text(*values: bytes) -> pa.Array:
-    held = pa.array(values, pa.binary())
-    return pa.Array.from_buffers(pa.string(), len(held), held.buffers())
+    stored = pa.array(values, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(stored), stored.buffers())
 
 
 @pytest.mark.parametrize("where", [None, "id >= 0"])
@@ -152,11 +152,11 @@ def count_replaced(content: bytes, place: int, count: bytes) -> bytes:
     """Return the file's bytes with another row count in the footer. The first count is the file's,
     the last one a row group's.
     """
-    wanted = b"\x16\x9a\x01"  # a field of 64 bits: 77
+    field = b"\x16\x9a\x01"  # a field of 64 bits: 77
     assert len(count) == 2
-    parts = content.split(wanted)
+    parts = content.split(field)
     place %= len(parts) - 1
-    return wanted.join(parts[: place + 1]) + b"\x16" + count + wanted.join(parts[place + 1 :])
+    return field.join(parts[: place + 1]) + b"\x16" + count + field.join(parts[place + 1 :])
 
 
 @pytest.mark.parametrize(

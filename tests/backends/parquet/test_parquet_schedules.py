@@ -199,8 +199,8 @@ def copied(trial: Trial) -> None:
     trial.older()
     load = trial.load("m", trial.some("append", "truncate", "replace"), 0)
     trial.executions(load, 3, restarts=0.35)
-    kept = trial.loads if load.mode == "append" else [load]
-    assert trial.play() == Counter(each for one in kept for each in one.ids)
+    expected_loads = trial.loads if load.mode == "append" else [load]
+    assert trial.play() == Counter(each for one in expected_loads for each in one.ids)
 
 
 def empty(trial: Trial) -> None:
@@ -210,8 +210,8 @@ def empty(trial: Trial) -> None:
     trial.executions(load, 2)
     if len(trial.loads) == 1 and load.mode == "append":
         trial.executions(trial.load("z", "append", 500), 1)
-    kept = trial.loads if load.mode == "append" else [load]
-    assert trial.play() == Counter(each for one in kept for each in one.ids)
+    expected_loads = trial.loads if load.mode == "append" else [load]
+    assert trial.play() == Counter(each for one in expected_loads for each in one.ids)
 
 
 def recopied(trial: Trial) -> None:
@@ -222,8 +222,8 @@ def recopied(trial: Trial) -> None:
         load.execute(finish=trial.likely(0.4))
     trial.recopies(load, 3)
     trial.executions(load, 2)
-    kept = trial.loads if load.mode == "append" else [load]
-    assert trial.play() == Counter(each for one in kept for each in one.ids)
+    expected_loads = trial.loads if load.mode == "append" else [load]
+    assert trial.play() == Counter(each for one in expected_loads for each in one.ids)
 
 
 def usurped(trial: Trial) -> None:
@@ -257,12 +257,12 @@ def paired(trial: Trial) -> None:
     for load in loads:
         trial.executions(load, 2, restarts=0.2)
     found = trial.play(may_be_replaced=True)
-    there = [load for load in loads if found.keys() & load.ids]
+    found_loads = [load for load in loads if found.keys() & load.ids]
     alone = [load for load in loads if load.mode != "append"]
     if len(alone) == 2:
-        assert len(there) == 1
+        assert len(found_loads) == 1
     elif "a day" not in pair:
-        assert set(map(id, alone or loads)) <= set(map(id, there))
+        assert set(map(id, alone or loads)) <= set(map(id, found_loads))
     if any(trial.ended[load.id] == "done" and load.run.spec.where is None for load in alone):
         assert not found[9000]
 

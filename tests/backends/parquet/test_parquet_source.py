@@ -193,8 +193,8 @@ def test_files_and_row_groups(store: Store) -> None:
     assert read(store.url(), Files((some,)))["id"].to_pylist() == list(range(300, 900))
     assert read(store.url(), Files((rest, second)))["id"].to_pylist() == list(range(900, 1010))
     chosen = read(store.url(), Files((some, second)), where="id % 2 = 1 AND text IS NOT NULL")
-    wanted = [*range(300, 900), *range(1000, 1010)]
-    assert chosen["id"].to_pylist() == [n for n in wanted if n % 2 and n % 3]
+    expected = [*range(300, 900), *range(1000, 1010)]
+    assert chosen["id"].to_pylist() == [n for n in expected if n % 2 and n % 3]
 
 
 def test_columns_have_the_targets_names_in_the_order_of_the_pairs(
@@ -439,13 +439,13 @@ def test_conditions_read_the_files_of_the_snapshot(store: Store) -> None:
     from penstock.backends.parquet.files.snapshot import FilesSnapshot  # noqa: PLC0415
 
     store.write("a.parquet", numbers(0, 10))
-    held = FilesSnapshot(store.url())
-    assert held.is_alive()
+    files_snapshot = FilesSnapshot(store.url())
+    assert files_snapshot.is_alive()
     extent = HashBucket(Key("id"), 1, 0)
-    token = held.snapshot.token
+    token = files_snapshot.snapshot.token
     assert read(store.url(), extent, snapshot=token).num_rows == 10
     with closing(store.source()) as source:
-        source.adopt(held.snapshot)
+        source.adopt(files_snapshot.snapshot)
         before = source.state(HERE)
         store.write("b.parquet", numbers(10, 10))
         after = source.state(HERE)
@@ -453,7 +453,7 @@ def test_conditions_read_the_files_of_the_snapshot(store: Store) -> None:
         assert before.layout != after.layout
         assert before.writes != after.writes
         with pytest.raises(SnapshotLost, match="have changed since planning"):
-            source.adopt(held.snapshot)
+            source.adopt(files_snapshot.snapshot)
         source.adopt(FilesSnapshot(store.url()).snapshot)
         assert source.statistics(HERE, None).rows == 20
     with pytest.raises(SnapshotLost, match="have changed since planning"):

@@ -422,8 +422,8 @@ def test_unknown_files_are_rejected(dataset: Dataset) -> None:
     if dataset.server is None:
         dataset.root.mkdir(parents=True)
     pq.write_table(foreign, f"{dataset.path}/part-0.parquet", filesystem=dataset.file_system)
-    wanted: list[dict[str, Any]] = [{"mode": "append"}, {"mode": "replace", "where": "id = 1"}]
-    for options in wanted:
+    cases: list[dict[str, Any]] = [{"mode": "append"}, {"mode": "replace", "where": "id = 1"}]
+    for options in cases:
         with pytest.raises(PlanningError, match=r"not written by Penstock.*part-0"):
             dataset.create("r1", **options)
     load = dataset.load("r2", "replace").plan.load

@@ -60,8 +60,8 @@ def arrow_type(kind: str) -> pa.DataType:
         return pa.list_(arrow_type(kind.removeprefix("list:")))
     if kind.startswith("decimal:"):
         precision, scale = map(int, kind.split(":")[1:])
-        made = pa.decimal128 if precision <= 38 else pa.decimal256
-        return made(precision, scale)
+        decimal_type = pa.decimal128 if precision <= 38 else pa.decimal256
+        return decimal_type(precision, scale)
     return _TYPES[kind]
 
 

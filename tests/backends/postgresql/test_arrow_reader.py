@@ -120,7 +120,7 @@ def type_and_values(result: Found) -> tuple[pa.DataType, list[Any]]:
 
 
 def test_values_of_each_type_arrive(pair: Pair) -> None:
-    for type_, wanted, values in [
+    for type_, expected_type, values in [
         ("bool", pa.bool_(), {"true": True, "false": False}),
         ("int2", pa.int16(), {"-32768": -32768}),
         ("int4", pa.int32(), {"2147483647": 2147483647}),
@@ -174,7 +174,7 @@ def test_values_of_each_type_arrive(pair: Pair) -> None:
     ]:  # fmt: skip
         assert isinstance(values, dict)
         found = column(pair, type_, *values, None)
-        assert found.type == wanted, type_
+        assert found.type == expected_type, type_
         assert found.values[-1] is None, type_
         for value, expected in zip(found.values, values.values(), strict=False):
             if expected is not None:

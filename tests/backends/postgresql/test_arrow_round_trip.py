@@ -81,7 +81,9 @@ def _changed(pair: Pair, type_: str, values: list[str | None]) -> set[tuple[str,
     mine, theirs = digests(pair, tuple(p for p in found.pairs if p.canonical))
     text = "SELECT a::text FROM t ORDER BY n"
     rows = zip(values, pair.source.rows(text), pair.target.rows(text), strict=True)
-    changed = {(type_, value) for value, here, there in rows if here != there}
+    changed = {
+        (type_, value) for value, source_text, target_text in rows if source_text != target_text
+    }
     assert (mine == theirs) or changed, type_
     return changed
 
@@ -325,9 +327,9 @@ def test_a_table_is_created(pair: Pair) -> None:
         ("l", "integer[]", False, 1),
         ("g", "integer[]", False, 2),
     ]
-    for wanted in ("nonsense", "int; DROP TABLE t", "int, b int", ""):
+    for text in ("nonsense", "int; DROP TABLE t", "int, b int", ""):
         with pytest.raises(PlanningError, match="--types v="):
-            create_table(pair, columns, {"v": wanted})
+            create_table(pair, columns, {"v": text})
 
 
 def test_a_table_is_created_unlogged_in_a_new_schema(pair: Pair) -> None:

@@ -27,13 +27,13 @@ def test_types_read_from_a_server(pair: Pair) -> None:
     pair.both(examples("postgresql"))
     source = PostgresSource(pair.source.url)
     try:
-        for type_, wanted in lines("postgresql/to_arrow"):
+        for type_, expected in lines("postgresql/to_arrow"):
             if type_ in SCALES_SINCE_15 and pair.version < 15:
                 continue
             pair.source.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {type_})")
             ref = TableRef("public", "t")
             (found,) = source.in_arrow(ref, source.columns(ref))
-            assert str(arrow_type(found)) == wanted, type_
+            assert str(arrow_type(found)) == expected, type_
     finally:
         source.close()
 

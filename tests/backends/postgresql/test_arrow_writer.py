@@ -82,10 +82,10 @@ def put(pair: Pair, type_: str, array: pa.Array) -> tuple[str, list[Any]]:
     """Return the format an array is sent in, and the target's values as text."""
     pair.target.connection.prepare_threshold = None
     pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (n int, a {type_})")
-    given = batch(n=pa.array(range(len(array)), pa.int32()), a=array)
-    assert load(pair, [given]) == LoadResult(len(array))
+    source_batch = batch(n=pa.array(range(len(array)), pa.int32()), a=array)
+    assert load(pair, [source_batch]) == LoadResult(len(array))
     found = [text for (text,) in pair.target.rows("SELECT a::text FROM t ORDER BY n")]
-    return form(pair, given), found
+    return form(pair, source_batch), found
 
 
 D = Decimal
@@ -181,17 +181,17 @@ def test_values_of_each_type_arrive(pair: Pair, all_text: bool) -> None:
         ("text", pa.nulls(1), [None]),
         ("int4", pa.nulls(1), [None]),
     ]  # fmt: skip
-    for target, array, wanted in lines:
+    for target, array, expected in lines:
         if all_text:
             pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (n int, a {target}, p pair)")
             rows = [{"a": 1, "b": "x"}, None][:1] * len(array)
-            given = batch(n=pa.array(range(len(array))), a=array, p=pa.array(rows))
-            assert form(pair, given) == TEXT
-            load(pair, [given])
+            source_batch = batch(n=pa.array(range(len(array))), a=array, p=pa.array(rows))
+            assert form(pair, source_batch) == TEXT
+            load(pair, [source_batch])
             found = pair.target.rows("SELECT a::text, p::text FROM t ORDER BY n")
-            assert found == [(value, "(1,x)") for value in wanted], (target, array.type)
+            assert found == [(value, "(1,x)") for value in expected], (target, array.type)
         else:
-            assert put(pair, target, array) == (BINARY, wanted), (target, array.type)
+            assert put(pair, target, array) == (BINARY, expected), (target, array.type)
 
 
 def test_types_without_a_binary_form_arrive(pair: Pair) -> None:
@@ -230,8 +230,8 @@ def test_types_without_a_binary_form_arrive(pair: Pair) -> None:
         ("mood[]", pa.array([["sad", None]]), ["{sad,NULL}"]),
         ("tsvector", pa.array(["'a':1A"]), ["'a':1A"]),
     ]  # fmt: skip
-    for target, array, wanted in lines:
-        assert put(pair, target, array) == (TEXT, wanted), (target, array.type)
+    for target, array, expected in lines:
+        assert put(pair, target, array) == (TEXT, expected), (target, array.type)
     assert put(pair, "mood", pa.array(["sad", None]).dictionary_encode()) == (BINARY, ["sad", None])
 
 
@@ -292,9 +292,9 @@ def test_a_refused_value_is_reported_with_its_column_and_row(
         more = {"i": pa.nulls(len(together))} if all_text else {}
         return batch(a=together, s=pa.array(["two\nlines"] * len(together)), **more)
 
-    given = [rows(*[filler] * 3000), rows(filler, array, filler), rows(filler)]
+    batches = [rows(*[filler] * 3000), rows(filler, array, filler), rows(filler)]
     with pytest.raises(PermanentError) as caught:
-        load(pair, given)
+        load(pair, batches)
     message = caught.value.message
     assert message.startswith("target: ")
     if "positive" in type_:  # for a domain's constraint the server reports the row alone
@@ -317,17 +317,17 @@ def test_an_empty_stream_loads_nothing(pair: Pair) -> None:
 def test_a_column_that_is_not_loaded_may_lack_a_binary_form(pair: Pair) -> None:
     """Binary COPY refuses the whole table, even if that column is not loaded."""
     pair.target.run("CREATE TABLE t (a int, acl aclitem)")
-    given = batch(a=pa.array([1, 2]))
-    assert form(pair, given) == TEXT
-    assert load(pair, [given]) == LoadResult(2)
+    source_batch = batch(a=pa.array([1, 2]))
+    assert form(pair, source_batch) == TEXT
+    assert load(pair, [source_batch]) == LoadResult(2)
 
 
 def test_upsert_and_replace_load_record_batches(pair: Pair) -> None:
     pair.target.run("CREATE TABLE t (k int PRIMARY KEY, v numeric)", "INSERT INTO t VALUES (1, 1)")
-    given = batch(k=pa.array([1, 2]), v=pa.array([D("1.5"), D("2.5")]))
-    loaded = load(pair, [given], mode="upsert", conflict_columns=("k",))
+    source_batch = batch(k=pa.array([1, 2]), v=pa.array([D("1.5"), D("2.5")]))
+    loaded = load(pair, [source_batch], mode="upsert", conflict_columns=("k",))
     assert (loaded.inserted, loaded.updated) == (1, 1)
-    assert load(pair, [given], mode="replace") == LoadResult(2)
+    assert load(pair, [source_batch], mode="replace") == LoadResult(2)
     assert pair.target.rows("SELECT * FROM t ORDER BY 1") == [(1, D("1.5")), (2, D("2.5"))]
 
 
@@ -340,7 +340,7 @@ def test_large_values_arrive(pair: Pair) -> None:
         for extra in ("", ", i inet"):
             pair.target.run("DROP TABLE IF EXISTS t", f"CREATE TABLE t (a {type_}{extra})")
             before = pa.total_allocated_bytes()
-            given = [batch(a=array, i=pa.nulls(1)) if extra else batch(a=array)] * 3
-            assert load(pair, given) == LoadResult(3)
+            batches = [batch(a=array, i=pa.nulls(1)) if extra else batch(a=array)] * 3
+            assert load(pair, batches) == LoadResult(3)
             assert pa.total_allocated_bytes() - before < size
             assert pair.target.value("SELECT sum(octet_length(a)) FROM t") == 3 * size

@@ -354,13 +354,13 @@ def test_unsuitable_targets_are_refused_before_any_change(
     if "TABLES IN SCHEMA" in definition:
         days.needs(15, "publications of schemas")
     days.target.run("DROP TABLE t", definition.format(COLUMNS))
-    given = {**DAYS, **options}
-    if given["strategy"] == "hash" or given["key"] is None:
-        del given["interval"]
-    if given["key"] is None:
-        given["strategy"] = "auto"
+    arguments = {**DAYS, **options}
+    if arguments["strategy"] == "hash" or arguments["key"] is None:
+        del arguments["interval"]
+    if arguments["key"] is None:
+        arguments["strategy"] = "auto"
     with pytest.raises((PlanningError, UsageError)) as caught:
-        days.copy(**given)
+        days.copy(**arguments)
     assert message in caught.value.message
     assert not days.has_control_schema()
 

@@ -37,10 +37,10 @@ from ..conftest import Pair
 
 
 def batch(pair: Pair, *entries: dict[str, Any], **options: Any) -> BatchSpec:
-    given = {"source": pair.source.url, "target": pair.target.url, "degree": 2, **options}
+    arguments = {"source": pair.source.url, "target": pair.target.url, "degree": 2, **options}
     if entries:
-        given["table"] = list(entries)
-    return BatchSpec.from_mapping(given, "test")
+        arguments["table"] = list(entries)
+    return BatchSpec.from_mapping(arguments, "test")
 
 
 def events_of(spec: BatchSpec) -> list[Event]:
@@ -410,8 +410,10 @@ class TestFinalSummary:
 
 
 def spec_of(pair: Pair, name: str, **options: Any) -> CopySpec:
-    given = {"mode": "append", "degree": 2, "run_id": f"own-{name}", **options}
-    return CopySpec(source=pair.source.url, target=pair.target.url, table=f"public.{name}", **given)
+    arguments = {"mode": "append", "degree": 2, "run_id": f"own-{name}", **options}
+    return CopySpec(
+        source=pair.source.url, target=pair.target.url, table=f"public.{name}", **arguments
+    )
 
 
 def test_requested_tables_are_runs_with_the_callers_names(three: Pair) -> None:
@@ -484,15 +486,16 @@ def test_partitions_by_two_keys_cover_each_row_once(three: Pair, mode: str) -> N
         for low in (1, 10_001)
         for value in ("v0", "v1", "v2")
     ]
-    given = [Partition(f"p{n}", extent) for n, extent in enumerate(extents)]
+    chosen_partitions = [Partition(f"p{n}", extent) for n, extent in enumerate(extents)]
     request = TableRequest(
-        spec=spec_of(three, "large", mode=mode, key="id", verify="checksums"), partitions=given
+        spec=spec_of(three, "large", mode=mode, key="id", verify="checksums"),
+        partitions=chosen_partitions,
     )
     end = finished([*copy_tables([request], run_id="two", degree=2)])
     assert end.rows == 20_000
     three.assert_same("public.large")
     spec = spec_of(three, "large", run_id="o", key="id")
-    overlapping = [given[0], Partition("q", extents[0])]
+    overlapping = [chosen_partitions[0], Partition("q", extents[0])]
     with pytest.raises(UsageError, match="found p0 and q, which are both id"):
         create(spec, partitions=overlapping)
     wider = KeyRange(Key("id"), Bound("", "5"), Bound("", "7"))

@@ -114,14 +114,14 @@ def test_a_cast_value_equals_what_the_server_would_assign(pair: Pair) -> None:
         + ")"
     )
     for row in range(max(len(values) for *_, values in columns)):
-        given = [
+        row_values = [
             (f"c{n}", "'" + values[row].replace("'", "''") + f"'::{source}")
             for n, (source, _, values) in enumerate(columns)
             if row < len(values)
         ]
         pair.source.run(
-            f"INSERT INTO t (id, {', '.join(name for name, _ in given)})"
-            f" VALUES ({row}, {', '.join(value for _, value in given)})"
+            f"INSERT INTO t (id, {', '.join(name for name, _ in row_values)})"
+            f" VALUES ({row}, {', '.join(value for _, value in row_values)})"
         )
     pair.source.run("INSERT INTO t (id) VALUES (NULL)", "INSERT INTO assigned SELECT * FROM t")
     pair.copy()

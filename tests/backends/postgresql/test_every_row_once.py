@@ -123,12 +123,12 @@ def assert_selects_each_once(
     side: Side, table: str, plan: PartitionPlan, where: str | None
 ) -> None:
     """Ask the server how many of the partitions' predicates are true for each row."""
-    held = [
+    gates = [
         f"coalesce(({condition(where, part.extent).as_string(side.connection)}), false)::int"
         for part in plan.partitions
     ]
     expected = f"coalesce((\n{where or 'true'}\n), false)::int"
-    wrong = side.rows(f"SELECT k::text FROM {table} WHERE {' + '.join(held)} <> {expected}")
+    wrong = side.rows(f"SELECT k::text FROM {table} WHERE {' + '.join(gates)} <> {expected}")
     assert wrong == [], f"{plan.strategy} of {table}: {[str(part) for part in plan.partitions]}"
 
 

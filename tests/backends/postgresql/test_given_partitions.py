@@ -72,8 +72,8 @@ def days(pair: Pair) -> Pair:
 
 
 def spec(pair: Pair, **options: Any) -> CopySpec:
-    given = {"mode": "replace", "key": "day", "table": "public.t", "degree": 2, **options}
-    return CopySpec(source=pair.source.url, target=pair.target.url, **given)
+    arguments = {"mode": "replace", "key": "day", "table": "public.t", "degree": 2, **options}
+    return CopySpec(source=pair.source.url, target=pair.target.url, **arguments)
 
 
 def load(
@@ -141,19 +141,22 @@ def test_the_source_parses_the_bounds(pair: Pair, type_: str) -> None:
 
 def test_partitions_by_value_and_null(days: Pair) -> None:
     days.source.run("UPDATE public.t SET region = NULL WHERE id < 10")
-    given = [
+    partitions = [
         values("zero", "r0"),
         values("others", "r1", "r2"),
         Partition("null", KeyIsNull(Key("region"))),
     ]
-    found = committed(load(days, "a", given, key="region", verify="counts"))
+    found = committed(load(days, "a", partitions, key="region", verify="counts"))
     assert found == {"zero": 330, "others": 660, "null": 10}
     assert days.target.count(where="id >= 0") == 1000
 
 
 def test_both_sides_compare_text_the_same_way(days: Pair) -> None:
-    given = [window("low", None, "r1", key="region"), window("high", "r1", None, key="region")]
-    assert sum(committed(load(days, "a", given, key="region")).values()) == 1000
+    two_windows = [
+        window("low", None, "r1", key="region"),
+        window("high", "r1", None, key="region"),
+    ]
+    assert sum(committed(load(days, "a", two_windows, key="region")).values()) == 1000
     plan = penstock.status("a", target=days.target.url).run.plan
     assert {p.extent.key.collation for p in plan.partitions if isinstance(p.extent, KeyRange)} == {
         "C"
@@ -161,8 +164,8 @@ def test_both_sides_compare_text_the_same_way(days: Pair) -> None:
 
 
 def test_an_empty_range_is_replaced(days: Pair) -> None:
-    given = [window("none", "2024-01-01", "2024-01-01"), DAYS[0]]
-    assert committed(load(days, "a", given)) == {"none": 0, "2024-01-01": 100}
+    partitions = [window("none", "2024-01-01", "2024-01-01"), DAYS[0]]
+    assert committed(load(days, "a", partitions)) == {"none": 0, "2024-01-01": 100}
 
 
 def test_a_failed_partition_leaves_the_others_committed(days: Pair) -> None:

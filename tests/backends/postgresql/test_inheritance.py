@@ -29,8 +29,10 @@ TABLES = ("place", "city", "capital")
 
 
 def spec(pair: Pair, **options: Any) -> BatchSpec:
-    given = {"source": pair.source.url, "target": pair.target.url, "tables": "public.*"}
-    return BatchSpec.from_mapping({**given, "degree": 2, "verify": "checksums", **options}, "test")
+    arguments = {"source": pair.source.url, "target": pair.target.url, "tables": "public.*"}
+    return BatchSpec.from_mapping(
+        {**arguments, "degree": 2, "verify": "checksums", **options}, "test"
+    )
 
 
 def finish(pair: Pair, **options: Any) -> BatchFinished:

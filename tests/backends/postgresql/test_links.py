@@ -45,8 +45,15 @@ KEYS = """
 
 
 def run(pair: Pair, **options: Any) -> list[Event]:
-    given = {"source": pair.source.url, "target": pair.target.url, "degree": 2, "mode": "recreate"}
-    return list(copy_all(BatchSpec.from_mapping({"tables": "public.*", **given, **options}, "t")))
+    arguments = {
+        "source": pair.source.url,
+        "target": pair.target.url,
+        "degree": 2,
+        "mode": "recreate",
+    }
+    return list(
+        copy_all(BatchSpec.from_mapping({"tables": "public.*", **arguments, **options}, "t"))
+    )
 
 
 def not_copied(events: list[Event]) -> list[tuple[str, str, str]]:
@@ -131,9 +138,9 @@ def test_a_table_that_cannot_be_recreated_keeps_its_foreign_key(pair: Pair) -> N
     states = {table["table"]: table["status"] for table in events[-1]["tables"]}
     assert states["public.line"] == "failed"
     assert states["public.customer"] == "done"
-    kept = {"line_order_fkey", "unchecked"}
-    assert [row for row in pair.target.rows(KEYS) if row[0] in kept] == [
-        row for row in before if row[0] in kept
+    expected = {"line_order_fkey", "unchecked"}
+    assert [row for row in pair.target.rows(KEYS) if row[0] in expected] == [
+        row for row in before if row[0] in expected
     ]
 
 
@@ -142,8 +149,8 @@ def test_a_table_that_cannot_be_recreated_keeps_its_foreign_key(pair: Pair) -> N
 def test_interrupted_between_the_keys(pair: Pair, nth: int, at: str) -> None:
     """The batch continues where it was interrupted, and creates each key once."""
     pair.source.run(SHOP, UNCHECKED)
-    given = {"source": pair.source.url, "target": pair.target.url, "mode": "recreate"}
-    options = {**given, "tables": "public.*", "degree": 2, "run_id": "cut"}
+    arguments = {"source": pair.source.url, "target": pair.target.url, "mode": "recreate"}
+    options = {**arguments, "tables": "public.*", "degree": 2, "run_id": "cut"}
     seen = 0
     running = copy_all(BatchSpec.from_mapping(options, "test"))
     for event in running:

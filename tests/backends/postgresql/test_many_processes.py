@@ -145,8 +145,8 @@ def filled(pair: Pair) -> Pair:
 
 
 def create(pair: Pair, **options: Any) -> penstock.RunStatus:
-    given: dict[str, Any] = {"strategy": "range", "key": "id", "partitions": 4, "run_id": RUN}
-    return penstock.create(pair.spec(**{**given, **options}))
+    arguments: dict[str, Any] = {"strategy": "range", "key": "id", "partitions": 4, "run_id": RUN}
+    return penstock.create(pair.spec(**{**arguments, **options}))
 
 
 class TestCreate:
@@ -174,8 +174,8 @@ class TestHeld:
         self, filled: Pair, hold: Callable[..., HolderThread], strategy: str
     ) -> None:
         options = {} if strategy == "ctid" else {"key": "id"}
-        given: dict[str, Any] = {"strategy": strategy, "partitions": 4, "verify": "checksums"}
-        created = penstock.create(filled.spec(run_id=RUN, **given, **options))
+        arguments: dict[str, Any] = {"strategy": strategy, "partitions": 4, "verify": "checksums"}
+        created = penstock.create(filled.spec(run_id=RUN, **arguments, **options))
         filled.source.run("INSERT INTO t VALUES (5000, 'before the snapshot')")
         holding = hold()
         holding.wait_for("taken")

@@ -57,8 +57,8 @@ def fill(pair: Pair, count: int) -> list[TableRef]:
 
 
 def batch(pair: Pair, **options: Any) -> BatchSpec:
-    given = {"source": pair.source.url, "target": pair.target.url, "degree": 2, **options}
-    return BatchSpec.from_mapping(given, "test")
+    arguments = {"source": pair.source.url, "target": pair.target.url, "degree": 2, **options}
+    return BatchSpec.from_mapping(arguments, "test")
 
 
 @contextmanager
@@ -155,8 +155,8 @@ def test_tables_of_another_snapshot_are_read_again(
         before = source.columns(tables[0])
         pair.source.run(f"ALTER TABLE {tables[0].name} ADD COLUMN added int")
         assert source.columns(tables[0]) == before
-        with closing(SnapshotSession(pair.source.url).hold(tables)) as held:
-            source.adopt(held.snapshot)
+        with closing(SnapshotSession(pair.source.url).hold(tables)) as holder:
+            source.adopt(holder.snapshot)
             assert [column.name for column in source.columns(tables[0])][-1] == "added"
 
 
@@ -199,20 +199,20 @@ def test_unreadable_tables_fail_alone(reader: str, *, with_snapshot: bool) -> No
     }
     url = resolve(reader, {}, "--source")
     with closing(PostgresSource(url)) as source, ExitStack() as stack:
-        held = None
+        holder = None
         if with_snapshot:
-            held = stack.enter_context(closing(SnapshotSession(url).hold(tables[:1])))
+            holder = stack.enter_context(closing(SnapshotSession(url).hold(tables[:1])))
         stack.enter_context(source.describing(tables))
         for table in tables:
-            if held is not None:
-                source.adopt(held.snapshot)
+            if holder is not None:
+                source.adopt(holder.snapshot)
             if table.name in refused:
                 with pytest.raises(PlanningError, match=refused[table.name]):
                     answers(source, table)
             else:
                 assert answers(source, table)
-        if held is not None:
-            source.adopt(held.snapshot)
+        if holder is not None:
+            source.adopt(holder.snapshot)
         assert source.positions(tables[4]).keys() == {"n"}
         assert source.positions(tables[6]).keys() == {"n", "id"}
 

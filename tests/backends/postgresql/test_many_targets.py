@@ -154,15 +154,15 @@ def plans(pair: Pair, tmp_path: Path) -> Plans:
 
 
 @pytest.mark.parametrize("make", [plain, checked, shared])
-@pytest.mark.parametrize("there", [False, True], ids=["new", "there"])
+@pytest.mark.parametrize("exists", [False, True], ids=["new", "there"])
 def test_recreating_many_tables_sends_as_many_queries_as_one(
-    pair: Pair, plans: Plans, make: Make, there: bool
+    pair: Pair, plans: Plans, make: Make, exists: bool
 ) -> None:
     pair.source.run(*BEFORE)
     pair.target.run(FUNCTION)
     for number in range(50):
         pair.source.run(*make(number))
-        if there:
+        if exists:
             pair.target.run(f"CREATE TABLE t{number} (id int, gone text UNIQUE)")
     one = plans.make(1, "recreate")
     assert len(plans.plans) == 1

@@ -331,10 +331,10 @@ def test_a_batch_masks_the_columns_that_its_tables_have(people: Pair) -> None:
         "CREATE TABLE v (id int, work_email text)",
         "INSERT INTO v VALUES (1, 'a@b')",
     )
-    given = {"source": people.source.url, "target": people.target.url, "tables": ["public.*"]}
+    arguments = {"source": people.source.url, "target": people.target.url, "tables": ["public.*"]}
     batch = BatchSpec.from_mapping(
         {
-            **given,
+            **arguments,
             "mode": "recreate",
             "mask": ["*email=hash", "domain=null"],
             "exclude_columns": ["tmp_*"],
@@ -346,7 +346,9 @@ def test_a_batch_masks_the_columns_that_its_tables_have(people: Pair) -> None:
     assert people.target.rows("SELECT * FROM u") == [(1, "n", "shop")]
     assert people.target.rows("SELECT * FROM v") == [(1, hashed("a@b"), "shop")]
     assert people.target.value("SELECT email FROM t WHERE id = 3") == hashed(EMAIL.format(3))
-    wrong = BatchSpec.from_mapping({**given, "mode": "recreate", "mask": ["emial=hash"]}, "here")
+    wrong = BatchSpec.from_mapping(
+        {**arguments, "mode": "recreate", "mask": ["emial=hash"]}, "here"
+    )
     with pytest.raises(PlanningError, match="no table of the batch has a column 'emial'"):
         list(copy_all(wrong))
     with pytest.raises(PlanningError, match="no table of the batch has a column 'emial'"):

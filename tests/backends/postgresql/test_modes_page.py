@@ -39,12 +39,12 @@ def test_a_mode_does_what_its_line_says(pair: Pair, mode: str) -> None:
 
     pair.copy(mode=mode, **options)
 
-    kept = pair.target.count(where="id = 1000")
+    old_rows = pair.target.count(where="id = 1000")
     emptied = before != "nothing" or "deletes" in each
-    assert kept == (0 if emptied else 1)
+    assert old_rows == (0 if emptied else 1)
     assert pair.target.count(where="id = 1 AND v = 'old'") == (1 if mode == "append" else 0)
-    made = pair.target.value("SELECT 't'::regclass::oid::bigint") != was
-    assert made == ("creates it" in before or "beside" in before)
+    is_new = pair.target.value("SELECT 't'::regclass::oid::bigint") != was
+    assert is_new == ("creates it" in before or "beside" in before)
 
     pair.copy(mode=mode, **options)
     assert pair.target.count(where="id BETWEEN 2 AND 100") == 99 * AGAIN[again]

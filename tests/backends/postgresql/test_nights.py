@@ -23,8 +23,8 @@ ALL = "SELECT * FROM items ORDER BY id"
 
 
 def night(pair: Pair, **options: Any) -> OneCopy:
-    given = {"mode": "upsert", "incremental": "xmin", "table": "public.items", **options}
-    return OneCopy(source=pair.source.url, target=pair.target.url, **given)
+    arguments = {"mode": "upsert", "incremental": "xmin", "table": "public.items", **options}
+    return OneCopy(source=pair.source.url, target=pair.target.url, **arguments)
 
 
 @pytest.fixture
@@ -122,10 +122,10 @@ def test_tables_of_a_batch_are_merged_together_or_not_at_all(pair: Pair) -> None
     )
 
     def nights(**options: Any) -> list[str]:
-        given = {"source": pair.source.url, "target": pair.target.url, "tables": ["public.*"]}
-        given |= {"mode": "upsert", "incremental": "xmin", "deletes": "hard", "atomic": "batch"}
+        arguments = {"source": pair.source.url, "target": pair.target.url, "tables": ["public.*"]}
+        arguments |= {"mode": "upsert", "incremental": "xmin", "deletes": "hard", "atomic": "batch"}
         try:
-            events = list(copy_all(BatchSpec.from_mapping({**given, **options}, "test")))
+            events = list(copy_all(BatchSpec.from_mapping({**arguments, **options}, "test")))
         except PenstockError as error:
             return [str(error)]
         return [event.name for event in events if isinstance(event, Merged)]
@@ -237,11 +237,11 @@ def test_deleted_keys_are_looked_for_only_where_counts_differ(
 
     for module in (source, target):
         monkeypatch.setattr(module, "read_buckets", read_buckets)
-    moved = key.split(", ", maxsplit=1)[0]
+    column = key.split(", ", maxsplit=1)[0]
     for number, condition in enumerate(("n = 77", "n IN (1, 59999)", "n BETWEEN 9000 AND 9100")):
         pair.source.run(
             f"DELETE FROM items WHERE {condition}",
-            f"UPDATE items SET {moved} = {moved} + 200000 WHERE n = {5000 + number}",
+            f"UPDATE items SET {column} = {column} + 200000 WHERE n = {5000 + number}",
             f"INSERT INTO items SELECT {row}, i FROM generate_series(9000, 9003) AS i"
             " ON CONFLICT DO NOTHING",
         )

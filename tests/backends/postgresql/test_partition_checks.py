@@ -220,8 +220,8 @@ def test_a_run_by_many_processes_is_checked(filled: Pair, monkeypatch: pytest.Mo
         stop = threading.Event()
         events = penstock.hold(run_id, **ends, stop=stop)
         next(iter(events))
-        held: list[Event] = []
-        holder = threading.Thread(target=lambda e=events, h=held: h.extend(e))
+        gated: list[Event] = []
+        holder = threading.Thread(target=lambda e=events, h=gated: h.extend(e))
         holder.start()
         try:
             for partition in created.run.plan.partitions:

@@ -59,7 +59,7 @@ def filled(side: Side, name: str) -> None:
 
 
 def batch(pair: Pair, name: str, **options: Any) -> BatchSpec:
-    given = {
+    arguments = {
         "source": pair.source.url,
         "target": pair.target.url,
         "tables": [f"{schema}.*" for schema in SCHEMAS[name]],
@@ -68,7 +68,7 @@ def batch(pair: Pair, name: str, **options: Any) -> BatchSpec:
         "degree": 2,
         **options,
     }
-    return BatchSpec.from_mapping(given, "test")
+    return BatchSpec.from_mapping(arguments, "test")
 
 
 def copy_all_tables(spec: BatchSpec) -> BatchFinished:
@@ -101,8 +101,8 @@ def assert_works(pair: Pair, name: str) -> None:
     numbered = pair.target.rows(NUMBERED)
     assert numbered == pair.source.rows(NUMBERED)
     for table, column, sequence in numbered:
-        taken = pair.target.value(f"SELECT max({column}) FROM {table}")
-        assert pair.target.value(f"SELECT nextval('{sequence}')") == taken + 1, table
+        last_value = pair.target.value(f"SELECT max({column}) FROM {table}")
+        assert pair.target.value(f"SELECT nextval('{sequence}')") == last_value + 1, table
 
 
 @pytest.mark.parametrize("name", ["northwind", "chinook"])

@@ -40,8 +40,8 @@ class TestShared:
 
     def test_is_taken_once_and_released_at_the_end(self, filled: Pair) -> None:
         events = filled.events(partitions=3)
-        taken = [event.state for event in events if isinstance(event, SnapshotChanged)]
-        assert taken == ["taken"]
+        states = [event.state for event in events if isinstance(event, SnapshotChanged)]
+        assert states == ["taken"]
         report = events[-1]
         assert isinstance(report, Finished)
         assert report.snapshots == 1

@@ -83,14 +83,14 @@ def standby(
             except psycopg.OperationalError:
                 time.sleep(0.02)  # the database has not been replayed yet
         with reader:
-            made = Standby(make_pair(mine, target, reader, theirs), writer)
-            made.write(
+            new_standby = Standby(make_pair(mine, target, reader, theirs), writer)
+            new_standby.write(
                 "CREATE TABLE t (id int PRIMARY KEY, name text)",
                 "INSERT INTO t SELECT n, 'x' FROM generate_series(1, 3000) AS n",
                 "ANALYZE t",
             )
-            made.pair.target.run("CREATE TABLE t (id int PRIMARY KEY, name text)")
-            yield made
+            new_standby.pair.target.run("CREATE TABLE t (id int PRIMARY KEY, name text)")
+            yield new_standby
 
 
 @pytest.mark.parametrize("strategy", ["ctid", "range", "ntile"])

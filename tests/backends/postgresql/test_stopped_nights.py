@@ -114,10 +114,10 @@ def test_tables_merged_together_share_one_snapshot(items: Pair, gathered: int) -
     """If one starts over, all do; if all were read, none does."""
     items.source.run("CREATE TABLE words (id int PRIMARY KEY, word text)")
     change = "INSERT INTO {} SELECT coalesce(max(id), 0) + 1 FROM {}"
-    given: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
-    given |= {"tables": ["public.*"]}
-    given |= {"mode": "upsert", "incremental": "xmin", "atomic": "batch", "degree": 1}
-    batch = BatchSpec.from_mapping({**given, "run_id": "b"}, "test")
+    arguments: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
+    arguments |= {"tables": ["public.*"]}
+    arguments |= {"mode": "upsert", "incremental": "xmin", "atomic": "batch", "degree": 1}
+    batch = BatchSpec.from_mapping({**arguments, "run_id": "b"}, "test")
     with closing(copy_all(batch)) as events:
         for _ in range(gathered):
             next(event for event in events if isinstance(event, Committed))
@@ -139,8 +139,8 @@ def test_a_suspended_night_overtaken_by_another_merges_nothing(
     """Its sessions have ended, so the other night did not wait for it, and dropped its stage."""
     night(items, deletes=deletes).done()
     items.source.run("UPDATE items SET word = 'x' WHERE id IN (1, 999)")
-    given = {"mode": "upsert", "incremental": "xmin", "deletes": deletes, **CUT}
-    asleep = penstock.copy(items.spec("public.items", run_id="r", **given))
+    arguments = {"mode": "upsert", "incremental": "xmin", "deletes": deletes, **CUT}
+    asleep = penstock.copy(items.spec("public.items", run_id="r", **arguments))
     next(event for event in asleep if ends(event))
     items.target.run(SESSIONS)
     items.source.run("UPDATE items SET word = 'y' WHERE id IN (1, 999)")
@@ -177,15 +177,15 @@ def test_nights_of_parts_of_a_table_run_in_parallel(items: Pair, both: dict[str,
 
 
 def test_merges_of_parts_of_a_table_take_turns(items: Pair) -> None:
-    given = {"mode": "upsert", "incremental": "xmin", "where": PARTS[0], "watermark": "low"}
-    night(items, **given).done()
+    arguments = {"mode": "upsert", "incremental": "xmin", "where": PARTS[0], "watermark": "low"}
+    night(items, **arguments).done()
     items.source.run("UPDATE items SET word = 'x' WHERE id = 1")
     lock = 'SELECT pg_advisory_lock(hashtextextended(\'penstock:merge:"public"."items"\', 0))'
     waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     with psycopg.connect(items.target.url, autocommit=True) as other:
         other.execute(lock)
-        with ThreadPoolExecutor(1) as beside:
-            merging = beside.submit(lambda: night(items, **given).done())
+        with ThreadPoolExecutor(1) as pool:
+            merging = pool.submit(lambda: night(items, **arguments).done())
             until(lambda: items.target.rows(waits) == [(1,)] or None, 60, lambda: "nobody waits")
             assert items.target.rows("SELECT word FROM items WHERE id = 1") == [("w1",)]
             other.execute("SELECT pg_advisory_unlock_all()")

@@ -39,8 +39,8 @@ def source(pair: Pair) -> Iterator[PostgresSource]:
         "CREATE TABLE control.run (id int)",
         "CREATE TABLE control.commit_record (id int)",
     )
-    with closing(PostgresSource(resolve(pair.source.url, {}, "--source"))) as made:
-        yield made
+    with closing(PostgresSource(resolve(pair.source.url, {}, "--source"))) as new_source:
+        yield new_source
 
 
 @pytest.mark.parametrize(

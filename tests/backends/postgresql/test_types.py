@@ -50,10 +50,10 @@ class Types:
                 filled.append((f"a{number}", _arrays(type_, literals)))
         self.pair.both(f"CREATE TABLE t ({', '.join(map(' '.join, columns.items()))})")
         for row in range(max(len(values) for _, values in filled)):
-            given = [(name, values[row]) for name, values in filled if row < len(values)]
+            row_values = [(name, values[row]) for name, values in filled if row < len(values)]
             self.pair.source.run(
-                f"INSERT INTO t (id, {', '.join(name for name, _ in given)})"
-                f" VALUES ({row}, {', '.join(value for _, value in given)})"
+                f"INSERT INTO t (id, {', '.join(name for name, _ in row_values)})"
+                f" VALUES ({row}, {', '.join(value for _, value in row_values)})"
             )
         self.pair.source.run("INSERT INTO t (id) VALUES (NULL)")
         return columns
@@ -201,22 +201,24 @@ def test_every_value_is_unchanged_in_binary_streams(types: Types) -> None:
 
 def test_types_without_values_are_refused(types: Types) -> None:
     side = types.pair.source
-    there = [
+    source_types = [
         name
         for name in sorted(NOT_LOADABLE)
         if side.value(f"SELECT to_regtype('{name}')") is not None
     ]
-    for name in there:
+    for name in source_types:
         with pytest.raises((psycopg.errors.FeatureNotSupported, psycopg.errors.InternalError_)):
             side.value(f"SELECT ''::{name}")
-    there = [
+    source_types = [
         name
-        for name in there
+        for name in source_types
         if types.pair.target.value(f"SELECT to_regtype('{name}')") is not None
     ]
-    types.pair.both(f"CREATE TABLE t ({', '.join(f'{name}_column {name}' for name in there)})")
+    types.pair.both(
+        f"CREATE TABLE t ({', '.join(f'{name}_column {name}' for name in source_types)})"
+    )
     with pytest.raises(PlanningError) as caught:
         types.pair.plan()
-    for name in there:
+    for name in source_types:
         assert f"{name}_column" in caught.value.message
-    assert caught.value.message.count("its input function rejects every value") == len(there)
+    assert caught.value.message.count("its input function rejects every value") == len(source_types)

@@ -29,8 +29,8 @@ def items(pair: Pair) -> Pair:
 
 
 def night(pair: Pair, **options: Any) -> OneCopy:
-    given = {**NIGHT, "table": "public.items", **options}
-    return OneCopy(source=pair.source.url, target=pair.target.url, **given)
+    arguments = {**NIGHT, "table": "public.items", **options}
+    return OneCopy(source=pair.source.url, target=pair.target.url, **arguments)
 
 
 def test_rows_read_in_their_current_state_leave_the_watermark_unchanged(items: Pair) -> None:

@@ -45,8 +45,13 @@ def many(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Pair:
 
 
 def started(pair: Pair, **options: Any) -> BatchSpec:
-    given = {"source": pair.source.url, "target": pair.target.url, "degree": 2, "mode": "recreate"}
-    return BatchSpec.from_mapping({"tables": "public.*", **given, **options}, "t")
+    arguments = {
+        "source": pair.source.url,
+        "target": pair.target.url,
+        "degree": 2,
+        "mode": "recreate",
+    }
+    return BatchSpec.from_mapping({"tables": "public.*", **arguments, **options}, "t")
 
 
 def check_copied(pair: Pair, *, but: tuple[str, ...] = ()) -> None:

@@ -197,4 +197,4 @@ def known_values(values: Mapping[str, list[str]], version: int) -> dict[str, lis
         type_: [value for value in every if NEWER.get((type_, value), 0) <= version * 10000]
         for type_, every in values.items()
     }
-    return {type_: kept for type_, kept in known.items() if kept}
+    return {type_: type_values for type_, type_values in known.items() if type_values}

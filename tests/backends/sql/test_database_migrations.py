@@ -32,7 +32,7 @@ def statements(system: str, name: str) -> list[str]:
 def migrate(
     source: str, target: str, schema: str, tables: Sequence[str], **options: Any
 ) -> BatchFinished:
-    given = {
+    arguments = {
         "source": source,
         "target": target,
         "tables": list(tables),
@@ -44,7 +44,7 @@ def migrate(
     }
     seen: list[Event] = []
     try:
-        for event in copy_all(BatchSpec.from_mapping(given, "test")):
+        for event in copy_all(BatchSpec.from_mapping(arguments, "test")):
             seen.append(event)
     except RunFailed as error:
         for event in seen:

@@ -255,8 +255,8 @@ def _columns(name: str, kind: str) -> None:
     @part(ColumnModel, name)
     def walk(mine: TableModel, theirs: TableModel, is_reported: Reported) -> Lost:
         for column in mine.columns:
-            wanted, created = getattr(column, name), getattr(theirs.column(column.name), name)
-            if wanted and not (created or is_reported(kind, column.name)):
+            expected, created = getattr(column, name), getattr(theirs.column(column.name), name)
+            if expected and not (created or is_reported(kind, column.name)):
                 yield column.name
 
 
@@ -283,13 +283,13 @@ def _accepted_values(mine: TableModel, theirs: TableModel, is_reported: Reported
     """Yield columns whose new type accepts values that the old one refused, and that no check
     covers."""
     for column in mine.columns:
-        wanted, created = column.type, theirs.column(column.name).type
+        expected, created = column.type, theirs.column(column.name).type
         tested = _tested(theirs, column.name) or is_reported(CHECKS, column.name)
         quoted = any(is_reported(CHECKS, f"{sign}{column.name}") for sign in '"`')
-        if wanted.unsigned > created.unsigned or (
-            wanted.labels and wanted.labels != created.labels
+        if expected.unsigned > created.unsigned or (
+            expected.labels and expected.labels != created.labels
         ):
-            lost = f"{column.name}: {wanted} is {created}"
+            lost = f"{column.name}: {expected} is {created}"
             yield from [] if tested or quoted or column.generated else [lost]
 
 
@@ -434,12 +434,12 @@ def test_every_field_is_checked() -> None:
 def copied(source: System, target: System, mode: str) -> list[NotCopied]:
     backend, _ = find_backend(source.url, "--source")
     snapshot = "none" if backend.source_capabilities.system == "ClickHouse" else None
-    given: dict[str, object] = {
+    arguments: dict[str, object] = {
         "source": source.url, "target": target.url, "tables": [f"{source.schema}.*"],
         "mode": mode, "target_schema": target.schema, "degree": 1,
         **({"snapshot": snapshot} if snapshot else {}),
     }  # fmt: skip
-    events: list[Event] = list(copy_all(BatchSpec.from_mapping(given, "test")))
+    events: list[Event] = list(copy_all(BatchSpec.from_mapping(arguments, "test")))
     end = events[-1]
     assert isinstance(end, BatchFinished)
     assert {table.status for table in end.tables} == {"done"}, end

@@ -115,15 +115,15 @@ def test_every_row_arrives(package: Path, pair: Pair, options: Sequence[str]) ->
 def test_to_another_system_and_back(package: Path, pair: Pair, tmp_path: Path) -> None:
     pair.both(TABLE)
     pair.source.run(FILL)
-    there = f"duckdb:///{tmp_path / 'there.duckdb'}"
+    target_url = f"duckdb:///{tmp_path / 'there.duckdb'}"
     for source, target, mode in (
-        (plain(pair.source.url), there, "recreate"),
-        (there, plain(pair.target.url), "truncate"),
+        (plain(pair.source.url), target_url, "recreate"),
+        (target_url, plain(pair.target.url), "truncate"),
     ):
-        schema = ("--target-table", "main.t") if target == there else ()
+        schema = ("--target-table", "main.t") if target == target_url else ()
         command = ["copy", "--source", source, "--target", target, *schema]
-        command += ["--table", "public.t" if target == there else "main.t"]
-        command += ["--target-table", "public.t"] if target != there else []
+        command += ["--table", "public.t" if target == target_url else "main.t"]
+        command += ["--target-table", "public.t"] if target != target_url else []
         done = run(package, *command, "--mode", mode, "--snapshot", "none", "--verify", "checksums")
         assert done.returncode == 0
     assert repr(rows_in(pair.target)) == repr(rows_in(pair.source))
@@ -181,11 +181,11 @@ def test_a_type_missing_from_the_table_of_types_is_named(package: Path, pair: Pa
 def test_a_value_that_the_driver_refuses_is_an_error_of_its_rows(
     package: Path, pair: Pair, tmp_path: Path
 ) -> None:
-    there = tmp_path / "there.duckdb"
-    with duckdb.connect(str(there)) as connection:
+    target_path = tmp_path / "there.duckdb"
+    with duckdb.connect(str(target_path)) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS id, 'a' || chr(0) || 'b' AS name")
     pair.target.run("CREATE TABLE public.t (id int, name text)")
-    ends = ("--source", f"duckdb:///{there}", "--target", plain(pair.target.url))
+    ends = ("--source", f"duckdb:///{target_path}", "--target", plain(pair.target.url))
     done = run(package, "copy", *ends, "--table", "main.t", "--target-table", "public.t")
     assert done.returncode == 65, done.stderr
     assert "target: partition p0001: " in done.stderr

@@ -100,10 +100,10 @@ def test_pagila_into_duckdb(
     assert len(sections(init(file, pair.source.url, f"duckdb:///{aim}", monkeypatch, *few))) == 4
     night(file)
     pair.source.run("DELETE FROM film_actor WHERE actor_id = 1")
-    left = pair.source.count("public.film_actor")
+    remaining = pair.source.count("public.film_actor")
     assert [*night(file)] == ["film_actor"]
     with duckdb.connect(str(aim)) as target:
-        assert target.sql("SELECT count(*) FROM public.film_actor").fetchall() == [(left,)]
+        assert target.sql("SELECT count(*) FROM public.film_actor").fetchall() == [(remaining,)]
 
 
 def test_sakila_into_postgresql(
@@ -130,8 +130,8 @@ def test_sakila_into_postgresql(
     changed = night(file, target_schema="sakila")
     assert changed["actor"] == (0, 1, 0)
     assert changed["film_actor"][2] > 0
-    kept = ask(target_url, "SELECT actor_id, film_id FROM sakila.film_actor ORDER BY 1, 2")
-    assert [tuple(map(int, row)) for row in kept] == [
+    target_rows = ask(target_url, "SELECT actor_id, film_id FROM sakila.film_actor ORDER BY 1, 2")
+    assert [tuple(map(int, row)) for row in target_rows] == [
         tuple(map(int, row))
         for row in mysql_rows(
             sakila, f"SELECT actor_id, film_id FROM {name}.film_actor ORDER BY 1, 2"

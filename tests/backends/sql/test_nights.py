@@ -80,7 +80,7 @@ class Ends:
     target: Target
 
     def night(self, **options: Any) -> OneCopy:
-        given = {
+        arguments = {
             "mode": "upsert",
             "incremental": "xmin",
             "table": "public.items",
@@ -88,7 +88,7 @@ class Ends:
             "degree": 1,
             **options,
         }
-        return OneCopy(source=self.source_url, target=self.target.url, **given)
+        return OneCopy(source=self.source_url, target=self.target.url, **arguments)
 
     def resume(self, run_id: str) -> None:
         for _ in penstock.resume(
@@ -394,22 +394,22 @@ def test_older_control_tables_get_a_table_of_watermarks(items: Ends) -> None:
 
 
 def test_an_upsert_can_be_atomic(items: Ends) -> None:
-    given = {"incremental": None, "atomic": "table", "partitions": 2, "deletes": "hard"}
-    items.night(**given).done()
+    arguments = {"incremental": None, "atomic": "table", "partitions": 2, "deletes": "hard"}
+    items.night(**arguments).done()
     items.check_same()
     items.change("DELETE FROM items WHERE id > 990", "UPDATE items SET word = 'x' WHERE id < 3")
-    items.night(**given).done()
+    items.night(**arguments).done()
     items.check_same()
     assert items.target.stages() == []
 
 
 def events_of(ends: Ends, **options: Any) -> Generator[Event]:
-    given = {"mode": "upsert", "incremental": "xmin", "table": "public.items", "degree": 1}
+    arguments = {"mode": "upsert", "incremental": "xmin", "table": "public.items", "degree": 1}
     spec = CopySpec(
         source=ends.source_url,
         target=ends.target.url,
         target_table=ends.target.table,
-        **{**given, **options},
+        **{**arguments, **options},
     )
     yield from penstock.copy(spec)
 

@@ -154,15 +154,15 @@ def clickhouse(url: str) -> Database:
 
 @pytest.fixture(params=list(OPENED))
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
-    made = OPENED[request.param](request, tmp_path)
-    made.make()
-    made.run(
+    opened = OPENED[request.param](request, tmp_path)
+    opened.make()
+    opened.run(
         "INSERT INTO items VALUES "
         + ", ".join(
             f"({i}, 'w{i}', '2026-01-01 00:00:{i % 60:02}.{i:06}', NULL)" for i in range(100)
         )
     )
-    return made
+    return opened
 
 
 @pytest.fixture
@@ -210,11 +210,11 @@ def test_nights_between_systems(
     source.run("INSERT INTO items SELECT 1, 'a', '2026-01-01 00:00:00.000001', NULL")
     source.run("INSERT INTO items SELECT 2, 'b', '2026-01-01 00:00:00.000002', NULL")
     target.make()
-    given = {"deletes": "hard", "max_deletes": "100%"}
-    assert merged(night(source, target, **given)).full == "this is the first night"
+    arguments = {"deletes": "hard", "max_deletes": "100%"}
+    assert merged(night(source, target, **arguments)).full == "this is the first night"
     source.run("DELETE FROM items WHERE id = 1")
     source.run("INSERT INTO items SELECT 3, 'c', '2026-01-01 00:00:00.000003', NULL")
-    found = merged(night(source, target, **given))
+    found = merged(night(source, target, **arguments))
     # Row counts agree, so counting alone would not reveal the deleted row.
     assert (found.full, found.rows, found.inserted, found.deleted) == ("", 2, 1, 1)
     check_same(source, target)

@@ -96,8 +96,8 @@ def test_pagila_works_in_mysql_and_comes_back(
         assert kinds(end.not_copied) == {"functions": 4, "views": 2, "materialized views": 1}
         for table, count in counts.items():
             assert mysql_rows(url, f"SELECT count(*) FROM {table}") == [(count,)]
-        ((made,),) = mysql_rows(url, THEIRS.format(name))
-        assert [(made + len(keys),)] == ask(pagila, KEYS.format("'public'"))
+        ((created,),) = mysql_rows(url, THEIRS.format(name))
+        assert [(created + len(keys),)] == ask(pagila, KEYS.format("'public'"))
         found = mysql_rows(url, "SELECT special_features FROM film WHERE film_id = 1")
         assert json.loads(found[0][0]) == ["Trailers", None, "it's 1"]
         # In the source, no column owns the sequences.
@@ -126,7 +126,7 @@ def test_pagila_works_in_mysql_and_comes_back(
     # From the enum, which is a text in MySQL.
     assert [item.kind for item in not_copied(end)] == ["collations"]
     assert counts_of(target_url, "back") == counts
-    assert ask(target_url, KEYS.format("'back'")) == [(made,)]
+    assert ask(target_url, KEYS.format("'back'")) == [(created,)]
     assert ask(target_url, f"{FILM.format('back.')} RETURNING {FILMS}") == [(52, *NEW_FILM[1:])]
     refused(
         psycopg.Error,

@@ -32,8 +32,8 @@ class SQLite(SqlDatabase):
 
     @contextmanager
     def connected(self) -> Iterator[Any]:
-        kept = sqlite3.connect(self._path, detect_types=sqlite3.PARSE_DECLTYPES)
-        with closing(kept) as connection, connection:
+        new_connection = sqlite3.connect(self._path, detect_types=sqlite3.PARSE_DECLTYPES)
+        with closing(new_connection) as connection, connection:
             yield connection
 
     def everything(self) -> list[str]:

@@ -55,10 +55,10 @@ def serialized(dag: Any) -> Any:
 
 def link(name: str, task: Any, map_index: int = -1) -> str:
     key = SimpleNamespace(dag_id="copies", run_id=RUN, task_id=task.task_id, map_index=map_index)
-    made: str = getattr(import_module("penstock_airflow.links.run"), name)().get_link(
+    url: str = getattr(import_module("penstock_airflow.links.run"), name)().get_link(
         task, ti_key=key
     )
-    return made
+    return url
 
 
 @pytest.mark.parametrize("task_id", ["copy", "a.copy"])
@@ -208,12 +208,12 @@ def test_provider_metadata_lists_every_operator_trigger_and_link() -> None:
     assert modules == {kind.__module__ for kind in classes if inspect.isclass(kind)}
     links = import_module("penstock_airflow.links.run")
     base = import_module("airflow.providers.common.compat.sdk").BaseOperatorLink
-    made = {
+    operators = {
         f"{kind.__module__}.{name}"
         for name, kind in vars(links).items()
         if inspect.isclass(kind) and issubclass(kind, base) and kind is not base
     }
-    assert set(info["extra-links"]) == made
+    assert set(info["extra-links"]) == operators
 
 
 def test_all_public_names_exist() -> None:

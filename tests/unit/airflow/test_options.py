@@ -122,13 +122,15 @@ def test_unsupported_options_of_an_end_are_found_when_a_dag_is_parsed(
     options: dict[str, Any], message: str
 ) -> None:
     named = {} if options["target"].startswith("s3") else {"target_table": "main.o"}
-    given = {"source_conn_id": "pg_src", "table": "a.b", **named, **options}
+    arguments = {"source_conn_id": "pg_src", "table": "a.b", **named, **options}
     with pytest.raises(UsageError) as raised:
-        penstock_airflow.CopyTableOperator(task_id="copy", **given)
+        penstock_airflow.CopyTableOperator(task_id="copy", **arguments)
     assert message in raised.value.message
     assert "--" not in raised.value.message
     # The template may select another system.
-    penstock_airflow.CopyTableOperator(task_id="copy", **{**given, "verify": "{{ params.verify }}"})
+    penstock_airflow.CopyTableOperator(
+        task_id="copy", **{**arguments, "verify": "{{ params.verify }}"}
+    )
 
 
 TEMPLATED: list[dict[str, Any]] = [
@@ -185,8 +187,8 @@ def test_results_of_other_tasks_are_not_checked_during_parsing() -> None:
     with DAG("copies", schedule=None):
         first = penstock_airflow.CopyTableOperator(task_id="first", **ENDS, table="a.b")
         for name in options:
-            given: dict[str, Any] = {"table": "a.b", name: first.output}
-            later = penstock_airflow.CopyTableOperator(task_id=name, **ENDS, **given)
+            arguments: dict[str, Any] = {"table": "a.b", name: first.output}
+            later = penstock_airflow.CopyTableOperator(task_id=name, **ENDS, **arguments)
             assert later.upstream_task_ids == {"first"}
         url = penstock_airflow.CopyTableOperator(
             task_id="url", source=first.output, target_conn_id="pg_dst", target_table="a.b"
@@ -203,8 +205,8 @@ def test_an_unknown_argument_is_rejected_by_name() -> None:
 
 
 def test_every_option_except_ends_and_run_id_is_an_argument() -> None:
-    given = {"table": "a.b", "retries": 3, "run_id": "mine", "source": "env:S"}
-    assert options_of(given) == {"table": "a.b"}
+    arguments = {"table": "a.b", "retries": 3, "run_id": "mine", "source": "env:S"}
+    assert options_of(arguments) == {"table": "a.b"}
     assert {*OPTIONS, "source", "target", "run_id"} == set(CopySpec.__dataclass_fields__)
 
 

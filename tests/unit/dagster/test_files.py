@@ -158,11 +158,11 @@ def test_fields_match_dagsters_own_resource(monkeypatch: pytest.MonkeyPatch) -> 
     module = pytest.importorskip("dagster_aws.s3", reason="dagster-aws is not installed")
     fields = module.S3Resource.model_fields
     assert {*S3_FIELDS.values(), "use_unsigned_session"} <= set(fields)
-    made = module.S3Resource(aws_access_key_id=KEY, aws_secret_access_key=SECRET)
+    resource = module.S3Resource(aws_access_key_id=KEY, aws_secret_access_key=SECRET)
     monkeypatch.setenv("PG_DST", "postgresql://me@h/dw")
     spec = CopySpec(source="s3://lake/o/", target="env:PG_DST", target_table="dw.orders")
     assert with_s3_keys(spec, None) == spec
-    found = with_s3_keys(spec, made)
+    found = with_s3_keys(spec, resource)
     assert found.target == "env:PG_DST"
     assert parse(found.source, "source").secret_access_key == SECRET
 

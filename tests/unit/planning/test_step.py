@@ -156,9 +156,9 @@ def test_given_partitions_take_three_rounds(mode: str, partitions: list[Partitio
 
 def test_independent_questions_travel_together() -> None:
     spec = spec_of(mode="replace", strategy="range", key="id", verify="checksums")
-    there, missing = World(), World()
-    planned(request_of(spec), facts_of(), there)
-    assert there.rounds == [
+    existing, missing = World(), World()
+    planned(request_of(spec), facts_of(), existing)
+    assert existing.rounds == [
         ("fits", "order"),
         ("check_writable", "check_compared", "plan_load", "bounds"),
         ("check_condition",),
@@ -390,11 +390,11 @@ def test_questions_are_asked_together() -> None:
         raise PermanentError("no")
 
     assert evaluate_together(lambda: 1, lambda: "a") == (1, "a")
-    with pytest.raises(AnswersNeeded) as wanted:
+    with pytest.raises(AnswersNeeded) as raised:
         evaluate_together(want("a"), lambda: 1, want("a", "b"))
-    assert [question.name for question in wanted.value.questions] == ["a", "b"]
-    with pytest.raises(AnswersNeeded) as wanted:
+    assert [question.name for question in raised.value.questions] == ["a", "b"]
+    with pytest.raises(AnswersNeeded) as raised:
         evaluate_together(want("a"), fail, want("b"))
-    assert [question.name for question in wanted.value.questions] == ["a"]
+    assert [question.name for question in raised.value.questions] == ["a"]
     with pytest.raises(PenstockError):
         evaluate_together(fail, want("a"))

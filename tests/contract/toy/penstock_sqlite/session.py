@@ -41,8 +41,8 @@ def translated(
         yield
     except sqlite3.Error as error:
         # The lowest byte of an extended code is its kind.
-        passing = getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING
-        kind = TransientError if passing else lasting
+        transient = getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING
+        kind = TransientError if transient else lasting
         raise kind(f"{side}: {subject}: {error}", Diagnosis(side=side)) from error
 
 
