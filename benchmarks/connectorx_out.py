@@ -12,8 +12,10 @@ from psycopg import sql
 
 
 def main() -> None:
-    source, read, target, written, *conditions = sys.argv[1:]
-    into = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(sql.Identifier(*written.split(".")))
+    source, read, target, loaded_table, *conditions = sys.argv[1:]
+    into = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(
+        sql.Identifier(*loaded_table.split("."))
+    )
     with psycopg.connect(target) as connection, connection.cursor() as cursor:
         for condition in conditions:
             query = f"SELECT * FROM {read} WHERE {condition}"

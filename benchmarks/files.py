@@ -76,9 +76,9 @@ def _unload(bench: Bench, rows: int, name: str, degree: int) -> Cost:
             bench.target,
             lambda: UNLOADERS[name](bench, TABLE, Path(folder), degree),
         )
-        written = sum(pq.read_metadata(path).num_rows for path in Path(folder).glob("*.parquet"))
-        if written != rows:
-            raise WrongResult(f"{name}: expected {rows:,} rows in the files, found {written:,}")
+        row_count = sum(pq.read_metadata(path).num_rows for path in Path(folder).glob("*.parquet"))
+        if row_count != rows:
+            raise WrongResult(f"{name}: expected {rows:,} rows in the files, found {row_count:,}")
     return found
 
 

@@ -153,30 +153,30 @@ def test_a_killed_triggerer_loses_the_snapshot(
     cases.wait()
     stack = real_stack
     with ExitStack() as exit_stack:
-        unwritten, written, accepted, restarted = (
+        uncommitted, committed, accepted, restarted = (
             SnapshotLossRun(
                 exit_stack.enter_context(closing(Lines(stack, lineitem_servers))), variant
             )
             for variant in ("lost", "lost", "accept", "restart")
         )
-        all_of_them = (unwritten, written, accepted, restarted)
+        all_of_them = (uncommitted, committed, accepted, restarted)
         for each in all_of_them:
             each.check_begun()
         stack.components["triggerer"].kill()
         for each in all_of_them:
             each.lines.check_no_backend(HOLDER)
-        for each in (written, accepted, restarted):
+        for each in (committed, accepted, restarted):
             execute(each.lines.source, UPDATE_LAST)
         for each in all_of_them:
             each.gate.open()
         stack.components["triggerer"].start()
-        unwritten.lines.check_done(unwritten.run)
-        written.check_failed()
+        uncommitted.lines.check_done(uncommitted.run)
+        committed.check_failed()
         # Clearing the failed tasks is a request for the current rows.
-        written.run.clear("lines.copy", only_failed=True, downstream=True)
-        written.lines.check_done(written.run, digest(written.lines.source))
-        assert "read later" in written.run.log("lines.verify")
-        assert {task.state for task in written.run.tasks()} == {"success"}
+        committed.run.clear("lines.copy", only_failed=True, downstream=True)
+        committed.lines.check_done(committed.run, digest(committed.lines.source))
+        assert "read later" in committed.run.log("lines.verify")
+        assert {task.state for task in committed.run.tasks()} == {"success"}
         for each in (accepted, restarted):
             each.lines.check_done(each.run, digest(each.lines.source))
         assert "started over" in restarted.run.log("lines.snapshot")

@@ -160,23 +160,23 @@ def test_lineage_names_buckets_and_paths(run: DagRunResult, folder: Path) -> Non
             if event["job"]["name"] == f"files.{task}" and event["eventType"] == "COMPLETE"
         )
         (read,) = event["inputs"] or [None]
-        (written,) = event["outputs"]
+        (output,) = event["outputs"]
         return (
             read and (read["namespace"], read["name"]),
-            (written["namespace"], written["name"]),
-            written["outputFacets"]["outputStatistics"]["rowCount"],
+            (output["namespace"], output["name"]),
+            output["outputFacets"]["outputStatistics"]["rowCount"],
         )
 
     lake = ("s3://lake", f"out/day={DAY}")
-    read, written, rows = lineage("out.verify")
+    read, output, rows = lineage("out.verify")
     assert read[0].startswith("postgres://")
-    assert (written, rows) == (lake, ROWS)
-    read, written, rows = lineage("back.verify")
+    assert (output, rows) == (lake, ROWS)
+    read, output, rows = lineage("back.verify")
     assert (read, rows) == (lake, ROWS)
-    assert written[1].endswith(".public.t")
+    assert output[1].endswith(".public.t")
     assert lineage("folder") == (lake, ("file", f"{folder}/{DAY}"), 9)
-    _, written, rows = lineage("base")
-    assert (written, rows) == (("duckdb", f"{folder}/w.duckdb.main.t"), ROWS)
+    _, output, rows = lineage("base")
+    assert (output, rows) == (("duckdb", f"{folder}/w.duckdb.main.t"), ROWS)
 
 
 def test_the_lakes_keys_appear_nowhere(

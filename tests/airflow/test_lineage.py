@@ -117,8 +117,8 @@ def statistics(event: dict[str, Any]) -> tuple[int, int] | None:
 def test_events_at_the_start_end_and_failure_have_tables_columns_and_rows(
     tmp_path: Path, dag_file: DagFile, source_url: str, target_url: str
 ) -> None:
-    written = tmp_path / "events.jsonl"
-    transport = {"type": "file", "log_file_path": str(written), "append": True}
+    path = tmp_path / "events.jsonl"
+    transport = {"type": "file", "log_file_path": str(path), "append": True}
     runner = DagRunner(
         tmp_path / "airflow",
         settings={
@@ -134,7 +134,7 @@ def test_events_at_the_start_end_and_failure_have_tables_columns_and_rows(
     )
     states = {name: state for name, state in run.states.items() if state != "success"}
     assert states == {"copied[1]": "failed", "broken": "failed"}, run.output
-    text = written.read_text()
+    text = path.read_text()
     events = [json.loads(line) for line in text.splitlines()]
 
     schema = [("id", "integer"), ("note", "character varying(20)")]

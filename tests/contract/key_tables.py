@@ -24,12 +24,12 @@ class KeyTable:
 
     def fill(self, rows: int, chance: random.Random) -> None:
         """Create the table, with random values for each column."""
-        written = [self._row(number, chance) for number in range(rows)]
+        new_rows = [self._row(number, chance) for number in range(rows)]
         if self._database.name == "parquet":
-            self._write_files(written)
+            self._write_files(new_rows)
         else:
             self.make()
-            self._execute(f"INSERT INTO {self._database.table} VALUES {', '.join(written)}")
+            self._execute(f"INSERT INTO {self._database.table} VALUES {', '.join(new_rows)}")
 
     def make(self) -> None:
         """Create the table without rows."""

@@ -495,13 +495,13 @@ def test_an_impossible_copy_is_rejected(changes: dict[str, Any], expected: str) 
 def test_attributes_that_the_schema_rejects(
     changes: dict[str, Any], place: list[str | int], by_dagster: str, by_schema: str
 ) -> None:
-    written = attributes(**changes)
+    config = attributes(**changes)
     (error, *_) = Draft202012Validator(CopyTablesComponent.model().model_json_schema()).iter_errors(
-        written
+        config
     )
     assert list(error.absolute_path) == place
     assert by_schema in error.message
-    rejection = refused(written)
+    rejection = refused(config)
     assert by_dagster in rejection
     assert f"attributes.{place[0]}" in rejection
     assert "copies/defs.yaml:" in rejection
@@ -521,9 +521,9 @@ def test_attributes_that_the_schema_rejects(
 )
 def test_attributes_that_the_schema_accepts(changes: dict[str, Any]) -> None:
     model = CopyTablesComponent.model()
-    written = attributes(**changes)
-    assert list(Draft202012Validator(model.model_json_schema()).iter_errors(written)) == []
-    model.model_validate(written)
+    config = attributes(**changes)
+    assert list(Draft202012Validator(model.model_json_schema()).iter_errors(config)) == []
+    model.model_validate(config)
 
 
 def test_the_schema_has_every_option_with_its_help() -> None:
@@ -554,9 +554,9 @@ def test_the_schema_has_every_option_with_its_help() -> None:
 def test_the_sample_that_dagster_shows_is_valid() -> None:
     """The sample in its documentation of components, built from the schema's examples."""
     schema = CopyTablesComponent.model().model_json_schema()
-    written = yaml.safe_load(generate_sample_yaml("dagster_penstock.CopyTablesComponent", schema))
-    assert list(Draft202012Validator(schema).iter_errors(written["attributes"])) == []
-    with loaded(written["attributes"]) as (component, _):
+    sample = yaml.safe_load(generate_sample_yaml("dagster_penstock.CopyTablesComponent", schema))
+    assert list(Draft202012Validator(schema).iter_errors(sample["attributes"])) == []
+    with loaded(sample["attributes"]) as (component, _):
         assert component.partitions is not None
         assert component.translation is not None
 
@@ -564,10 +564,10 @@ def test_the_sample_that_dagster_shows_is_valid() -> None:
 def test_the_schema_for_editors_includes_the_component() -> None:
     """The schema of all components in the environment, which editors read."""
     whole = Draft202012Validator(list_all_components_schema(entry_points=True, extra_modules=()))
-    written = {"type": "dagster_penstock.CopyTablesComponent"}
+    config = {"type": "dagster_penstock.CopyTablesComponent"}
     right, wrong = attributes(partitions=DAYS), attributes(partitions={"type": "dayly"})
-    assert whole.is_valid({**written, "attributes": right})
-    assert not whole.is_valid({**written, "attributes": wrong})
+    assert whole.is_valid({**config, "attributes": right})
+    assert not whole.is_valid({**config, "attributes": wrong})
 
 
 # The user's own components
@@ -591,8 +591,8 @@ OWN = """
 
 
 def test_a_user_defined_component() -> None:
-    written = attributes(prefix="wh", translation={"group_name": "{{ spec.key.path[0] }}"})
-    with loaded(written, OWN) as (component, defs), dg.instance_for_test() as instance:
+    config = attributes(prefix="wh", translation={"group_name": "{{ spec.key.path[0] }}"})
+    with loaded(config, OWN) as (component, defs), dg.instance_for_test() as instance:
         assert type(component).__name__ == "Mine"
         (asset,) = [one for one in defs.resolve_asset_graph().assets_defs if one.is_executable]
         (spec,) = asset.specs
@@ -629,13 +629,13 @@ def test_a_copy(
     )
     target.execute("CREATE SCHEMA dw")
     target.execute("CREATE TABLE dw.orders (id int PRIMARY KEY, o_orderdate date NOT NULL)")
-    written = attributes(
+    config = attributes(
         options={"mode": "replace", "verify": "checksums", "degree": 2},
         partitions=DAYS,
         blocking=True,
         translation={"key": "warehouse/{{ target.name }}"},
     )
-    with loaded(written) as (_, defs), dg.instance_for_test() as instance:
+    with loaded(config) as (_, defs), dg.instance_for_test() as instance:
         (asset,) = [one for one in defs.resolve_asset_graph().assets_defs if one.is_executable]
         done = dg.materialize(
             [asset],
@@ -679,7 +679,7 @@ def scaffold(tmp_path: Path) -> Callable[..., str]:
 
 
 def test_scaffolding(scaffold: Callable[..., str]) -> None:
-    written = yaml.safe_load(
+    config = yaml.safe_load(
         scaffold(
             source="env:SHOP",
             target="WAREHOUSE",
@@ -688,8 +688,8 @@ def test_scaffolding(scaffold: Callable[..., str]) -> None:
             key="o_orderdate",
         )
     )
-    assert written["requirements"] == {"env": ["SHOP", "WAREHOUSE"]}
-    assert written["attributes"] == {
+    assert config["requirements"] == {"env": ["SHOP", "WAREHOUSE"]}
+    assert config["attributes"] == {
         "source": "{{ env.SHOP }}",
         "target": "{{ env.WAREHOUSE }}",
         "options": {"mode": "replace", "verify": "counts"},
@@ -698,8 +698,8 @@ def test_scaffolding(scaffold: Callable[..., str]) -> None:
 
 
 def test_scaffolding_without_parameters(scaffold: Callable[..., str]) -> None:
-    written = yaml.safe_load(scaffold())
-    assert written["attributes"]["options"]["mode"] == "truncate"
+    config = yaml.safe_load(scaffold())
+    assert config["attributes"]["options"]["mode"] == "truncate"
 
 
 def test_scaffolded_comments_are_valid_yaml(scaffold: Callable[..., str]) -> None:
@@ -712,9 +712,9 @@ def test_scaffolded_comments_are_valid_yaml(scaffold: Callable[..., str]) -> Non
         else:
             shown = False
         lines.append(line.replace("# ", "", 1) if shown else line)
-    written = yaml.safe_load("\n".join(lines))
-    assert examples <= written["attributes"].keys()
-    with loaded(written["attributes"]) as (_, defs):
+    config = yaml.safe_load("\n".join(lines))
+    assert examples <= config["attributes"].keys()
+    with loaded(config["attributes"]) as (_, defs):
         (asset,) = [one for one in defs.resolve_all_asset_specs() if "penstock" in one.kinds]
         assert asset.key == dg.AssetKey(["warehouse", "orders"])
         assert asset.partitions_def is not None

@@ -53,8 +53,8 @@ def test_bytes_survive_a_round_trip(values: list[bytes | None], offset: int) -> 
     """This includes slices, which begin within the buffers of their array."""
     digits = pa.array([None if v is None else v.hex() for v in values], pa.string())
     assert from_hex(digits[offset:]).to_pylist() == values[offset:]
-    written = hexadecimal(pa.array(values, pa.binary())[offset:]).to_pylist()
-    assert written == [None if v is None else "\\x" + v.hex() for v in values[offset:]]
+    texts = hexadecimal(pa.array(values, pa.binary())[offset:]).to_pylist()
+    assert texts == [None if v is None else "\\x" + v.hex() for v in values[offset:]]
 
 
 @given(st.lists(st.none() | st.uuids(), max_size=5), st.integers(0, 3))
@@ -83,8 +83,8 @@ def test_values_outside_a_slice_are_ignored() -> None:
 
 def test_values_as_json() -> None:
     value = {"a": [1, 1.5, None, True, 'é"\n'], "b": date(2026, 1, 2), "c": b"\x00", "d": {}}
-    written = '{"a": [1, 1.5, null, true, "é\\"\\n"], "b": "2026-01-02", "c": "00", "d": {}}'
-    assert as_json(value) == written
+    document = '{"a": [1, 1.5, null, true, "é\\"\\n"], "b": "2026-01-02", "c": "00", "d": {}}'
+    assert as_json(value) == document
     keys: dict[object, object] = {
         "k": 1,
         2: None,

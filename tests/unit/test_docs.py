@@ -196,13 +196,13 @@ def test_every_command_is_in_the_reference() -> None:
 
 
 def test_defaults_in_the_reference_match() -> None:
-    written = {
+    documented = {
         row[0].split()[0].strip("`,"): row[1].strip("`")
         for line in re.findall(r"^\| `--.+$", text("docs/cli.md"), re.MULTILINE)
         if len(row := [cell.strip() for cell in line.strip("|").split("|")]) == 3
     }
     for item in fields(CopySpec):
-        shown = written["--" + item.name.replace("_", "-")]
+        shown = documented["--" + item.name.replace("_", "-")]
         if isinstance(item.default, float):
             assert shown == f"{item.default:g}s", item.name
         elif isinstance(item.default, bool):
@@ -342,10 +342,10 @@ def test_the_page_lists_every_exit_code() -> None:
     rows = table(sections("docs/resume-and-failure.md", 2)["Exit codes"])
     codes = {value for key, value in vars(errors).items() if key.startswith("EXIT_")}
     assert {int(row[0]) for row in rows} == codes
-    written = {
+    documented = {
         exception: int(row[0]) for row in rows for exception in re.findall(r"`(\w+)`", row[3])
     }
-    assert written == {
+    assert documented == {
         key: value.exit_code
         for key, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, errors.PenstockError)

@@ -181,7 +181,7 @@ def test_types_in_record_batches_match(session: duckdb.DuckDBPyConnection) -> No
         "now()": pa.timestamp("us", "UTC"),
         "now()::TIMESTAMP_NS": pa.timestamp("ns"),
     }
-    query = ", ".join(f"{written} AS c{place}" for place, written in enumerate(columns))
+    query = ", ".join(f"{expression} AS c{place}" for place, expression in enumerate(columns))
     found = session.sql(f"SELECT {query}")
     rows = f"(SELECT {query})"
     types = arrow_types(session, rows, found.columns, found.types)

@@ -376,8 +376,8 @@ class TestStored:
         assert changed.differences(spec().stored()) == []
 
     def test_the_same_table_in_another_spelling_is_no_difference(self) -> None:
-        written = spec(table='"public".orders', target_table="public.orders")
-        assert written.differences(spec().stored()) == []
+        quoted = spec(table='"public".orders', target_table="public.orders")
+        assert quoted.differences(spec().stored()) == []
 
     def test_every_option_is_either_of_the_copy_or_of_its_execution(self) -> None:
         assert all(isinstance(item.metadata["execution"], bool) for item in fields(CopySpec))

@@ -82,7 +82,7 @@ class Database:
         *,
         partitions: Sequence[Partition] = (),
         where: str | None = None,
-        given: bool = False,
+        chooses_partitions: bool = False,
     ) -> tuple[CopySpec, PartitionPlan]:
         """Plan a run of a source with these columns, as the engine does."""
         spec = CopySpec(
@@ -101,12 +101,13 @@ class Database:
             LoadRequest(
                 run_id=run_id, source=Located(), target=TABLE, mode=MODES[mode], pairs=pairs,
                 conflict_columns=None, indexes="keep", unlogged=False, definition=definition,
-                new_columns=created, where=where, has_given_partitions=given, writing={},
-                extents=tuple((p.id, p.extent) for p in parts) if given else (),
+                new_columns=created, where=where, writing={},
+                has_given_partitions=chooses_partitions,
+                extents=tuple((p.id, p.extent) for p in parts) if chooses_partitions else (),
             )
         )  # fmt: skip
         return spec, PartitionPlan(
-            strategy=GIVEN if given else "range", reasons=(), partitions=parts,
+            strategy=GIVEN if chooses_partitions else "range", reasons=(), partitions=parts,
             columns=tuple(columns), pairs=pairs, format=ARROW, load=load,
         )  # fmt: skip
 
@@ -117,13 +118,18 @@ class Database:
         *,
         partitions: Sequence[Partition] = (),
         where: str | None = None,
-        given: bool = False,
+        chooses_partitions: bool = False,
     ) -> Run:
         """Plan and store a run."""
         with closing(self.target()) as target:
             target.control.create()
             spec, plan = self.plan(
-                target, run_id, mode, partitions=partitions, where=where, given=given
+                target,
+                run_id,
+                mode,
+                partitions=partitions,
+                where=where,
+                chooses_partitions=chooses_partitions,
             )
             assert target.control.create_run(run_id, spec.stored(), plan, STATE, None)
         return Run(self, run_id, spec, plan)
@@ -135,10 +141,12 @@ class Database:
         *,
         partitions: Sequence[Partition] = (),
         where: str | None = None,
-        given: bool = False,
+        chooses_partitions: bool = False,
     ) -> Run:
         """Plan, store and prepare a run."""
-        run = self.plan_run(run_id, mode, partitions=partitions, where=where, given=given)
+        run = self.plan_run(
+            run_id, mode, partitions=partitions, where=where, chooses_partitions=chooses_partitions
+        )
         run.prepare()
         return run
 

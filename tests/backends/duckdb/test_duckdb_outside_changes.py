@@ -103,7 +103,7 @@ def test_older_rows_can_be_deleted(tmp_path: Path, mode: str) -> None:
     """Rows that the run did not load may be deleted, if a key proves that its own rows exist."""
     database = Database.make(tmp_path / "target.duckdb", "PRIMARY KEY")
     database.sql(OLDER)
-    run = database.create("r", mode, partitions=cut(10, 20)[:2], given=True)
+    run = database.create("r", mode, partitions=cut(10, 20)[:2], chooses_partitions=True)
     run.copy("p0000", range(10))
     database.sql("DELETE FROM t WHERE id >= 1050")
     # Another run records the missing rows, and the record stays.
@@ -185,7 +185,9 @@ def test_two_runs_replace_overlapping_windows_with_different_bounds(database: Da
     one = database.create("one", "replace", partitions=cut(20, 40), where="id < 60")
     two = database.create("two", "replace", partitions=cut(50, 70), where="id >= 30 AND id < 90")
     chosen_partitions = [Partition("g1", between(35, 45)), Partition("g2", between(80, 95))]
-    three = database.create("three", "replace", partitions=chosen_partitions, given=True)
+    three = database.create(
+        "three", "replace", partitions=chosen_partitions, chooses_partitions=True
+    )
     with one.attempt("p0001") as staged, two.attempt("p0000") as other:
         assert staged.begin()
         assert other.begin()

@@ -151,8 +151,8 @@ def logged_in(url: str) -> dict[str, str]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         listener = threading.Thread(target=listen)
         listener.start()
-        written = url.format(server.getsockname()[1])
-        told_so = odbc_string(backend.resolve(written, {}, "--source"), "FreeTDS")
+        server_url = url.format(server.getsockname()[1])
+        told_so = odbc_string(backend.resolve(server_url, {}, "--source"), "FreeTDS")
         with pytest.raises(pyodbc.Error):
             pyodbc.connect(f"{told_so}TDS_Version=7.0;", timeout=5)
         listener.join()
@@ -367,7 +367,7 @@ def test_rows_are_sent_as_json() -> None:
 def test_rows_are_sent_as_literals() -> None:
     ((statement, values),) = inserts("stage", all_types(), MINE, reads_json=False)
     nothing = ", ".join(["NULL"] * len(COLUMNS))
-    text = f"({', '.join(written for *_, written in COLUMNS)}), ({nothing})"
+    text = f"({', '.join(literal for *_, literal in COLUMNS)}), ({nothing})"
     assert statement.endswith(f'"c""{len(COLUMNS) - 1}") VALUES {text}')
     assert not values
 

@@ -82,7 +82,7 @@ def test_a_batch_killed_at_a_statement_is_continued(ends: tuple[str, str], needl
     for number in range(TABLES):
         query = f"SELECT * FROM t{number} ORDER BY id"
         assert rows(target, query) == rows(source, query)
-        (_, written) = rows(target, f"SHOW CREATE TABLE t{number}")[0]
-        assert f"KEY `w{number}` (`word`)" in written
+        (_, definition) = rows(target, f"SHOW CREATE TABLE t{number}")[0]
+        assert f"KEY `w{number}` (`word`)" in definition
     assert rows(target, "SELECT count(*) FROM commit_record") == [(TABLES,)]
     assert rows(target, "SELECT count(*) FROM step_record") == [(TABLES,)]

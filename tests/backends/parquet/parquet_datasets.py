@@ -72,7 +72,7 @@ class Dataset:
         schema: pa.Schema = SCHEMA,
         partitions: Sequence[Partition] = (),
         where: str | None = None,
-        given: bool = False,
+        chooses_partitions: bool = False,
         types: Mapping[str, str] | None = None,
         series: str = "",
         **writing: Any,
@@ -114,13 +114,13 @@ class Dataset:
                 definition=definition,
                 new_columns=created,
                 where=where,
-                has_given_partitions=given,
-                extents=tuple((p.id, p.extent) for p in parts) if given else (),
+                has_given_partitions=chooses_partitions,
+                extents=tuple((p.id, p.extent) for p in parts) if chooses_partitions else (),
                 writing=spec.writing,
             )
         )
         return spec, PartitionPlan(
-            strategy=GIVEN if given else "files",
+            strategy=GIVEN if chooses_partitions else "files",
             reasons=(),
             partitions=parts,
             columns=tuple(columns),

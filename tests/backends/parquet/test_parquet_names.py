@@ -82,12 +82,12 @@ def test_a_name_in_a_url(store: Store, tmp_path: Path, name: str) -> None:
             store.write(f"{each}/x.parquet", row)
     store.write(f"{name}/x.parquet", {"id": [0], "k": [name]})
     # URLs of a bucket contain names as they are.
-    written = name if store.server else quote(name, safe="=")
-    url = store.url(f"{written}/x.parquet")
+    folder_name = name if store.server else quote(name, safe="=")
+    url = store.url(f"{folder_name}/x.parquet")
     assert rows_of(tmp_path, url)[0][0] == 0
     assert len(rows_of(tmp_path, url)) == 1
-    copied(url, store.url(f"{written}/copy"), mode="append")
-    assert len(rows_of(tmp_path, store.url(f"{written}/copy"))) == 1
+    copied(url, store.url(f"{folder_name}/copy"), mode="append")
+    assert len(rows_of(tmp_path, store.url(f"{folder_name}/copy"))) == 1
     if store.server is None:
         assert [*(store.root / name / "copy").glob("*.parquet")]
     else:

@@ -307,7 +307,7 @@ def in_series(trial: Trial) -> None:
             "append",
             first,
             partitions=partitions_of(*numbers),
-            given=True,
+            chooses_partitions=True,
             series="s",
         )
         for number in range(trial.chance.randint(1, 2)):

@@ -282,8 +282,8 @@ def test_a_run_replaces_given_partitions(dataset: Dataset) -> None:
             for n in numbers
         ]
 
-    dataset.load("r1", "replace", partitions=days(1, 2), given=True)
-    run = dataset.create("r2", "replace", partitions=days(2, 3), given=True)
+    dataset.load("r1", "replace", partitions=days(1, 2), chooses_partitions=True)
+    run = dataset.create("r2", "replace", partitions=days(2, 3), chooses_partitions=True)
     run.copy("d2", numbered(100, 1))
     run.copy("d3", numbered(200, 1))
     run.finish()
@@ -561,7 +561,7 @@ def test_rows_are_compared_by_partition(dataset: Dataset) -> None:
     run = dataset.create("r1", "truncate", schema=schema)
     run.copy("p0001", rows(0, 10))
     run.copy("p0002", rows(10, 10))
-    other = dataset.create("r2", given=True, schema=schema)
+    other = dataset.create("r2", chooses_partitions=True, schema=schema)
     other.copy("p0001", rows(0, 10))
     with closing(dataset.target()) as target:
         records = target.control.committed("r1")

@@ -300,8 +300,8 @@ def test_every_type_of_the_server_is_read_or_refused_by_name(pair: Pair) -> None
             else:
                 assert found.array.is_null().to_pylist() == [False, True], type_
                 if found.type == pa.string() and "char" not in type_:
-                    written = pair.source.value("SELECT a::text FROM t WHERE n = 0")
-                    assert found.values[0] == written, type_
+                    server_text = pair.source.value("SELECT a::text FROM t WHERE n = 0")
+                    assert found.values[0] == server_text, type_
     assert refused == [
         ("date", "-infinity"),
         ("date", "infinity"),

@@ -75,8 +75,8 @@ CHANGED = {("here.pairs", "[5:5]={NULL}")}
 def _changed(pair: Pair, type_: str, values: list[str | None]) -> set[tuple[str, str | None]]:
     """Return the values that change on the way."""
     for place, value in enumerate(values):
-        written = "NULL" if value is None else "'" + value.replace("'", "''") + "'"
-        pair.source.run(f"INSERT INTO t VALUES ({place}, {written}::{type_})")
+        literal = "NULL" if value is None else "'" + value.replace("'", "''") + "'"
+        pair.source.run(f"INSERT INTO t VALUES ({place}, {literal}::{type_})")
     found = copied(pair)
     mine, theirs = digests(pair, tuple(p for p in found.pairs if p.canonical))
     text = "SELECT a::text FROM t ORDER BY n"

@@ -70,9 +70,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     def counting(self: Connection, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if getattr(self, "side", "") == "source":
             query = args[0]
-            written = query.as_string(self) if isinstance(query, sql.Composable) else str(query)
-            if not written.startswith(FRAMES):
-                queries.append(" ".join(written.split())[:100])
+            statement = query.as_string(self) if isinstance(query, sql.Composable) else str(query)
+            if not statement.startswith(FRAMES):
+                queries.append(" ".join(statement.split())[:100])
         return execute(self, *args, **options)
 
     with monkeypatch.context() as patch:

@@ -81,8 +81,8 @@ class Types:
             _binary_columns(self.pair.source, query),
             _binary_columns(self.pair.target, query),
         )
-        for column, left, right in zip(columns, mine, theirs, strict=True):
-            assert left == right, column
+        for column, expected, actual in zip(columns, mine, theirs, strict=True):
+            assert expected == actual, column
 
 
 def _binary_columns(side: Side, query: str) -> list[list[bytes | None]]:

@@ -243,8 +243,8 @@ def test_one_command_copies_everything_and_checksums_verify_it(pair: Pair, tmp_p
         status(table["run_id"], target=pair.target.url).run.snapshots for table in end["tables"]
     }
     assert len(snapshots) == 1
-    written = [pair.target.count(f"app.{name}", "id = -1") for name in ("parent", "dropped")]
-    assert written[0] == written[1] < pair.source.count("app.parent", "id = -1")
+    late_rows = [pair.target.count(f"app.{name}", "id = -1") for name in ("parent", "dropped")]
+    assert late_rows[0] == late_rows[1] < pair.source.count("app.parent", "id = -1")
 
     # Compared directly as well, for the tables without writes.
     for table in ("app.wide", "app.toasted", 'app."Quoted ""Name"", ü"', "app.by_list", "app.afar"):

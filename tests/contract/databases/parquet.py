@@ -41,9 +41,9 @@ class Parquet(Database):
 
     def insert(self, rows: Rows) -> None:
         self._folder.mkdir(exist_ok=True)
-        table, written = rows.arrow(), len(list(self._folder.glob("*.parquet")))
+        table, file_count = rows.arrow(), len(list(self._folder.glob("*.parquet")))
         step = -(-table.num_rows // 3) or 1
-        for number, start in enumerate(range(0, max(table.num_rows, 1), step), written):
+        for number, start in enumerate(range(0, max(table.num_rows, 1), step), file_count):
             path = self._folder / f"part-{number}.parquet"
             pq.write_table(table.slice(start, step), path, row_group_size=max(1, step // 4))
 

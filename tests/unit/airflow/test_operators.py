@@ -49,8 +49,8 @@ def dag() -> Any:
 
 def serialized(dag: Any) -> Any:
     module = import_module("airflow.serialization.serialized_objects")
-    written = json.loads(json.dumps(module.DagSerialization.to_dict(dag)))
-    return module.DagSerialization.from_dict(written)
+    serialized = json.loads(json.dumps(module.DagSerialization.to_dict(dag)))
+    return module.DagSerialization.from_dict(serialized)
 
 
 def link(name: str, task: Any, map_index: int = -1) -> str:
@@ -175,10 +175,10 @@ def test_no_url_is_stored_with_a_dag(dag: Any, monkeypatch: pytest.MonkeyPatch) 
     for name in ("PG_SRC", "PG_DST"):
         monkeypatch.setenv(f"AIRFLOW_CONN_{name}", "postgres://me:pa55word@secret-host/db")
     module = import_module("airflow.serialization.serialized_objects")
-    written = json.dumps(module.DagSerialization.to_dict(dag))
-    assert "pg_src" in written
-    assert "pa55word" not in written
-    assert "secret-host" not in written
+    serialized = json.dumps(module.DagSerialization.to_dict(dag))
+    assert "pg_src" in serialized
+    assert "pa55word" not in serialized
+    assert "secret-host" not in serialized
 
 
 def test_provider_metadata_conforms_to_airflows_schema() -> None:

@@ -221,10 +221,10 @@ def test_an_asset_has_the_kinds_of_its_system(url: str) -> None:
 def test_kinds_of_a_url_in_a_variable_are_read(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PG_SRC", url)
     monkeypatch.setenv("PG_DST", url)
-    written = definitions_of(spec(mode="append"))
-    (asset,) = written.specs
+    definitions = definitions_of(spec(mode="append"))
+    (asset,) = definitions.specs
     assert asset.kinds == {"penstock", *KINDS[url]}
-    (upstream,) = source_assets(written)
+    (upstream,) = source_assets(definitions)
     assert upstream.kinds == KINDS[url]
 
 

@@ -26,8 +26,8 @@ def asset(**options: Any) -> dg.AssetSpec:
         "table": "public.orders",
         **options,
     }
-    written = {name: value for name, value in arguments.items() if value is not None}
-    return PenstockTranslator().get_asset_spec(CopiedTable(CopySpec(**written)))
+    present = {name: value for name, value in arguments.items() if value is not None}
+    return PenstockTranslator().get_asset_spec(CopiedTable(CopySpec(**present)))
 
 
 @pytest.mark.parametrize(

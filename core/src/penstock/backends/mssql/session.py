@@ -40,8 +40,8 @@ class MssqlSession(InterruptibleSession):
         ((name,),) = self.once("SELECT @@SERVERNAME", "server")
         return f"{name}/{self.connection.database}"
 
-    def resolve_type(self, written: str, subject: str) -> Type:
-        return super().resolve_type(written.partition(" COLLATE")[0], subject)
+    def resolve_type(self, type_text: str, subject: str) -> Type:
+        return super().resolve_type(type_text.partition(" COLLATE")[0], subject)
 
     def facts(self, query: str, table: TableRef) -> list[Row]:
         """Return a catalog's rows about a table; the query's value is the table's object id."""
