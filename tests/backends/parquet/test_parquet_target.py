@@ -392,7 +392,7 @@ def test_a_kill_while_a_partition_is_copied_again(dataset: Dataset, at: str) -> 
 
 
 def test_a_series_loads_each_partition_once(dataset: Dataset) -> None:
-    options: dict[str, Any] = {"series": "daily", "given": True}
+    options: dict[str, Any] = {"series": "daily", "chooses_partitions": True}
     first, second = dataset.create("r1", **options), dataset.create("r2", **options)
     assert first.copy("p0001", numbered(0, 10))
     with pytest.raises(PermanentError, match="p0001 has already been loaded by run r1"):
