@@ -35,7 +35,7 @@ from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import Column, ColumnPair, NotCopied, TableRef
 from penstock.show.console import make_console
 from penstock.show.lines import JsonDisplay, PlainDisplay
-from penstock.show.live import LiveDisplay
+from penstock.show.live import Bar, LiveDisplay
 from penstock.show.plan_table import print_plan
 from penstock.show.report_table import print_report
 from penstock.show.status_table import print_status
@@ -499,6 +499,29 @@ def test_live_lines_show_the_total_and_every_stream() -> None:
     assert heading.split("  ")[0] == "partition"
     assert first.split() == ["p1", *LABEL.split(), "200,000", "20,000", "2.0"]
     assert second.split()[:5] == ["p2", "#3", "l_orderkey", "<", "7"]
+
+
+def test_live_names_partitions_that_failed_until_they_are_tried_again() -> None:
+    display, _, _ = live(height=12)
+    display.show(planned(partitions=30))
+    for index in range(12):
+        display.show(opened(f"p{index}"))
+        display.show(failed(f"p{index}", LOST if index == 3 else REFUSED))
+    names = "p0, p1, p2, p4, p5, p6, p7, p8, p9, p10"
+    assert rendered(display)[3] == f"failed: 11 partitions: {names}, ..."
+    for index in range(1, 12):
+        display.show(opened(f"p{index}", 2))
+    assert rendered(display)[3] == "failed: 1 partition: p0"
+    assert len(rendered(display, height=12)) < 12
+    display.show(opened("p0", 2))
+    assert rendered(display)[3] == ""
+
+
+@pytest.mark.parametrize(("share", "bar"), [(0.0, "─" * 10), (0.39, "━━━───────"), (1.0, "━" * 10)])
+def test_live_shows_the_share_without_colours(share: float, bar: str) -> None:
+    shown = console(10)
+    shown.print(Bar(share))
+    assert text_of(shown) == f"{bar}\n"
 
 
 def test_live_shows_a_stalled_stream() -> None:
