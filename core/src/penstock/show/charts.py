@@ -36,7 +36,7 @@ def chart(name: str, height: float, title: str, description: str, body: str) -> 
         body: the markup inside the chart.
     """
     return (
-        f'<div class="wide"><svg class="plot" viewBox="0 0 {WIDTH} {height:g}" role="img" '
+        f'<div class="wide drawn"><svg class="plot" viewBox="0 0 {WIDTH} {height:g}" role="img" '
         f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{text(title)}</title>'
         f'<desc id="{name}-d">{text(description)}</desc>{body}</svg></div>'
     )
