@@ -33,6 +33,7 @@ from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import Column, ColumnPair, NotCopied, TableRef
+from penstock.run.report import Report
 from penstock.show.console import make_console
 from penstock.show.lines import JsonDisplay, PlainDisplay
 from penstock.show.live import Bar, LiveDisplay
@@ -640,6 +641,33 @@ def test_report_warns_of_several_snapshots() -> None:
     assert "  snapshots   2: not all rows were read as of the same moment" in report(
         finished(snapshots=2)
     )
+
+
+def test_shares_of_the_streams_time_stay_within_the_whole() -> None:
+    gathered = Report(RUN)
+    gathered.add(opened("p1"))
+    gathered.add(progress(Committed, "p1", 1_000, 2.0))
+    end = gathered.finish(
+        "interrupted",
+        partitions=2,
+        committed=1,
+        degree=1,
+        snapshots=(),
+        records=(),
+        not_copied=(),
+    )
+    assert end.busy >= 2.0
+
+
+def test_live_says_nothing_of_the_time_left_once_all_is_committed() -> None:
+    display, _, clock = live()
+    display.show(planned(partitions=1))
+    display.show(opened("p1"))
+    clock.now += 10
+    display.show(progress(Progress, "p1", 2_000_000, 10.0))
+    assert "left" in rendered(display)[2]
+    display.show(progress(Committed, "p1", 4_000_000, 10.0))
+    assert "left" not in rendered(display)[2]
 
 
 def test_report_without_rows_divides_by_nothing() -> None:

@@ -140,7 +140,7 @@ class LiveDisplay:
             f"{number(tally.rows)} rows",
             f"{number(rows_a_second)} rows/s",
             f"{megabytes(bytes_a_second)} MB/s",
-            f"about {duration(seconds_left)} left" if seconds_left is not None else "",
+            f"about {duration(seconds_left)} left" if seconds_left else "",
             f"{duration(tally.elapsed)} elapsed",
             size(tally.bytes),
         ]
