@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -36,6 +37,16 @@ CASES = [
     ("penstock copy --table ord", set()),
     ("penstock report run-1 --html ord", {"orders.toml", "orders.parquet"}),
     ("penstock completion z", {"zsh"}),
+]
+# After an equals sign. fish repeats the option.
+EQUALS = [
+    ("penstock copy --mode=tr", {"truncate"}),
+    ("penstock copy --mode=truncate --on-error=c", {"continue"}),
+    ("penstock copy --source=env:SHOP --mode tr", {"truncate"}),
+    ("penstock copy --source env:SHOP ord", {"orders.toml", "orders.parquet"}),
+    ("penstock copy --source=ord", {"orders.toml", "orders.parquet"}),
+    ("penstock report run-1 --html=ord", {"orders.toml", "orders.parquet"}),
+    ("penstock copy --mode=", None),
 ]
 MODES = {"append", "truncate", "replace", "upsert", "recreate", "swap", "attach"}
 
@@ -78,6 +89,28 @@ def test_bash_completes(
     assert set(filter(None, found)) == (MODES if expected is None else expected)
 
 
+@pytest.mark.parametrize(("line", "expected"), EQUALS)
+@pytest.mark.parametrize("splits", [True, False], ids=["splits", "does not split"])
+def test_bash_completes_after_an_equals_sign(
+    line: str,
+    expected: set[str] | None,
+    splits: bool,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bash = shell_or_skip("bash")
+    path = script("bash", folder, capsys)
+    words = line.split(" ")
+    option = ""
+    if splits:
+        # As with the default COMP_WORDBREAKS.
+        words = [part for word in words for part in re.split("([=:]+)", word) if part]
+    elif "=" in words[-1]:
+        option = words[-1].partition("=")[0] + "="
+    found = output(bash, "--norc", "-c", IN_BASH, "bash", path, *words, cwd=folder)
+    assert set(filter(None, found)) == {f"{option}{word}" for word in expected or MODES}
+
+
 # If a script suggests nothing, fish offers files.
 @pytest.mark.parametrize(("line", "expected"), [case for case in CASES if case[1] != set()])
 def test_fish_completes(
@@ -88,6 +121,17 @@ def test_fish_completes(
     command = f"source {path}; complete --do-complete '{line}'"
     found = output(fish, "--no-config", "-c", command, cwd=folder)
     assert {text.partition("\t")[0] for text in found if text} >= (expected or MODES)
+
+
+@pytest.mark.parametrize(("line", "expected"), EQUALS)
+def test_fish_completes_after_an_equals_sign(
+    line: str, expected: set[str] | None, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fish = shell_or_skip("fish")
+    command = f"source {script('fish', folder, capsys)}; complete --do-complete '{line}'"
+    found = output(fish, "--no-config", "-c", command, cwd=folder)
+    words = {text.partition("\t")[0].rpartition("=")[2] for text in found if text}
+    assert words == (expected or MODES)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -121,6 +165,8 @@ def test_the_tab_key_completes(
         read_until(terminal, "LOADED")
         os.write(terminal, b"penstock copy orders.t\t --mode trunc\t")
         read_until(terminal, "truncate")
+        os.write(terminal, b" --on-error=cont\t")
+        read_until(terminal, "continue")
     finally:
         os.close(terminal)
         os.kill(pid, signal.SIGKILL)

@@ -33,9 +33,10 @@ from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import Column, ColumnPair, NotCopied, TableRef
+from penstock.run.report import Report
 from penstock.show.console import make_console
 from penstock.show.lines import JsonDisplay, PlainDisplay
-from penstock.show.live import LiveDisplay
+from penstock.show.live import Bar, LiveDisplay
 from penstock.show.plan_table import print_plan
 from penstock.show.report_table import print_report
 from penstock.show.status_table import print_status
@@ -501,6 +502,29 @@ def test_live_lines_show_the_total_and_every_stream() -> None:
     assert second.split()[:5] == ["p2", "#3", "l_orderkey", "<", "7"]
 
 
+def test_live_names_partitions_that_failed_until_they_are_tried_again() -> None:
+    display, _, _ = live(height=12)
+    display.show(planned(partitions=30))
+    for index in range(12):
+        display.show(opened(f"p{index}"))
+        display.show(failed(f"p{index}", LOST if index == 3 else REFUSED))
+    names = "p0, p1, p2, p4, p5, p6, p7, p8, p9, p10"
+    assert rendered(display)[3] == f"failed: 11 partitions: {names}, ..."
+    for index in range(1, 12):
+        display.show(opened(f"p{index}", 2))
+    assert rendered(display)[3] == "failed: 1 partition: p0"
+    assert len(rendered(display, height=12)) < 12
+    display.show(opened("p0", 2))
+    assert rendered(display)[3] == ""
+
+
+@pytest.mark.parametrize(("share", "bar"), [(0.0, "─" * 10), (0.39, "━━━───────"), (1.0, "━" * 10)])
+def test_live_shows_the_share_without_colours(share: float, bar: str) -> None:
+    shown = console(10)
+    shown.print(Bar(share))
+    assert text_of(shown) == f"{bar}\n"
+
+
 def test_live_shows_a_stalled_stream() -> None:
     display, _, clock = live()
     display.show(planned())
@@ -617,6 +641,33 @@ def test_report_warns_of_several_snapshots() -> None:
     assert "  snapshots   2: not all rows were read as of the same moment" in report(
         finished(snapshots=2)
     )
+
+
+def test_shares_of_the_streams_time_stay_within_the_whole() -> None:
+    gathered = Report(RUN)
+    gathered.add(opened("p1"))
+    gathered.add(progress(Committed, "p1", 1_000, 2.0))
+    end = gathered.finish(
+        "interrupted",
+        partitions=2,
+        committed=1,
+        degree=1,
+        snapshots=(),
+        records=(),
+        not_copied=(),
+    )
+    assert end.busy >= 2.0
+
+
+def test_live_says_nothing_of_the_time_left_once_all_is_committed() -> None:
+    display, _, clock = live()
+    display.show(planned(partitions=1))
+    display.show(opened("p1"))
+    clock.now += 10
+    display.show(progress(Progress, "p1", 2_000_000, 10.0))
+    assert "left" in rendered(display)[2]
+    display.show(progress(Committed, "p1", 4_000_000, 10.0))
+    assert "left" not in rendered(display)[2]
 
 
 def test_report_without_rows_divides_by_nothing() -> None:

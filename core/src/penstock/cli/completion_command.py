@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from penstock.cli.output import results
 from penstock.cli.parser import Commands
@@ -15,6 +16,48 @@ examples:
   eval "$(penstock completion zsh)"      # in ~/.zshrc, after compinit
   penstock completion fish | source      # in ~/.config/fish/config.fish
 """
+# bash splits words at = and :, and replaces only what follows the last of them.
+_BASH = r"""
+_penstock() {
+  local typed="${COMP_WORDS[COMP_CWORD]}" words=() breaks='^[=:]+$' last='' glue='' word i
+  for ((i = 0; i <= COMP_CWORD; i++)); do
+    word="${COMP_WORDS[i]}"
+    if [[ $i -gt 0 && -n $word && (-n $glue || $word =~ $breaks) ]]; then
+      words[${#words[@]}-1]="$last$word"
+    else
+      words+=("$word")
+    fi
+    last="${words[${#words[@]}-1]}" glue=''
+    [[ $word =~ $breaks ]] && glue=1
+  done
+  [[ $typed =~ $breaks ]] && typed=''
+  local COMP_WORDS=() COMP_CWORD
+  for word in "${words[@]}"; do
+    # An option and its value, as shtab expects them.
+    if [[ $word =~ ^--[a-z0-9-]+= ]]; then
+      COMP_WORDS+=("${word%%=*}" "${word#*=}")
+    else
+      COMP_WORDS+=("$word")
+    fi
+  done
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+  _shtab_penstock
+  last="${COMP_WORDS[COMP_CWORD]}"
+  for i in "${!COMPREPLY[@]}"; do
+    word="${COMPREPLY[i]}"
+    if [[ ${#last} -ge ${#typed} ]]; then
+      COMPREPLY[i]="${word#"${last%"$typed"}"}"
+    else
+      COMPREPLY[i]="${typed%"$last"}$word"
+    fi
+  done
+}
+
+complete -o bashdefault -F _penstock penstock"""
+# An option that takes a value.
+_IN_ZSH = re.compile(r'^(  "\*?--[a-z0-9-]+)(?=\[.*\]:)', re.MULTILINE)
+# With these arguments, fish completes no path after an equals sign.
+_PATHS_IN_FISH = '-xka "(__fish_complete_path (commandline -ct))"'
 # Options that take paths, apart from those whose placeholder says FILE.
 _CONNECTIONS = ("source", "target")
 
@@ -42,9 +85,19 @@ def _completion(arguments: argparse.Namespace) -> int:
         for action in command._actions:
             if action.metavar == "FILE" or action.dest in _CONNECTIONS:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
+    script = _with_equals_signs(shtab.complete(parser, arguments.shell), arguments.shell)
     with results():
-        print(shtab.complete(parser, arguments.shell), flush=True)
+        print(script, flush=True)
     return EXIT_DONE
+
+
+def _with_equals_signs(script: str, shell: str) -> str:
+    """Return a script that also completes ``--option=value``, as shtab's does not."""
+    if shell == "bash":
+        return f"{script}\n{_BASH}"
+    if shell == "zsh":
+        return _IN_ZSH.sub(r"\1=", script)
+    return script.replace(_PATHS_IN_FISH, "-rF")
 
 
 def _commands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

@@ -66,7 +66,9 @@ class Report:
         elif isinstance(event, Committed | Failed):
             key = (event.partition_id, event.attempt)
             since, label = self._opened.pop(key, (time.monotonic(), ""))
-            self._busy += time.monotonic() - since
+            # A worker times its attempt by itself, and its first event may arrive late.
+            timed = event.seconds if isinstance(event, Committed) else 0.0
+            self._busy += max(time.monotonic() - since, timed)
             if isinstance(event, Committed) and event.inserted is not None:
                 self._inserted = (self._inserted or 0) + event.inserted
                 self._updated = (self._updated or 0) + (event.updated or 0)

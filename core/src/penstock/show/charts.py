@@ -1,4 +1,4 @@
-"""Charts as inline SVG: bars, curves, and areas over time. Pure: numbers in, markup out.
+"""Charts with inline SVG: bars, curves, and areas over time. Pure: numbers in, markup out.
 
 Colours are classes of the page. Each chart has a title and a description, and the page shows its
 numbers as text as well, so that colours are never the only difference.
@@ -15,11 +15,9 @@ from penstock.show.text import duration, one_line
 WIDTH = 860
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 10, 26
 _HEIGHT = 190
-_ROW, _BAR = 24, 14
-_LABEL = 250
+_BAR = 15
 # Room above a chart for the numbers of marks, and on either side.
 _MARKS, _MARK = 14, 18
-_VALUE = 110
 
 
 def text(value: str) -> str:
@@ -28,7 +26,7 @@ def text(value: str) -> str:
 
 
 def chart(name: str, height: float, title: str, description: str, body: str) -> str:
-    """Return a chart as SVG.
+    """Return a chart as SVG, which scrolls sideways on a narrow screen.
 
     Args:
         name: the prefix of the chart's ids, unique within the page.
@@ -38,9 +36,9 @@ def chart(name: str, height: float, title: str, description: str, body: str) -> 
         body: the markup inside the chart.
     """
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-t {name}-d">'
-        f'<title id="{name}-t">{text(title)}</title>'
-        f'<desc id="{name}-d">{text(description)}</desc>{body}</svg>'
+        f'<div class="wide drawn"><svg class="plot" viewBox="0 0 {WIDTH} {height:g}" role="img" '
+        f'aria-labelledby="{name}-t {name}-d"><title id="{name}-t">{text(title)}</title>'
+        f'<desc id="{name}-d">{text(description)}</desc>{body}</svg></div>'
     )
 
 
@@ -57,6 +55,8 @@ def bars(
 ) -> str:
     """Draw horizontal bars, one below the other, each with a label, its parts and a value.
 
+    On a narrow screen, labels are above their bars.
+
     Args:
         name: as for `chart`.
         title: as for `chart`.
@@ -64,23 +64,27 @@ def bars(
         rows: the label, parts and formatted value of each bar.
         most: the value at the right edge.
     """
-    room = WIDTH - _LABEL - _VALUE - 12
     body = []
-    for number, (label, parts, value) in enumerate(rows):
-        y = number * _ROW
-        body.append(
-            f'<text class="label" x="{_LABEL - 10}" y="{y + 16}">{text(_short(label))}</text>'
-        )
-        x = float(_LABEL)
+    for label, parts, value in rows:
+        drawn, x = [], 0.0
         for kind, what, amount in parts:
-            width = room * amount / most if most > 0 else 0.0
-            body.append(
-                f'<rect class="{kind}" x="{x:.1f}" y="{y + 5}" width="{max(width, 0):.1f}" '
-                f'height="{_BAR}"><title>{text(what)}</title></rect>'
+            width = max(100 * amount / most, 0.0) if most > 0 else 0.0
+            drawn.append(
+                f'<rect class="{kind}" x="{x:.2f}%" width="{width:.2f}%" height="{_BAR}">'
+                f"<title>{text(what)}</title></rect>"
             )
             x += width
-        body.append(f'<text class="value" x="{x + 6:.1f}" y="{y + 16}">{text(value)}</text>')
-    return chart(name, len(rows) * _ROW + 4, title, description, "".join(body))
+        body.append(
+            f'<div class="bar"><span class="label">{text(_short(label))}</span>'
+            f'<svg height="{_BAR}">{"".join(drawn)}'
+            f'<text class="value" x="{x:.2f}%" dx="6" y="{_BAR - 3}">{text(value)}</text>'
+            "</svg></div>"
+        )
+    return (
+        f'<div class="bars" role="img" aria-labelledby="{name}-t {name}-d">'
+        f'<span id="{name}-t" hidden="hidden">{text(title)}</span>'
+        f'<span id="{name}-d" hidden="hidden">{text(description)}</span>{"".join(body)}</div>'
+    )
 
 
 Layer = tuple[str, Sequence[float]]

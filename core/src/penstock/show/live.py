@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import islice
 from threading import Lock
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.constrain import Constrain
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -23,8 +24,25 @@ from penstock.show.text import cells, duration, megabytes, number, one_line, per
 _OTHER_LINES = 7
 # Columns: on a wider terminal, figures would stand far from their partitions.
 _WIDEST = 110
-# Failed tables to show.
+# Failed tables or partitions to show.
 _MOST_NAMED = 10
+
+
+class Bar:
+    """A share as a thick line, and the rest as a thin one, so that colours do not matter.
+
+    Rich's own bar differs only in colour; on a light background, the rest stands out.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        thick, thin = "#-" if options.ascii_only else "━─"
+        width = options.max_width
+        # Full only at the end.
+        filled = min(width, int(self._share * width))
+        yield Text.assemble((thick * filled, "green"), (thin * (width - filled), "dim"))
 
 
 class LiveDisplay:
@@ -81,9 +99,9 @@ class LiveDisplay:
         """Return the lower part of the screen."""
         with self._lock:
             # Ends with an empty line, so that the terminal's echo of ^C overwrites nothing.
-            tables = self._tables()
-            streams = self._streams(max(1, self._console.height - _OTHER_LINES - len(tables)))
-            shown = (self._header(), self._bar(), self._figures(), *tables, "", streams, "")
+            ended = [*self._tables(), *self._failed("partition", self.tally.failed)]
+            streams = self._streams(max(1, self._console.height - _OTHER_LINES - len(ended)))
+            shown = (self._header(), self._bar(), self._figures(), *ended, "", streams, "")
             return Constrain(Group(*shown), min(self._console.width, _WIDEST))
 
     def _header(self) -> RenderableType:
@@ -105,8 +123,7 @@ class LiveDisplay:
         if tally.is_batch:
             count = f"{tally.tables.ended:,}/{len(tally.tables.names):,} tables"
         parts: list[RenderableType] = [
-            # Rich's own bar is red, as if something had failed.
-            ProgressBar(total=1.0, completed=share, complete_style="green", finished_style="green"),
+            Bar(share),
             Text(percent(share), style="bold"),
         ]
         if self._console.width >= 40:
@@ -123,7 +140,7 @@ class LiveDisplay:
             f"{number(tally.rows)} rows",
             f"{number(rows_a_second)} rows/s",
             f"{megabytes(bytes_a_second)} MB/s",
-            f"about {duration(seconds_left)} left" if seconds_left is not None else "",
+            f"about {duration(seconds_left)} left" if seconds_left else "",
             f"{duration(tally.elapsed)} elapsed",
             size(tally.bytes),
         ]
@@ -142,14 +159,17 @@ class LiveDisplay:
             return []
         rows, moved = number(tables.done_rows), size(tables.done_bytes)
         done = f"done: {quantity(tables.done, 'table')}, {rows} rows, {moved}"
-        lines = [Text(done, style="dim", no_wrap=True, overflow="ellipsis")]
-        if tables.failed:
-            names = list(tables.failed.values())
-            shown = ", ".join(map(one_line, names[:_MOST_NAMED]))
-            more = ", ..." if len(names) > _MOST_NAMED else ""
-            failed = f"failed: {quantity(len(names), 'table')}: {shown}{more}"
-            lines.append(Text(failed, style="bold red", no_wrap=True, overflow="ellipsis"))
-        return list(lines)
+        line = Text(done, style="dim", no_wrap=True, overflow="ellipsis")
+        return [line, *self._failed("table", tables.failed.values())]
+
+    def _failed(self, kind: str, failed: Collection[str]) -> list[RenderableType]:
+        """Return a line that names what has failed; none if nothing has."""
+        if not failed:
+            return []
+        names = ", ".join(map(one_line, islice(failed, _MOST_NAMED)))
+        more = ", ..." if len(failed) > _MOST_NAMED else ""
+        shown = f"failed: {quantity(len(failed), kind)}: {names}{more}"
+        return [Text(shown, style="bold red", no_wrap=True, overflow="ellipsis")]
 
     def _steps(self, room: int) -> list[str]:
         """Return the running steps after the last partition."""
@@ -186,9 +206,9 @@ class LiveDisplay:
             [
                 TextColumn("partition", width=24 if tally.is_batch else 9),
                 TextColumn("what it selects", wide=True, from_width=60),
-                TextColumn("rows", right=True, width=12),
-                TextColumn("rows/s", right=True, width=12, from_width=36),
-                TextColumn("MB/s", right=True, width=8, from_width=48),
+                TextColumn("rows", right=True, width=11),
+                TextColumn("rows/s", right=True, width=11, from_width=36),
+                TextColumn("MB/s", right=True, width=7, from_width=48),
             ],
             rows,
             expand=True,

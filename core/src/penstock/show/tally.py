@@ -154,6 +154,8 @@ class Tally:
         self.cancelling = False
         """Whether a signal has arrived and the streams are being ended."""
         self.streams: dict[str, Stream] = {}
+        self.failed: dict[str, str] = {}
+        """Runs by the names of partitions that failed permanently."""
         self._runs: dict[str, _Run] = {}
         self._sums = _Sums()
         self._begin()
@@ -210,7 +212,7 @@ class Tally:
             case Committed():
                 self._commit(event)
             case Failed():
-                self.streams.pop(self.partition_name(event), None)
+                self._fail(event)
             case Warned(error=Mapping()) if event.run_id not in self.tables.failed:
                 self.tables.failed[event.run_id] = self.table(event.run_id)
                 self.tables.unplanned += event.run_id not in self._runs
@@ -220,6 +222,7 @@ class Tally:
     def _finish(self, event: Finished) -> None:
         self.finished = event
         self._end_streams(event.run_id)
+        self.failed = {name: run for name, run in self.failed.items() if run != event.run_id}
         for step in [step for step in self.steps if step[0] == event.run_id]:
             del self.steps[step]
         if run := self._runs.get(event.run_id):
@@ -263,6 +266,7 @@ class Tally:
             self.opened = moment
             self._samples.append((moment, 0, 0))
         shown = self.partition_name(event)
+        self.failed.pop(shown, None)
         if run := self._runs.get(event.run_id):
             run.labels[event.partition_id] = event.label
         self.streams[shown] = Stream(event.run_id, shown, event.label, event.attempt, moment)
@@ -291,6 +295,12 @@ class Tally:
         if run is not None and event.partition_id not in run.done:
             run.done[event.partition_id] = (event.rows, event.bytes)
             self._sums.add_done(event.rows, event.bytes)
+
+    def _fail(self, event: Failed) -> None:
+        shown = self.partition_name(event)
+        self.streams.pop(shown, None)
+        if not event.error.get("transient"):
+            self.failed[shown] = event.run_id
 
     def label(self, event: AttemptEvent) -> str:
         """Return the extent of a partition as text, if an event has reported it."""
