@@ -167,6 +167,20 @@ def test_sums_over_thousands_of_tables() -> None:
     assert not tally.streams
 
 
+def test_a_table_counts_once_its_rows_are_there() -> None:
+    tally = Tally()
+    tally.add(BatchStarted(run_id=BATCH, tables=tuple(map(batch_table, range(3))), degree=2))
+    for number in range(2):
+        tally.add(planned(number))
+    tally.add(committed(0))
+    assert (tally.tables.loaded_or_failed, tally.tables.ended) == (1, 0)
+    tally.add(planned(0))  # the run restarts
+    assert tally.tables.loaded_or_failed == 0
+    for event in (committed(0), finished(0), committed(1), finished(1, "failed")):
+        tally.add(event)
+    assert (tally.tables.loaded_or_failed, tally.tables.ended) == (2, 2)
+
+
 def test_unplanned_tables_count_like_planned_ones() -> None:
     tally = Tally()
     events = script(MANY)

@@ -108,7 +108,8 @@ class Narrator:
         done, total = tally.commit_counts()
         what = "partitions"
         if len(tally.tables.names) > FEW:
-            done, total, what = tally.tables.ended, len(tally.tables.names), "tables"
+            done, total = tally.tables.loaded_or_failed, len(tally.tables.names)
+            what = "tables"
         return (
             f"progress: {percent(tally.overall())}, {done:,} of {total:,} "
             f"{what}, {number(tally.rows)} rows, {number(rows)} rows/s, "

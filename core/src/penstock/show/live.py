@@ -121,7 +121,7 @@ class LiveDisplay:
         done, total = tally.commit_counts()
         count = f"{done:,}/{total:,} partitions" if tally.is_planned else "planning"
         if tally.is_batch:
-            count = f"{tally.tables.ended:,}/{len(tally.tables.names):,} tables"
+            count = f"{tally.tables.loaded_or_failed:,}/{len(tally.tables.names):,} tables"
         parts: list[RenderableType] = [
             Bar(share),
             Text(percent(share), style="bold"),

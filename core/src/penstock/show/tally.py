@@ -126,10 +126,17 @@ class Tables:
     """Names of failed tables by run."""
     unplanned: int = 0
     """Tables that failed before they were planned."""
+    loaded: set[str] = field(default_factory=set)
+    """Runs whose partitions are all committed; their last steps may be due."""
 
     @property
     def ended(self) -> int:
         return self.done + len(self.failed)
+
+    @property
+    def loaded_or_failed(self) -> int:
+        """The tables whose rows are all there, or will not come."""
+        return len(self.loaded) + sum(run_id not in self.loaded for run_id in self.failed)
 
 
 class Tally:
@@ -172,6 +179,7 @@ class Tally:
             self._sums.add(before, -1)
         self._runs[run_id] = run
         self._sums.add(run)
+        self.tables.loaded.discard(run_id)
         self._end_streams(run_id)
         if not self._sums.done and not self.streams:
             self._begin()
@@ -232,6 +240,7 @@ class Tally:
             return
         if event.status == "done":
             self.tables.done += 1
+            self.tables.loaded.add(event.run_id)
             self.tables.done_rows += event.rows
             self.tables.done_bytes += event.bytes
         else:
@@ -295,6 +304,8 @@ class Tally:
         if run is not None and event.partition_id not in run.done:
             run.done[event.partition_id] = (event.rows, event.bytes)
             self._sums.add_done(event.rows, event.bytes)
+            if self.is_batch and run.before + len(run.done) >= run.partitions:
+                self.tables.loaded.add(event.run_id)
 
     def _fail(self, event: Failed) -> None:
         shown = self.partition_name(event)
