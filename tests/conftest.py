@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import signal
 import tempfile
@@ -74,6 +75,16 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and tests from garbage collection, which would search them each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # nanobind takes what is left at the end of the process for leaks
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
