@@ -30,6 +30,7 @@ CODES = {
     "Superseded": 75,
     "TargetBusy": 75,
     "Overtaken": 75,
+    "TableReplaced": 75,
     "Blocked": 75,
     "RunFailedTransiently": 75,
     "Interrupted": 130,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import importlib.metadata
 import os
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.faults.cli import eventually
 
 from penstock.backends.parquet.storage.local_uploads import LocalUploads
 from penstock.errors import Interrupted
-from penstock.workers.interruptions import expect_dropped_waits, is_deferred
+from penstock.workers.interruptions import expect_dropped_calls, is_deferred
 
 
 @pytest.fixture
@@ -80,9 +82,40 @@ def test_dropped_waits_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None
     gc.collect()  # garbage of other tests
     reported.clear()
     drop()
-    expect_dropped_waits()
+    expect_dropped_calls()
     drop()
     assert reported == ["generator ignored GeneratorExit", "something else", "something else"]
+
+
+def test_a_thread_interrupted_at_its_start_is_not_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The interpreter takes such a thread from its list, where the thread then looks for itself."""
+    reported: list[str] = []
+    monkeypatch.setattr(
+        sys, "unraisablehook", lambda unraisable: reported.append(str(unraisable.exc_value))
+    )
+
+    def run(key: object) -> None:
+        ended = threading.Event()
+
+        def look() -> None:
+            try:
+                raise KeyError(key)
+            finally:
+                ended.set()
+
+        _thread.start_new_thread(look, ())
+        assert ended.wait(10)
+
+    thread = threading.Thread()
+    run(thread)
+    eventually("it is reported", lambda: bool(reported), 10)
+    expect_dropped_calls()
+    for key in (thread, "another"):
+        run(key)
+    eventually("the other is reported", lambda: len(reported) > 1, 10)
+    assert reported == [repr(thread), "'another'"]
 
 
 def test_an_interrupted_file_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@
     |   |-- NoHolder        no process holds the awaited snapshot
     |   |-- Superseded      another process has just changed the run
     |   |-- TargetBusy      another run is changing the same rows
+    |   |-- TableReplaced   a target's table was recreated while its copy was being planned
     |   |-- Overtaken       another night has ended since the run was planned
     |   |-- Blocked         another session's statement waits for the run's snapshot
     |   `-- RunFailedTransiently
@@ -172,6 +173,10 @@ class TargetBusy(TransientError):
     It changes the same rows of the target's table, or reads other partitions of this run with
     another snapshot.
     """
+
+
+class TableReplaced(TransientError):
+    """A table of the target was dropped or recreated while its copy was being planned."""
 
 
 class Overtaken(TransientError):

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from penstock import PartitionPlan, create, resume
+from penstock.backends.postgresql.session.statements import statement
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.errors import MissingTarget, PenstockError, PlanningError
 from penstock.events import Finished
@@ -20,6 +21,10 @@ from ...faults.cli import PATIENCE, eventually
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    " AND datname = current_database()"
+)
 REPLACING: dict[str, Any] = {"mode": "replace", "strategy": "range", "key": "id"}
 TABLE = (
     "CREATE TYPE mood AS ENUM ('sad', 'glad')",
@@ -190,15 +195,32 @@ def test_planning_while_another_run_creates_the_schema_and_the_type(
         other.execute(TABLE[0].encode())
         spec = filled.spec(run_id="r", target_table="dw.t", **{**REPLACING, "mode": mode})
         waiting = pool.submit(create, spec)
-        waits = (
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-            " AND datname = current_database()"
-        )
-        eventually("it waits", lambda: filled.target.value(waits) == 1, PATIENCE)
+        eventually("it waits", lambda: filled.target.value(WAITING) == 1, PATIENCE)
         other.commit()
         waiting.result()
     assert resume_day(filled, "r").status == "done"
     assert filled.target.count("dw.t") == filled.source.count("t")
+
+
+def test_a_session_that_has_missed_the_schema_sees_it_once_it_is_created(pair: Pair) -> None:
+    """It remembers that there is none, as long as it locks no relation."""
+    create_schema = b"CREATE SCHEMA IF NOT EXISTS dw"
+    lock = statement("lock_making").as_bytes(None)
+    with (
+        psycopg.connect(pair.target.url, autocommit=True) as remembering,
+        psycopg.connect(pair.target.url) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        # From now on, it needs to read nothing to create a schema.
+        remembering.execute(b"BEGIN; %b; ROLLBACK" % create_schema)
+        remembering.execute("SELECT to_regnamespace('dw')")
+        other.execute(lock)
+        other.execute(create_schema)
+        script = b"BEGIN; %b; %b; COMMIT" % (lock, create_schema)
+        waiting = pool.submit(remembering.execute, script)
+        eventually("it waits", lambda: pair.target.value(WAITING) == 1, PATIENCE)
+        other.commit()
+        waiting.result()
 
 
 def test_days_of_two_tables_at_once(filled: Pair) -> None:

@@ -21,7 +21,7 @@ from penstock.model.codec import to_json
 from penstock.model.extents import Bound
 from penstock.show.lines import Display
 from penstock.show.text import error_lines, printable
-from penstock.workers.interruptions import expect_dropped_waits, is_deferred
+from penstock.workers.interruptions import expect_dropped_calls, is_deferred
 
 if TYPE_CHECKING:
     from penstock.show.console import Console
@@ -51,7 +51,7 @@ def signals(display: Display | None = None) -> Iterator[None]:
         caught_so_far.any = True
         if display is not None:
             display.tally.cancelling = True
-        expect_dropped_waits()
+        expect_dropped_calls()
         raise Interrupted(f"interrupted by {signal.Signals(number).name}")
 
     before: dict[signal.Signals, Any] = {}

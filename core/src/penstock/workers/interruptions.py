@@ -34,17 +34,19 @@ def is_deferred(number: int, frame: FrameType | None) -> bool:
     return False
 
 
-def expect_dropped_waits() -> None:
-    """Stop reporting dropped waits, because from now on an interruption may have caused them.
+def expect_dropped_calls() -> None:
+    """Stop reporting what an interruption leaves behind, because from now on there may be one.
 
     A driver may leave a call through a generator that waits for its server again when it is closed.
+    A thread that was interrupted while it was started is no longer listed when it begins.
     """
     report = sys.unraisablehook
 
     def report_unless_dropped(unraisable: sys.UnraisableHookArgs) -> None:
-        if not (
-            isinstance(unraisable.exc_value, RuntimeError) and str(unraisable.exc_value) == _DROPPED
-        ):
+        error = unraisable.exc_value
+        is_wait = isinstance(error, RuntimeError) and str(error) == _DROPPED
+        is_start = isinstance(error, KeyError) and isinstance(error.args[0], threading.Thread)
+        if not (is_wait or is_start):
             report(unraisable)
 
     sys.unraisablehook = report_unless_dropped

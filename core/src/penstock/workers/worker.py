@@ -35,7 +35,7 @@ from penstock.model import values
 from penstock.model.codec import from_json
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
-from penstock.workers.interruptions import expect_dropped_waits, is_deferred
+from penstock.workers.interruptions import expect_dropped_calls, is_deferred
 from penstock.workers.pace import Pace
 from penstock.workers.stream import Meter, Waiter, relay
 
@@ -113,7 +113,7 @@ class Worker:
         self._cancelled = True
         if not self._shielded and not is_deferred(signum, frame):
             self._shielded = True
-            expect_dropped_waits()
+            expect_dropped_calls()
             raise Interrupted("cancelled")
 
     def _on_probe(self, signum: int, frame: FrameType | None) -> None:

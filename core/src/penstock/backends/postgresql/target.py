@@ -54,6 +54,7 @@ from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.new_tables.night import deleted_keys_table, open_stage
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name, rows_of
 from penstock.backends.sql.rows.checksums import as_loaded
+from penstock.errors import TableReplaced
 from penstock.model.drift import ColumnChange
 from penstock.model.extents import Extent, Key
 from penstock.model.plans import LoadPlan
@@ -138,6 +139,21 @@ class PostgresTarget:
             return facts
         return TargetFacts(self._connection, [table])
 
+    @contextmanager
+    def _described(self, table: TableRef) -> Iterator[TargetFacts]:
+        """Return the current set of facts, and drop it for a table that turns out to be replaced.
+
+        Raises:
+            TableReplaced: the table is not the one that was read at first.
+        """
+        facts = self._facts(table)
+        try:
+            with facts.noticing_replacement(table):
+                yield facts
+        except TableReplaced:
+            self._outdated.add(table)
+            raise
+
     def close(self) -> None:
         abandon(self._connection)
 
@@ -161,7 +177,8 @@ class PostgresTarget:
         return find_by_name(self._connection, name, "target")
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
-        return self._facts(table).columns(table)
+        with self._described(table) as facts:
+            return facts.columns(table)
 
     def identity(self, table: TableRef) -> str:
         with translated("target"):
@@ -216,11 +233,11 @@ class PostgresTarget:
         return fit_columns(source, target)
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
-        facts = self._facts(table)
-        with planning("target", f"table {table}"):
-            facts.check_server()
-            rights = facts.table_rights(table)
-        facts.check_loadable(table, mode)
+        with self._described(table) as facts:
+            with planning("target", f"table {table}"):
+                facts.check_server()
+                rights = facts.table_rights(table)
+            facts.check_loadable(table, mode)
         needed_by = f"--mode {mode}"
         if not rights.schema_usage:
             refused, grant = f"may not use schema {table.schema!r}", ident(table.schema)
@@ -251,10 +268,12 @@ class PostgresTarget:
     ) -> tuple[ColumnChange, ...]:
         from penstock.backends.postgresql.load.drift import column_changes  # noqa: PLC0415 - seldom
 
-        return column_changes(self._facts(table), table, differences)
+        with self._described(table) as facts:
+            return column_changes(facts, table, differences)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        return plan_load(self._facts(request.target), request)
+        with self._described(request.target) as facts:
+            return plan_load(facts, request)
 
     def holds_rows(self, table: TableRef) -> bool:
         with planning("target", f"rows of {table}"):
@@ -268,14 +287,14 @@ class PostgresTarget:
     ) -> LoadPlan:
         from penstock.backends.postgresql.new_tables.night_rebuild import plan_night_rebuild  # noqa: PLC0415 - seldom
 
-        return plan_night_rebuild(
-            self._facts(request.target), request, merge_plan, replaces=replaces
-        )
+        with self._described(request.target) as facts:
+            return plan_night_rebuild(facts, request, merge_plan, replaces=replaces)
 
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
         from penstock.backends.postgresql.new_tables.children import plan_children  # noqa: PLC0415 - seldom
 
-        return plan_children(self._facts(request.table), self._control_schema, request)
+        with self._described(request.table) as facts:
+            return plan_children(facts, self._control_schema, request)
 
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
         return False  # not another system's, whose ends compare by bytes

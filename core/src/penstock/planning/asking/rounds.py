@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from penstock.backends.api.optional.bulk_catalogs import MakesMany
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import Interrupted, PenstockError
+from penstock.errors import Interrupted, PenstockError, TableReplaced
 from penstock.model.plans import PartitionPlan
 from penstock.model.table_model import TableDefinition
 from penstock.planning.asking.catalogs import Catalogs
@@ -21,6 +21,9 @@ from penstock.planning.facts import Facts
 from penstock.planning.questions import Outdated, Question, Questions
 from penstock.planning.request import PlanRequest
 from penstock.planning.step import source_step, step
+
+# How often a table is read again because it was replaced in the meantime.
+MOST_REPLACEMENTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,7 @@ class _Table:
         """The definition from which the target's table is created."""
         self.result: PartitionPlan | PenstockError | None = None
         self._seconds = 0.0
+        self._replacements = 0
         self._new_reader = reader
         self._reader = reader(request)
         self._catalogs = catalogs
@@ -172,12 +176,18 @@ class _Table:
 
     def take(self, turn: Callable[[_Table], object]) -> None:
         started = time.monotonic()
-        try:
-            turn(self)
-        except Interrupted:
-            raise
-        except PenstockError as error:
-            self.result = error
+        while True:
+            try:
+                turn(self)
+                break
+            except Interrupted:
+                raise
+            except PenstockError as error:
+                self._replacements += 1
+                if not isinstance(error, TableReplaced) or self._replacements > MOST_REPLACEMENTS:
+                    self.result = error
+                    break
+                turn = _Table._read_again
         self._seconds += time.monotonic() - started
 
     def read_columns(self) -> None:

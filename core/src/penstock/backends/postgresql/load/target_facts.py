@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -28,14 +28,14 @@ from penstock.backends.postgresql.catalog.privileges import (
     read_table_rights,
     read_upsert_rights,
 )
-from penstock.backends.postgresql.catalog.relations import heirs_of, table_oid
+from penstock.backends.postgresql.catalog.relations import find_oid, heirs_of, table_oid
 from penstock.backends.postgresql.catalog.sequences import ColumnSequence, sequences_of
 from penstock.backends.postgresql.catalog.unique_keys import UniqueKey, unique_keys_of
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.loadable_relations import check_loadable, read_loadable
 from penstock.backends.postgresql.session.answers import Answers
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, TableReplaced, TransientError
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
@@ -112,7 +112,8 @@ class TargetFacts:
         def ask(answers: Answers[TableRef, Any]) -> None:
             existing_ref = next((ref for ref in refs if self.tree(ref)), None)
             if existing_ref is not None:
-                _ = answers[existing_ref]
+                with suppress(KeyError):  # replaced: reported when its answer is needed
+                    _ = answers[existing_ref]
 
         return [
             self.check_server,
@@ -147,6 +148,26 @@ class TargetFacts:
         with planning("target", f"table {ref}"):
             self.check_exists(ref)
             return self._columns[ref]
+
+    @contextmanager
+    def noticing_replacement(self, ref: TableRef) -> Iterator[None]:
+        """Report errors that come from reading parts of two tables of the same name.
+
+        Raises:
+            TableReplaced: reading failed, and the table is not the one that was read at first.
+        """
+        try:
+            yield
+        except (LookupError, PlanningError, TransientError) as error:
+            if self.connection.closed:
+                raise
+            tree = self.tree(ref)
+            if find_oid(self.connection, ref) != (tree[0].oid if tree else None):
+                raise TableReplaced(
+                    f"target: {ref} was dropped or recreated while the copy was being planned; "
+                    "try again when no other session does that"
+                ) from error
+            raise
 
     def check_exists(self, ref: TableRef) -> None:
         """Check that a table exists.
@@ -298,7 +319,8 @@ class TargetFacts:
     def _read_columns(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...]]:
         roots = self._roots(refs)
         columns = columns_of(self.connection, list(roots.values()), self.types) if roots else {}
-        return {ref: columns.get(roots.get(ref, 0), ()) for ref in refs}
+        # Without tables that were replaced in between.
+        return {ref: columns[oid] for ref, oid in roots.items() if oid in columns}
 
     def _read_heirs(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[TableRef, ...]]:
         roots = self._roots(refs)
