@@ -44,7 +44,7 @@ check: $(NATIVE) ## the unit tests, and a copy between all kinds of source and t
 # Always write bytecode: the tests start thousands of Python processes.
 .PHONY: test
 test: $(NATIVE) ## run every test
-	@echo "Every test, on real servers: about half an hour on 2 CPUs." \
+	@echo "Every test, on real servers: about 40 minutes on 2 CPUs." \
 		"make check takes 3 at most."
 	@sh scripts/crate.sh test
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder \

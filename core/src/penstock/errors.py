@@ -19,7 +19,7 @@
     |   |-- NoHolder        no process holds the awaited snapshot
     |   |-- Superseded      another process has just changed the run
     |   |-- TargetBusy      another run is changing the same rows
-    |   |-- TableReplaced   a target's table was recreated while its copy was being planned
+    |   |-- TableReplaced   a target's table was recreated while it was being read
     |   |-- Overtaken       another night has ended since the run was planned
     |   |-- Blocked         another session's statement waits for the run's snapshot
     |   `-- RunFailedTransiently
@@ -176,7 +176,7 @@ class TargetBusy(TransientError):
 
 
 class TableReplaced(TransientError):
-    """A table of the target was dropped or recreated while its copy was being planned."""
+    """A table of the target was dropped or recreated while its catalog was being read."""
 
 
 class Overtaken(TransientError):

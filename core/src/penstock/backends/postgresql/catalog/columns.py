@@ -12,7 +12,7 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.session.statements import statement
 from penstock.backends.shared.values.losses import COMPUTED
-from penstock.errors import Diagnosis, PermanentError
+from penstock.errors import Diagnosis, PenstockError, PermanentError, TableReplaced
 from penstock.model.tables import Column, Relation, TableRef
 
 
@@ -45,10 +45,16 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
 
     Raises:
         PlanningError: the table does not exist.
+        TableReplaced: the target's table was dropped or recreated in between.
+        PermanentError: the source's table was, so that a snapshot does not show its columns.
     """
     with planning(side, f"table {ref}"):
         oid = table_oid(connection, ref, side)
-        return columns_of(connection, [oid], Types(connection)).get(oid, ())
+        columns = columns_of(connection, [oid], Types(connection))
+    if oid not in columns:
+        error: type[PenstockError] = PermanentError if side == "source" else TableReplaced
+        raise error(f"{side}: {ref} was dropped or recreated in the meantime", Diagnosis(side=side))
+    return columns[oid]
 
 
 def columns_of(
