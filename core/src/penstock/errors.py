@@ -217,3 +217,11 @@ def is_cancellation(error: BaseException) -> bool:
     Exceptions that do not derive from `Exception` end processes, as an orchestrator's own do.
     """
     return isinstance(error, Interrupted) or not isinstance(error, Exception)
+
+
+def replaced_while_planned(table: object, side: str) -> TableReplaced:
+    """Return the error for a table that is not the one that was read at first."""
+    return TableReplaced(
+        f"{side}: {table} was dropped or recreated while the copy was being planned; try again "
+        "when no other session does that"
+    )

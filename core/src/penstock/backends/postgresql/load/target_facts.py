@@ -35,7 +35,7 @@ from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.loadable_relations import check_loadable, read_loadable
 from penstock.backends.postgresql.session.answers import Answers
-from penstock.errors import PlanningError, TableReplaced, TransientError
+from penstock.errors import PlanningError, TransientError, replaced_while_planned
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
@@ -163,10 +163,7 @@ class TargetFacts:
                 raise
             tree = self.tree(ref)
             if find_oid(self.connection, ref) != (tree[0].oid if tree else None):
-                raise TableReplaced(
-                    f"target: {ref} was dropped or recreated while the copy was being planned; "
-                    "try again when no other session does that"
-                ) from error
+                raise replaced_while_planned(ref, "target") from error
             raise
 
     def check_exists(self, ref: TableRef) -> None:

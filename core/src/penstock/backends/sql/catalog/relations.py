@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from penstock.backends.sql.session import Session
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, replaced_while_planned
 from penstock.model.tables import Column, TableRef
 
 TYPE = "sql type"
@@ -66,8 +66,14 @@ def check_is_table(session: Session, table: TableRef, needs: str) -> None:
 
     Raises:
         PlanningError: it is a view.
+        TableReplaced: it is no longer there, or not at this moment; known facts are dropped.
     """
-    if read_relations(session)[table]:
+    relations = read_relations(session)
+    if table not in relations:
+        if session.catalog_facts is not None:
+            session.catalog_facts.forget()
+        raise replaced_while_planned(table, session.side)
+    if relations[table]:
         raise PlanningError(f"{needs}: expected {table} to be a table, found a view")
 
 
