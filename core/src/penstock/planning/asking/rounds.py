@@ -176,19 +176,22 @@ class _Table:
 
     def take(self, turn: Callable[[_Table], object]) -> None:
         started = time.monotonic()
-        while True:
-            try:
-                turn(self)
-                break
-            except Interrupted:
-                raise
-            except PenstockError as error:
-                self._replacements += 1
-                if not isinstance(error, TableReplaced) or self._replacements > MOST_REPLACEMENTS:
-                    self.result = error
-                    break
-                turn = _Table._read_again
+        try:
+            self._take_again_if_replaced(turn)
+        except Interrupted:
+            raise
+        except PenstockError as error:
+            self.result = error
         self._seconds += time.monotonic() - started
+
+    def _take_again_if_replaced(self, turn: Callable[[_Table], object]) -> None:
+        try:
+            turn(self)
+        except TableReplaced:
+            self._replacements += 1
+            if self._replacements > MOST_REPLACEMENTS:
+                raise
+            self._take_again_if_replaced(_Table._read_again)
 
     def read_columns(self) -> None:
         self._enter(self.request)
