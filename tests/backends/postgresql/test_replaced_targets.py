@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from penstock.backends.postgresql.load import target_facts
-from penstock.errors import PlanningError, TableReplaced
+from penstock.errors import PermanentError, PlanningError, TableReplaced
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -69,3 +69,15 @@ def test_columns_that_the_target_lacks_are_still_reported(words: Pair) -> None:
     words.target.run("ALTER TABLE t DROP COLUMN word")
     with pytest.raises(PlanningError, match="the target has no such column"):
         words.plan()
+
+
+def test_a_table_that_may_not_be_looked_up_is_a_lasting_error(words: Pair) -> None:
+    words.target.run(
+        "CREATE SCHEMA dw", f"CREATE TABLE dw.t ({COLUMNS})", "CREATE ROLE outsider LOGIN"
+    )
+    try:
+        url = words.target.url.replace("//postgres", "//outsider", 1)
+        with pytest.raises(PermanentError, match="permission denied for schema dw"):
+            words.plan(target=url, target_table="dw.t")
+    finally:
+        words.target.run("DROP ROLE outsider")

@@ -7,6 +7,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import psycopg
+
 from penstock.backends.postgresql.catalog import existing_tables
 from penstock.backends.postgresql.catalog.children import (
     ExistingChild,
@@ -35,7 +37,7 @@ from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.loadable_relations import check_loadable, read_loadable
 from penstock.backends.postgresql.session.answers import Answers
-from penstock.errors import PlanningError, TransientError, replaced_while_planned
+from penstock.errors import PenstockError, PlanningError, TransientError, replaced_while_planned
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
@@ -159,12 +161,17 @@ class TargetFacts:
         try:
             yield
         except (LookupError, PlanningError, TransientError) as error:
-            if self.connection.closed:
-                raise
-            tree = self.tree(ref)
-            if find_oid(self.connection, ref) != (tree[0].oid if tree else None):
+            if self._is_replaced(ref):
                 raise replaced_while_planned(ref, "target") from error
             raise
+
+    def _is_replaced(self, ref: TableRef) -> bool:
+        """Whether the name denotes another table now; False if the session cannot tell."""
+        try:
+            tree = self.tree(ref)
+            return find_oid(self.connection, ref) != (tree[0].oid if tree else None)
+        except (psycopg.Error, PenstockError):
+            return False
 
     def check_exists(self, ref: TableRef) -> None:
         """Check that a table exists.
