@@ -55,6 +55,12 @@ _PAUSES = (0.01, 0.03, 0.1)
 CREATION_TIME = TableQuery(
     "CONVERT(create_time USING utf8mb4)", "information_schema.tables", *_NAME_COLUMNS
 )
+# The server describes a table that it cannot open by its error alone.
+_COMMENT = TableQuery(
+    "CASE WHEN create_time IS NULL THEN table_comment END",
+    "information_schema.tables",
+    *_NAME_COLUMNS,
+)
 COLUMNS = TableQuery(
     "column_name, column_type, is_nullable, column_default, extra,"
     f" {MYSQL.computed}, character_set_name, collation_name",
@@ -279,6 +285,12 @@ def first_key(session: MySqlSession, table: TableRef) -> str | None:
 def creation_time(session: MySqlSession, table: TableRef) -> str | None:
     """Return when a table was created, or emptied by TRUNCATE; None if it does not exist."""
     return creation_times(session, [table])[table]
+
+
+def obstacle(session: MySqlSession, table: TableRef) -> str:
+    """Return the server's reason for not opening a table; empty if it opens it."""
+    rows = session.about_all(_COMMENT, [table])[table]
+    return (rows[0][0] or "") if rows else ""
 
 
 def creation_times(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:

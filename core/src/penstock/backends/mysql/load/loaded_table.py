@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.backends.api.execution.records import Kind
-from penstock.backends.mysql.catalog.tables import CREATION_TIME, creation_time
+from penstock.backends.mysql.catalog.tables import CREATION_TIME, creation_time, obstacle
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.session import MySqlSession
@@ -77,9 +77,11 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
     created_at, recorded_at = creation_time(records.session, table), row["made"]
     if created_at == "" and recorded_at:
+        why = obstacle(records.session, table) or (
+            "is another session renaming, altering or dropping it?"
+        )
         raise TransientError(
-            f"target: {table}: the server reports no creation time for the table (is another "
-            "session renaming, altering or dropping it?)",
+            f"target: {table}: the server reports no creation time for the table ({why})",
             Diagnosis(side="target"),
         )
     if (
