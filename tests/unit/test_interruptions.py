@@ -90,7 +90,7 @@ def test_dropped_waits_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_thread_interrupted_at_its_start_is_not_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The interpreter takes such a thread from its list, where the thread then looks for itself."""
+    """`Thread.start` takes the thread off its list, and the thread then misses itself there."""
     reported: list[str] = []
     monkeypatch.setattr(
         sys, "unraisablehook", lambda unraisable: reported.append(str(unraisable.exc_value))

@@ -203,7 +203,7 @@ def test_planning_while_another_run_creates_the_schema_and_the_type(
 
 
 def test_a_session_that_has_missed_the_schema_sees_it_once_it_is_created(pair: Pair) -> None:
-    """It remembers that there is none, as long as it locks no relation."""
+    """A session remembers that a schema is missing until it next locks a relation."""
     create_schema = b"CREATE SCHEMA IF NOT EXISTS dw"
     lock = statement("lock_making").as_bytes(None)
     with (

@@ -31,7 +31,7 @@ def words(pair: Pair) -> Pair:
 
 @pytest.fixture
 def replace(words: Pair, monkeypatch: pytest.MonkeyPatch) -> Iterator[Replace]:
-    """Return a function that has the target replaced before some reads of a fact."""
+    """Return a function that makes another session replace the target before some reads."""
     with psycopg.connect(words.target.url, autocommit=True) as other:
 
         def replaced(name: str, times: int) -> None:

@@ -163,7 +163,7 @@ class LiveDisplay:
         return [line, *self._failed("table", tables.failed.values())]
 
     def _failed(self, kind: str, failed: Collection[str]) -> list[RenderableType]:
-        """Return a line that names what has failed; none if nothing has."""
+        """Return a line that names what has failed; nothing if nothing has."""
         if not failed:
             return []
         names = ", ".join(map(one_line, islice(failed, _MOST_NAMED)))

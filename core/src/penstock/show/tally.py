@@ -135,7 +135,7 @@ class Tables:
 
     @property
     def loaded_or_failed(self) -> int:
-        """The tables whose rows are all there, or will not come."""
+        """The number of tables whose rows are all committed, or that failed."""
         return len(self.loaded) + sum(run_id not in self.loaded for run_id in self.failed)
 
 
