@@ -16,7 +16,8 @@ PARTITIONED = "partitions_def" in inspect.signature(dg.AssetCheckSpec.__new__).p
 _MAX_DIFFERENCES = 100
 NAMES = {"counts": "same_row_count", "checksums": "same_rows"}
 _DESCRIPTIONS = {
-    "counts": "Source, target and commit records agree on the number of rows.",
+    "counts": "Source, target and commit records agree on the number of rows. Values are not "
+    "compared.",
     "checksums": "The target has the same rows as the source, by checksums of their values.",
 }
 

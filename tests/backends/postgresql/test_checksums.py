@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import Verification, copy, status, verify
+from penstock import Verification, copy, plan_repair, repair_run, status, verify
 from penstock.events import Prepared, Verified
 from penstock.verification.result import DIFFERENT, EXTRA, MISSING
 
@@ -170,6 +170,69 @@ class TestSidesAgree:
         )
         pair.copy(run_id=RUN, mode="truncate")
         assert check(pair).ok
+
+
+def counted(pair: Pair) -> Verification:
+    return verify(RUN, source=pair.source.url, target=pair.target.url)
+
+
+class TestCounts:
+    """Without checksums: rows that others have put in the place of a partition's are noticed."""
+
+    STRANGERS = (
+        "DELETE FROM t WHERE id BETWEEN 100 AND 149",
+        "INSERT INTO t SELECT n, NULL, 'not ours', 0 FROM generate_series(9001, 9050) AS n",
+    )
+
+    @pytest.mark.parametrize("cut", ["ctid", "range", "hash"])
+    @pytest.mark.parametrize("has_key", [True, False])
+    def test_strangers_do_not_make_up_for_lost_rows(
+        self, pair: Pair, cut: str, has_key: bool
+    ) -> None:
+        pair.both(TABLE.format("PRIMARY KEY" if has_key else ""))
+        pair.source.run(ROWS, "ANALYZE t")
+        pair.copy(mode="truncate", run_id=RUN, **STRATEGIES[cut])
+        assert counted(pair).ok
+        pair.target.run(*self.STRANGERS)
+        found = counted(pair)
+        assert not found.ok
+        lost = sum((each.committed or 0) - (each.target or 0) for each in found.wrong)
+        assert lost == 50, found
+        assert all("were committed" in each.note for each in found.wrong)
+
+    @pytest.mark.parametrize("has_key", [True, False])
+    def test_rows_that_were_rewritten_are_no_loss(self, pair: Pair, has_key: bool) -> None:
+        pair.both(TABLE.format("PRIMARY KEY" if has_key else ""))
+        pair.source.run(ROWS, "ANALYZE t")
+        pair.copy(mode="truncate", run_id=RUN, **STRATEGIES["ctid"])
+        pair.target.run("UPDATE t SET note = note WHERE id < 100")
+        found = counted(pair)
+        assert found.ok, found
+        first = found.checks[0]
+        assert (first.committed, first.target) == (first.source, None)
+        assert any("p0001 were written again" in note for note in found.notes)
+
+    def test_an_updated_value_is_no_loss_of_a_row(self, filled: Pair) -> None:
+        filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
+        filled.target.run("UPDATE t SET note = 'x' WHERE id < 100")
+        assert counted(filled).ok
+
+    def test_an_upserted_table_has_too_few_rows(self, filled: Pair) -> None:
+        filled.copy(mode="upsert", run_id=RUN, **STRATEGIES["range"])
+        filled.target.run("DELETE FROM t WHERE id = 7")
+        assert not counted(filled).ok
+
+    def test_after_a_repair_no_partition_has_zero_rows_and_is_right(self, filled: Pair) -> None:
+        filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
+        filled.target.run("DELETE FROM t WHERE id = 7")
+        ends = {"source": filled.source.url, "target": filled.target.url}
+        for _ in repair_run(plan_repair(RUN, **ends)):
+            pass
+        for found in (counted(filled), check(filled)):
+            assert found.ok, found
+            for each in found.checks:
+                assert each.target in (None, each.committed), each
+                assert each.target_digest in (None, each.source_digest), each
 
 
 KINDS = {

@@ -184,11 +184,11 @@ def test_repair_on_the_command_line(shop: Pair, capsys: pytest.CaptureFixture[st
     assert main([*words]) == 0
     assert "nothing to repair: 1 range compared" in capsys.readouterr().out
     shop.target.run(*SPOIL)
-    assert main([*words, "--dry-run"]) == 0
+    assert main([*words, "--dry-run"]) == 65
     shown = capsys.readouterr().out
     assert "1 range of 1 differs" in shown
     assert "1,000" in shown
-    assert main([*words, "--dry-run", "--json"]) == 0
+    assert main([*words, "--dry-run", "--json"]) == 65
     found = json.loads(capsys.readouterr().out)
     assert found["of"] == RUN
     assert [each["target"] for each in found["ranges"]] == [998]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.output import print_result, say, signals
 from penstock.cli.watch import command_words, fork_early, watch
-from penstock.errors import EXIT_DONE, UsageError
+from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
 from penstock.model.codec import to_json
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def add_repair(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dry-run",
         action="store_true",
-        help="with --repair: print the ranges that differ; change nothing",
+        help="with --repair: print the ranges that differ, and exit with 65 if there are any; "
+        "change nothing",
     )
 
 
@@ -89,7 +90,9 @@ def _repair(arguments: argparse.Namespace, run_id: str) -> int:
         )
     if arguments.dry_run or not (arguments.json and repair.ranges):
         print_result(arguments, repair, print_repair, lambda: _as_json(repair))
-    if arguments.dry_run or not repair.ranges:
+    if arguments.dry_run and repair.ranges:
+        return EXIT_PERMANENT
+    if not repair.ranges:
         return EXIT_DONE
     go_on = command_words("resume", arguments.source, arguments.target, schema)
     return watch(repair_run(repair), arguments, title=f"repair of {run_id}", go_on=go_on)

@@ -80,10 +80,9 @@ class Comparison:
         self.warnings: tuple[str, ...] = ()
         self.pairs = run.plan.pairs
         self.compared: Sequence[ColumnPair] = ()
-        if checksums and run.plan.format in SHARED_FORMATS:
-            self.pairs = self.compared = self._canonical()
-        elif checksums:
-            self.pairs = self.compared = self._as_target_has_them()
+        if checksums:
+            self._warn_of_skipped()
+            self.pairs = self.compared = self.comparable()
 
     @property
     def is_merged(self) -> bool:
@@ -97,16 +96,23 @@ class Comparison:
             return replace(self.spec.target_ref, only=self.run.plan.load.table.only)
         return self.run.plan.load.table
 
-    def _canonical(self) -> tuple[ColumnPair, ...]:
-        """Return the pairs whose values two unlike systems can both write in one canonical form."""
-        pairs = self.run.plan.pairs
-        skipped = [pair.target for pair in pairs if not pair.canonical]
+    def _warn_of_skipped(self) -> None:
+        compared = compared_pairs(self.run.plan.pairs, self.run.plan.format)
+        skipped = [pair.target for pair in self.run.plan.pairs if pair not in compared]
         if skipped:
             self.warnings += (
                 f"values of {', '.join(skipped)} are not compared by checksums, since the two "
                 "systems write them differently",
             )
-        return compared_pairs(pairs, self.run.plan.format)
+
+    def comparable(self) -> tuple[ColumnPair, ...]:
+        """Return the pairs whose values both sides write in one form.
+
+        Two unlike systems may have none for a column; alike ones may need a cast.
+        """
+        if self.run.plan.format in SHARED_FORMATS:
+            return compared_pairs(self.run.plan.pairs, self.run.plan.format)
+        return self._as_target_has_them()
 
     def _as_target_has_them(self) -> tuple[ColumnPair, ...]:
         """Return the pairs, some with a cast to the target's type.

@@ -87,6 +87,22 @@ class RowSearch:
     def _key(self) -> tuple[str, ...]:
         return self._unique or tuple(pair.target for pair in self._comparison.pairs)
 
+    def same_keys(self) -> bool:
+        """Whether both sides have the same keys; without a unique key, the same rows.
+
+        False if keys of the two systems cannot be compared.
+        """
+        comparison = self._comparison
+        by_target = {pair.target: pair for pair in comparison.comparable()}
+        if not by_target.keys() >= set(self._key):
+            return False
+        pairs = [by_target[name] for name in self._key]
+        mine = comparison.source.checksum(
+            comparison.spec.relation, comparison.selection, Whole(), pairs
+        )
+        theirs = comparison.target.checksum(comparison.table, comparison.where, Whole(), pairs)
+        return mine == theirs
+
     def of_partitions(self, checks: list[Check], mine: Sums, theirs: Sums) -> list[Check]:
         if not self._comparison.pairs or theirs.total is None:
             return checks

@@ -194,8 +194,11 @@ class TargetSums:
             self._comparison.changed.setdefault("the run", "other rows than the target")
             return Sums()
         if not self._comparison.checksums:
+            if theirs.total and mine.total and theirs.total.rows < mine.total.rows:
+                return theirs  # it has too few rows, wherever they are from
             self._comparison.notes.append(
-                "the target is not counted: in mode upsert it may also hold rows from elsewhere"
+                "the target's rows are not compared: in mode upsert it may also hold rows from "
+                "elsewhere, which can take the place of lost ones; --checksum looks up each row"
             )
             return Sums()
         self._comparison.notes.append(
