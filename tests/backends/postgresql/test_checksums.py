@@ -225,8 +225,8 @@ class TestCounts:
     def test_after_a_repair_no_partition_has_zero_rows_and_is_right(self, filled: Pair) -> None:
         filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["range"])
         filled.target.run("DELETE FROM t WHERE id = 7")
-        ends = {"source": filled.source.url, "target": filled.target.url}
-        for _ in repair_run(plan_repair(RUN, **ends)):
+        repair = plan_repair(RUN, source=filled.source.url, target=filled.target.url)
+        for _ in repair_run(repair):
             pass
         for found in (counted(filled), check(filled)):
             assert found.ok, found
