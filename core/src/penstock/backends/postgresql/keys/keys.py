@@ -21,6 +21,7 @@ from penstock.backends.postgresql.session.statements import (
     raw,
     relation,
     statement,
+    tag_of,
     type_name,
 )
 from penstock.backends.sql.catalog.keys import (
@@ -167,8 +168,8 @@ class SourceKey:
             )
             assert cursor.description is not None
             parameters = {"oid": cursor.description[0].type_code}
-            schema, kind, collatable = connection.first(statement("base_type"), parameters)
-        self.type: str = kind if schema == "pg_catalog" else f"{schema}.{kind}"
+            schema, kind, collatable, equals = connection.first(statement("base_type"), parameters)
+        self.type: str = tag_of(schema, kind, equals)
         """The tag that its bounds have."""
         self.collatable: bool = collatable
 
