@@ -60,7 +60,7 @@ SETTINGS_14 = {
     # Lets the server notice a killed worker while it computes, not only when it sends.
     "client_connection_check_interval": "2s",
 }
-# These are executed under the user's path. In their order, since the path is noted before it is set.
+# Executed under the user's path. The first setting notes it, the second one leaves it.
 _NAMED_VALUES = (
     " FROM ROWS FROM (pg_catalog.unnest(%s::pg_catalog.text[]),"
     " pg_catalog.unnest(%s::pg_catalog.text[])) AS s (name, value)"
@@ -91,6 +91,8 @@ NOTE_PATH = (
 """Notes the user's path and leaves it, as the select list of a query."""
 LEAVE_USERS_PATH = f"SELECT {NOTE_PATH}"
 TAKE_USERS_PATH = "SELECT " + _SET_PATH.format(f"pg_catalog.current_setting('{_NOTED_PATH}')")
+FIRE_DEFERRED = "SET CONSTRAINTS ALL IMMEDIATE"
+"""Fires deferred triggers, which otherwise fire at the commit, under the path of that moment."""
 LEAVE_AGAIN = "SELECT " + _SET_PATH.format(f"'{OWN_PATH}'")
 # A user's query, and the functions it calls, may only read.
 SETTINGS_SOURCE = {"default_transaction_read_only": "on"}
@@ -434,6 +436,20 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         self.execute(LEAVE_AGAIN)
 
     @contextmanager
+    def in_own_path(self) -> Iterator[None]:
+        """Leave the user's search path until the end of the block, within a transaction."""
+        if not self.has_users_path:
+            yield
+            return
+        self.execute(LEAVE_USERS_PATH)
+        self.has_users_path = False
+        try:
+            yield
+        finally:
+            self.has_users_path = True
+        self.execute(TAKE_USERS_PATH)
+
+    @contextmanager
     def own_path(self) -> Iterator[None]:
         """Execute the statements of the block, each a single one, without the user's path."""
         with self._under(users_path=False):
@@ -529,7 +545,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             self._round_trips = round_trips
         if setting is not None and setting.rowcount == 0:
             self.set_in_transactions(self._set)
-            return self._send_together(questions, under_users_path)  # the settings belonged to another session
+            return self._send_together(
+                questions, under_users_path
+            )  # the settings belonged to another session
         return answers
 
     @contextmanager
@@ -675,17 +693,8 @@ def full_names(connection: Connection) -> Iterator[None]:
         with connection.own_path():
             yield
         return
-    with connection.transaction():
-        if not connection.has_users_path:
-            yield
-            return
-        connection.execute(LEAVE_USERS_PATH)
-        connection.has_users_path = False
-        try:
-            yield
-        finally:
-            connection.has_users_path = True
-        connection.execute(TAKE_USERS_PATH)
+    with connection.transaction(), connection.in_own_path():
+        yield
 
 
 def abandon(connection: Connection) -> None:

@@ -77,7 +77,8 @@ class PostgresStage:
         self._stage = stage
         self.identifier = quoted(stage)
         """Where the rows go first."""
-        keys = read_unique_keys(connection, target)
+        with connection.own_path():
+            keys = read_unique_keys(connection, target)
         key = find_key(keys, conflict_columns)
         if key is None:
             raise PermanentError(
@@ -87,9 +88,9 @@ class PostgresStage:
             )
         self._key = key
         parameters = {"table": name(target)}
-        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, columns = (
-            connection.first(statement("upsert_facts"), parameters)
-        )
+        with connection.own_path():
+            facts = connection.first(statement("upsert_facts"), parameters)
+        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, columns = facts
         copied = {pair.target for pair in pairs} | {mark}
         self.may_replace = (
             len(keys) > 1
@@ -351,7 +352,8 @@ def _differ(row: str, names: Iterable[str]) -> sql.Composed:
         sql.SQL(", ").join(sql.Identifier(side, column) for column in names) for side in ("t", row)
     )
     # Without the cast to record they would be compared column by column.
-    return sql.SQL("ROW({})::pg_catalog.record OPERATOR(pg_catalog.*<>) ROW({})::pg_catalog.record"
+    return sql.SQL(
+        "ROW({})::pg_catalog.record OPERATOR(pg_catalog.*<>) ROW({})::pg_catalog.record"
     ).format(existing, new)
 
 

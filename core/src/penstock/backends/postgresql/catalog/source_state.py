@@ -80,7 +80,9 @@ def may_have_moved(
         return True
     for extent, rows in extents:
         query = statement("written_since").format(
-            rows=select(relation, extent, where, sql.SQL("xmin::pg_catalog.text::pg_catalog.int8 AS xmin")),
+            rows=select(
+                relation, extent, where, sql.SQL("xmin::pg_catalog.text::pg_catalog.int8 AS xmin")
+            ),
             since=sql.Literal(int(match[1]) % (1 << 32)),
         )
         with planning("source", f"{relation}"), connection.users_path():

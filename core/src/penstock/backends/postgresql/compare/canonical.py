@@ -71,9 +71,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
             return sql.SQL(
                 "({}::pg_catalog.int8::pg_catalog.numeric OPERATOR(pg_catalog.+) {})"
                 "::pg_catalog.text"
-            ).format(
-                _bits(binary), sql.Literal(_EPOCH)
-            )
+            ).format(_bits(binary), sql.Literal(_EPOCH))
         case "boolean" | "integer" | "decimal" | "text" | "uuid":
             return sql.SQL("{}::pg_catalog.text").format(value)
         case _:
@@ -96,7 +94,9 @@ def _cast(value: sql.Composable, type_: str, name: str) -> sql.Composable:
 
 def _bits(binary: sql.Composable) -> sql.Composable:
     """Return the eight bytes of a value's binary form."""
-    return sql.SQL("pg_catalog.concat('x', pg_catalog.encode({}, 'hex'))::bit(64)").format(binary)
+    return sql.SQL("('x' OPERATOR(pg_catalog.||) pg_catalog.encode({}, 'hex'))::bit(64)").format(
+        binary
+    )
 
 
 def _list(value: sql.Composable, kind: str, element: DataType, depth: int) -> sql.Composable:

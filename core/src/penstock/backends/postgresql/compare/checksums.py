@@ -67,9 +67,7 @@ class Values:
             text = sql.SQL("coalesce(({})::pg_catalog.text, 'NULL')").format(values[0])
         elif self.canonical:
             texts = [sql.SQL("coalesce({}, 'NULL')").format(value) for value in values]
-            text = sql.SQL("pg_catalog.concat('(', {}, ')')").format(
-                sql.SQL(", ',', ").join(texts)
-            )
+            text = sql.SQL("pg_catalog.concat('(', {}, ')')").format(sql.SQL(", ',', ").join(texts))
         else:
             text = sql.SQL("ROW({})::pg_catalog.text").format(sql.SQL(", ").join(values))
         return sql.SQL("pg_catalog.left({}, {})").format(text, sql.Literal(KEY_LENGTH))
@@ -163,7 +161,8 @@ def _canonical_digest(values: Sequence[sql.Composable]) -> sql.Composable:
     """Return the digest that every system can compute: 60 bits of the MD5 of the whole row."""
     row = sql.SQL(" OPERATOR(pg_catalog.||) ';' OPERATOR(pg_catalog.||) ").join(map(framed, values))
     return sql.SQL(
-        "pg_catalog.concat('x', pg_catalog.left(pg_catalog.md5({}), 15))::bit(60)::pg_catalog.int8"
+        "('x' OPERATOR(pg_catalog.||) pg_catalog.left(pg_catalog.md5({}), 15))"
+        "::bit(60)::pg_catalog.int8"
     ).format(row)
 
 

@@ -91,7 +91,7 @@ class PostgresDialect(Dialect):
 
     def key(self, key: Key) -> str:
         expression = super().key(key)
-        collation = f'pg_catalog.{self.ident(key.collation)}'
+        collation = f"pg_catalog.{self.ident(key.collation)}"
         return f"{expression} COLLATE {collation}" if key.collation else expression
 
     def bound(self, bound: Bound) -> str:

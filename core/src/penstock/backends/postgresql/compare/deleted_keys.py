@@ -59,9 +59,7 @@ def read_ranges(
     query = sql.SQL(
         "SELECT {}::pg_catalog.int8 OPERATOR(pg_catalog.>>) {}, pg_catalog.count(*) FROM {}"
         " GROUP BY 1"
-    ).format(
-        sql.Identifier(column), sql.Literal(bits), rows
-    )
+    ).format(sql.Identifier(column), sql.Literal(bits), rows)
     with planning(side, "ranges of keys"), connection.transaction():
         # The planner expects far more groups than there are, and so would not compute them in
         # parallel.
@@ -82,9 +80,7 @@ def range_bits(connection: Connection, rows: sql.Composable, column: str, count:
     """
     query = sql.SQL(
         "SELECT pg_catalog.min({0})::pg_catalog.int8, pg_catalog.max({0})::pg_catalog.int8 FROM {1}"
-    ).format(
-        sql.Identifier(column), rows
-    )
+    ).format(sql.Identifier(column), rows)
     with planning("source", "ranges of keys"), connection.users_path():
         first, last = connection.first(query)
     return 0 if first is None else int(((last - first) // count).bit_length())
@@ -100,15 +96,14 @@ def span_conditions(where: str | None, column: str, spans: Sequence[tuple[int, i
     """
     name = ident(column)
     at_least, at_most = built_in(">="), built_in("<=")
-    tests = [
-        f"{name} {at_least} {first} AND {name} {at_most} {last}" for first, last in spans
-    ]
+    tests = [f"{name} {at_least} {first} AND {name} {at_most} {last}" for first, last in spans]
     return [test if where is None else f"({where}) AND {test}" for test in tests]
 
 
 def bucket_condition(values: Values, selection: KeySelection) -> sql.Composed:
     """Return a condition for the keys in some buckets."""
-    return sql.SQL("{digest} OPERATOR(pg_catalog.&) {mask} OPERATOR(pg_catalog.=)"
+    return sql.SQL(
+        "{digest} OPERATOR(pg_catalog.&) {mask} OPERATOR(pg_catalog.=)"
         " ANY ({buckets}::pg_catalog.int8[])"
     ).format(
         digest=values.digest(),

@@ -27,8 +27,7 @@ CSV = "csv"
 _COPY_FORMATS = {BINARY: "binary", TEXT: "text", LINES: "text", CSV: "csv"}
 
 OWN_XMIN = sql.SQL(
-    "(pg_catalog.txid_current() OPERATOR(pg_catalog.%) 4294967296)"
-    "::pg_catalog.text::pg_catalog.xid"
+    "(pg_catalog.txid_current() OPERATOR(pg_catalog.%) 4294967296)::pg_catalog.text::pg_catalog.xid"
 )
 """The value of xmin in rows written by this transaction, as part of an SQL expression: a query with
 parameters would need its % doubled.

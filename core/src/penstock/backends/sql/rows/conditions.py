@@ -73,9 +73,7 @@ def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
             raise PlanningError(f"{dialect.name} cannot select rows by {extent}")
 
 
-def _listed(
-    dialect: Dialect, key: Key, values: Sequence[Bound], *, negated: bool = False
-) -> str:
+def _listed(dialect: Dialect, key: Key, values: Sequence[Bound], *, negated: bool = False) -> str:
     listed = [dialect.bound_operand(key, value) for value in values]
     tag = values[0].type
     return dialect.listed(dialect.compared_key(key, tag), tag, listed, negated=negated)

@@ -127,7 +127,9 @@ class CursorSql:
     def _nulls(self, where: str | None, columns: Sequence[str], subject: str) -> int:
         tests = [] if where is None else [raw(where)]
         chosen = " AND ".join([*tests, self._is_null(columns)])
-        ((count,),) = self.fetch(f"SELECT {self.dialect.counted} FROM {self.rows} WHERE {chosen}", subject)
+        ((count,),) = self.fetch(
+            f"SELECT {self.dialect.counted} FROM {self.rows} WHERE {chosen}", subject
+        )
         return int(count)
 
     def _name(self, column: str) -> str:
