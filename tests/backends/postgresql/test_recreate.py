@@ -345,9 +345,15 @@ class TestRefused:
         [
             ("CREATE VIEW v AS SELECT id FROM t", "view public.v"),
             ("CREATE MATERIALIZED VIEW v AS SELECT id FROM t", "materialized view public.v"),
-            ("CREATE TABLE o (id int CONSTRAINT points REFERENCES t)", "foreign key points of public.o"),
+            (
+                "CREATE TABLE o (id int CONSTRAINT points REFERENCES t)",
+                "foreign key points of public.o",
+            ),
             ("CREATE TABLE o (whole t)", "column whole of table public.o"),
-            ("CREATE FUNCTION f(t) RETURNS int LANGUAGE sql AS 'SELECT 1'", "function public.f(public.t)"),
+            (
+                "CREATE FUNCTION f(t) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+                "function public.f(public.t)",
+            ),
             (
                 "CREATE FUNCTION f() RETURNS bigint BEGIN ATOMIC SELECT count(*) FROM t; END",
                 "function public.f()",

@@ -46,9 +46,9 @@ PREFERRED = {
     "varchar": ("text", "code"),
     "bpchar": ("code",),
 }
-OPERATORS = (
-    "= <> < <= > >= || ~ ~~ !~~ + - * / % & | # << >> -> ->> @> <@ && *<> *="
-).split()  # fmt: skip
+OPERATORS = re.split(
+    " +", "= <> < <= > >= || ~ ~~ !~~ + - * / % & | # << >> -> ->> @> <@ && *<> *="
+)
 MOST = 150
 _SAME = re.compile(r"any(compatible)?(element|nonarray|array)?$")
 
