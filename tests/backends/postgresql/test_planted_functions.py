@@ -139,7 +139,8 @@ def test_in_nights_by_column(trapped: Pair) -> None:
         for _ in range(2):
             trapped.copy(table, mode="upsert", incremental="at", lookback="1h", verify="checksums")
             trapped.source.run(
-                f"UPDATE {table} SET v = 'changed', at = clock_timestamp() WHERE ctid = '(0,1)'::tid"
+                f"UPDATE {table} SET v = 'changed', at = clock_timestamp()"
+                " WHERE ctid = '(0,1)'::tid"
             )
     check(trapped)
 
