@@ -167,7 +167,7 @@ def test_in_commands(trapped: Pair) -> None:
         (("runs", "--target", trapped.target.url), 0),
         (("status", "r", "--target", trapped.target.url), 0),
         (("schema", *ends, "--tables", "shop.t4"), 0),
-        (("plan", *ends, "--table", "shop.t4", "--strategy", "ntile", "--key", "k"), 0),
+        (("plan", *ends, "--table", "shop.t3", "--strategy", "ntile", "--key", "k"), 0),
     ):
         done = trapped.cli(*arguments)
         assert done.returncode == code, (arguments, done.stdout, done.stderr)

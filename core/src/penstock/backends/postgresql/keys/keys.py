@@ -18,6 +18,7 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.session.statements import (
     for_server,
     name,
+    name_of_type,
     raw,
     relation,
     statement,
@@ -120,7 +121,8 @@ def check_same_rows(connection: Connection, table: TableRef, extent: Extent) -> 
     if differing:
         raise PlanningError(
             f"--mode replace deletes by --key {key.text}, which compares values of type "
-            f"{', '.join(differing)} in the source, and of type {column_type} in {table}; expected "
+            f"{', '.join(map(name_of_type, differing))} in the source, and of type "
+            f"{name_of_type(column_type)} in {table}; expected "
             "the same type on both sides, or --strategy hash"
         )
 
@@ -184,7 +186,7 @@ class SourceKey:
             # Like citext, whose comparison depends on the database's locale.
             raise PlanningError(
                 f"{self._subject}: --mode replace deletes the target's rows with equal keys, and "
-                f"{self.type} may compare differently there; use --strategy hash, which compares "
+                f"{name_of_type(self.type)} may compare differently there; use --strategy hash, which compares "
                 "no values"
             )
         # The order of bytes is the only one that does not depend on a library's version.
@@ -196,7 +198,7 @@ class SourceKey:
         Raises:
             PlanningError: values of the type have no exact text or no total order.
         """
-        check_ranged(self._key, self.type, RANGED)
+        check_ranged(self._key, name_of_type(self.type), RANGED)
 
     @cached_property
     def _collate(self) -> sql.Composable:
@@ -401,7 +403,7 @@ class SourceKey:
             where: the run's condition; None for all rows.
             limit: the maximum number of windows; more are an error.
         """
-        check_timed(self._key, self.type)
+        check_timed(self._key, name_of_type(self.type))
         subject = f"--interval {interval!r}"
         with planning("source", subject):
             try:

@@ -197,6 +197,11 @@ def type_name(tag: str) -> sql.Composable:
     return sql.Identifier(schema, name) if dot else sql.Identifier("pg_catalog", tag)
 
 
+def name_of_type(tag: str) -> str:
+    """Return the name of a type, given its tag, for people."""
+    return tag.partition(_EQUALS)[0]
+
+
 def equality(tag: str) -> str:
     """Return the operator by which a type, given its tag, compares values for equality."""
     operator = tag.partition(_EQUALS)[2]
