@@ -122,6 +122,17 @@ def test_triggers(shops: Pair, mode: str, deferred: bool) -> None:
     assert shops.target.rows("SELECT count(*), sum(twice) FROM noted") == [(20, 420)]
 
 
+def test_triggers_of_truncate(shops: Pair) -> None:
+    shops.target.run(
+        "CREATE TABLE noted (twice int)",
+        "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN INSERT INTO noted VALUES (doubled(7)); RETURN NULL; END$$",
+        "CREATE TRIGGER noting BEFORE TRUNCATE ON t EXECUTE FUNCTION note()",
+    )
+    shops.copy(mode="truncate", verify="checksums")
+    assert shops.target.rows("SELECT twice FROM noted") == [(14,)]
+
+
 def test_triggers_of_nights(shops: Pair) -> None:
     shops.target.run(
         "CREATE TABLE noted (what text, twice int)",

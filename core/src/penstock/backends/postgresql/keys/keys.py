@@ -186,8 +186,8 @@ class SourceKey:
             # Like citext, whose comparison depends on the database's locale.
             raise PlanningError(
                 f"{self._subject}: --mode replace deletes the target's rows with equal keys, and "
-                f"{name_of_type(self.type)} may compare differently there; use --strategy hash, which compares "
-                "no values"
+                f"{name_of_type(self.type)} may compare differently there; use --strategy hash, "
+                "which compares no values"
             )
         # The order of bytes is the only one that does not depend on a library's version.
         return "C"
