@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import duckdb
 import pytest
 
 from penstock import CopySpec, copy
-from penstock.backends.shared.private_files import make_private
+from penstock.backends.shared.private_files import make_own_folder
 from penstock.cli.output import write_file
 
 OTHERS_WRITE, OTHERS = 0o022, 0o077
@@ -43,14 +44,17 @@ class Watched:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.seen: dict[str, int] = {}
+        self.folders: set[str] = set()
 
     def look(self) -> None:
         for path in self._folder.rglob("*"):
             try:
-                mode = path.stat().st_mode & 0o777
+                mode = path.stat().st_mode
             except FileNotFoundError:
                 continue
-            self.seen[str(path.relative_to(self._folder))] = mode
+            self.seen[str(path.relative_to(self._folder))] = mode & 0o777
+            if stat.S_ISDIR(mode):
+                self.folders.add(str(path.relative_to(self._folder)))
 
 
 def copied(source: str, target: str, watched: Watched) -> dict[str, int]:
@@ -64,14 +68,19 @@ def copied(source: str, target: str, watched: Watched) -> dict[str, int]:
 @pytest.mark.parametrize("target", ["t", "t/*.csv"])
 def test_the_state_of_a_dataset(source: str, tmp_path: Path, target: str) -> None:
     lake = tmp_path / "lake"
-    found = copied(source, f"{lake}/{target}", Watched(lake))
+    watched = Watched(lake)
+    found = copied(source, f"{lake}/{target}", watched)
     state = {path: mode for path, mode in found.items() if "/_penstock/" in path}
     private = {
-        path: mode for path, mode in state.items() if not path.endswith(("manifest.json", ".draft"))
+        path: mode
+        for path, mode in state.items()
+        if not path.endswith(("manifest.json", ".draft", ".part"))
     }
     assert any("/runs/" in path for path in private)
-    assert {path: oct(mode) for path, mode in private.items() if mode & OTHERS} == {}
-    # Others may read the dataset, which takes its list of files.
+    files = private.keys() - watched.folders
+    assert {path: oct(private[path]) for path in files if private[path] & OTHERS} == {}
+    assert {path: oct(mode) for path, mode in private.items() if mode & OTHERS_WRITE} == {}
+    # Others may read the dataset, which takes its list of files, and its folders.
     assert found["t/_penstock"] == 0o755
     assert found["t/_penstock/manifest.json"] == 0o644
     data = [mode for path, mode in found.items() if "_penstock" not in path and "-p0" in path]
@@ -92,7 +101,8 @@ def test_the_folder_beside_a_database(source: str, tmp_path: Path) -> None:
     found = copied(source, f"duckdb:///{lake}/t.duckdb", Watched(lake))
     beside = {path: mode for path, mode in found.items() if path.startswith("t.duckdb.penstock")}
     assert beside
-    assert {path: oct(mode) for path, mode in beside.items() if mode & OTHERS} == {}
+    assert found["t.duckdb.penstock"] == 0o700
+    assert {path: oct(mode) for path, mode in beside.items() if mode & OTHERS_WRITE} == {}
 
 
 def test_a_report(tmp_path: Path) -> None:
@@ -103,5 +113,5 @@ def test_a_report(tmp_path: Path) -> None:
 def test_folders_that_exist_keep_their_modes(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a").chmod(0o775)
-    make_private(str(tmp_path / "a" / "b" / "c" / "d"), str(tmp_path / "a" / "b"))
-    assert modes(tmp_path) == {"a": 0o775, "a/b": 0o755, "a/b/c": 0o700, "a/b/c/d": 0o700}
+    make_own_folder(str(tmp_path / "a" / "b" / "c" / "d"), str(tmp_path / "a" / "b"))
+    assert modes(tmp_path) == {"a": 0o775, "a/b": 0o755, "a/b/c": 0o755, "a/b/c/d": 0o755}

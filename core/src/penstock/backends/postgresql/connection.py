@@ -326,7 +326,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
         They follow the import of a snapshot, which no query may precede.
         """
-        needed = self._each_time and not self._keeps_users_path
+        needed = not self._keeps_users_path and self.pooled
         return f"; {LEAVE_USERS_PATH}" if needed else ""
 
     @property

@@ -1,4 +1,7 @@
-"""Folders and files of Penstock's own state, which belong to this user, whatever the umask."""
+"""Folders and files of Penstock's own state, which belong to this user, whatever the umask.
+
+Within a dataset, others may list the folders, as libraries that read it do, but not read the files.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,17 @@ READABLE = 0o644
 """The mode of files that others may read, as far as the umask permits."""
 OUTPUT = 0o666
 """The mode of files that are the result of a copy: the umask decides."""
-_PRIVATE_FOLDER = 0o700
+_PRIVATE_FOLDER, _LISTED_FOLDER = 0o700, 0o755
 _SUFFIX = ".penstock"
 
 
-def make_private(folder: str, within: str) -> None:
-    """Create a folder that nobody else may enter, and missing ones above it.
+def make_own_folder(folder: str, within: str) -> None:
+    """Create a folder that nobody else may write to, and missing ones above it.
 
     Args:
         folder: the folder; may exist.
-        within: the folder itself, or one above it that others may enter; folders between the two
-            are private, and so is one that has the suffix of Penstock's folders.
+        within: the folder itself, or one above it, from which on folders are Penstock's own. Nobody
+            else may enter one with the suffix of folders beside files.
 
     Raises:
         FileNotFoundError: another process is removing one of them.
@@ -31,13 +34,13 @@ def make_private(folder: str, within: str) -> None:
     while not os.path.isdir(path):
         missing.append(path)
         path = os.path.dirname(path)
-    shared = os.path.abspath(within)
+    own = os.path.abspath(within)
     for path in reversed(missing):
         mode = 0o777
-        if path.endswith(_SUFFIX) or path.startswith(f"{shared}{os.sep}"):
+        if path.endswith(_SUFFIX):
             mode = _PRIVATE_FOLDER
-        elif path == shared:
-            mode = 0o755
+        elif path == own or path.startswith(f"{own}{os.sep}"):
+            mode = _LISTED_FOLDER
         with suppress(FileExistsError):
             os.mkdir(path, mode)
 

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 
 from penstock.backends.parquet.errors import translated
 from penstock.backends.shared.attempts.locked_files import try_lock
-from penstock.backends.shared.private_files import PRIVATE, READABLE, make_private, open_new
+from penstock.backends.shared.private_files import PRIVATE, READABLE, make_own_folder, open_new
 from penstock.errors import Diagnosis, TransientError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class LocalDocuments:
             while True:
                 draft = f"{path}.{uuid4().hex}.draft"
                 try:
-                    make_private(os.path.dirname(path), self._root)
+                    make_own_folder(os.path.dirname(path), self._root)
                     write_synced(draft, content, self._mode(path))
                     os.link(draft, path)
                 except FileExistsError:

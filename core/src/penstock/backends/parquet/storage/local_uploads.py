@@ -14,7 +14,7 @@ from penstock.backends.parquet.load.names import SUFFIXES, is_data
 from penstock.backends.parquet.storage.documents import sync_folder, write_synced
 from penstock.backends.parquet.storage.uploads import Gathering, Sink, Upload
 from penstock.backends.shared.attempts.transfer import Transfer
-from penstock.backends.shared.private_files import OUTPUT, make_private
+from penstock.backends.shared.private_files import OUTPUT, make_own_folder
 from penstock.errors import Diagnosis, TransientError
 
 LOCAL_BUFFER = 4 << 20
@@ -189,7 +189,7 @@ def _in_folder(path: str, call: Callable[[], object], needed: str = "", within: 
     for retries in reversed(range(FOLDER_ATTEMPTS)):
         try:
             if within:
-                make_private(os.path.dirname(path), within)
+                make_own_folder(os.path.dirname(path), within)
             else:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
             call()

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 
-from penstock.backends.shared.private_files import make_private, open_new
+from penstock.backends.shared.private_files import make_own_folder, open_new
 from penstock.errors import Diagnosis, PermanentError, TransientError
 
 POLL = 0.02
@@ -54,7 +54,7 @@ def create(folder: str, name: str) -> int:
     """
     while True:
         try:
-            make_private(folder, os.path.dirname(folder))
+            make_own_folder(folder, os.path.dirname(folder))
             return open_new(os.path.join(folder, name), os.O_RDWR)
         except FileNotFoundError:
             continue  # the folder is being removed at this moment
