@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -246,6 +247,30 @@ def holds_secret(reference: str) -> bool:
     url = resolve_reference(reference, {}, "connection")
     backend, _ = find_backend(url, "connection")
     return bool(backend.secrets(backend.resolve(url, {}, "connection")))
+
+
+def added_secrets(reference: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the environment variables whose values become the password of a database's URL.
+
+    Args:
+        reference: a URL, or ``env:NAME``, which is not resolved.
+        environ: the environment.
+
+    Raises:
+        UsageError: as `resolve` raises it.
+    """
+    if reference.startswith("env:"):
+        return []
+    url = resolve_reference(reference, environ, "connection")
+    backend, _ = find_backend(url, "connection")
+    if backend.located:
+        return []  # storage is sent signatures instead of keys
+    secrets = set(backend.secrets(backend.resolve(url, environ, "connection")))
+    names = [name for name, value in environ.items() if value and value in secrets]
+    others = {name: value for name, value in environ.items() if name not in names}
+    with suppress(UsageError):  # a password is missing without the variable
+        secrets -= set(backend.secrets(backend.resolve(url, others, "connection")))
+    return sorted(name for name in names if environ[name] in secrets)
 
 
 def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str:

@@ -101,7 +101,49 @@ def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> Duc
             if is_locked(error):
                 raise locked(path, side, error) from error
             raise
+    if not worker:
+        try:
+            check_macros(connection, path, side)
+        except BaseException:
+            connection.close()
+            raise
     return configure(connection, worker=worker)
+
+
+# Written without functions, and with operators that are none: macros may replace all others.
+_REPLACED = """
+    SELECT DISTINCT mine.function_name
+    FROM system.main.duckdb_functions() AS mine
+    JOIN system.main.duckdb_functions() AS builtin
+        ON builtin.function_name = mine.function_name AND builtin.internal
+    WHERE NOT mine.internal AND mine.schema_name = 'main'
+    ORDER BY mine.function_name
+"""
+
+
+def check_macros(connection: DuckDBPyConnection, path: str, side: str) -> None:
+    """Check that no macro of a database replaces one of DuckDB's own functions.
+
+    Whoever made the file could otherwise have a mask or a checksum compute something else.
+
+    Args:
+        connection: a session that uses the database.
+        path: the database, for error messages.
+        side: `source` or `target`, for error messages.
+
+    Raises:
+        PlanningError: one does.
+    """
+    with planning(side, path):
+        names = [name for (name,) in connection.execute(_REPLACED).fetchall()]
+    if names:
+        listed = ", ".join(f"main.{name}" for name in names[:5]) + (", ..." if names[5:] else "")
+        raise PlanningError(
+            f"{side}: {path}: expected no macro with the name of a function of DuckDB, found "
+            f"{listed}: DuckDB calls it instead, also in the statements of Penstock; drop it, "
+            "rename it, or move it to another schema",
+            Diagnosis(side=side),
+        )
 
 
 def check_database(path: str, side: str) -> None:

@@ -221,7 +221,8 @@ class ControlTables(RecordedRuns):
     def _is_empty(self, table: TableRef) -> bool:
         try:
             query = sql.SQL("SELECT FROM {} LIMIT 1").format(quoted(table))
-            return self._connection.execute(query).rowcount == 0
+            with self._connection.users_path():
+                return self._connection.execute(query).rowcount == 0
         except psycopg.errors.InsufficientPrivilege:
             return False
 

@@ -383,8 +383,8 @@ def _open_session(
 ) -> _OpenSession:
     """Open a session, with the run's snapshot if there is one."""
     if spec.snapshot is None:
-        return _OpenSession(connect(spec.source, "source", application_name), ())
-    connection = connect(spec.source, "source", application_name, set_up=False)
+        return _OpenSession(connect(spec.source, "source", application_name, users_path=True), ())
+    connection = connect(spec.source, "source", application_name, set_up=False, users_path=True)
     try:
         with translated("source"):
             oids = import_locked(connection, spec.snapshot, tables, spec.stall_timeout)

@@ -529,7 +529,7 @@ class PostgresSource:
         # A condition accepts no aggregates, window functions or sets; CASE accepts no bracket
         # closed without being opened.
         query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE CASE WHEN true THEN\n{}\nEND IS NULL")
-        with planning("source", subject):
+        with planning("source", subject), self._connection.users_path():
             self._connection.execute(query.format(read_from(relation), sql.SQL(text)))
 
     def mask_expression(

@@ -277,10 +277,11 @@ class PostgresTarget:
 
     def holds_rows(self, table: TableRef) -> bool:
         with planning("target", f"rows of {table}"):
-            if self._connection.value("SELECT to_regclass(%s)", [name(table)]) is None:
+            if find_oid(self._connection, table) is None:
                 return False
             query = sql.SQL("SELECT FROM {} LIMIT 1").format(rows_of(table))
-            return self._connection.execute(query).rowcount > 0
+            with self._connection.users_path():
+                return self._connection.execute(query).rowcount > 0
 
     def plan_night_rebuild(
         self, request: LoadRequest, merge_plan: LoadPlan, *, replaces: bool
@@ -304,7 +305,8 @@ class PostgresTarget:
             query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {}").format(
                 rows_of(rows), condition(where, extent)
             )
-            with planning("target", f"--mode replace: the partitions' condition on {table}"):
+            subject = f"--mode replace: the partitions' condition on {table}"
+            with planning("target", subject), self._connection.users_path():
                 self._connection.execute(query)
             check_same_rows(self._connection, rows, extent)
 
@@ -323,8 +325,11 @@ class PostgresTarget:
     def counts(self, tables: Sequence[TableRef]) -> dict[TableRef, int]:
         if not tables:
             return {}
-        counts = [sql.SQL("(SELECT count(*) FROM {})").format(rows_of(table)) for table in tables]
-        with translated("target"):
+        counts = [
+            sql.SQL("(SELECT pg_catalog.count(*) FROM {})").format(rows_of(table))
+            for table in tables
+        ]
+        with translated("target"), self._connection.users_path():
             row = self._connection.first(sql.SQL("SELECT {}").format(sql.SQL(", ").join(counts)))
         return dict(zip(tables, row, strict=True))
 
@@ -381,7 +386,9 @@ class PostgresTarget:
                 return night.rows + self._count(stage.new_rows())
 
     def _count(self, rows: sql.Composable) -> int:
-        return int(self._connection.value(sql.SQL("SELECT count(*) FROM {}").format(rows)))
+        query = sql.SQL("SELECT pg_catalog.count(*) FROM {}").format(rows)
+        with self._connection.users_path():
+            return int(self._connection.value(query))
 
     def ranges_after_merge(self, run: RunRow, bits: int) -> dict[int, int] | None:
         stage, spec = self._stage(run)

@@ -310,6 +310,28 @@ class Dialect(ABC):
         """Return a bound as partitions compare the key with it."""
         return self.bound(bound)
 
+    def comparison(self, left: str, operator: str, right: str) -> str:
+        """Return a comparison of two values of one built-in type."""
+        return f"{left} {operator} {right}"
+
+    def listed(self, value: str, tag: str, values: Sequence[str], *, negated: bool) -> str:
+        """Return the test whether a value is, or with `negated` is not, one of several.
+
+        Args:
+            value: the value, as an expression; of a NULL neither is true.
+            tag: the tag of the values' type, as in `Bound`.
+            values: the values, as expressions.
+            negated: whether it must be none of them.
+        """
+        return f"{value} {'NOT IN' if negated else 'IN'} ({', '.join(values)})"
+
+    def in_bucket(self, number: str, modulus: int, remainder: int) -> str:
+        """Return the test for a bucket of a number from `hash_number`; a NULL is in the first."""
+        return f"coalesce({number} % {modulus}, 0) = {remainder}"
+
+    counted = "count(*)"
+    """The number of rows."""
+
     def check_collation(self, key: Key) -> None:
         if key.collation not in ("", BYTES):
             raise PlanningError(

@@ -77,7 +77,8 @@ class PostgresStage:
         self._stage = stage
         self.identifier = quoted(stage)
         """Where the rows go first."""
-        keys = read_unique_keys(connection, target)
+        with connection.own_path():
+            keys = read_unique_keys(connection, target)
         key = find_key(keys, conflict_columns)
         if key is None:
             raise PermanentError(
@@ -87,9 +88,9 @@ class PostgresStage:
             )
         self._key = key
         parameters = {"table": name(target)}
-        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, columns = (
-            connection.first(statement("upsert_facts"), parameters)
-        )
+        with connection.own_path():
+            facts = connection.first(statement("upsert_facts"), parameters)
+        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, columns = facts
         copied = {pair.target for pair in pairs} | {mark}
         self.may_replace = (
             len(keys) > 1
@@ -139,7 +140,7 @@ class PostgresStage:
         matching = sql.SQL("{} AS s WHERE {}").format(quoted(deleted_keys), self._match)
         if not mark:
             return sql.SQL("DELETE FROM {} AS t USING {}").format(self._table, matching)
-        return sql.SQL("UPDATE {} AS t SET {} = now() FROM {} AND t.{} IS NULL").format(
+        return sql.SQL("UPDATE {} AS t SET {} = pg_catalog.now() FROM {} AND t.{} IS NULL").format(
             self._table, sql.Identifier(mark), matching, sql.Identifier(mark)
         )
 
@@ -351,7 +352,9 @@ def _differ(row: str, names: Iterable[str]) -> sql.Composed:
         sql.SQL(", ").join(sql.Identifier(side, column) for column in names) for side in ("t", row)
     )
     # Without the cast to record they would be compared column by column.
-    return sql.SQL("ROW({})::record OPERATOR(pg_catalog.*<>) ROW({})::record").format(existing, new)
+    return sql.SQL(
+        "ROW({})::pg_catalog.record OPERATOR(pg_catalog.*<>) ROW({})::pg_catalog.record"
+    ).format(existing, new)
 
 
 def _assignments(names: Iterable[str], row: str) -> sql.Composed:

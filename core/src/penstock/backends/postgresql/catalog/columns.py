@@ -48,7 +48,7 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
         TableReplaced: the target's table was dropped or recreated in between.
         PermanentError: the source's table was, so that a snapshot does not show its columns.
     """
-    with planning(side, f"table {ref}"):
+    with planning(side, f"table {ref}"), connection.own_path():
         oid = table_oid(connection, ref, side)
         columns = columns_of(connection, [oid], Types(connection))
     if oid not in columns:

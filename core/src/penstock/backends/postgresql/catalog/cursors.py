@@ -122,22 +122,24 @@ def cursor_sql(connection: Connection, table: TableRef) -> CursorSql:
     """Return the queries about a cursor's columns; see `CursorSql`."""
 
     def fetch(query: str, subject: str) -> list[tuple[Any, ...]]:
-        with planning("source", subject):
+        with planning("source", subject), connection.users_path():
             return connection.execute(sql.SQL(query)).fetchall()
 
     return CursorSql(
         DIALECT,
         relation(table).as_string(connection),
         fetch,
-        as_text=lambda tag, value: f"({value})::text",
-        clock="SELECT pg_catalog.clock_timestamp()::text",
+        as_text=lambda tag, value: f"({value})::pg_catalog.text",
+        clock="SELECT pg_catalog.clock_timestamp()::pg_catalog.text",
         first=lambda query: f"{query} LIMIT 1",
     )
 
 
 def least_open(before: OpenSince) -> str:
     """Return a moment before which no transaction invisible to a later snapshot can have begun."""
-    return f"({DIALECT.bound(Bound('timestamptz', before.oldest))} - INTERVAL '{MARGIN}' SECOND)"
+    return DIALECT.earlier(
+        DIALECT.bound(Bound("timestamptz", before.oldest)), "timestamptz", MARGIN
+    )
 
 
 def identity_of(connection: Connection, table: TableRef) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from psycopg import sql
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import LoadResult
 from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, PostgresStage, Run
-from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.connection import FIRE_DEFERRED, Connection
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.text import shorten, temporary_name
 from penstock.backends.postgresql.load.drift import (
@@ -196,7 +196,9 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
     for place in late:
         delete(place)
     table_list = ", ".join(name(night.plan.load.table) for night in nights)
-    connection.execute(f"DROP TABLE {table_list}".encode())
+    with connection.together(), connection.users_path():
+        connection.execute(FIRE_DEFERRED)
+        connection.execute(f"DROP TABLE {table_list}".encode())
     stored = storages(connection, [_merge_target(night) for night in nights])
     return [
         _merge_counts(
@@ -260,7 +262,9 @@ def _merge_counts(
     if planned and planned.rows is not None:
         count = planned.rows + inserted - (0 if night.spec.deletion.column else deleted)
     elif planned:
-        count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
+        query = f"SELECT pg_catalog.count(*) FROM {rows_of(ref).as_string(connection)}"
+        with connection.users_path():
+            count = connection.value(query)
     return MergeCounts(inserted, updated, deleted, count, stored)
 
 
@@ -313,7 +317,8 @@ def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> P
 
 
 def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:
-    return [connection.execute(query).rowcount for query in queries]
+    with connection.users_path():
+        return [connection.execute(query).rowcount for query in queries]
 
 
 def storages(connection: Connection, tables: Sequence[TableRef]) -> dict[TableRef, str]:

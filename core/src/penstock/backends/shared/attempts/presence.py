@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from urllib.parse import quote, unquote
 
 from penstock.backends.shared.attempts.locked_files import is_locked, locked
+from penstock.backends.shared.private_files import open_new
 from penstock.errors import PenstockError, PermanentError, TargetBusy, TransientError
 
 LOCK = "lock"
@@ -74,7 +75,7 @@ class Presence:
 
     def _locked(self, begin: str) -> tuple[str, int]:
         path = os.path.join(self._folder, begin + secrets.token_hex(4))
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = open_new(path, os.O_RDWR)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return path, descriptor
 
