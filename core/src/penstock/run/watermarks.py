@@ -54,7 +54,9 @@ def reset_watermark(name: str, *, target: str, control_schema: str = "penstock")
     """
     with _control(target, control_schema) as control:
         last = _history(control, name)[0]
-        return _put(control, Watermark(name, last.epoch + 1, _by_hand(), "", None))
+        # Options still name columns that may have other names now.
+        mark = Watermark(name, last.epoch + 1, _by_hand(), "", None, columns=last.columns)
+        return _put(control, mark)
 
 
 @isolate_display
