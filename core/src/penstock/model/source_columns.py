@@ -78,7 +78,8 @@ def match_earlier(before: Sequence[SourceColumn], now: Sequence[SourceColumn]) -
         now: the columns as they are.
     """
     by_identity = {each.identity: each for each in before if each.identity}
-    if by_identity and any(each.identity for each in now):
+    has_ids = by_identity and any(each.identity for each in now)
+    if has_ids and not _are_of_other_tables(before, now):
         same = {
             each.name: by_identity[each.identity] for each in now if each.identity in by_identity
         }
@@ -138,6 +139,37 @@ def changed_meaning(
     )
 
 
+def other_columns(
+    before: Sequence[SourceColumn], now: Sequence[SourceColumn], is_used: Callable[[str], bool]
+) -> list[str]:
+    """Return which names stand for other columns than before, or none, for people.
+
+    Args:
+        before: the columns as they were.
+        now: the columns as they are.
+        is_used: whether a column, by its earlier name, is looked at.
+    """
+    matching = match_earlier(before, now)
+    present = {each.name: each for each in now}
+    names_now = {id(then): name for name, then in matching.same.items()}
+    lines = []
+    for then in before:
+        if not is_used(then.name):
+            continue
+        what, new_name = f"column {then.name!r}", names_now.get(id(then))
+        if new_name not in (None, then.name):
+            lines.append(f"{what} is now called {new_name!r}")
+        elif then.name not in present:
+            lines.append(f"{what} was dropped")
+        elif then.name in matching.unsure:
+            lines.append(f"{what} is in another place, and may be another column")
+        elif new_name is None:
+            lines.append(f"{what} was dropped, and another one has its name now")
+        elif then.formula != (formula := present[then.name].formula):
+            lines.append(f"{what} was {_computed(then.formula)} and is now {_computed(formula)}")
+    return lines
+
+
 def shape_changes(
     before: Sequence[SourceColumn],
     now: Sequence[SourceColumn],
@@ -155,39 +187,24 @@ def shape_changes(
     """
     if not before:
         return []
-    tables = {_table(each.identity) for each in before}
-    if all(each.identity for each in now) and tables.isdisjoint(_table(e.identity) for e in now):
+    if _are_of_other_tables(before, now):
         return ["the table was recreated, or it is another one of that name"]
-    matching = match_earlier(before, now)
-    present = {each.name: each for each in now}
-    names_now = {id(then): name for name, then in matching.same.items()}
-    lines = []
-    for then in before:
-        if not is_used(then.name):
-            continue
-        name, column = then.name, present.get(then.name)
-        new_name = names_now.get(id(then))
-        if new_name not in (None, name):
-            lines.append(f"column {name!r} is now called {new_name!r}")
-        elif column is None:
-            lines.append(f"column {name!r} was dropped")
-        elif name in matching.unsure:
-            lines.append(f"column {name!r} is in another place, and may be another column")
-        elif new_name is None:
-            lines.append(f"column {name!r} was dropped, and another one has its name now")
-        else:
-            lines += _altered(then, column)
-    if all_used:
-        known = {each.name for each in before}
-        lines += [
-            f"column {each.name!r} was added"
-            for each in now
-            if each.name not in known
-            and each.name not in matching.same
-            and not each.generated
-            and is_used(each.name)
-        ]
+    lines = other_columns(before, now, is_used)
+    same, known = match_earlier(before, now).same, {each.name for each in before}
+    for each in filter(lambda column: is_used(column.name), now):
+        then = same.get(each.name)
+        if then is not None and then.name == each.name:
+            lines += _altered(then, each)
+        elif then is None and all_used and not each.generated and each.name not in known:
+            lines.append(f"column {each.name!r} was added")
     return lines
+
+
+def _are_of_other_tables(before: Sequence[SourceColumn], now: Sequence[SourceColumn]) -> bool:
+    """Whether columns with ids are those of other tables."""
+    tables = {_table(each.identity) for each in before if each.identity}
+    here = {_table(each.identity) for each in now if each.identity}
+    return bool(tables and here) and tables.isdisjoint(here)
 
 
 def _table(identity: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.source import SourceCatalog
 from penstock.errors import PlanningError
 from penstock.model.extents import Crossing, KeyRange
 from penstock.model.plans import PartitionPlan
-from penstock.model.source_columns import SourceColumn, shape_changes
+from penstock.model.source_columns import SourceColumn, other_columns, shape_changes
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.masks import mentions
 
@@ -26,21 +28,34 @@ def column_changes(
         before: the columns when it was planned; empty if unknown.
         now: the columns of the source now.
     """
+    all_used = spec.columns is None and not spec.drift.ignores
+    return shape_changes(before, now, _used_by(spec, plan), all_used=all_used)
+
+
+def _used_by(spec: CopySpec, plan: PartitionPlan) -> Callable[[str], bool]:
+    """Return whether a run reads a column, or has a condition or expression that may do so."""
     route = spec.route
     selected = {column.name for column in plan.columns}
-    conditions = [route.where or "", plan.selection, *route.expressions.values(), *key_texts(plan)]
+    texts = [route.where or "", plan.selection, *route.expressions.values(), *key_texts(plan)]
 
     def is_used(name: str) -> bool:
-        is_read = not route.excludes(name) and (route.columns is None or name in route.columns)
-        return (
-            name in selected
-            or (is_read and not spec.drift.ignores)
-            or any(mentions(text, [name]) for text in conditions)
-        )
+        is_read = route.columns is None and not route.excludes(name) and not spec.drift.ignores
+        return is_read or name in selected or any(mentions(text, [name]) for text in texts)
 
-    return shape_changes(
-        before, now, is_used, all_used=route.columns is None and not spec.drift.ignores
-    )
+    return is_used
+
+
+def check_same_columns(spec: CopySpec, run: RunRow, source: SourceCatalog) -> None:
+    """Check that the names of a run that is done still stand for the columns that it has read.
+
+    Types may have changed since, and columns may have been added.
+
+    Raises:
+        PlanningError: a name stands for another column, or for none.
+    """
+    now = tuple(map(SourceColumn.of, source.columns(spec.relation)))
+    if lines := other_columns(run.source_state.columns, now, _used_by(spec, run.plan)):
+        raise changed_error(spec, run.run_id, lines)
 
 
 def check_columns(
