@@ -11,6 +11,7 @@ from tests.backends.conftest import Pair
 
 import penstock
 from penstock import BatchSpec, CopySpec, Drifted, PenstockError
+from penstock.events import Planned
 
 from .test_rules import copy_options, full, night, pair
 
@@ -318,3 +319,23 @@ def test_an_expression_whose_columns_exchange_names_is_drift(pair: Pair) -> None
     )
     with pytest.raises(Drifted):
         list(penstock.copy(CopySpec(**copy_options(pair))))
+
+
+@pytest.mark.parametrize("mode", ["truncate", "upsert", "append"])
+def test_verification_compares_what_both_sides_compute(pair: Pair, mode: str) -> None:
+    computed(pair)
+    pair.target.run(
+        "ALTER TABLE items DROP c",
+        "ALTER TABLE items ADD c int GENERATED ALWAYS AS (a * 100 + b) STORED",
+    )
+    found = night(pair, mode=mode, incremental=None, run_id="loaded")
+    (planned,) = (event for event in found.events if isinstance(event, Planned))
+    expected = "c: the source computes it as (a + b), and the target as ((a * 100) + b)"
+    assert expected in planned.warnings
+    ends: dict[str, Any] = {"source": pair.source.url, "target": pair.target.url}
+    assert not penstock.verify("loaded", **ends, checksum=True).ok
+    pair.target.run(
+        "ALTER TABLE items DROP c",
+        "ALTER TABLE items ADD c int GENERATED ALWAYS AS (a + b) STORED",
+    )
+    assert penstock.verify("loaded", **ends, checksum=True).ok

@@ -5,11 +5,14 @@ A name alone does not identify a column: it may have been given to another one s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.model.codec import OMITTED, JsonForm
 from penstock.model.tables import Column
+
+_LENGTHS = re.compile(r"\(.*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class SourceColumn:
     collation: str = field(default="", metadata=OMITTED)
     formula: str = field(default="", metadata=OMITTED)
     generated: bool = field(default=False, metadata=OMITTED)
+    stored_type: str = field(default="", metadata=OMITTED)
+    """The type that it has in the source, if it is copied with another one."""
     hidden: str = field(default="", metadata=OMITTED)
     """The name under which nights have masked it, set it, or left it out; empty if none has."""
     mask: str = field(default="", metadata=OMITTED)
@@ -60,11 +65,19 @@ class Matching:
     unmatched: tuple[SourceColumn, ...]
     """The earlier columns that are no longer there, or may have another name."""
 
-    def candidates(self, name: str) -> tuple[SourceColumn, ...]:
-        """Return the earlier columns that a present one may be."""
-        if name in self.same:
-            return (self.same[name],)
-        return self.unmatched
+    def candidates(self, column: SourceColumn) -> tuple[SourceColumn, ...]:
+        """Return the earlier columns that a present one may be.
+
+        A column that was not recognised is assumed to have kept its type, but for its length.
+        """
+        if column.name in self.same:
+            return (self.same[column.name],)
+        kind = _LENGTHS.sub("", column.type)
+        return tuple(
+            each
+            for each in self.unmatched
+            if _LENGTHS.sub("", each.stored_type or each.type) == kind
+        )
 
 
 def match_earlier(before: Sequence[SourceColumn], now: Sequence[SourceColumn]) -> Matching:

@@ -379,8 +379,11 @@ def followed_columns(
         column = replace(each, target_formula=formulas.get(each.name, ""))
         if each.name in as_copied:
             copy = as_copied[each.name]
-            column = replace(column, type=copy.type, nullable=copy.nullable)
-        column = remember_hidden(route, column, matching.candidates(each.name))
+            stored_type = "" if copy.type == each.type else each.type
+            column = replace(
+                column, type=copy.type, nullable=copy.nullable, stored_type=stored_type
+            )
+        column = remember_hidden(route, column, matching.candidates(each))
         then, was = known.get(each.name), matching.same.get(each.name)
         if ignored and was is not None and was.name != each.name and each.name not in copied:
             # A later night finds that it was renamed.

@@ -34,14 +34,15 @@ def check_hidden(
     """
     if not any(each.hidden for each in before):
         return
-    matching = match_earlier(before, tuple(map(SourceColumn.of, columns)))
+    now = tuple(map(SourceColumn.of, columns))
+    matching = match_earlier(before, now)
     known = {each.name: each for each in before}
     lines, names = [], []
-    for column in columns:
+    for column in now:
         name = column.name
         if name not in copied:
             continue
-        for then in matching.candidates(name):
+        for then in matching.candidates(column):
             if not then.hidden or then.hidden == name or not route.hides(then.hidden):
                 continue
             why = _exposure(route, name, then, known.get(name))

@@ -99,7 +99,7 @@ class Comparison:
 
     def _canonical(self) -> tuple[ColumnPair, ...]:
         """Return the pairs whose values two unlike systems can both write in one canonical form."""
-        pairs = self.run.plan.pairs
+        pairs = (*self.run.plan.pairs, *self._computed_pairs())
         skipped = [pair.target for pair in pairs if not pair.canonical]
         if skipped:
             self.warnings += (
@@ -113,7 +113,9 @@ class Comparison:
 
         A pair has one if the types differ only in length or precision.
         """
-        mine = {column.name: column.type for column in self.run.plan.columns}
+        computed = self._computed_pairs()
+        mine = {column.name: column.type for column in self.run.source_state.columns}
+        mine |= {column.name: column.type for column in self.run.plan.columns}
         theirs = {column.name: column.type for column in self.target.columns(self.table)}
 
         def as_target(pair: ColumnPair) -> ColumnPair:
@@ -123,7 +125,39 @@ class Comparison:
                 replace(pair, cast=target_type) if is_same and source_type != target_type else pair
             )
 
-        return tuple(as_target(pair) for pair in self.run.plan.pairs)
+        return tuple(as_target(pair) for pair in (*self.run.plan.pairs, *computed))
+
+    def _computed_pairs(self) -> tuple[ColumnPair, ...]:
+        """Return pairs of columns that both sides compute, and that no run copies.
+
+        They are equal as long as both sides compute them by the same expression.
+        """
+        route, copied = self.spec.route, {pair.target for pair in self.run.plan.pairs}
+        names = {
+            column.name
+            for column in self.run.source_state.columns
+            if column.generated and not route.hides(column.name)
+        } - copied
+        if not names or route.columns is not None or route.map == "position":
+            return ()
+        theirs = {each.name: each for each in self.target.columns(self.table) if each.generated}
+        mine = [
+            each
+            for each in self.source.columns(route.relation)
+            if each.generated and each.name in names and each.name in theirs
+        ]
+        if not mine:
+            return ()
+        if self.run.plan.format in SHARED_FORMATS:
+            mine = list(self.source.in_arrow(route.relation, mine))
+        fits = self.target.fit(mine, [theirs[each.name] for each in mine])
+        self.notes.append(
+            f"compared, too, since both sides compute it: {', '.join(each.name for each in mine)}"
+        )
+        return tuple(
+            ColumnPair(each.name, each.name, canonical=fit.canonical)
+            for each, fit in zip(mine, fits, strict=True)
+        )
 
     @property
     def committed_rows(self) -> int:
