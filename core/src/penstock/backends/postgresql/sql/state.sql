@@ -35,8 +35,10 @@ WITH RECURSIVE tree AS (
     FROM parts
     GROUP BY root
 ), types AS (
-    SELECT tree.root, a.atttypid AS oid
-    FROM tree JOIN pg_catalog.pg_attribute AS a ON a.attrelid = tree.oid
+    -- Columns of child tables have the names and types of the root's.
+    SELECT roots.oid AS root, a.atttypid AS oid
+    FROM unnest(%(oids)s::oid[]) AS roots (oid)
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = roots.oid
     WHERE a.attnum > 0 AND NOT a.attisdropped
     UNION
     SELECT types.root, part.oid
@@ -55,7 +57,8 @@ WITH RECURSIVE tree AS (
         CASE WHEN a.attgenerated <> '' THEN pg_catalog.pg_get_expr(d.adbin, d.adrelid) END
     )
     FROM tree
-    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = tree.oid AND a.attnum > 0 AND NOT a.attisdropped
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = tree.oid AND a.attnum > 0
+        AND NOT a.attisdropped AND (tree.oid = tree.root OR a.attgenerated <> '')
     LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     UNION ALL
     SELECT types.root, pg_catalog.concat_ws(' ', 'enum', e.oid, e.enumlabel)
