@@ -8,8 +8,8 @@ from datetime import datetime
 
 from penstock.errors import Diagnosis, Overtaken
 from penstock.model.codec import OMITTED, JsonForm
-from penstock.model.drift import SourceColumn
 from penstock.model.snapshots import Snapshot
+from penstock.model.source_columns import SourceColumn
 
 BY_HAND = "by-hand-"
 """The prefix of the run id of a watermark that the user has moved."""

@@ -52,6 +52,7 @@ from penstock.run.run_status import load_standing
 from penstock.run.snapshot.awaited_holder import AwaitHolder
 from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
+from penstock.run.snapshot.planned_columns import check_same_columns
 from penstock.run.snapshot.source_view import LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.run.value_display import isolate_display, isolate_generator_display
@@ -390,6 +391,7 @@ def verify(
             raise UsageError(
                 "--show-rows shows values of rows: expected --show-values errors, found never"
             )
+        check_same_columns(spec, run, source_catalog)
         return verify_run(
             spec, run, source_catalog, target_catalog, checksums=checksum, show_rows=show_rows
         )

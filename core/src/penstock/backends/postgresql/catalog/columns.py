@@ -33,6 +33,9 @@ class Attribute:
     """The column's number among all that the table has ever had; 0 outside a table."""
     table: int = 0
     """The table's object id."""
+    collation: str | None = None
+    """See `Column`, as for the next one; None for an empty text."""
+    formula: str | None = None
 
 
 def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Column, ...]:
@@ -111,6 +114,8 @@ def describe_columns(
                 "dimensions": item.dimensions,
             },
             f"{item.table}.{item.number}" if item.number else "",
+            collation=item.collation or "",
+            formula=item.formula or "",
         )
         for item, (kind, text) in zip(attributes, types, strict=True)
     )

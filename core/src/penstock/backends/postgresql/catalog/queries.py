@@ -113,9 +113,15 @@ def described_columns(
 
 
 def result_columns(connection: Connection, result: psycopg.pq.abc.PGresult) -> tuple[Column, ...]:
-    """Return the columns of a result."""
+    """Return the columns of a result; those that are columns of a table have its ids."""
     attributes = [
-        Attribute((result.fname(place) or b"").decode(), result.ftype(place), result.fmod(place))
+        Attribute(
+            (result.fname(place) or b"").decode(),
+            result.ftype(place),
+            result.fmod(place),
+            number=result.ftablecol(place),
+            table=result.ftable(place),
+        )
         for place in range(result.nfields)
     ]
     return describe_columns(connection, attributes)

@@ -28,8 +28,10 @@ def read_states(connection: Connection, oids: Sequence[int]) -> dict[int, Source
     moments = connection.execute(statement("moment"))
     moment = str(moments.fetchall()[0][0])
     return {
-        oid: SourceState(identity, layout, "" if elsewhere else moment, writes, parts)
-        for oid, identity, layout, writes, parts, elsewhere in states.fetchall()
+        oid: SourceState(
+            identity, layout, "" if elsewhere else moment, writes, parts, shape=shape or ""
+        )
+        for oid, identity, layout, writes, parts, elsewhere, shape in states.fetchall()
     }
 
 
