@@ -15,6 +15,8 @@ from penstock.events import Finished
 
 from .mysql_pair import execute, rows
 
+pytestmark = pytest.mark.both_servers
+
 KEY = "Vq7 s'alt\\ 471108150042"
 WORDS = ("", "Ünïcödé", "naïve café", "12345")
 TABLE = """
