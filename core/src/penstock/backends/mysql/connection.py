@@ -72,6 +72,8 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     side = ""
     waits: int | None = None
     """As in `wait_for_locks`."""
+    snapshot = ""
+    """The snapshot that lent the session; empty if none has."""
 
     @property
     def is_mariadb(self) -> bool:
