@@ -14,13 +14,11 @@ from penstock_testkit import PostgresServer
 from .cli import Run, promised
 from .pair import Pair, Side
 
-QUIET = "no answer for"
-
 
 def check_named(run: Run, *words: str) -> None:
     """Wait for the line, and end the run as a person does."""
     said = run.wait_for(Warned).message
-    for word in (QUIET, *words):
+    for word in words:
         assert word in said
     run.signal_all(signal.SIGINT)
     run.ended(130, promised())
@@ -33,7 +31,6 @@ def check_named(run: Run, *words: str) -> None:
         ("source", b"user", "while connecting to the source"),
         ("source", b"pg_export_snapshot", "while taking the snapshot"),
         ("target", b"CREATE SCHEMA", "while creating the control tables"),
-        ("target", b"penstock.run", "target: "),
         ("target", b"prepared_at", "while "),
     ],
 )
@@ -41,7 +38,7 @@ def test_a_silent_server_is_named(pair: Pair, side: Side, statement: bytes, word
     proxy = pair.proxy(side)
     proxy.on_bytes(statement, "to_server", proxy.freeze, once=True)
     run = pair.copy("--verify", "checksums")
-    check_named(run, side, words)
+    check_named(run, side, "no answer for", words)
 
 
 def test_a_lock_of_another_session_is_named(pair: Pair) -> None:
@@ -50,7 +47,7 @@ def test_a_lock_of_another_session_is_named(pair: Pair) -> None:
         holder.execute("LOCK TABLE penstock.run")
         pid = holder.info.backend_pid
         run = pair.copy("--run-id", "another", "--mode", "truncate")
-        check_named(run, "target", f"waits for a lock of session {pid}")
+        check_named(run, "target", f"waiting for session {pid}")
 
 
 def test_a_standby_that_is_absent_is_named(pair: Pair) -> None:
