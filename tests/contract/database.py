@@ -67,6 +67,9 @@ class Database(ABC):
     sees_executions: ClassVar[bool] = True
     """Whether a target knows which runs are executing on a table."""
 
+    scarcely: ClassVar[str] = ""
+    """What a source's URL ends with so that a batch has as few resources as it may have."""
+
     statements: ClassVar[Sequence[tuple[float, float]]] = ()
     """The most statements for a batch of tables from here to here, per batch and per table.
 

@@ -17,6 +17,7 @@ from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
+from penstock.model.awaited import during
 from penstock.model.tables import Place, TableRef
 from penstock.planning.asking.search_path import with_schemas
 from penstock.planning.support import check_supported
@@ -105,7 +106,8 @@ class Connections:
 
     def open_source(self) -> SourceCatalog:
         """Open a session in the source; the caller closes it."""
-        return self.source_backend.source(self.source_url)
+        with during("connecting to the source"):
+            return self.source_backend.source(self.source_url)
 
     def pending_source(self, *, ahead: bool) -> PendingSession[SourceCatalog]:
         """Return the source's session, which may open ahead of time.
@@ -121,7 +123,8 @@ class Connections:
 
     def open_target(self, control_schema: str) -> TargetCatalog:
         """Open a session in the target; the caller closes it."""
-        return self.target_backend.target(self.target_url, control_schema)
+        with during("connecting to the target"):
+            return self.target_backend.target(self.target_url, control_schema)
 
     def nursery(self) -> Nursery:
         """Return a nursery that starts workers for these ends."""

@@ -32,6 +32,7 @@ from penstock.events import (
     Warned,
 )
 from penstock.model import values
+from penstock.model.awaited import during
 from penstock.model.nights import Watermark
 from penstock.model.plans import WATERMARK_STEP, Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
@@ -372,6 +373,7 @@ class RunState:
         assert run is not None
         moments = (record.read_at for record in self._records)
         with (
+            during("verifying"),
             closing(self.view.open_to_compare(moments)) as source,
             closing(self._link.reconnect()) as target,
         ):

@@ -19,6 +19,7 @@ from penstock.errors import (
     TransientError,
 )
 from penstock.model import values
+from penstock.model.awaited import awaiting
 
 _LOCKED = re.compile(r'lock on file "(?P<file>[^"]*)".*?(?:\(PID (?P<pid>\d+)\))', re.DOTALL)
 # Two connections of this process with different settings.
@@ -46,7 +47,8 @@ _FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE
 def translated(side: str, subject: str = "") -> Iterator[None]:
     """Translate DuckDB's errors to Penstock's."""
     try:
-        yield
+        with awaiting(f"{side}: {subject}" if subject else side):
+            yield
     except duckdb.Error as error:
         raise translate(error, side, subject) from error
 

@@ -15,13 +15,26 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from penstock.backends.postgresql.errors import from_connecting, from_driver, is_loss
 from penstock.backends.postgresql.session.shared_round_trips import Question, SharedRoundTrips
 from penstock.backends.shared.in_use import CALL_SECONDS, InUse
+from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import Interrupted, PenstockError
+from penstock.model.awaited import awaiting
 
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
 
 T = TypeVar("T")
 
+SERVER = "PostgreSQL"
+_WAITS = """
+    SELECT
+        CASE WHEN a.wait_event_type <> 'Client' THEN a.wait_event END,
+        (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(
+            ' ', b.pid, 'of user', b.usename, pg_catalog.concat('(', b.state, ')')), ', ')
+        FROM pg_catalog.pg_stat_activity AS b
+        WHERE b.pid = ANY(pg_catalog.pg_blocking_pids(a.pid))),
+        pg_catalog.current_setting('synchronous_standby_names'), pg_catalog.left(a.query, 1000)
+    FROM pg_catalog.pg_stat_activity AS a WHERE a.pid = %s
+"""
 PLAN, CONTROL = "penstock:plan", "penstock:control"
 """The names of catalogs' sessions."""
 CONNECT_TIMEOUT = 30
@@ -156,7 +169,8 @@ def connect(
     if "connect_timeout" not in parameters:
         added["connect_timeout"] = CONNECT_TIMEOUT
     try:
-        connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
+        with awaiting(f"{side}: connecting"):
+            connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
         # psycopg would call Python for each notice of a trigger, where the exception that a signal
         # raises to cancel would be lost.
         connection.pgconn.notice_handler = None
@@ -176,6 +190,28 @@ def connect(
     except psycopg.Error as error:
         raise from_connecting(error, side) from error
     return connection
+
+
+def reason_of_wait(looker: psycopg.Connection[Any], pid: int) -> str:
+    """Return what a session waits for, in words; empty if it has ended.
+
+    Args:
+        looker: another session.
+        pid: the process id of the session.
+    """
+    row = looker.execute(_WAITS, [pid]).fetchone()
+    if row is None:
+        return ""
+    event, blockers, standbys, query = row
+    statement = statement_kind(query or "")
+    if event == "SyncRep":
+        return (
+            f"{statement} waits for a synchronous standby (synchronous_standby_names is "
+            f"{standbys!r}): start it, or change that setting"
+        )
+    if blockers:
+        return f"{statement} waits for a lock of session {blockers}"
+    return f"{statement} waits for {event}" if event else f"{statement} is running"
 
 
 def _settings(version: int, side: str) -> dict[str, str]:
@@ -238,8 +274,18 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         self.in_use = InUse(self._free)
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
-        with self.in_use:
+        with self.in_use, awaiting(self.side or self._side_of_settings or SERVER, self._reason):
             return super().wait(gen, *args, **options)
+
+    def _reason(self) -> str:
+        """Ask the server, in another session, what this one waits for."""
+        options: dict[str, Any] = {
+            **self.info.get_parameters(),
+            "password": self.info.password,
+            "connect_timeout": 2,
+        }
+        with psycopg.connect(**options, autocommit=True) as looker:
+            return reason_of_wait(looker, self.server_pid)
 
     def _free(self) -> None:
         super().close()

@@ -50,6 +50,7 @@ from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import check_same_rows
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
+from penstock.backends.postgresql.load.sequences import with_used_up
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.new_tables.night import deleted_keys_table, open_stage
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name, rows_of
@@ -273,7 +274,7 @@ class PostgresTarget:
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         with self._described(request.target) as facts:
-            return plan_load(facts, request)
+            return with_used_up(plan_load(facts, request), request)
 
     def holds_rows(self, table: TableRef) -> bool:
         with planning("target", f"rows of {table}"):

@@ -18,6 +18,7 @@ from penstock.backends.api.execution.records import NOW, Hold, Kind, RecordStore
 from penstock.backends.shared.attempts.refusals import superseded
 from penstock.backends.shared.records.watermark_records import WatermarkRecords
 from penstock.errors import PermanentError
+from penstock.model.awaited import during
 from penstock.model.codec import from_json, to_json
 from penstock.model.journal import Journal
 from penstock.model.plans import PartitionPlan
@@ -77,9 +78,11 @@ class RunRecords(WatermarkRecords):
     def batch_id(self, batch_id: str) -> None:
         self._records.batch_id = batch_id
 
+    @during("creating the control tables")
     def create(self) -> None:
         self._records.create()
 
+    @during("storing the run")
     def create_run(
         self,
         run_id: str,
@@ -91,6 +94,7 @@ class RunRecords(WatermarkRecords):
         row = _new_row(NewRun(run_id, spec, plan, state, snapshot))
         return self._records.add(Kind.RUN, [row]) == 1
 
+    @during("storing the runs")
     def create_runs(self, runs: Sequence[NewRun]) -> frozenset[str]:
         if len(runs) > 1 and self._records.joins([run.run_id for run in runs]):
             if self._records.add(Kind.RUN, list(map(_new_row, runs))) == len(runs):
@@ -147,6 +151,7 @@ class RunRecords(WatermarkRecords):
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
         return None
 
+    @during("storing how the run ended")
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         changes = _ended(status, failures)
 
@@ -156,6 +161,7 @@ class RunRecords(WatermarkRecords):
 
         self._records.transact(run_id, change)
 
+    @during("storing how the runs ended")
     def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
         run_ids = sorted(statuses)
         if len(run_ids) < 2 or not self._records.joins(run_ids):

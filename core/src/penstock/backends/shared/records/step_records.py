@@ -25,6 +25,7 @@ from penstock.errors import (
     TargetBusy,
     TargetChanged,
 )
+from penstock.model.awaited import during
 from penstock.model.nights import check_epoch
 from penstock.model.plans import (
     GONE_STEP,
@@ -234,6 +235,7 @@ class StepRecords(RunRecords, ABC):
     @abstractmethod
     def check_target(self, run_id: str) -> None: ...
 
+    @during("preparing the target")
     def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
         def do_one(run_id: str) -> bool:
             return self.prepare(run_id, loads[run_id])
@@ -285,6 +287,7 @@ class StepRecords(RunRecords, ABC):
             changes = self.after_preparing(run, load)
             self._change(run.run_id, {"prepared_at": NOW, "status": "running", **changes})
 
+    @during("preparing the target")
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         row = self._read(run_id, ("prepared_at",))
         if row is None:
@@ -351,6 +354,7 @@ class StepRecords(RunRecords, ABC):
 
     # After the last partition
 
+    @during("doing the steps after the load")
     def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
         run_ids = sorted(steps)
         if len(run_ids) < 2 or not self._joins_steps(run_ids):
@@ -400,6 +404,10 @@ class StepRecords(RunRecords, ABC):
                 self.after_step(run, step)
 
     def finish(self, run_id: str, step: Step) -> bool:
+        with during(f"doing a step: {step.name}"):
+            return self._finish(run_id, step)
+
+    def _finish(self, run_id: str, step: Step) -> bool:
         row = {"run_id": run_id, "step_id": step.id}
 
         def do_steps() -> bool:
