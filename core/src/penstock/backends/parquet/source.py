@@ -59,6 +59,7 @@ class ParquetSource(DuckCatalog):
         """Let DuckDB see what the scan reads."""
         self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in self._listed])
         self._part, self._sample = ScannedFiles.of(self._scan, []), ScannedFiles.of(self._scan, [])
+        self._part.failures = self._sample.failures = self._files.failures
         session = engine.FileSession(self._files, "source")
         # Registered once: later the connection may be busy.
         session.connection.register(PART, self._part)

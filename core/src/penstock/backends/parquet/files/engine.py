@@ -19,7 +19,7 @@ from penstock.backends.parquet.files.footers import key_fields, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.location import FilesLocation
 from penstock.backends.sql.session import Row
-from penstock.errors import Diagnosis, PlanningError, SnapshotLost
+from penstock.errors import Diagnosis, PenstockError, PlanningError, SnapshotLost
 from penstock.model.tables import Located, Query, Relation
 
 SOURCE = "source"
@@ -73,9 +73,28 @@ class FileSession(DuckSession):
 
     def __init__(self, files: ScannedFiles, side: str) -> None:
         super().__init__(session(files, worker=False), side)
+        self._files = files
+
+    @contextmanager
+    def planning(self, subject: str) -> Iterator[None]:
+        with failing(self._files), super().planning(subject):
+            yield
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
-        return streamed(self.connection, query, self.side, subject, self._stored_values)
+        with failing(self._files):
+            yield from streamed(self.connection, query, self.side, subject, self._stored_values)
+
+
+@contextmanager
+def failing(files: ScannedFiles) -> Iterator[None]:
+    """Raise the failure of a scan of the files in place of DuckDB's report of it."""
+    files.failures.clear()
+    try:
+        yield
+    except PenstockError as error:
+        if files.failures:
+            raise files.failures[0] from error
+        raise
 
 
 @contextmanager
