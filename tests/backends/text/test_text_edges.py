@@ -1,4 +1,4 @@
-"""Values at the edges of their types' ranges: read back by Penstock and by PostgreSQL, unchanged."""
+"""Values at the edges of their types: read back by Penstock and by PostgreSQL, unchanged."""
 
 from __future__ import annotations
 
@@ -21,19 +21,11 @@ from penstock.backends.text.location import parse
 from .text_files import schema_of, table_of
 
 DAY = 86_400_000_000
+# 1970, year 1, 1 BC, the Ides of March of 44 BC, the server's first day, 9999, 10000, 202401, and the
+# server's last day.
 DAYS = [
-    0,
-    -719_162,
-    -719_163,
-    -735_160,
-    -2_440_588,
-    2_932_896,
-    2_932_897,
-    73_205_920,
-    2_145_031_948,
-]
-"""1970, year 1, 1 BC, the Ides of March of 44 BC, the server's first day, 9999, 10000, 202401, and
-the server's last day."""
+    0, -719_162, -719_163, -735_160, -2_440_588, 2_932_896, 2_932_897, 73_205_920, 2_145_031_948,
+]  # fmt: skip
 MOMENTS = [
     0, -1, -719_162 * DAY, -719_162 * DAY - 1, -735_160 * DAY + 3_723_000_001, -2_440_588 * DAY,
     2_932_897 * DAY - 1, 2_932_897 * DAY, 11_248_737 * DAY, 106_751_990 * DAY + 123_456,

@@ -67,7 +67,9 @@ def _plain(array: pa.Array) -> list[Any]:
     if is_usual(array) and not is_fine:
         return list(array.to_pylist())
     texts = plain_texts(array, "+00:00")
-    return [None if text is None else text.replace(" ", "T", 1) for text in texts.to_pylist()]
+    if is_.is_timestamp(array.type):
+        texts = pc.replace_substring(texts, " ", "T", max_replacements=1)
+    return list(texts.to_pylist())
 
 
 def _has_nanoseconds(array: pa.Array) -> pa.Array:
