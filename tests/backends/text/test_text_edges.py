@@ -21,8 +21,8 @@ from penstock.backends.text.location import parse
 from .text_files import schema_of, table_of
 
 DAY = 86_400_000_000
-# 1970, year 1, 1 BC, the Ides of March of 44 BC, the server's first day, 9999, 10000, 202401, and the
-# server's last day.
+# 1970, year 1, 1 BC, the Ides of March of 44 BC, the server's first day, 9999, 10000, 202401, and
+# the server's last day.
 DAYS = [
     0, -719_162, -719_163, -735_160, -2_440_588, 2_932_896, 2_932_897, 73_205_920, 2_145_031_948,
 ]  # fmt: skip

@@ -15,8 +15,9 @@ from penstock.backends.duckdb.errors import translate
 from penstock.backends.duckdb.session import DuckSession, streamed
 from penstock.backends.parquet.errors import DRIVER_ERRORS, from_driver
 from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
-from penstock.backends.parquet.files.footers import key_fields, read_footers
+from penstock.backends.parquet.files.footers import key_fields, plain_schema, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
+from penstock.backends.parquet.files.snapshot import fingerprint_of
 from penstock.backends.parquet.location import FilesLocation
 from penstock.backends.sql.session import Row
 from penstock.errors import Diagnosis, PenstockError, PlanningError, SnapshotLost
@@ -129,7 +130,7 @@ def listed_as(location: FilesLocation, token: str | None) -> tuple[ListedFile, .
         SnapshotLost: the files have changed.
     """
     files = list_files(location)
-    if token is not None and token != fingerprint(files):
+    if token is not None and fingerprint_of(token) != fingerprint(files):
         raise SnapshotLost(
             f"source: the files of {location} have changed since planning: some were added, "
             "removed or rewritten"
@@ -141,4 +142,4 @@ def schema_of(filesystem: fs.FileSystem, files: Sequence[ListedFile]) -> pa.Sche
     """Return the schema of files that were found to have the same columns, from one of them."""
     (first,) = read_footers(filesystem, files[:1], "source")
     keys = [key for key in key_fields(files) if key.name not in first.schema.names]
-    return pa.schema([*first.schema, *keys])
+    return pa.schema([*plain_schema(first.schema), *keys])
