@@ -18,7 +18,9 @@ from penstock.backends.duckdb.errors import is_locked, locked, planning
 from penstock.errors import Diagnosis, PlanningError
 
 # The memory limit of a worker's session, besides what Python and the batches take.
-WORKER_MEMORY = "128MB"
+WORKER_MEMORY = 128 << 20
+# Copies of a value that DuckDB holds at once: in the batch, in blocks, and in the log.
+_COPIES = 8
 _idle: dict[bool, list[DuckDBPyConnection]] = {False: [], True: []}
 """Unused instances in memory, by `worker`."""
 
@@ -38,9 +40,20 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
     connection.execute("SET enable_progress_bar = false")  # it would appear on our stdout
     if worker:
         connection.execute("SET threads = 1")
-        connection.execute(f"SET memory_limit = '{WORKER_MEMORY}'")
+        connection.execute(f"SET memory_limit = '{WORKER_MEMORY}B'")
         connection.execute("SET preserve_insertion_order = false")
     return connection
+
+
+def allow_values_of(connection: DuckDBPyConnection, size: int) -> None:
+    """Raise a worker's memory limit, if batches are so large that their values would exceed it.
+
+    Args:
+        connection: the worker's session.
+        size: the size of the largest batch in bytes.
+    """
+    if size * _COPIES > WORKER_MEMORY:
+        connection.execute(f"SET memory_limit = '{WORKER_MEMORY + size * _COPIES}B'")
 
 
 @contextmanager

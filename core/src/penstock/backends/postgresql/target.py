@@ -46,6 +46,7 @@ from penstock.backends.postgresql.connection import (
     connect,
 )
 from penstock.backends.postgresql.control import ControlTables
+from penstock.backends.postgresql.ddl.text import check_lengths
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import check_same_rows
 from penstock.backends.postgresql.load.fitting import fit_columns
@@ -205,6 +206,7 @@ class PostgresTarget:
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
+        check_lengths(table, columns)
         if definition.dialect != DIALECT:
             from penstock.backends.postgresql.new_tables.other_systems import (  # noqa: PLC0415 - Arrow
                 created_columns,

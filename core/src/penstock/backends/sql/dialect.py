@@ -38,6 +38,8 @@ NOW, UTC_NOW, TODAY, NEW_UUID = "now", "now in UTC", "today", "new uuid"
 CHARACTERS, OCTETS, LOWER, UPPER = "characters", "octets", "lower", "upper"
 """Functions of a text; its octets are those in UTF-8."""
 NEVER = "1 = 0"
+MOST_IN_CHAIN = 64
+"""Texts joined in one expression; some databases limit how deep expressions are nested."""
 DAY = 86_400
 """The condition that no row meets."""
 
@@ -89,6 +91,12 @@ class Dialect(ABC):
         return literal
 
     def joined(self, texts: Sequence[str]) -> str:
+        """Return the texts one after the other, as a tree: chains may be limited to 1000."""
+        while len(texts) > MOST_IN_CHAIN:
+            texts = [
+                f"({' || '.join(texts[place : place + MOST_IN_CHAIN])})"
+                for place in range(0, len(texts), MOST_IN_CHAIN)
+            ]
         return " || ".join(texts)
 
     def binary(self, digits: str) -> str:
