@@ -408,7 +408,8 @@ class PostgresTarget:
         stage, spec = self._stage(run)
         among = _among(run, within)
         rows = stage.rows_after(spec.where, run.plan.load.conflict_columns, among)
-        with self._by_index(stage):
+        # Keys that may be respelled are looked up in the stage, which has no index.
+        with nullcontext() if stage.respells else self._by_index(stage):
             return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
 
     def target_keys(self, run: RunRow, selection: KeySelection | None) -> Iterator[KeyDigest]:

@@ -102,6 +102,7 @@ class PostgresStage:
         self._table = sql.SQL("{}" if partitioned else "ONLY {}").format(quoted(target))
         self._columns = column_list(pair.target for pair in pairs)
         self._updatable = [pair.target for pair in pairs if pair.target not in fixed]
+        self._inexact = [column.name for column in key.columns if not column.exact]
         self._match = sql.SQL(" AND ").join(
             _equal(column, nulls_equal=key.nulls_equal) for column in key.columns
         )
@@ -159,24 +160,53 @@ class PostgresStage:
     ) -> sql.Composed:
         """Return the selected target rows as they will be after the merge, as an item of FROM.
 
+        Keys are those of the source, also if the target spells an equal one differently now.
+
         Args:
             where: the run's condition; None for all rows.
             columns: the columns to return.
             among: alternative conditions on the key, which select the rows without overlap; all
                 rows if empty.
         """
-        selected_rows = self._selected_rows(where)
+        same = self._match
+        if self._inexact:
+            same = sql.SQL("{} AND NOT {}").format(same, self._respelled)
         new = sql.SQL(" OR ").join([raw(f"({test})") for test in among] or [sql.SQL("true")])
         return sql.SQL(
             "(SELECT {columns} FROM {rows} AS t UNION ALL SELECT {columns} FROM {stage} AS s"
             " WHERE ({new}) AND NOT EXISTS (SELECT FROM {there} AS t WHERE {match})) AS t"
         ).format(
             columns=column_list(columns),
-            rows=self._selected_rows(where, among),
-            there=selected_rows,
+            rows=self._kept_rows(where, among),
+            there=self._selected_rows(where),
+            stage=self.identifier,
+            match=same,
+            new=new,
+        )
+
+    @property
+    def respells(self) -> bool:
+        """Whether equal keys may be spelled differently, so that the merge changes them."""
+        return bool(self._inexact)
+
+    @property
+    def _respelled(self) -> sql.Composed:
+        """Return the condition under which equal keys are spelled differently."""
+        return _differ("s", self._inexact)
+
+    def _kept_rows(self, where: str | None, among: Sequence[str]) -> sql.Composed:
+        """Return the selected target rows whose keys the merge leaves as they are."""
+        selected_rows = self._selected_rows(where, among)
+        if not self._inexact:
+            return selected_rows
+        return sql.SQL(
+            "(SELECT * FROM {rows} AS t WHERE NOT EXISTS"
+            " (SELECT FROM {stage} AS s WHERE {match} AND {respelled}))"
+        ).format(
+            rows=selected_rows,
             stage=self.identifier,
             match=self._match,
-            new=new,
+            respelled=self._respelled,
         )
 
     def _selected_rows(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
@@ -200,8 +230,8 @@ class PostgresStage:
         return sql.SQL("{} AS s").format(self.identifier)
 
     def target_rows(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
-        """Return the selected target rows, as an item of FROM."""
-        return sql.SQL("{} AS t").format(self._selected_rows(where, among))
+        """Return the selected target rows whose keys stay as they are, as an item of FROM."""
+        return sql.SQL("{} AS t").format(self._kept_rows(where, among))
 
     def create(self, connection: Connection) -> None:
         connection.execute(
