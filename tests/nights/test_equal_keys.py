@@ -45,7 +45,7 @@ KINDS = {
         "k word", texts("'key{n}'", "'KEY{n}'"), (*CITEXT, "CREATE DOMAIN word AS citext")
     ),
     "numeric": Keys("k numeric", texts("{n}", "{n}.0", "{n}.00")),
-    "float8": Keys("k float8", lambda n: (f"'{n}'", f"'-{n}'") if n == 0 else (f"'{n}'",) * 2),
+    "float8": Keys("k float8, n int", texts("'0', {n}", "'-0', {n}"), names="k, n"),
     "interval": Keys("k interval", texts("'{n} days'", "'{h} hours'")),
     "jsonb": Keys("k jsonb", texts("""'{{"a": {n}}}'""", """'{{"a": {n}.0}}'""")),
     "an array": Keys("k numeric[]", texts("'{{{n},7}}'", "'{{{n}.0,7}}'")),

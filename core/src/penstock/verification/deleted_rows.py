@@ -22,6 +22,7 @@ from penstock.backends.api.optional.nights import (
     KeyDigest,
     KeyRanges,
     KeySelection,
+    RespellsKeys,
 )
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -70,6 +71,8 @@ def find_deleted(
     assert isinstance(target, FindsDeletedRows), "its capabilities say so"
     # A night whose cursor may miss rows leaves the target without some keys of the source.
     exact = exact and not (run.plan.night and run.plan.night.missing)
+    if isinstance(target, RespellsKeys):
+        _check_respelled(spec, run, source, target.respelled_keys(run))
     with ThreadPoolExecutor(1) as executor:
         counting = executor.submit(source.checksum, spec.relation, spec.where, Whole(), ())
         theirs = target.count_after_merge(run)
@@ -116,6 +119,36 @@ def _check_found(spec: CopySpec, mine: int, expected: int, sought: int, found: i
             "deleted; to compare all rows, run `penstock watermark reset`, then the night again"
         )
     _check_share(spec, mine, mine + found)
+
+
+def _check_respelled(
+    spec: CopySpec, run: RunRow, source: SourceCatalog, digests: Sequence[int]
+) -> None:
+    """Check that the source no longer has keys that the merge will spell differently.
+
+    Otherwise two of its rows would become one, because only the target takes their keys for equal.
+
+    Raises:
+        PermanentError: the source has such a key.
+    """
+    if not digests:
+        return
+    key, sought = _key(run), set(digests)
+    names = [pair.target for pair in key]
+    if isinstance(source, GroupsKeys):
+        mask = 2**MOST_BITS - 1
+        chosen = KeySelection(MOST_BITS, sorted({each & mask for each in sought}))
+        keys = source.chosen_keys(spec.relation, spec.where, key, chosen)
+    else:
+        keys = source.row_digests(spec.relation, spec.where, Whole(), key, names)
+    both = [text for text, digest in keys if int(digest) in sought]
+    if both:
+        raise PermanentError(
+            f"{spec.target_name}: its key ({', '.join(names)}) takes {len(both):,} keys of "
+            f"{spec.source_name} for equal to others that the source also has, such as {both[0]}; "
+            "expected keys that differ in the target, too: give its key a type or a collation that "
+            "distinguishes all values. Nothing was merged"
+        )
 
 
 def _key(run: RunRow) -> list[ColumnPair]:

@@ -425,6 +425,16 @@ class PostgresTarget:
             (),
         )
 
+    def respelled_keys(self, run: RunRow) -> Sequence[int]:
+        stage, _ = self._stage(run)
+        if not stage.respells:
+            return ()
+        query = sql.SQL("SELECT {} FROM {}").format(
+            self._key_values(run).digest(), stage.respelled_rows
+        )
+        with translated("target"), self._by_index(stage):
+            return [int(digest) for (digest,) in self._connection.execute(query)]
+
     def _key_values(self, run: RunRow) -> Values:
         # In the order of the key: values that change places have different digests.
         by_target = {pair.target: pair for pair in run.plan.pairs}

@@ -194,6 +194,13 @@ class PostgresStage:
         """Return the condition under which equal keys are spelled differently."""
         return _differ("s", self._inexact)
 
+    @property
+    def respelled_rows(self) -> sql.Composed:
+        """The target's rows whose keys the merge will spell differently, as an item of FROM."""
+        return sql.SQL("(SELECT t.* FROM {} AS s JOIN {} AS t ON {} AND {}) AS t").format(
+            self.identifier, self._table, self._match, self._respelled
+        )
+
     def _kept_rows(self, where: str | None, among: Sequence[str]) -> sql.Composed:
         """Return the selected target rows whose keys the merge leaves as they are."""
         selected_rows = self._selected_rows(where, among)
