@@ -204,3 +204,59 @@ def test_a_key_that_was_respelled_in_the_target_is_named_and_comes_back(pair: Pa
     penstock.reset_watermark(watermark.name, target=pair.target.url)
     assert merged(night(pair, deletes="hard")).deleted == 1
     pair.assert_same("public.items")
+
+
+@pytest.fixture
+def words(pair: Pair) -> Pair:
+    """A key of texts that are all distinct in the source, and not in the target."""
+    pair.both(*CITEXT)
+    pair.target.run("CREATE TABLE items (k citext PRIMARY KEY, v int)")
+    pair.source.run(
+        "CREATE TABLE items (k text PRIMARY KEY, v int)",
+        "INSERT INTO items SELECT 'key' || n, n FROM generate_series(1, 30) AS n",
+    )
+    merged(night(pair))
+    return pair
+
+
+@pytest.mark.parametrize("deletes", ["hard", "ignore"])
+def test_keys_that_only_the_source_tells_apart_are_refused(words: Pair, deletes: str) -> None:
+    words.source.run("INSERT INTO items VALUES ('KEY3', 33)", "DELETE FROM items WHERE v = 4")
+    before = words.target.rows("SELECT k::text, v FROM items ORDER BY v")
+    refused = night(words, deletes=deletes)
+    assert refused.code == 65
+    expected = {
+        "hard": "takes 1 keys of public.items for equal to others that the source also has, such "
+        "as key3",
+        "ignore": "treats 1 of the copied keys as equal to others, spelled differently",
+    }
+    assert expected[deletes] in refused.message
+    assert words.target.rows("SELECT k::text, v FROM items ORDER BY v") == before
+    # Neither does a night that reads all rows lose one.
+    assert night(words, deletes=deletes, full_every="0s").code == 65
+    assert words.target.rows("SELECT k::text, v FROM items ORDER BY v") == before
+
+
+def test_a_key_that_the_source_respelled_is_merged_or_refused(words: Pair) -> None:
+    words.source.run("UPDATE items SET k = 'KEY3' WHERE v = 3")
+    refused = night(words)
+    assert "read all rows" in refused.message
+    # Deletes look for the old spelling in the source, and find none.
+    assert merged(night(words, deletes="hard")).updated == 1
+    words.source.run("UPDATE items SET k = 'KEY4' WHERE v = 4")
+    assert night(words).code == 65
+    merged(night(words, full_every="0s"))
+    words.assert_same("public.items", columns="t.k::text, t.v")
+
+
+def test_partitions_whose_keys_only_the_source_tells_apart(words: Pair) -> None:
+    words.source.run("INSERT INTO items SELECT upper(k), v + 100 FROM items")
+    plain: dict[str, Any] = {"incremental": None, "max_deletes": "30%,1000"}
+    cut = {"strategy": "range", "key": "k", "partitions": 2}
+    refused = night(words, **plain, **cut)
+    assert refused.code == 65
+    assert "copy in one partition (--partitions 1)" in refused.message
+    assert "expected each key (k) once" in night(words, **plain, partitions=1).message
+    words.source.run("DELETE FROM items WHERE v < 100")
+    night(words, **plain, partitions=1).done()
+    words.assert_same("public.items", columns="t.k::text, t.v")

@@ -24,7 +24,11 @@ from penstock.backends.postgresql.session.statements import (
     rows_of,
     statement,
 )
-from penstock.backends.shared.attempts.refusals import key_twice, key_with_null
+from penstock.backends.shared.attempts.refusals import (
+    key_twice,
+    key_with_null,
+    keys_respelled,
+)
 from penstock.backends.sql.catalog.unique_keys import find_key
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import ColumnPair, TableRef
@@ -43,6 +47,11 @@ table not analyzed since its load, it would assume that many rows share a key, a
 ANY_WAY = (
     "SELECT pg_catalog.set_config(name, reset_val, true) FROM pg_catalog.pg_settings"
     " WHERE name IN ('enable_hashjoin', 'enable_mergejoin')"
+)
+COPIED_BEFORE = (
+    "another partition may have copied; expected equal keys to be spelled alike; copy in one "
+    "partition (--partitions 1), or give the key a type or a collation that distinguishes all "
+    "values"
 )
 Run = Callable[[Sequence[sql.Composed]], Sequence[int]]
 """Runs statements one after the other, and returns how many rows each has found."""
@@ -103,6 +112,10 @@ class PostgresStage:
         self._columns = column_list(pair.target for pair in pairs)
         self._updatable = [pair.target for pair in pairs if pair.target not in fixed]
         self._inexact = [column.name for column in key.columns if not column.exact]
+        self._told_apart = any(
+            pair.cast or pair.canonical for pair in pairs if pair.target in self._inexact
+        )
+        """Whether the source has another type, which may tell keys apart that are equal here."""
         self._match = sql.SQL(" AND ").join(
             _equal(column, nulls_equal=key.nulls_equal) for column in key.columns
         )
@@ -245,13 +258,32 @@ class PostgresStage:
             statement("stage").format(columns=self._columns, table=quoted(self.target))
         )
 
-    def merge(self, rows: int, run: Run) -> LoadResult:
+    def merge(
+        self,
+        rows: int,
+        run: Run,
+        *,
+        holds_equal_keys: bool,
+        advice: str = COPIED_BEFORE,
+    ) -> LoadResult:
         """Update the rows that differ, and insert the missing ones.
+
+        Args:
+            rows: the number of staged rows.
+            run: runs the statements.
+            holds_equal_keys: whether the stage has all rows of the source whose keys the target
+                treats as equal.
+            advice: where other such rows may be, and what to do; see `key_respelled`.
 
         Raises:
             PermanentError: a key is NULL or a duplicate, or a trigger drops rows.
         """
         self._check_nulls(run)
+        if self._told_apart and not holds_equal_keys:
+            query = sql.SQL("SELECT FROM {}").format(self.respelled_rows)
+            (count,) = run([query])
+            if count:
+                raise keys_respelled(self._key.names, count, advice)
         with self._translated_conflicts():
             _, *updated, inserted = run([self._unique_index(), *self._updates(), self._insert()])
         if self._may_drop_rows and inserted + sum(updated) < rows:
