@@ -8,9 +8,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import psycopg
 import pytest
 from tests.backends.conftest import Pair, Side
@@ -19,6 +22,7 @@ from tests.nights.by_column import merged
 from tests.one_copy import OneCopy
 
 import penstock
+from penstock_testkit.mysql import connect_mysql
 
 NIGHTS = 6
 ROWS = 40
@@ -74,14 +78,74 @@ def pair(source_url: str, target_url: str, source: psycopg.Connection[Any], targ
     return Pair(Side(source_url, source), Side(target_url, target))
 
 
-def options(pair: Pair, **more: Any) -> dict[str, Any]:
-    usual = {"table": "public.items", "mode": "upsert", "incremental": "xmin", "degree": 1}
-    ends = {"source": pair.source.url, "target": pair.target.url}
-    return {**ends, **usual, "max_deletes": "100%", **more}
+USUAL = {
+    "table": "public.items",
+    "mode": "upsert",
+    "incremental": "xmin",
+    "degree": 1,
+    "max_deletes": "100%",
+}
 
 
 def night(pair: Pair, **more: Any) -> OneCopy:
-    return OneCopy(**options(pair, **more))
+    return OneCopy(**{**USUAL, "source": pair.source.url, "target": pair.target.url, **more})
+
+
+class PostgresTarget:
+    """The target's database, and how to make and read its table."""
+
+    may_kill = True
+
+    def __init__(self, side: Side) -> None:
+        self.url, self.table, self._side = side.url, "public.items", side
+
+    def make(self, keys: Keys, mark: str) -> None:
+        key = f"PRIMARY KEY ({keys.names})"
+        self._side.run(*keys.before, f"CREATE TABLE items ({keys.columns}, v int{mark}, {key})")
+
+    def rows(self, names: str, condition: str) -> list[tuple[Any, ...]]:
+        return self._side.rows(f"SELECT each::text FROM ({query(names, condition)}) AS each")
+
+
+class MariaTarget(PostgresTarget):
+    """A key whose collation ignores case."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.table = url.rpartition("/")[2].partition("?")[0] + ".items"
+
+    def _fetch(self, statement: str) -> list[tuple[Any, ...]]:
+        with closing(connect_mysql(self.url)) as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    def make(self, keys: Keys, mark: str) -> None:
+        mark = mark.replace("timestamptz", "datetime(6)")
+        key = "k varchar(50) COLLATE utf8mb4_general_ci PRIMARY KEY"
+        self._fetch(f"CREATE TABLE items ({key}, v int{mark})")
+
+    def rows(self, names: str, condition: str) -> list[tuple[Any, ...]]:
+        return [(f"({key},{v})",) for key, v in self._fetch(query(names, condition))]
+
+
+class DuckTarget(MariaTarget):
+    may_kill = False
+    """A killed process keeps the file for a moment."""
+
+    def __init__(self, path: Path) -> None:
+        self.url, self.table, self._path = f"duckdb:///{path}", "main.items", path
+
+    def _fetch(self, statement: str) -> list[tuple[Any, ...]]:
+        with closing(duckdb.connect(self._path)) as connection:
+            return connection.execute(statement).fetchall()
+
+    def make(self, keys: Keys, mark: str) -> None:
+        key = "k varchar COLLATE NOCASE PRIMARY KEY"
+        self._fetch(f"CREATE TABLE items ({key}, v int{mark})")
+
+
+def query(names: str, condition: str = "") -> str:
+    return f"SELECT {names}, v FROM items{condition} ORDER BY v"
 
 
 class Month:
@@ -91,30 +155,36 @@ class Month:
         deletes: the value of the option.
     """
 
-    def __init__(self, pair: Pair, keys: Keys, deletes: str, chance: random.Random) -> None:
-        self.pair, self.keys, self.deletes, self.chance = pair, keys, deletes, chance
+    def __init__(
+        self, source: Side, target: PostgresTarget, keys: Keys, deletes: str, chance: random.Random
+    ) -> None:
+        self.source, self.target, self.keys = source, target, keys
+        self.deletes, self.chance = deletes, chance
         self.there = set(range(ROWS))
-        pair.both(
-            *keys.before,
-            f"CREATE TABLE items ({keys.columns}, v int, PRIMARY KEY ({keys.names}))",
+        source.run(
+            *keys.before, f"CREATE TABLE items ({keys.columns}, v int, PRIMARY KEY ({keys.names}))"
         )
-        if deletes == "soft":
-            pair.target.run("ALTER TABLE items ADD deleted_at timestamptz")
+        target.make(keys, ", deleted_at timestamptz" if deletes == "soft" else "")
         for n in self.there:
             self._insert(n)
         merged(self._night())
         self._check()
 
+    @property
+    def _options(self) -> dict[str, Any]:
+        ends = {"source": self.source.url, "target": self.target.url}
+        return {**ends, **USUAL, "target_table": self.target.table, "deletes": self.deletes}
+
     def _insert(self, n: int) -> None:
         spelling = self.chance.choice(self.keys.spellings(n))
-        self.pair.source.run(f"INSERT INTO items VALUES ({spelling}, {n})")
+        self.source.run(f"INSERT INTO items VALUES ({spelling}, {n})")
 
-    def _night(self, **more: Any) -> OneCopy:
-        return night(self.pair, deletes=self.deletes, **more)
+    def _night(self) -> OneCopy:
+        return OneCopy(**self._options)
 
     def change(self) -> None:
         """Respell, delete, insert and update some rows."""
-        run, listed = self.pair.source.run, sorted(self.there)
+        run, listed = self.source.run, sorted(self.there)
         for n in self.chance.sample(listed, self.chance.randint(0, 6)):
             spelling = self.chance.choice(self.keys.spellings(n))
             run(f"UPDATE items SET ({self.keys.names}) = ROW({spelling}) WHERE v = {n}")
@@ -128,19 +198,16 @@ class Month:
 
     def next(self) -> None:
         """Run a night, perhaps after one that was killed, or reading all rows."""
-        if self.chance.random() < 0.3:
+        if self.target.may_kill and self.chance.random() < 0.3:
             self._killed()
         elif self.chance.random() < 0.2:
-            (watermark,) = penstock.watermarks(target=self.pair.target.url)
-            penstock.reset_watermark(watermark.name, target=self.pair.target.url)
+            (watermark,) = penstock.watermarks(target=self.target.url)
+            penstock.reset_watermark(watermark.name, target=self.target.url)
         merged(self._night())
         self._check()
 
     def _killed(self) -> None:
-        flags = {
-            f"--{name.replace('_', '-')}": str(value)
-            for name, value in options(self.pair, deletes=self.deletes).items()
-        }
+        flags = {f"--{name.replace('_', '-')}": str(value) for name, value in self._options.items()}
         run = Run("copy", *(word for flag in flags.items() for word in flag))
         time.sleep(self.chance.random())
         run.kill()
@@ -149,20 +216,44 @@ class Month:
 
     def _check(self) -> None:
         alive = " WHERE deleted_at IS NULL" if self.deletes == "soft" else ""
-        query = f"SELECT {self.keys.names}, v FROM items"
-        rows = f"SELECT each::text FROM ({query}{{}}) AS each ORDER BY v"
-        mine = self.pair.source.rows(rows.format(""))
-        assert self.pair.target.rows(rows.format(alive)) == mine
+        mine = self.source.rows(f"SELECT each::text FROM ({query(self.keys.names)}) AS each")
+        assert self.target.rows(self.keys.names, alive) == mine
         assert len(mine) == len(self.there)
+
+    def run(self) -> None:
+        for _ in range(NIGHTS):
+            self.change()
+            self.next()
 
 
 @pytest.mark.parametrize("deletes", ["hard", "soft"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_month_of_equal_keys(pair: Pair, kind: str, deletes: str) -> None:
-    month = Month(pair, KINDS[kind], deletes, random.Random(f"{kind} {deletes}"))
-    for _ in range(NIGHTS):
-        month.change()
-        month.next()
+    chance = random.Random(f"{kind} {deletes}")
+    Month(pair.source, PostgresTarget(pair.target), KINDS[kind], deletes, chance).run()
+
+
+WORDS = {
+    "citext": KINDS["citext"],
+    "text": Keys("k text", texts("'key{n}'", "'KEY{n}'", "'Key{n}'")),
+}
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize("into", ["mariadb", "duckdb"])
+def test_a_month_of_equal_keys_into_another_system(
+    source_url: str,
+    source: psycopg.Connection[Any],
+    mysql_url: str,
+    tmp_path: Path,
+    kind: str,
+    deletes: str,
+    into: str,
+) -> None:
+    target = MariaTarget(mysql_url) if into == "mariadb" else DuckTarget(tmp_path / "t.duckdb")
+    chance = random.Random(f"{kind} {deletes}")
+    Month(Side(source_url, source), target, WORDS[kind], deletes, chance).run()
 
 
 def test_a_key_is_respelled_and_another_row_deleted(pair: Pair) -> None:
