@@ -351,3 +351,16 @@ def test_partitions_whose_keys_only_the_source_tells_apart(words: Pair) -> None:
     words.source.run("DELETE FROM items WHERE v < 100")
     night(words, **plain, partitions=1).done()
     words.assert_same("public.items", columns="t.k::text, t.v")
+
+
+def test_keys_that_share_32_bits_of_a_hash(pair: Pair) -> None:
+    """The server's own hash of 1 is that of 2^32."""
+    pair.both("CREATE TABLE items (k bigint, l bigint, PRIMARY KEY (k, l))")
+    pair.source.run(
+        "INSERT INTO items SELECT n * power, n FROM generate_series(1, 200) AS n,"
+        " unnest('{1,4294967296}'::bigint[]) AS power"
+    )
+    merged(night(pair, deletes="hard"))
+    pair.source.run("DELETE FROM items WHERE k IN (77, 78)", "DELETE FROM items WHERE l = 79")
+    assert merged(night(pair, deletes="hard")).deleted == 4
+    pair.assert_same("public.items")

@@ -140,7 +140,11 @@ def _digest(
     The column's position is the seed, so that exchanged values change the digest.
     """
     text = "coalesce(pg_catalog.hashtextextended(({})::pg_catalog.text COLLATE {}, {}), 0)"
-    number = "coalesce(pg_catalog.hashint8extended({}::pg_catalog.int8, {}), 0)"
+    # The server's hash of a number begins with 32 bits of it, which 1 and 2^32 share.
+    number = (
+        "coalesce(pg_catalog.hashint8extended({0}::pg_catalog.int8, {1})"
+        " OPERATOR(pg_catalog.#) ({0}::pg_catalog.int8 OPERATOR(pg_catalog.<<) {1}), 0)"
+    )
     hashes = [
         sql.SQL(number).format(value, sql.Literal(place))
         if is_integer
@@ -150,8 +154,9 @@ def _digest(
         )
     ]
     # Hash the result again: if two rows exchanged one value, some bits of the sums would be equal.
-    return sql.SQL("pg_catalog.hashint8extended({}, 0)").format(
-        sql.SQL(" OPERATOR(pg_catalog.#) ").join(hashes)
+    # As a text, since the hash of a number would keep only 32 bits, and keys would share digests.
+    return sql.SQL("pg_catalog.hashtextextended(({})::pg_catalog.text COLLATE {}, 0)").format(
+        sql.SQL(" OPERATOR(pg_catalog.#) ").join(hashes), sql.Identifier("C")
     )
 
 
