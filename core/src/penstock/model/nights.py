@@ -84,6 +84,10 @@ class Cursor:
     """Why a night that continues from here may miss rows; empty if it misses none."""
     source: Mapping[str, str] = field(default_factory=dict)
     """Facts that identify the source, by their descriptions for people."""
+    proof: Mapping[str, str] = field(default_factory=dict, metadata=OMITTED)
+    """Facts that the proof rests on, which the source compares with its own later ones."""
+    assumed: str = field(default="", metadata=OMITTED)
+    """What the source cannot know, for people: the proof holds as long as that is true."""
 
     @property
     def name(self) -> str:

@@ -155,6 +155,13 @@ class DuckDialect(CatalogDialect):
         listed = ", ".join(map(self.ident, columns))
         return f"CREATE UNIQUE INDEX {name} ON {self.table(table)} ({listed})"
 
+    def respelled_condition(self, key: Sequence[str]) -> str:
+        # By bytes: texts would be compared as the column's collation says.
+        def value(row: str, name: str) -> str:
+            return f"encode(CAST({row}.{self.ident(name)} AS VARCHAR))"
+
+        return " OR ".join(f"{value('t', n)} IS DISTINCT FROM {value('s', n)}" for n in key)
+
     def placeholder(self, number: int) -> str:
         return f"${number}"
 

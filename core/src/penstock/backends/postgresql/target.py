@@ -418,7 +418,8 @@ class PostgresTarget:
         stage, spec = self._stage(run)
         among = _among(run, within)
         rows = stage.rows_after(spec.where, run.plan.load.conflict_columns, among)
-        with self._by_index(stage):
+        # Keys that may be respelled are looked up in the stage, which has no index.
+        with nullcontext() if stage.respells else self._by_index(stage):
             return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
 
     def target_keys(self, run: RunRow, selection: KeySelection | None) -> Iterator[KeyDigest]:
@@ -433,6 +434,16 @@ class PostgresTarget:
             run.plan.load.conflict_columns,
             (),
         )
+
+    def respelled_keys(self, run: RunRow) -> Sequence[int]:
+        stage, _ = self._stage(run)
+        if not stage.respells:
+            return ()
+        query = sql.SQL("SELECT {} FROM {}").format(
+            self._key_values(run).digest(), stage.respelled_rows
+        )
+        with translated("target"), self._by_index(stage):
+            return [int(digest) for (digest,) in self._connection.execute(query)]
 
     def _key_values(self, run: RunRow) -> Values:
         # In the order of the key: values that change places have different digests.

@@ -21,6 +21,7 @@ from penstock.backends.postgresql.session.statements import for_server, quoted, 
 from penstock.backends.shared.attempts.refusals import load_lost
 from penstock.backends.shared.attempts.transactional import TransactionalWriter
 from penstock.model.codec import to_json
+from penstock.model.extents import selects_all
 from penstock.spec.worker_spec import Patience, WorkerSpec
 
 if TYPE_CHECKING:
@@ -196,7 +197,9 @@ class PostgresTransaction:
         assert self._stage is not None
         connection = self._open
         return self._stage.merge(
-            rows, lambda queries: compute_all(connection, queries, "target", wait)
+            rows,
+            lambda queries: compute_all(connection, queries, "target", wait),
+            holds_equal_keys=selects_all(attempt.partition.extent, attempt.spec.key_sources),
         )
 
     def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:

@@ -520,9 +520,13 @@ class CatalogDialect(Dialect):
         keys, value_columns = list(map(self.ident, key)), list(map(self.ident, other_columns))
         match = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         update = ""
+        respelled = self.respelled_condition(key)
+        if respelled != NEVER:
+            changes = ", ".join(f"{name} = s.{name}" for name in [*keys, *value_columns])
+            update = f" WHEN MATCHED AND ({respelled}) THEN UPDATE SET {changes}"
         if value_columns:
             changes = ", ".join(f"{name} = s.{name}" for name in value_columns)
-            update = f" WHEN MATCHED AND ({self.differ(other_columns)}) THEN UPDATE SET {changes}"
+            update += f" WHEN MATCHED AND ({self.differ(other_columns)}) THEN UPDATE SET {changes}"
         values = ", ".join(f"s.{name}" for name in [*keys, *value_columns])
         return (
             f"MERGE INTO {table} AS t USING {staged} AS s ON {match}{update}"

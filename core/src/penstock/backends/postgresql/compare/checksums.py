@@ -37,6 +37,8 @@ KEY_LENGTH = 300
 # Transaction ids have 32 bits: after half a turn an old one could be mistaken for a new one.
 OLDEST = 1 << 31
 _INTEGERS = ("smallint", "integer", "bigint")
+# Machines disagree on shifts by more.
+_INT8_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,13 @@ def _digest(
     text = (
         'coalesce(pg_catalog.hashtextextended(({})::pg_catalog.text COLLATE pg_catalog."C", {}), 0)'
     )
-    number = "coalesce(pg_catalog.hashint8extended({}::pg_catalog.int8, {}), 0)"
+    # The server's hash of a number begins with 32 bits of it, which 1 and 2^32 share.
+    number = (
+        "coalesce(pg_catalog.hashint8extended({0}::pg_catalog.int8, {1})"
+        " OPERATOR(pg_catalog.#) ({0}::pg_catalog.int8 OPERATOR(pg_catalog.<<) {2}), 0)"
+    )
     hashes = [
-        sql.SQL(number).format(value, sql.Literal(place))
+        sql.SQL(number).format(value, sql.Literal(place), sql.Literal(place % _INT8_BITS))
         if is_integer
         else sql.SQL(text).format(value, sql.Literal(place))
         for place, (value, is_integer) in enumerate(
@@ -152,8 +158,9 @@ def _digest(
         )
     ]
     # Hash the result again: if two rows exchanged one value, some bits of the sums would be equal.
-    return sql.SQL("pg_catalog.hashint8extended({}, 0)").format(
-        sql.SQL(" OPERATOR(pg_catalog.#) ").join(hashes)
+    # As a text, since the hash of a number would keep only 32 bits, and keys would share digests.
+    return sql.SQL("pg_catalog.hashtextextended(({})::pg_catalog.text COLLATE {}, 0)").format(
+        sql.SQL(" OPERATOR(pg_catalog.#) ").join(hashes), sql.Identifier("C")
     )
 
 

@@ -30,6 +30,7 @@ from penstock.backends.postgresql.session.statements import (
     rows_of,
     statement,
 )
+from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.errors import PermanentError
 from penstock.model.drift import original_names
@@ -191,7 +192,7 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
         merged[place] = (
             stage.insert(rows)
             if isinstance(stage, Ranges)
-            else _merge(connection, stage, rows, run_for(stage, place))
+            else _merge(connection, stage, nights[place], run_for(stage, place))
         )
     for place in late:
         delete(place)
@@ -208,17 +209,21 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
     ]
 
 
-def _merge(connection: Connection, stage: PostgresStage, rows: int, run: Run) -> LoadResult:
+def _merge(connection: Connection, stage: PostgresStage, night: NightLoad, run: Run) -> LoadResult:
     """Merge a stage.
 
     If values of another unique key change places, updating rows one by one would collide, so such
     rows are deleted first.
     """
+    plan, rows = night.plan, night.rows
+    # See `penstock.backends.sql.loads.night.merge`.
+    is_checked = night.spec.deletion.is_enabled or not (plan.selection or plan.has_given_partitions)
+    merge = partial(stage.merge, rows, run, holds_equal_keys=is_checked, advice=OF_ANOTHER_ROW)
     if not stage.may_replace:
-        return stage.merge(rows, run)
+        return merge()
     try:
         with connection.transaction():
-            return stage.merge(rows, run)
+            return merge()
     except PermanentError as error:
         if not isinstance(error.__cause__, psycopg.errors.UniqueViolation):
             raise
