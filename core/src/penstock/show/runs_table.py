@@ -112,7 +112,9 @@ def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:
         all_planned: each table of the batch has a run.
     """
     statuses = {entry.status for entry in entries} | (set() if all_planned else {"partial"})
-    order = ("running", "killed", "failed", "interrupted", "partial", "created", "done")
+    order = (
+        *("running", "killed", "failed", "interrupted", "given-up", "partial", "created", "done"),
+    )
     return next(name for name in order if name in statuses)
 
 

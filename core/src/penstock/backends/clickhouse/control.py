@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock.backends.api.execution.control import RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Row
@@ -22,6 +22,8 @@ from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.shared.attempts.refusals import as_planning
 from penstock.backends.shared.records.control_store import RecordedRuns
+from penstock.backends.shared.records.lasting_rows import Lasting, Seen
+from penstock.backends.sql.loads.lasting_rows import see_again
 from penstock.errors import Diagnosis, TargetChanged, UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
@@ -94,6 +96,9 @@ class ClickHouseControl(RecordedRuns):
         target = CopySpec.from_stored(row.spec, "", "").target_ref
         if load != target and not self._steps(row).is_swapping():
             check_replaced(self._session, run_id, run, target, mode_of(row.spec))
+
+    def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
+        return see_again(self._session, runs)
 
     # Steps
 

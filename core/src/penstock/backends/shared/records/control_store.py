@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from penstock.backends.api.execution.control import RunningAttempt, RunRow
+from penstock.backends.api.execution.control import Loss, RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Hold, Kind
+from penstock.backends.shared.records.lasting_rows import Lasting, Seen, all_lasting, loss_of
 from penstock.backends.shared.records.step_records import StepRecords
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
@@ -34,6 +35,24 @@ class RecordedRuns(StepRecords):
             records: the commit records of the partitions.
             rows_of: the table from which the rows are deleted; None to leave them.
         """
+
+    def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
+        """Look at the tables of runs that are complete; see `ControlStore.losses`.
+
+        Args:
+            runs: the runs, with what to look for.
+
+        Returns:
+            what is there, by run; nothing for runs about which nothing can be told.
+        """
+        return {}
+
+    def losses(self, run_ids: Sequence[str], *, counted: bool) -> dict[str, Loss]:
+        lasting = all_lasting(self.load_runs(run_ids), self.committed_of(run_ids), counted=counted)
+        seen = self.see_again(lasting) if lasting else {}
+        found = [run for run in lasting if run.run_id in seen]
+        losses = {run.run_id: loss_of(run, seen[run.run_id]) for run in found}
+        return {run_id: loss for run_id, loss in losses.items() if loss is not None}
 
     # Requests to copy partitions again
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.backends.api.execution.control import (
+    BegunRun,
     NewRun,
     Outlook,
     RunHead,
@@ -27,6 +28,8 @@ from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
 
+BEGUN = ("running", "failed", "interrupted", "partial")
+"""The statuses of runs that may have begun, and are neither done nor given up."""
 _RUN = (
     *("run_id", "generation", "spec", "plan", "source_state", "snapshots", "status"),
     *("created_at", "prepared_at", "finished_at", "failures", "snapshot_released_at"),
@@ -107,6 +110,33 @@ class RunRecords(WatermarkRecords):
             run.run_id
             for run in runs
             if self.create_run(run.run_id, run.spec, run.plan, run.state, run.snapshot)
+        )
+
+    def replan(self, run: NewRun, generation: int) -> None:
+        row = _new_row(run)
+        kept = {
+            name: row[name]
+            for name in ("spec", "plan", "partitions", "fingerprint", "source_state", "snapshots")
+        }
+        begun = {"status": "created", "prepared_at": None, "finished_at": None, "failures": []}
+
+        def change() -> None:
+            self._check_generation(run.run_id, generation)
+            for kind in (Kind.COMMIT, Kind.STEP, Kind.RECOPY):
+                self._records.delete(kind, {"run_id": run.run_id})
+            changes = {**kept, **begun, "generation": generation + 1, "snapshot_released_at": None}
+            self._change(run.run_id, changes)
+
+        with self._records.exclusive(run.run_id):
+            self._records.transact(run.run_id, change, Hold.ALONE)
+
+    def begun_runs(self) -> tuple[BegunRun, ...]:
+        columns = ("run_id", "spec", "prepared_at", "finished_at")
+        rows = self._records.read(Kind.RUN, {"status": BEGUN}, columns)
+        return tuple(
+            BegunRun(row["run_id"], row["spec"], max(row["prepared_at"], row["finished_at"] or ""))
+            for row in rows
+            if row["prepared_at"] is not None
         )
 
     def load_run(self, run_id: str) -> RunRow | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.execution.control import GIVEN_UP, RunRow
 from penstock.backends.api.execution.records import NOW, Hold, Kind, Row
 from penstock.backends.shared.attempts.refusals import load_lost, not_committed
 from penstock.backends.shared.records.bisection import bisected
@@ -134,7 +134,7 @@ class StepRecords(RunRecords, ABC):
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
         pending: dict[TableRef, tuple[tuple[str, Step], ...]] = dict.fromkeys(tables, ())
-        stopped = ["running", "failed", "interrupted", "partial"]
+        stopped = ["running", "failed", "interrupted", "partial", GIVEN_UP]
         if not self._records.steps_with_records:
             # Its first steps may be done without a record that the run is prepared.
             stopped.append("created")
@@ -563,7 +563,7 @@ class StepRecords(RunRecords, ABC):
         mine = {night.name: night.epoch for night in nights if night is not None}
         if not mine:
             return
-        stopped = ("created", "running", "failed", "interrupted", "partial")
+        stopped = ("created", "running", "failed", "interrupted", "partial", GIVEN_UP)
         rows = self._records.read(Kind.RUN, {"status": stopped}, ("run_id",))
         other_runs = self.load_runs([row["run_id"] for row in rows if row["run_id"] not in run_ids])
         stages = [
