@@ -1,4 +1,4 @@
-"""Runs found complete: whether their rows are still there, and whether they may be planned again."""
+"""Runs found complete: whether their rows are still there, and whether to plan them again."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def loss_text(run_id: str, loss: Loss) -> str:
     )
 
 
-def find_losses(runs: Mapping[str, tuple[CopySpec, RunRow]], control: ControlStore) -> Mapping[
-    str, Loss
-]:
+def find_losses(
+    runs: Mapping[str, tuple[CopySpec, RunRow]], control: ControlStore
+) -> Mapping[str, Loss]:
     """Return what the tables of complete runs lack, by run.
 
     Args:

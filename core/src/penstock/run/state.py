@@ -174,6 +174,18 @@ class RunState:
         return not self.plan.load.volatile and size <= SMALL
 
     @property
+    def replaces_table(self) -> bool:
+        """Whether it empties, drops or replaces its table, together with what others have loaded.
+
+        A night loads a stage beside the table, and merges it.
+        """
+        return self.spec.load_mode.starts_empty and not self.spec.load_mode.merges_at_end
+
+    def loads_table_of(self, other: CopySpec) -> bool:
+        """Whether another copy into the same database, or the same files, loads the same table."""
+        return self._ends.target_backend.located or other.target_ref == self.spec.target_ref
+
+    @property
     def reads_snapshot(self) -> bool:
         """Whether the rest is read with a snapshot."""
         return self.spec.snapshot == "shared" and not self.complete

@@ -238,9 +238,9 @@ class DocumentStore(RecordStore):
         if "generation" in changed:
             changed["recopies"] = {}
         if "plan" in changed:  # a run that was planned again
-            planned = PlanDocument(changed.pop("spec"), changed["plan"])
+            planned = PlanDocument(changes["spec"], changes["plan"])
             changed["plan"] = self._runs.add_plan(where["run_id"], planned)
-            for name in ("partitions", "fingerprint"):
+            for name in ("spec", "partitions", "fingerprint"):
                 del changed[name]
         self._open[where["run_id"]] = from_json(RunDocument, {**to_json(run), **changed})
         return 1

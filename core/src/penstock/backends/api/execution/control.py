@@ -16,7 +16,6 @@ from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
 
-
 GIVEN_UP = "given-up"
 """The status of a run that no longer claims its table; it may still be resumed."""
 

@@ -118,7 +118,12 @@ class RunRecords(WatermarkRecords):
             name: row[name]
             for name in ("spec", "plan", "partitions", "fingerprint", "source_state", "snapshots")
         }
-        begun = {"status": "created", "prepared_at": None, "finished_at": None, "failures": []}
+        begun: dict[str, Any] = {
+            "status": "created",
+            "prepared_at": None,
+            "finished_at": None,
+            "failures": [],
+        }
 
         def change() -> None:
             self._check_generation(run.run_id, generation)

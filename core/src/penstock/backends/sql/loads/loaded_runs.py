@@ -17,8 +17,8 @@ from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.missing_table import MAKE, make
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.loads.deleted_keys import TargetKeys
-from penstock.backends.sql.loads.load_plan import SWAP
 from penstock.backends.sql.loads.lasting_rows import see_again
+from penstock.backends.sql.loads.load_plan import SWAP
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.loads.night import follow, merge, stage_tables
 from penstock.backends.sql.rows.conditions import condition
