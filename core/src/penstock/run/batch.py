@@ -621,6 +621,9 @@ class _Batch:
         again = [row for row in rows if row.run_id in self._renewed]
         for row in again:
             self._target.control.replan(row, self._renewed[row.run_id].generation)
+        for each in planned:
+            if each.run.run_id in self._renewed:
+                each.run.view.generation = self._renewed[each.run.run_id].generation + 1
         rows = [row for row in rows if row.run_id not in self._renewed]
         created = frozenset(row.run_id for row in again)
         created |= self._target.control.create_runs(rows) if rows else frozenset()
