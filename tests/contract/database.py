@@ -116,6 +116,14 @@ class Database(ABC):
         """Return all rows as plain values, sorted, with columns in the table's order."""
 
     @abstractmethod
+    def empty(self, share: int = 1) -> None:
+        """Remove the table's rows, as a user would, and not Penstock.
+
+        Args:
+            share: leave all rows but every n-th, if the client can tell rows apart.
+        """
+
+    @abstractmethod
     def everything(self) -> list[str]:
         """Return everything that exists: tables, files, folders.
 
@@ -176,6 +184,9 @@ class SqlDatabase(Database):
     def execute(self, statement: str) -> None:
         with self.connected() as connection:
             connection.cursor().execute(statement)
+
+    def empty(self, share: int = 1) -> None:
+        self.execute(f"DELETE FROM {self.table} WHERE id % {share} = 0")
 
     def make(self, rows: Rows, key: str = "") -> None:
         q = self.quote

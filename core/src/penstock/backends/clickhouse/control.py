@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.backends.api.execution.control import RunningAttempt, RunRow
-from penstock.backends.api.execution.records import Row
+from penstock.backends.api.execution.control import NewRun, RunningAttempt, RunRow
+from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.clickhouse.load.appending_runs import check_not_shut_out, start_appending
 from penstock.backends.clickhouse.load.documents import TableDocuments
 from penstock.backends.clickhouse.load.loaded_tables import (
@@ -109,11 +109,12 @@ class ClickHouseControl(RecordedRuns):
             TargetChanged: always. Moved rows do not go with their records; and a process stopped
                 during the run's steps must not find another table under its name.
         """
-        raise TargetChanged(
-            f"target: run {run.run_id} cannot be restarted: ClickHouse cannot take back the rows "
-            "that it has loaded; start a new run",
-            Diagnosis(side="target"),
-        )
+        raise _cannot_restart(run.run_id)
+
+    def replan(self, run: NewRun, generation: int) -> None:
+        if self._records.count(Kind.COMMIT, {"run_id": run.run_id}):
+            raise _cannot_restart(run.run_id)
+        super().replan(run, generation)
 
     def before_load(self, run: RunRow, load: LoadPlan) -> None:
         document = self._store.find(run.run_id)
@@ -157,3 +158,11 @@ class ClickHouseControl(RecordedRuns):
         self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
     ) -> None:
         raise AssertionError("rejected by check_recopy")
+
+
+def _cannot_restart(run_id: str) -> TargetChanged:
+    return TargetChanged(
+        f"target: run {run_id} cannot be restarted: ClickHouse cannot take back the rows that it "
+        "has loaded; start a new run",
+        Diagnosis(side="target"),
+    )
