@@ -191,8 +191,7 @@ def test_a_batch_names_each_table_that_has_lost_its_rows(pair: Pair) -> None:
     pair.target.run("TRUNCATE t", "DELETE FROM u WHERE id > 7")
     seen: list[Any] = []
     with pytest.raises(RunFailed, match="1 of 3 tables are not done"):
-        for event in copy_all(batch(pair)):
-            seen.append(event)
+        seen.extend(copy_all(batch(pair)))
     messages = [event.message for event in seen if isinstance(event, Warned)]
     assert any("public.t" in each and "expected 300 rows" in each for each in messages)
     assert any("public.u" in each and "found 7" in each for each in messages)
@@ -246,7 +245,7 @@ def test_rows_are_not_added_to_a_table_that_may_have_them(loaded: Pair, how: str
 
 
 def test_a_run_with_other_options_is_planned_again_if_that_doubles_nothing(loaded: Pair) -> None:
-    with pytest.raises(SpecMismatch, match="has loaded 300 rows into public.t"):
+    with pytest.raises(SpecMismatch, match=r"has loaded 300 rows into public\.t"):
         renewed(loaded, partitions=2)
     loaded.target.run("CREATE TABLE elsewhere (LIKE t)")
     assert "--target-table" in renewed(loaded, target_table="public.elsewhere")
