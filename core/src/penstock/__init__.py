@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from penstock.run.batch_plan import BatchPlan, TablePlan, plan_all
     from penstock.run.claimed_tables import watch_claims
     from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
-    from penstock.run.giving_up import give_up
+    from penstock.run.giving_up import forget_lost, give_up
     from penstock.run.listing import RunEntry, batch_runs, runs
     from penstock.run.repair import Repair, plan_repair, repair_run
     from penstock.run.reports import report
@@ -190,6 +190,7 @@ __all__ = [
     "create",
     "failure_text",
     "find_loss",
+    "forget_lost",
     "from_line",
     "give_up",
     "hold",
@@ -288,7 +289,7 @@ _HOMES = {
     "run.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
     "run.batch": ("copy_all", "copy_tables", "resume_all"),
     "run.claimed_tables": ("watch_claims",),
-    "run.giving_up": ("give_up",),
+    "run.giving_up": ("forget_lost", "give_up"),
     "run.listing": ("RunEntry", "batch_runs", "runs"),
     "run.table_requests": ("TableRequest",),
     "run.tables_file": ("batch_of_file",),

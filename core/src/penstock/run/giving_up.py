@@ -1,11 +1,14 @@
-"""`give_up`: runs that no process is expected to continue, so that others may have their tables."""
+"""`give_up`: runs that no process is expected to continue, so that others may have their tables.
+
+`forget_lost` does it for runs whose rows are gone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import closing
 
-from penstock.backends.api.execution.control import GIVEN_UP, ControlStore
+from penstock.backends.api.execution.control import GIVEN_UP, ControlStore, NewRun
 from penstock.errors import TargetBusy
 from penstock.run.connections import resolve
 from penstock.run.resume_checks import missing_run_error
@@ -50,3 +53,36 @@ def _give_up(run_id: str, control: ControlStore, control_schema: str) -> None:
         raise TargetBusy(f"run {run_id} is being executed now; stop it first, then give it up")
     control.set_status(run_id, GIVEN_UP, run.failures)
     control.release_snapshot(run_id)
+
+
+@isolate_display
+def forget_lost(
+    run_ids: Iterable[str], *, target: str, control_schema: str = "penstock"
+) -> tuple[str, ...]:
+    """Forget what runs have committed, if none of it is in their tables any more.
+
+    They are given up, and no longer keep others of their series from loading the same partitions.
+
+    Args:
+        run_ids: the ids of runs.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
+
+    Returns:
+        The runs that were forgotten.
+    """
+    url, backend, *_ = resolve(target, "--target")
+    forgotten: list[str] = []
+    with closing(backend.target(url, control_schema)) as catalog:
+        control = catalog.control
+        ids = list(dict.fromkeys(run_ids))
+        losses, runs = control.losses(ids, counted=False) if ids else {}, control.load_runs(ids)
+        for run_id, loss in losses.items():
+            run = runs[run_id]
+            if loss.partial or not loss.safe_to_repeat:
+                continue
+            same = NewRun(run_id, run.spec, run.plan, run.source_state, None)
+            control.replan(same, run.generation)
+            control.set_status(run_id, GIVEN_UP, ())
+            forgotten.append(run_id)
+    return tuple(forgotten)
