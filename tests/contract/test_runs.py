@@ -92,7 +92,7 @@ def test_a_claimed_run_keeps_its_table_while_it_waits(pair: Pair) -> None:
     (first, *_) = status("r", target=pair.ends["target"]).run.plan.partitions
     pair.resume("r", only=[first.id], **LATER)
     before = len(pair.theirs.read())
-    with pytest.raises(TargetBusy, match="run r .* the nightly job is to continue it"):
+    with pytest.raises(TargetBusy, match=r"run r .* the nightly job is to continue it"):
         pair.copy(mode="truncate", run_id="second")
     assert len(pair.theirs.read()) == before
     pair.resume("r", **LATER)
