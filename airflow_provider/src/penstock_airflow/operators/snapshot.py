@@ -269,7 +269,9 @@ class ReleaseSnapshotOperator(TargetOperator):
         if plan is not None:
             states = Tasks.of(context, [plan.task_id])
             if states.have_failed() or states.are_skipped():
-                return f"Clear {plan.task_id} with its downstream tasks"
+                # Nothing was copied, and the snapshot that copies wait for was released.
+                first = plan if prepare is None else prepare
+                return f"{plan.task_id} has not passed: {NEW_RUN.format(first.task_id)}"
         advice = "Clear the failed copies with their downstream tasks"
         if verify is not None:
             advice += (

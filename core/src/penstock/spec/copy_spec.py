@@ -526,7 +526,7 @@ class CopySpec:
     )
     claim: str | None = option(
         None,
-        "who continues the run if it stops, such as a scheduler's job. Until the run is done or "
+        "who continues the run if it stops, such as a scheduler. Until the run is done or "
         "given up (penstock give-up), no other run may empty, drop or replace its table. Airflow "
         "and Dagster claim the runs that they start",
         execution=True,
