@@ -137,6 +137,17 @@ def test_merged_rows_may_be_fewer(pair: Pair, options: dict[str, Any]) -> None:
         again(pair, **options)
 
 
+def test_rows_that_a_later_night_has_deleted_are_not_missed(pair: Pair) -> None:
+    pair.both(TABLE)
+    pair.source.run(FILL)
+    night = {"mode": "upsert", "incremental": "xmin", "deletes": "hard", "max_deletes": "100%"}
+    again(pair, **night)
+    pair.source.run("DELETE FROM t")
+    again(pair, **night, run_id="later")
+    assert pair.target.count() == 0
+    assert again(pair, **night)[-1].status == "done"
+
+
 def test_swapped_and_recreated_tables_are_looked_at_under_their_final_name(pair: Pair) -> None:
     pair.both(TABLE)
     pair.source.run(FILL)

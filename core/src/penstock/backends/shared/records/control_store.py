@@ -48,11 +48,24 @@ class RecordedRuns(StepRecords):
         return {}
 
     def losses(self, run_ids: Sequence[str], *, counted: bool) -> dict[str, Loss]:
-        lasting = all_lasting(self.load_runs(run_ids), self.committed_of(run_ids), counted=counted)
+        runs = self._last_nights(self.load_runs(run_ids))
+        lasting = all_lasting(runs, self.committed_of(list(runs)), counted=counted)
         seen = self.see_again(lasting) if lasting else {}
         found = [run for run in lasting if run.run_id in seen]
         losses = {run.run_id: loss_of(run, seen[run.run_id]) for run in found}
         return {run_id: loss for run_id, loss in losses.items() if loss is not None}
+
+    def _last_nights(self, runs: Mapping[str, RunRow]) -> dict[str, RunRow]:
+        """Return runs without nights after which others have merged, and may have deleted rows."""
+        names = {night.name for run in runs.values() if (night := run.plan.night) is not None}
+        latest = self.latest_watermarks(sorted(names)) if names else {}
+        return {
+            run_id: run
+            for run_id, run in runs.items()
+            if run.plan.night is None
+            or run.plan.night.name not in latest
+            or latest[run.plan.night.name].run_id == run_id
+        }
 
     # Requests to copy partitions again
 
