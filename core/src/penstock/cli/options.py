@@ -70,6 +70,8 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "on_error",
         "stall_timeout",
         "grace",
+        "claim",
+        "stale_after",
         "verify",
         "check_partitions",
     ),
