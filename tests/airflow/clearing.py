@@ -197,8 +197,6 @@ ROWS = (
         {APPEND: GREEN, ONE_APPEND: GREEN},
         usual=(APPEND, ONE_APPEND),
     ),
-    # Nothing is copied: `prepare` fails, after `release` has passed.
-    Row(DONE, (CHANGE_OPTIONS, CLEAR_PREPARE), _groups(GREEN, APPEND)),
     Row(DONE, (CHANGE_OPTIONS, CLEAR_PREPARE, CLEAR_PREPARE_DOWN), _groups(GREEN)),
     # A mapped copy
     Row(COPYING, (MARK_COPY_FAILED,), {**_every(RED, RED), CELERY: RED}),

@@ -19,10 +19,11 @@ def test_a_run_does_not_end_as_done_over_an_empty_table(inward: Pair) -> None:
     assert find_loss("r", target=inward.ends["target"]) is None
     assert inward.copy(run_id="r", **CUT).status == "done"
     inward.theirs.empty()
-    for again in (lambda: inward.copy(run_id="r", **CUT), lambda: inward.resume("r")):
-        with pytest.raises(TargetChanged, match="start a new run") as caught:
-            again()
-        assert f"expected {len(ROWS.rows)} rows" in caught.value.message
+    with pytest.raises(TargetChanged, match="start a new run"):
+        inward.resume("r")
+    with pytest.raises(TargetChanged, match="start a new run") as caught:
+        inward.copy(run_id="r", **CUT)
+    assert f"expected {len(ROWS.rows)} rows" in caught.value.message
     assert status("r", target=inward.ends["target"]).run.status == "done"
 
 

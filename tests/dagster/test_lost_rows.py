@@ -21,7 +21,7 @@ REFUSE = """
     CREATE TRIGGER refuse AFTER INSERT ON dw.t FOR EACH ROW
         WHEN (NEW.id = 950) EXECUTE FUNCTION refuse()
 """
-ENDS = {"source": "env:PG_SRC", "target": "env:PG_DST"}
+ENDS: dict[str, Any] = {"source": "env:PG_SRC", "target": "env:PG_DST"}
 CUT: dict[str, Any] = {
     "strategy": "range",
     "key": "id",

@@ -21,7 +21,7 @@ from penstock import (
     status,
     watch_claims,
 )
-from penstock.events import Finished, Warned
+from penstock.events import BatchFinished, Finished, Warned
 
 from ...cli import run_cli
 
@@ -63,7 +63,7 @@ def load(pair: Pair, **options: Any) -> None:
     pair.target.run("DROP TRIGGER refuse ON t")
 
 
-def ends(pair: Pair) -> dict[str, str]:
+def ends(pair: Pair) -> dict[str, Any]:
     return {"source": pair.source.url, "target": pair.target.url}
 
 
@@ -156,6 +156,7 @@ def test_only_the_claimed_table_of_a_batch_is_left_out(half: Pair) -> None:
     assert half.target.count() == LOADED
     check_goes_on(half)
     (*_, last) = copy_all(batch)
+    assert isinstance(last, BatchFinished)
     assert last.status == "done"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +27,7 @@ TABLE = "CREATE TABLE t (id int PRIMARY KEY, day date NOT NULL, note text)"
 FILL = (
     "INSERT INTO t SELECT i, date '2026-03-01' + i % 3, 'n' || i FROM generate_series(1, 300) AS i"
 )
-KEYED = {"strategy": "range", "key": "id", "partitions": 3}
+KEYED: dict[str, Any] = {"strategy": "range", "key": "id", "partitions": 3}
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_a_complete_run_does_not_end_as_done_without_its_rows(loaded: Pair, how:
     assert status("r", target=loaded.target.url).run.status == "done"
 
 
-def ends(pair: Pair) -> dict[str, str]:
+def ends(pair: Pair) -> dict[str, Any]:
     return {"source": pair.source.url, "target": pair.target.url}
 
 
@@ -214,7 +213,7 @@ def test_a_batch_loads_emptied_tables_again_if_asked_to(pair: Pair) -> None:
     pair.source.run(FILL, "INSERT INTO u SELECT * FROM t", "INSERT INTO v SELECT * FROM t")
     list(copy_all(batch(pair)))
     pair.target.run("TRUNCATE t", "DROP TABLE u")
-    seen = list(copy_all(batch(pair), renew=True))
+    seen: list[Any] = list(copy_all(batch(pair), renew=True))
     assert seen[-1].status == "done"
     assert [pair.target.count(f"public.{name}") for name in "tuv"] == [300, 300, 300]
     assert sum("starts over" in each.message for each in seen if isinstance(each, Warned)) == 2
@@ -269,9 +268,9 @@ def test_a_run_with_other_options_is_planned_again_if_that_doubles_nothing(loade
 def test_a_run_that_has_loaded_nothing_is_planned_again(pair: Pair) -> None:
     pair.both(TABLE)
     pair.source.run(FILL)
-    changes = itertools.pairwise([{"partitions": 3}, {"partitions": 2}, {"where": "id < 11"}])
     create(pair.spec(run_id="r", **KEYED))
-    for _, change in changes:
+    changes: list[dict[str, Any]] = [{"partitions": 2}, {"where": "id < 11"}]
+    for change in changes:
         assert create(pair.spec(run_id="r", **{**KEYED, **change}), renew=True).renewed
     assert len(list(resume("r", **ends(pair)))) > 1
     assert pair.target.count() == 10
