@@ -5,10 +5,12 @@ from __future__ import annotations
 import duckdb
 
 from penstock.backends.duckdb.dialect import DUCKDB
+from penstock.backends.sql.dialect import Dialect
 
 
 def test_thousands_of_texts_are_joined() -> None:
-    texts = [f"'{number}'" for number in range(5000)]
+    texts = [f"'{number}'" for number in range(3000)]
     with duckdb.connect() as connection:
-        ((joined,),) = connection.execute(f"SELECT {DUCKDB.joined(texts)}").fetchall()
-    assert joined == "".join(map(str, range(5000)))
+        for expression in (DUCKDB.joined_all(texts), Dialect.joined_all(DUCKDB, texts)):
+            ((joined,),) = connection.execute(f"SELECT {expression}").fetchall()
+            assert joined == "".join(map(str, range(3000)))
