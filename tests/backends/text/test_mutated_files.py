@@ -55,8 +55,8 @@ def zstd(content: bytes) -> bytes:
 
 PARTS = [
     b'"', b'""', b"\x00", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xff\xfe", b"\r", b"\r\n",
-    b"\n", b",", b",,,,", b"{", b"}", b"[" * 3000, b"{\"a\":" * 2000, b'"\\ud800"', b'{"\\udc00": 1}\n',
-    b'{"": 1}\n', b'{"a": "\\u0000"}\n', b'{"a": 1, "a": 2}\n', b"x" * 300_000,
+    b"\n", b",", b",,,,", b"{", b"}", b"[" * 3000, b"{\"a\":" * 2000, b'"\\ud800"',
+    b'{"\\udc00": 1}\n', b'{"": 1}\n', b'{"a": "\\u0000"}\n', b'{"a": 1, "a": 2}\n', b"x" * 300_000,
     b'"' + b"y\n" * 90_000,
     b"9" * 5000, b"NaN", b"-", b'{"a": -0.0e+99999}\n', "é".encode("latin-1"), "a".encode("utf-16"),
     b",".join(b"c%d" % n for n in range(1500)) + b"\n", b"name,name\n", b"a" * 80 + b",\n", b"\\",

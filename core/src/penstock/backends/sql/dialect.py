@@ -91,13 +91,19 @@ class Dialect(ABC):
         return literal
 
     def joined(self, texts: Sequence[str]) -> str:
-        """Return the texts one after the other, as a tree: chains may be limited to 1000."""
+        return " || ".join(texts)
+
+    def joined_all(self, texts: Sequence[str]) -> str:
+        """Return any number of texts, none of which is NULL, one after the other.
+
+        As a tree: some databases limit how deep an expression is nested.
+        """
         while len(texts) > MOST_IN_CHAIN:
             texts = [
-                f"({' || '.join(texts[place : place + MOST_IN_CHAIN])})"
+                f"({self.joined(texts[place : place + MOST_IN_CHAIN])})"
                 for place in range(0, len(texts), MOST_IN_CHAIN)
             ]
-        return " || ".join(texts)
+        return self.joined(texts)
 
     def binary(self, digits: str) -> str:
         """Return a binary literal from hexadecimal digits."""

@@ -98,15 +98,15 @@ class Presence:
         )
 
     def leave(self, run_ids: Collection[str] | None = None) -> None:
-        """Leave runs. May be called twice.
+        """Leave runs, and remove what killed processes have left. May be called twice.
 
         Args:
             run_ids: the runs to leave; all by default.
         """
         entries = [entry for entry in self._locked_files if run_ids is None or entry[0] in run_ids]
-        if not entries:
+        if not entries and (run_ids is not None or not os.path.isdir(self._folder)):
             return
-        with suppress(TransientError, PermanentError), self._hold_lock(LEAVE_SECONDS):
+        with suppress(TransientError, PermanentError, OSError), self._hold_lock(LEAVE_SECONDS):
             self._release(entries)
             if not list(self._alive()):
                 os.unlink(os.path.join(self._folder, LOCK))
