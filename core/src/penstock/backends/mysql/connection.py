@@ -306,9 +306,7 @@ def _keep_alive(connection: Connection) -> None:
             connection._sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
 
 
-def _set_up(
-    connection: Connection, lock_seconds: int, isolation: str, more: Sequence[str]
-) -> None:
+def _set_up(connection: Connection, lock_seconds: int, isolation: str, more: Sequence[str]) -> None:
     """Apply all settings in one statement."""
     optional: tuple[tuple[str, ...], ...] = ((),)
     if connection.is_mariadb:
