@@ -128,9 +128,14 @@ def test_a_key_of_any_length_and_script(
     )
     schema = mysql_url.rpartition("/")[2]
     mask = ("word=hmac:env:SALT", "raw=hmac:env:SALT")
-    ends = {"source": mysql_url, "target": mysql_url}
     spec = CopySpec(
-        **ends, table="named", target_table=f"{schema}.masked", mode="recreate", mask=mask, degree=1
+        source=mysql_url,
+        target=mysql_url,
+        table="named",
+        target_table=f"{schema}.masked",
+        mode="recreate",
+        mask=mask,
+        degree=1,
     )
     for _ in copy(spec):
         pass

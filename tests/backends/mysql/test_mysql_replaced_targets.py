@@ -60,6 +60,8 @@ def test_a_table_that_the_server_cannot_open_is_described_by_its_error(mysql_url
     execute(mysql_url, "DROP TABLE t", "CREATE TABLE u (id int PRIMARY KEY)")
     database = mysql_url.rpartition("/")[2].partition("?")[0]
     with closing(connect(mysql_url, "target")) as connection:
+        if not connection.is_mariadb:
+            pytest.skip("MySQL reports such a view's creation time")
         session = MySqlSession(connection, MYSQL)
         assert "references invalid table" in obstacle(session, TableRef(database, "v"))
         assert obstacle(session, TableRef(database, "u")) == ""

@@ -36,6 +36,13 @@ _SETTINGS = (
     "net_read_timeout = 86400",
     "wait_timeout = 86400",
 )
+# MySQL's generated keys are no columns of the user's; since 8.0.30.
+_HIDING = ("show_gipk_in_create_table_and_information_schema = OFF",)
+# Tables are created as they are defined, stages without a key among them. Only some users may set
+# these.
+_CREATING = ("sql_require_primary_key = OFF", "sql_generate_invisible_primary_key = OFF")
+# An unknown variable; a missing privilege.
+_MAY_NOT_SET = {1193, 1227}
 # https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_set_option.html
 _ON, _OFF = b"\0\0", b"\1\0"
 # Statements sent at once.
@@ -301,16 +308,28 @@ def _keep_alive(connection: Connection) -> None:
 
 def _set_up(connection: Connection, lock_seconds: int, isolation: str, more: Sequence[str]) -> None:
     """Apply all settings in one statement."""
+    optional: tuple[tuple[str, ...], ...] = ((),)
     if connection.is_mariadb:
         renamed = _version(connection) >= _RENAMED
         timeouts: tuple[str, ...] = ("max_statement_time = 0",)
     else:
         renamed = True
         timeouts = ("max_execution_time = 0", "information_schema_stats_expiry = 0")
+        creating = _CREATING if connection.side == "target" else ()
+        optional = ((*_HIDING, *creating), _HIDING, ()) if creating else (_HIDING, ())
     variable = "transaction_isolation" if renamed else "tx_isolation"
     session_settings = (f"lock_wait_timeout = {lock_seconds}", f"{variable} = '{isolation}'")
     settings = (*_SETTINGS, *session_settings, *timeouts, *more)
-    connection.change(f"SET {', '.join(f'SESSION {setting}' for setting in settings)}")
+    for fewer, extra in enumerate(optional, 1):
+        listed = ", ".join(f"SESSION {setting}" for setting in (*settings, *extra))
+        try:
+            connection.change(f"SET {listed}")
+        except pymysql.Error as error:
+            # A statement that fails sets nothing.
+            if code_of(error) not in _MAY_NOT_SET or fewer == len(optional):
+                raise
+        else:
+            return
 
 
 def _version(connection: Connection) -> tuple[int, ...]:

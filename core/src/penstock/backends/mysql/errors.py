@@ -60,6 +60,8 @@ _PLUGINS = (
     "expected a user that logs in with mysql_native_password, caching_sha2_password, "
     "sha256_password or ed25519"
 )
+# sql_require_primary_key.
+NEEDS_KEY = 3750
 _PRIMARY = "expected a primary server that accepts writes"
 _READS = "expected a query that only reads and locks no rows"
 _INFILE = "set local_infile = ON on the server"
@@ -80,12 +82,14 @@ _ADVICE = {
     1836: _PRIMARY,
     2059: _PLUGINS,
     3159: "add ?ssl_mode=required to the URL",
+    NEEDS_KEY: "grant the user SESSION_VARIABLES_ADMIN, so that its sessions can switch "
+    "sql_require_primary_key off, or switch it off on the server",
     3948: _INFILE,
     4166: _INFILE,
 }
 _NOT_ABOUT_ROWS = {
     *(1044, 1045, 1046, 1049, 1050, 1051, 1054, 1060, 1072, 1091, 1142, 1143, 1146, 1153, 1227),
-    *(1251, 1290, 1305, 1370, 1698, 1792, 1836, 3159, 3948, 4166),
+    *(1251, 1290, 1305, 1370, 1698, 1792, 1836, 3159, NEEDS_KEY, 3948, 4166),
 }
 # What a constraint requires of rows, by the error for a violation.
 CONSTRAINTS = {
