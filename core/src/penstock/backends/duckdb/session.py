@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -21,6 +22,8 @@ from penstock.model.tables import TableRef
 
 # Rows of a stream held at once.
 BATCH = 1000
+# Characters of a query whose common subexpressions are not looked for.
+LONG_QUERY = 20_000
 
 
 class DuckSession(DriverSession):
@@ -70,6 +73,11 @@ class DuckSession(DriverSession):
         # It refuses during a call, and is closed with the last reference to it then.
         with suppress(duckdb.Error):
             super()._free()
+
+    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
+        with self.planning(subject), self.in_use:
+            plan_quickly(self.connection, query)
+        return super().fetch(query, subject, values)
 
     def run(self, statements: str) -> int:
         with translated(self.side), self.in_use:
@@ -125,11 +133,18 @@ def streamed(
         with planning(side, subject):
             connection.execute("SET TimeZone = 'UTC'")
             hold(connection, stored_values)
+            plan_quickly(connection, query)
             connection.execute(query)
             while rows := connection.fetchmany(BATCH):
                 yield from rows
     finally:
         connection.close()
+
+
+def plan_quickly(connection: DuckDBPyConnection, query: str) -> None:
+    """Leave out an optimization that takes minutes for expressions over a thousand columns."""
+    if len(query) > LONG_QUERY:
+        connection.execute("SET disabled_optimizers = 'common_subexpressions'")
 
 
 def hold(connection: DuckDBPyConnection, values: Mapping[str, str]) -> None:
