@@ -13,6 +13,7 @@ from penstock.model.nights import Watermark
 from penstock.model.tables import TableRef
 from penstock.planning.nights import TargetNow, watermark_name
 from penstock.planning.request import PlanRequest
+from penstock.spec.modes import MERGE
 
 
 class NightsBefore:
@@ -28,7 +29,12 @@ class NightsBefore:
         self._merged = [each for each in self._loads if each.loading.load_mode.merges_at_end]
 
     def last(self, request: PlanRequest) -> Watermark | None:
-        """Return the watermark that the last night of a table left."""
+        """Return the watermark that the last night of a table left.
+
+        A target that merges no nights keeps none.
+        """
+        if MERGE not in request.capabilities.target.modes:
+            return None
         return self._last.get(_name(request))
 
     def target_now(self, request: PlanRequest) -> TargetNow:
