@@ -171,7 +171,7 @@ def test_a_recovery_conflict_is_retried(standby: Standby) -> None:
 
 @pytest.mark.parametrize("reads_on", [False, True], ids=["fails", "accepts"])
 def test_the_reason_for_a_lost_snapshot_is_told(standby: Standby, reads_on: bool) -> None:
-    """The standby ends the session of the snapshot, since the primary has vacuumed its rows away."""
+    """The standby ends the snapshot's session, since the primary has vacuumed its rows away."""
     pair = standby.pair
     # Workers sleep between two rows: the snapshot outlives the delay.
     spec = pair.spec(
@@ -201,7 +201,7 @@ def test_the_reason_for_a_lost_snapshot_is_told(standby: Standby, reads_on: bool
     if reads_on:
         run()
     else:
-        with pytest.raises(SnapshotLost, match="conflict with recovery.*hot_standby_feedback"):
+        with pytest.raises(SnapshotLost, match=r"conflict with recovery.*hot_standby_feedback"):
             run()
     assert locker is not None
     locker.join()
@@ -219,9 +219,11 @@ def test_a_role_whose_transactions_are_serializable(standby: Standby) -> None:
     )
     source = pair.source.url.replace("postgres@", "careful@")
     try:
-        with psycopg.connect(source, autocommit=True) as plain:
-            with pytest.raises(psycopg.errors.FeatureNotSupported):
-                plain.execute("SELECT 1")
+        with (
+            psycopg.connect(source, autocommit=True) as plain,
+            pytest.raises(psycopg.errors.FeatureNotSupported),
+        ):
+            plain.execute("SELECT 1")
         report = pair.copy(source=source, partitions=3, degree=2, verify="checksums")
         assert report.rows == 3000
         (finished,) = [

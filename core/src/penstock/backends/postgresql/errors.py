@@ -67,8 +67,8 @@ _UNCHECKED = (
 )
 
 _SPARE_READS = (
-    "A standby ends reads that hold back its replay: set hot_standby_feedback = on on it, raise its "
-    "max_standby_streaming_delay, or read from the primary."
+    "A standby ends reads that hold back its replay: set hot_standby_feedback = on there, raise "
+    "its max_standby_streaming_delay, or read from the primary."
 )
 
 # A pooler reports all of its errors under one SQLSTATE, which also means a lost connection.

@@ -211,8 +211,8 @@ def retry_if_superseded(
 def _choices(view: SourceView, why: str) -> str:
     because = f" The source ended its session: {view.lost_because}." if view.lost_because else ""
     return (
-        f"the snapshot of run {view.run_id} is lost: {why}.{because} Rows that changed in between could be "
-        "missing or doubled. To continue, use --on-snapshot-lost accept (read the remaining "
-        "partitions as they are now) or --on-snapshot-lost restart (copy everything again; not "
+        f"the snapshot of run {view.run_id} is lost: {why}.{because} Rows that changed in between "
+        "could be missing or doubled. To continue, use --on-snapshot-lost accept (read the "
+        "remaining partitions as they are now) or --on-snapshot-lost restart (copy everything again; not "
         "with mode append)"
     )

@@ -18,7 +18,7 @@ from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.table_model import TableDefinition
+from penstock.model.table_model import PARTITIONING, TableDefinition
 from penstock.model.tables import NotCopied, TableRef
 from penstock.spec.deletes import HARD
 from penstock.spec.modes import REPLACE, UPSERT
@@ -159,6 +159,10 @@ def _plan_created(
         omitted_before = [
             NotCopied(kind, label, "", str(request.target)) for kind, label in of_children
         ]
+        cut = definition.model.partitioning
+        if cut and definition.content["tables"][0]["partition_key"] is None:
+            remedy = f"{cut} of {request.target}: --mode recreate --partitioning keeps it"
+            omitted_before.insert(0, NotCopied(PARTITIONING, cut, remedy, str(request.target)))
         return plan(facts, request, definition.content, omitted_before)
     from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 

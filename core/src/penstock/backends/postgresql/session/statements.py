@@ -73,6 +73,18 @@ _SINCE: Mapping[str, tuple[int, str, str]] = {
         " WHERE s.pnpubid = b.oid AND s.pnnspid = c.relnamespace)",
         "false",
     ),
+    "published_schemas": (
+        150000,
+        "(SELECT ' FOR TABLES IN SCHEMA '"
+        " || pg_catalog.string_agg(pg_catalog.quote_ident(n.nspname), ', ') FROM pg_catalog.pg_publication_namespace AS s"
+        " JOIN pg_catalog.pg_namespace AS n ON n.oid = s.pnnspid WHERE s.pnpubid = p.oid)",
+        "''",
+    ),
+    "published_via_root": (
+        130000,
+        "CASE WHEN p.pubviaroot THEN ', publish_via_partition_root = true' ELSE '' END",
+        "''",
+    ),
     "waitstart": (140000, "l.waitstart", "NULL::timestamptz"),
     "nulls_equal": (150000, "x.indnullsnotdistinct", "false"),
 }
