@@ -213,6 +213,6 @@ def _choices(view: SourceView, why: str) -> str:
     return (
         f"the snapshot of run {view.run_id} is lost: {why}.{because} Rows that changed in between "
         "could be missing or doubled. To continue, use --on-snapshot-lost accept (read the "
-        "remaining partitions as they are now) or --on-snapshot-lost restart (copy everything again; not "
-        "with mode append)"
+        "remaining partitions as they are now) or --on-snapshot-lost restart (copy everything "
+        "again; not with mode append)"
     )

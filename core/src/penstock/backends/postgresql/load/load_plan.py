@@ -153,6 +153,7 @@ def _plan_created(
     from penstock.backends.postgresql.new_tables.missing_table import plan_missing  # noqa: PLC0415 - as above
     from penstock.backends.postgresql.new_tables.recreate import plan_recreate  # noqa: PLC0415 - as above
 
+    facts.claimed_names.begin(request.target, request.siblings.targets.values())
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
         of_children = definition.content.get(OF_PARTITIONS, ())
@@ -166,7 +167,7 @@ def _plan_created(
         return plan(facts, request, definition.content, omitted_before)
     from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 
-    translated = read_translated(facts.connection, request, definition)
+    translated = read_translated(facts, request, definition)
     if not request.mode.recreates:
         more = [step.statement for step in translated.steps]
         return plan_missing(facts, request, translated.content, translated.omitted, more)

@@ -242,13 +242,18 @@ def names_for(
     dropped = {relation.oid for relation in old}
     new_names: dict[str, set[str]] = defaultdict(set)
     new_names[ref.schema].add(ref.name)
+    claimed = facts.claimed_names
 
     def free(schema: str, preferred: str, what: str) -> str:
         used, taken_names = new_names[schema], facts.names(schema)
         if preferred.startswith(root["name"]) and ref.name != root["name"]:
             preferred = shorten(ref.name + preferred[len(root["name"]) :], "")
         candidate, count = preferred, 0
-        while candidate in used or taken_names.holds(candidate, dropped):
+        while (
+            candidate in used
+            or taken_names.holds(candidate, dropped)
+            or claimed.holds(schema, candidate)
+        ):
             count += 1
             candidate = shorten(preferred, f"_{count}")
         if candidate != preferred:
@@ -257,6 +262,7 @@ def names_for(
                 f"{schema}"
             )
         used.add(candidate)
+        claimed.add(schema, candidate, ref)
         return candidate
 
     def schema_of(item: Json) -> str:

@@ -76,7 +76,8 @@ _SINCE: Mapping[str, tuple[int, str, str]] = {
     "published_schemas": (
         150000,
         "(SELECT ' FOR TABLES IN SCHEMA '"
-        " || pg_catalog.string_agg(pg_catalog.quote_ident(n.nspname), ', ') FROM pg_catalog.pg_publication_namespace AS s"
+        " || pg_catalog.string_agg(pg_catalog.quote_ident(n.nspname), ', ')"
+        " FROM pg_catalog.pg_publication_namespace AS s"
         " JOIN pg_catalog.pg_namespace AS n ON n.oid = s.pnnspid WHERE s.pnpubid = p.oid)",
         "''",
     ),

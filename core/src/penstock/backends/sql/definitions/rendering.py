@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.backends.api.facts import Siblings
@@ -142,6 +142,8 @@ class Rendering:
         bare: create nothing that slows down a load: no checks, no indexes.
         same_dialect: whether the source's text is in the target's own dialect.
         missing_columns: columns that such text may refer to and the table lacks.
+        taken_names: whether an index cannot have a name, in databases where it shares the names of
+            a schema with tables.
     """
 
     dialect: Dialect
@@ -157,6 +159,7 @@ class Rendering:
     bare: bool = False
     same_dialect: bool = False
     missing_columns: Collection[str] = ()
+    taken_names: Callable[[str], bool] = field(default=lambda _: False)
 
     def of(self, model: TableModel) -> Rendered:
         return replace(self, kinds=_visible_kinds(self.kinds, model))._of(model)
@@ -327,7 +330,7 @@ class Rendering:
 
     def _index(self, index: IndexModel, rendered: Rendered) -> None:
         omitted, dialect = omitted_index(index), self.dialect
-        called = self._accepted_name(index.name, "", rendered)
+        called = self._free_name(self._accepted_name(index.name, "", rendered), rendered)
         kind = "UNIQUE" if index.unique else dialect.index_kinds.get(index.method, "")
         remedy = f"CREATE {f'{kind} INDEX'.lstrip()} {dialect.ident(called)} ON {self._table_name}"
         if self.same_dialect:
@@ -405,6 +408,22 @@ class Rendering:
     def _with(self, omitted: NotCopied, remedy: str) -> NotCopied:
         return replace(omitted, remedy=_terminated(remedy), table=str(self.table))
 
+    def _free_name(self, name: str, rendered: Rendered) -> str:
+        """Return an index name that no other relation has, with a number if need be."""
+        candidate, count = name, 0
+        mine = {index.name for index in rendered.indexes}
+        while self.taken_names(candidate) or (count and candidate in mine):
+            count += 1
+            suffix = f"_{count}"
+            room = self.dialect.longest_name - len(suffix)
+            candidate = name.encode()[:room].decode(errors="ignore") + suffix
+        if candidate != name:
+            rendered.warnings.append(
+                f"index {name} is named {candidate}, because the name is taken in schema "
+                f"{self.table.schema}"
+            )
+        return candidate
+
     def _accepted_name(
         self, name: str, text: str, rendered: Rendered, *, is_constraint: bool = False
     ) -> str:
@@ -421,6 +440,8 @@ class Rendering:
         word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
         if not keeps_name and not re.search(word, name):
             name = f"{self.table.name}_{name}"
+        if is_constraint and not keeps_name and self._may_be_of_another(name):
+            name += f"_{hashlib.sha256(f'{self.table.name}.{name}'.encode()).hexdigest()[:8]}"
         called = shortened(name, self.dialect.longest_name, text)
         if called != name:
             rendered.warnings.append(
@@ -428,6 +449,17 @@ class Rendering:
                 "bytes"
             )
         return called
+
+    def _may_be_of_another(self, name: str) -> bool:
+        """Whether a constraint of a table copied with this one may get the same name.
+
+        `x_id` of a table `a` and `id` of a table `a_x` would.
+        """
+        mine = f"{self.table.name}_"
+        return any(
+            each.name.startswith(mine) and name.startswith(f"{each.name}_")
+            for each in self.siblings.targets.values()
+        )
 
 
 def referring(
