@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS, foreign_key
 from penstock.backends.postgresql.ddl.text import Json, comment, replace_table_name
-from penstock.backends.postgresql.session.statements import ident, name
+from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.model.tables import NotCopied, TableRef
 
 ENABLED = {"D": "DISABLE", "R": "ENABLE REPLICA", "A": "ENABLE ALWAYS"}
@@ -167,6 +167,10 @@ def _objects(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]
             yield "grants", what, [_grant(grant, ref)]
     for publication in parts["publications"]:
         yield "publications", publication["name"], [_publication(publication, ref)]
+    if table["hypertable"]:
+        # Its columns, intervals and policies are in TimescaleDB's own tables.
+        create = f"SELECT create_hypertable({literal(name(ref))}, ..., migrate_data => true)"
+        yield "hypertables", ref.name, [f"-- with its time column and interval: {create}"]
     if table["typed"] and table["kind"] == "r":
         yield "typed tables", table["typed"], [f"ALTER TABLE {name(ref)} OF {table['typed']}"]
     for sequence in table["sequences"]:

@@ -53,7 +53,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     with planning("target", f"table {ref}"):
         tree = facts.tree(ref)
         # Tables that inherit from it are separate, and left alone.
-        only = tree[0].kind == "r" and tree[0].inherits
+        only = tree[0].kind == "r" and tree[0].inherits and not tree[0].hypertable
         _check_heirs(facts, request)
         before: list[Step] = []
         if request.changes:
@@ -181,13 +181,15 @@ def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:
     Raises:
         PlanningError: the source and the target both consist of several tables.
     """
-    children = facts.heirs(request.target) if request.heirs else ()
-    if children:
+    if not request.heirs or facts.tree(request.target)[0].hypertable:
+        return
+    if children := facts.heirs(request.target):
         raise PlanningError(
             f"source: {request.source} is read with the rows of its inheritance children "
             f"({', '.join(map(str, request.heirs))}), and {request.target} has children of its own "
-            f"in the target ({', '.join(map(str, children))}); use --descendants exclude, and copy "
-            "each table by itself, as copy-all does"
+            f"in the target ({', '.join(map(str, children))}); copy all of these tables, each into "
+            "its own, as copy-all does: with --descendants exclude, only the rows of "
+            f"{request.source} itself are copied, and none of its children's"
         )
 
 

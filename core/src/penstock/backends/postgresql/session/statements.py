@@ -91,6 +91,20 @@ _SINCE: Mapping[str, tuple[int, str, str]] = {
 }
 
 
+# TimescaleDB keeps the rows of a hypertable in chunks, which inherit from it; every statement about
+# the hypertable is about all of them.
+CHUNKS = "_timescaledb_internal"
+"""The schema of chunks."""
+_HYPERTABLE = sql.SQL(
+    "(EXISTS (SELECT FROM pg_catalog.pg_trigger AS blocker"
+    " WHERE blocker.tgrelid = c.oid AND blocker.tgname = 'ts_insert_blocker')"
+    " OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS chunk"
+    " JOIN pg_catalog.pg_class AS piece ON piece.oid = chunk.inhrelid"
+    f" WHERE chunk.inhparent = c.oid AND piece.relnamespace::regnamespace::text = '{CHUNKS}'))"
+)
+"""Whether the relation `c` is a hypertable."""
+
+
 def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sql.Composed:
     """Return a .sql file in the form for the server's version.
 
@@ -103,7 +117,7 @@ def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sq
     spellings = {
         key: sql.SQL(new if version >= since else old) for key, (since, new, old) in _SINCE.items()
     }
-    return statement(name).format(**spellings, **parts)
+    return statement(name).format(hypertable=_HYPERTABLE, **spellings, **parts)
 
 
 def ident(*names: str) -> str:

@@ -21,6 +21,8 @@ SELECT c.oid::bigint, json_build_object(
             'comment', pg_catalog.obj_description(t.oid, 'pg_trigger')
         ) ORDER BY t.tgname), '[]')
         FROM pg_catalog.pg_trigger AS t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal
+            -- A part of every hypertable of TimescaleDB.
+            AND t.tgname <> 'ts_insert_blocker'
     ),
     'rules', (
         SELECT coalesce(json_agg(json_build_object(

@@ -14,6 +14,7 @@ SELECT c.oid::bigint, json_build_object(
     'tablespace', s.spcname,
     'comment', pg_catalog.obj_description(c.oid, 'pg_class'),
     'replica_identity', c.relreplident::text,
+    'hypertable', {hypertable},
     'typed', CASE WHEN c.reloftype <> 0 THEN pg_catalog.format_type(c.reloftype, NULL) END,
     'schema_comment', pg_catalog.obj_description(n.oid, 'pg_namespace'),
     'row_security', c.relrowsecurity,
