@@ -198,7 +198,8 @@ def plain_table(
     return {
         "oid": 0, "schema": "", "name": name, "written": name, "regclass": "", "kind": "q",
         "owner": "", "tablespace": None, "comment": None, "typed": None, "hypertable": False,
-        "row_security": False, "force_row_security": False, "bound": None, "parent": None, "inherits": [], "needs": [],
+        "row_security": False, "force_row_security": False, "bound": None, "parent": None,
+        "inherits": [], "needs": [],
         **_PLAIN_TABLE,
         "columns": [
             {
