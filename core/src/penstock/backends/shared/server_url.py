@@ -78,8 +78,6 @@ class ServerUrls:
             raise malformed(f"a port outside 1 to {MAX_PORT}")
         options = self._options(parts.query, flag)
         database = unquote(parts.path.removeprefix("/"))
-        if self.place_form.count("/") > 1 and "%2f" in parts.path.lower():
-            raise malformed("an escaped / in the path, where it separates names")
         if parts.path.count("/") > self.place_form.count("/") or "\0" in database:
             raise malformed("a path of several parts as the database")
         return Location(
