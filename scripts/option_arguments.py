@@ -20,8 +20,8 @@ from penstock.spec.copy_spec import CopySpec
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "airflow_provider/src/penstock_airflow"
 KINDS = PACKAGE / "arguments/option_types.py"
-# The operators set the connections and the run id.
-OURS = ("source", "target", "run_id")
+# The operators set the connections, the run id, and who continues the run.
+OURS = ("source", "target", "run_id", "claim")
 BLOCK = re.compile(
     r"(?P<begin> *# options(?: without (?P<without>[a-z_, ]+))?: scripts/option_arguments\.py\n)"
     r".*?(?P<end> *# end of options\n)",

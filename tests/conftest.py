@@ -25,9 +25,11 @@ from penstock.spec.terms import flags
 from penstock_testkit import (
     AnyMysqlServer,
     ExternalServer,
+    MysqlServer,
     PostgresServer,
     S3Server,
     Server,
+    ServerError,
     any_clickhouse_server,
     any_mssql_server,
     any_mysql_server,
@@ -41,6 +43,7 @@ from penstock_testkit import (
     new_snowflake_database,
     snowflake_missing,
 )
+from penstock_testkit.mysql_programs import real_mysql_program
 from penstock_testkit.servers import memory_folder
 
 from .shared_nurseries import shared_nurseries
@@ -203,6 +206,17 @@ def mysql_server() -> Iterator[AnyMysqlServer]:
     if why := mysql_missing():
         pytest.skip(why)
     with any_mysql_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def real_mysql_server() -> Iterator[AnyMysqlServer]:
+    """MySQL's own server, where `mysql_server` is MariaDB."""
+    try:
+        program = real_mysql_program()
+    except ServerError as error:
+        pytest.skip(str(error))
+    with MysqlServer(program=program) as server:
         yield server
 
 

@@ -14,11 +14,12 @@ UNSHARED = "group, no snapshot"
 WIRED = "by hand"
 APPEND = "group, append"
 ONE_TASK = "one task"
+ONE_APPEND = "one task, append"
 CELERY = "group, CeleryExecutor"
 WORKER = "group, a worker holds"
 RECOPY = "group, recopy"
 AFTER = "group after two tasks"
-FORMS = (GROUP, ONE_TASK, UNSHARED, APPEND, WIRED, RECOPY, AFTER, CELERY, WORKER)
+FORMS = (GROUP, ONE_TASK, ONE_APPEND, UNSHARED, APPEND, WIRED, RECOPY, AFTER, CELERY, WORKER)
 
 # When the copy is disturbed.
 BEFORE = "while the first of two tasks before the group runs"
@@ -31,6 +32,12 @@ MOMENTS = (BEFORE, PLANNING, COPYING, FAILED, DONE, NIGHT)
 
 # From then on, every copy fails.
 REFUSE_ROWS = "the target refuses all rows"
+EMPTY_TABLE = "the target's table is emptied"
+DELETE_ROWS = "some of the target's rows are deleted"
+LOAD_OTHERWISE = "another run empties and loads the target's table"
+CHANGE_OPTIONS = "the DAG's options change"
+OUTSIDE = (REFUSE_ROWS, EMPTY_TABLE, DELETE_ROWS, LOAD_OTHERWISE, CHANGE_OPTIONS)
+"""Acts that are no clicks."""
 MARK_RUN_FAILED = "mark the DAG run failed"
 MARK_RUN_SUCCESS = "mark the DAG run success"
 CLEAR_RUN = "clear the DAG run"
@@ -55,6 +62,7 @@ CLEAR_RELEASE = "clear `release`"
 MARK_PREPARE_FAILED = "mark `prepare` failed"
 MARK_PREPARE_SUCCESS = "mark `prepare` success"
 MARK_PLAN_SUCCESS = "mark `plan` success"
+MARK_PLAN_FAILED = "mark `plan` failed"
 MARK_SNAPSHOT_FAILED = "mark `snapshot` failed"
 MARK_SNAPSHOT_SUCCESS = "mark `snapshot` success"
 MARK_VERIFY_FAILED = "mark `verify` failed"
@@ -158,6 +166,38 @@ ROWS = (
     Row(DONE, (CLEAR_RUN,), {**_every(GREEN, GREEN), RECOPY: GREEN, CELERY: GREEN}),
     Row(DONE, (REFUSE_ROWS, CLEAR_RUN), {**_groups(RED, UNSHARED, RECOPY), ONE_TASK: RED}),
     Row(DONE, (MARK_RUN_FAILED, CLEAR_RUN_FAILED), {**_groups(RED), ONE_TASK: RED}),
+    # The table, or the DAG's file
+    Row(
+        DONE,
+        (EMPTY_TABLE, CLEAR_RUN),
+        {**_every(GREEN, GREEN), ONE_APPEND: GREEN},
+        usual=(APPEND, ONE_APPEND),
+    ),
+    Row(DONE, (EMPTY_TABLE, CLEAR_COPY_DOWN), {**_groups(RED, APPEND), ONE_APPEND: GREEN}),
+    Row(
+        DONE,
+        (EMPTY_TABLE, CLEAR_COPY_DOWN, CLEAR_PREPARE_DOWN),
+        _groups(GREEN, APPEND),
+        usual=(APPEND,),
+    ),
+    Row(DONE, (EMPTY_TABLE, CLEAR_VERIFY_DOWN), _groups(RED, APPEND)),
+    Row(DONE, (DELETE_ROWS, CLEAR_COPY_DOWN), _groups(RED, APPEND)),
+    Row(
+        DONE,
+        (DELETE_ROWS, CLEAR_COPY_DOWN, EMPTY_TABLE, CLEAR_PREPARE_DOWN),
+        _groups(GREEN, APPEND),
+        usual=(APPEND,),
+    ),
+    Row(FAILED, (LOAD_OTHERWISE, CLEAR_COPY_DOWN), _groups(RED)),
+    Row(FAILED, (LOAD_OTHERWISE, CLEAR_COPY_DOWN, CLEAR_PREPARE_DOWN), _groups(GREEN), (GROUP,)),
+    Row(DONE, (CHANGE_OPTIONS, CLEAR_RUN), {**_groups(GREEN), APPEND: RED, ONE_TASK: GREEN}),
+    Row(
+        DONE,
+        (CHANGE_OPTIONS, CLEAR_RUN, EMPTY_TABLE, CLEAR_RUN),
+        {APPEND: GREEN, ONE_APPEND: GREEN},
+        usual=(APPEND, ONE_APPEND),
+    ),
+    Row(DONE, (CHANGE_OPTIONS, CLEAR_PREPARE, CLEAR_PREPARE_DOWN), _groups(GREEN)),
     # A mapped copy
     Row(COPYING, (MARK_COPY_FAILED,), {**_every(RED, RED), CELERY: RED}),
     Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY), {**_groups(RED, UNSHARED), ONE_TASK: GREEN}),
@@ -188,6 +228,8 @@ ROWS = (
     Row(PLANNING, (MARK_PREPARE_SUCCESS,), _groups(RED, UNSHARED)),
     Row(PLANNING, (CLEAR_PREPARE_DOWN,), _groups(GREEN)),
     Row(PLANNING, (MARK_PLAN_SUCCESS,), _groups(RED, UNSHARED)),
+    Row(PLANNING, (MARK_PLAN_FAILED,), _groups(RED)),
+    Row(PLANNING, (MARK_PLAN_FAILED, CLEAR_PREPARE_DOWN), _groups(GREEN), usual=(GROUP,)),
     Row(PLANNING, (MARK_VERIFY_SUCCESS,), _groups(GREEN)),
     Row(PLANNING, (MARK_SNAPSHOT_SUCCESS,), _groups(RED)),
     Row(COPYING, (MARK_SNAPSHOT_FAILED, CLEAR_SNAPSHOT), _groups(RED)),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+import penstock
 from penstock_testkit.airflow import AirflowStack, Run, until
 
 from ..concurrent_cases import ConcurrentCases, concurrent_test
@@ -40,7 +41,9 @@ ENDS = dict(
     target_conn_id="{{{{ dag_run.conf['target'] }}}}",
 )
 TARGET = dict(target_conn_id=ENDS["target_conn_id"])
-WHAT = dict(table="public.lineitem", partitions={PARTITIONS})
+# A variable stands for a change of this file.
+OF_VARIABLE = "{{{{ var.value.get(dag_run.conf['source'], '{PARTITIONS}') }}}}"
+WHAT = dict(table="public.lineitem", partitions=OF_VARIABLE)
 RETRIES = dict(retries=2, retry_delay=timedelta(seconds=1))
 GROUP = dict(group_id="lines", degree={DEGREE}, await_snapshot=20, **ENDS, **WHAT, **RETRIES)
 
@@ -67,6 +70,10 @@ with DAG("clearing_unshared", schedule=None):
 with DAG("clearing_one_task", schedule=None):
     CopyTableOperator(
         task_id="lines", mode="truncate", degree={DEGREE}, **ENDS, **WHAT, **RETRIES
+    )
+with DAG("clearing_one_append", schedule=None):
+    CopyTableOperator(
+        task_id="lines", mode="append", degree={DEGREE}, **ENDS, **WHAT, **RETRIES
     )
 NIGHT = dict(mode="upsert", incremental="xmin", deletes="hard")
 with DAG("clearing_night_group", schedule=None):
@@ -102,6 +109,7 @@ DAG_IDS = {
     c.APPEND: "append",
     c.UNSHARED: "unshared",
     c.ONE_TASK: "one_task",
+    c.ONE_APPEND: "one_append",
     c.WIRED: "wired",
     c.CELERY: "celery",
     c.WORKER: "worker",
@@ -146,8 +154,8 @@ class Clearing:
         moment, go_on = MOMENTS[self.cell.moment](lines, self.cell)
         run = moment
         for act in self.cell.acts:
-            if act == c.REFUSE_ROWS:
-                execute(lines.target, REFUSE_ALL)
+            if act in c.OUTSIDE:
+                OUTSIDE[act](lines)
                 continue
             ACTS[act](run, self.cell)
             # A running task is asked to end, and must not finish before that.
@@ -162,15 +170,15 @@ class Clearing:
         tasks = {(t.task_id, t.map_index): t.state for t in run.tasks()}
         expected = c.GREEN if self.cell.ends == c.TAKEN else self.cell.ends
         seen = f"{found}, {rows[0]:,} of {lines.content[0]:,} rows: {tasks}"
-        if self.cell.form != c.ONE_TASK and found != expected:
+        if self.cell.form not in SINGLE and found != expected:
             seen += "\n" + run.log("lines.release")
         assert found == expected, seen
         assert rows[0] == rows[1], seen
         if self.cell.ends == c.GREEN:
             assert whole, seen
-            if self.cell.form != c.ONE_TASK:
+            if self.cell.form not in SINGLE:
                 status = lines.status(run)
-                assert len(status.committed) == PARTITIONS, seen
+                assert len(status.committed) == len(status.run.plan.partitions), seen
                 # A user may skip `verify`, which ends a run.
                 if c.MARK_VERIFY_SUCCESS not in self.cell.acts:
                     assert status.run.status == "done", seen
@@ -253,12 +261,41 @@ MOMENTS = {
     c.NIGHT: _night,
 }
 
+SINGLE = (c.ONE_TASK, c.ONE_APPEND)
+
+
+def _load_otherwise(lines: Lines) -> None:
+    spec = penstock.CopySpec(
+        source=lines.source,
+        target=lines.target,
+        table="public.lineitem",
+        mode="truncate",
+        where="l_orderkey < 1000",
+    )
+    list(penstock.copy(spec))
+
+
+def _change_options(lines: Lines) -> None:
+    variable = {"key": lines.conn_id("source"), "value": "3"}
+    lines.airflow.rest.call("POST", "/variables", variable)
+
+
+OUTSIDE: dict[str, Callable[[Lines], None]] = {
+    c.REFUSE_ROWS: lambda lines: execute(lines.target, REFUSE_ALL),
+    c.EMPTY_TABLE: lambda lines: execute(lines.target, "TRUNCATE public.lineitem"),
+    c.DELETE_ROWS: lambda lines: execute(
+        lines.target, "DELETE FROM public.lineitem WHERE l_orderkey > 9000"
+    ),
+    c.LOAD_OTHERWISE: _load_otherwise,
+    c.CHANGE_OPTIONS: _change_options,
+}
+
 Act = Callable[[Run, c.Cell], None]
 
 
 def _copy(run: Run, cell: c.Cell) -> str | tuple[str, int]:
     """Return the copy in question: the failed one, or one that is copying."""
-    if cell.form == c.ONE_TASK:
+    if cell.form in SINGLE:
         return "lines"
     copies = run.mapped("lines.copy")
     of_interest = ("failed",) if cell.moment == c.FAILED else ("running", "failed")
@@ -316,6 +353,7 @@ ACTS: dict[str, Act] = {
     c.MARK_PREPARE_FAILED: _mark("prepare", "failed"),
     c.MARK_PREPARE_SUCCESS: _mark("prepare", "success"),
     c.MARK_PLAN_SUCCESS: _mark("plan", "success"),
+    c.MARK_PLAN_FAILED: _mark("plan", "failed"),
     c.MARK_SNAPSHOT_FAILED: _mark("snapshot", "failed"),
     c.MARK_SNAPSHOT_SUCCESS: _mark("snapshot", "success"),
     c.MARK_VERIFY_FAILED: _mark("verify", "failed"),

@@ -67,6 +67,9 @@ class Database(ABC):
     sees_executions: ClassVar[bool] = True
     """Whether a target knows which runs are executing on a table."""
 
+    scarcely: ClassVar[str] = ""
+    """What a source's URL ends with so that a batch has as few resources as it may have."""
+
     statements: ClassVar[Sequence[tuple[float, float]]] = ()
     """The most statements for a batch of tables from here to here, per batch and per table.
 
@@ -111,6 +114,14 @@ class Database(ABC):
     @abstractmethod
     def read(self) -> list[Row]:
         """Return all rows as plain values, sorted, with columns in the table's order."""
+
+    @abstractmethod
+    def empty(self, share: int = 1) -> None:
+        """Remove the table's rows, as a user would, and not Penstock.
+
+        Args:
+            share: leave all rows but every n-th, if the client can tell rows apart.
+        """
 
     @abstractmethod
     def everything(self) -> list[str]:
@@ -173,6 +184,9 @@ class SqlDatabase(Database):
     def execute(self, statement: str) -> None:
         with self.connected() as connection:
             connection.cursor().execute(statement)
+
+    def empty(self, share: int = 1) -> None:
+        self.execute(f"DELETE FROM {self.table} WHERE id % {share} = 0")
 
     def make(self, rows: Rows, key: str = "") -> None:
         q = self.quote

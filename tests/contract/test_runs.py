@@ -85,6 +85,22 @@ def test_a_run_whose_rows_another_has_removed_cannot_continue(pair: Pair) -> Non
     pair.check()
 
 
+def test_a_claimed_run_keeps_its_table_while_it_waits(pair: Pair) -> None:
+    """Nothing is at work, but its owner is going to continue it."""
+    pair.make()
+    create(pair.spec(run_id="r", mode="append", claim="the nightly job", **CUT))
+    (first, *_) = status("r", target=pair.ends["target"]).run.plan.partitions
+    pair.resume("r", only=[first.id], **LATER)
+    before = len(pair.theirs.read())
+    with pytest.raises(TargetBusy, match=r"run r .* the nightly job is to continue it"):
+        pair.copy(mode="truncate", run_id="second")
+    assert len(pair.theirs.read()) == before
+    pair.resume("r", **LATER)
+    pair.check()
+    pair.copy(mode="truncate", run_id="second")
+    pair.check()
+
+
 def test_a_partition_is_copied_again_after_a_correction(inward: Pair) -> None:
     if not isinstance(inward.mine, SqlDatabase):
         pytest.skip("rows of files are not mended")

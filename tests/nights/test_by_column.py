@@ -180,6 +180,131 @@ def test_the_proof_needs_a_suitable_trigger(items: Pair) -> None:
     assert "microseconds" in proof(items)
 
 
+STALE = "UPDATE items SET word = 'stale' WHERE id = 3"
+NOTES = "CREATE OR REPLACE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS "
+NOTHING = f"{NOTES} 'BEGIN RETURN NEW; END'"
+LATER = (
+    "CREATE FUNCTION keep_time() RETURNS trigger LANGUAGE plpgsql AS"
+    " 'BEGIN NEW.changed := OLD.changed; RETURN NEW; END'",
+    "CREATE TRIGGER zz BEFORE UPDATE ON items FOR EACH ROW EXECUTE FUNCTION keep_time()",
+)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("DROP TRIGGER note_change ON items", STALE, SETS[1]),
+        (NOTHING, STALE, SETS[0].replace("CREATE", "CREATE OR REPLACE")),
+        (*LATER, STALE, "DROP TRIGGER zz ON items"),
+        (*LATER, STALE, "DROP FUNCTION keep_time CASCADE"),
+        (*LATER, STALE, "ALTER TABLE items DISABLE TRIGGER zz"),
+        (
+            "ALTER TABLE items DISABLE TRIGGER note_change",
+            STALE,
+            "ALTER TABLE items ENABLE TRIGGER note_change",
+        ),
+        (
+            "ALTER TABLE items DISABLE TRIGGER ALL",
+            STALE,
+            "ALTER TABLE items ENABLE TRIGGER ALL",
+        ),
+        (
+            "ALTER TABLE items ENABLE REPLICA TRIGGER note_change",
+            STALE,
+            "ALTER TABLE items ENABLE TRIGGER note_change",
+        ),
+        (
+            "ALTER FUNCTION note_change RENAME TO other",
+            NOTHING,
+            "DROP TRIGGER note_change ON items",
+            SETS[1],
+            STALE,
+            "DROP FUNCTION note_change CASCADE",
+            "ALTER FUNCTION other RENAME TO note_change",
+            SETS[1],
+        ),
+        ("ALTER TABLE items ALTER word TYPE text USING word || '!'",),
+    ],
+)
+def test_rows_written_while_the_trigger_was_away_are_read(
+    items: Pair, statements: tuple[str, ...]
+) -> None:
+    items.source.run(*SETS, "UPDATE items SET word = word WHERE id = 200")
+    merged(night(items))
+    assert merged(night(items)).full == ""
+    with psycopg.connect(items.source.url, autocommit=True) as other:
+        for each in statements:
+            other.execute(each)
+    found = merged(night(items, deletes="hard"))
+    assert "since the last night" in found.full
+    check_same(items)
+    assert (found.unproven, merged(night(items)).full) == ("", "")
+
+
+def test_a_proof_that_ends_is_named_and_all_rows_are_read(items: Pair) -> None:
+    items.source.run(*SETS, "UPDATE items SET word = word WHERE id = 200")
+    merged(night(items))
+    items.source.run("DROP TRIGGER note_change ON items", STALE)
+    found = merged(night(items, deletes="hard"))
+    assert "the trigger that sets changed" in found.full
+    assert "no row trigger" in found.unproven
+    check_same(items)
+    assert merged(night(items)).full == ""
+
+
+def test_rows_of_a_transaction_older_than_the_function_are_read(items: Pair) -> None:
+    """Replacing a function waits for nobody, so its earlier version may have written the row."""
+    items.source.run(NOTHING, SETS[1])
+    with psycopg.connect(items.source.url) as late:
+        late.execute(STALE)
+        items.source.run(
+            SETS[0].replace("CREATE", "CREATE OR REPLACE"),
+            "UPDATE items SET word = word WHERE id = 200",
+        )
+        merged(night(items))
+    assert "or while transactions were open" in merged(night(items)).full
+    check_same(items)
+    assert merged(night(items)).full == ""
+
+
+def test_other_changes_of_the_catalog_keep_the_proof(items: Pair) -> None:
+    run = items.source.run
+    run(*SETS, "UPDATE items SET word = word WHERE id = 200")
+    run("CREATE TABLE other (id int PRIMARY KEY)", "CREATE TABLE child (id int REFERENCES other)")
+    with psycopg.connect(items.source.url, autocommit=True) as other:
+        merged(night(items))
+        for each in (
+            "ANALYZE items",
+            "VACUUM (FREEZE) items",
+            *(f"VACUUM (FULL, FREEZE) {each}" for each in ("pg_trigger", "pg_proc", "items")),
+            "VACUUM FREEZE pg_attribute",
+            "CREATE INDEX ON items (word)",
+            "DROP TABLE child",
+            "CREATE TABLE next (id int REFERENCES other)",
+        ):
+            other.execute(each)
+    assert merged(night(items)).full == ""
+    assert proof(items).startswith("proven")
+
+
+def test_the_proof_needs_now_to_be_the_server_s(items: Pair) -> None:
+    items.source.run(*SETS)
+    assert proof(items).startswith("proven")
+    items.source.run(
+        "CREATE FUNCTION now() RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz'"
+    )
+    assert "expected pg_catalog.now()" in proof(items)
+    items.source.run(f"{NOTES} 'BEGIN NEW.changed := pg_catalog.now(); RETURN NEW; END'")
+    assert proof(items).startswith("proven")
+
+
+def test_a_trigger_that_always_fires_needs_no_assumption(items: Pair) -> None:
+    items.source.run(*SETS)
+    assert "as long as no session sets session_replication_role" in proof(items)
+    items.source.run("ALTER TABLE items ENABLE ALWAYS TRIGGER note_change")
+    assert "as long as" not in proof(items)
+
+
 def test_the_proof_needs_the_privilege_to_see_all_transactions(items: Pair) -> None:
     run, role = items.source.run, f"reader_{items.source.connection.info.dbname}"
     run(*SETS, f"CREATE ROLE {role} LOGIN", f"GRANT SELECT ON items TO {role}")

@@ -325,3 +325,74 @@ def test_column_rules_are_overridden_column_by_column(file: Path) -> None:
     assert found["public.others"].mask == ("*email=hash", "phone=null")
     # A common mask stays if a section adds another.
     assert found["public.customers"].mask == ("*email=hash", "phone=last4", "name=null")
+
+
+SECRETS = {
+    "PGPASSWORD": "hunter2",
+    "MYSQL_PWD": "hunter3",
+    "CLICKHOUSE_PASSWORD": "hunter4",
+    "SNOWFLAKE_PASSWORD": "hunter5",
+    "AWS_ACCESS_KEY_ID": "id",
+    "AWS_SECRET_ACCESS_KEY": "hunter6",
+    "HOST": "db",
+    "SHOP": "postgresql://app:hunter7@db/shop",
+}
+
+
+@pytest.mark.parametrize(
+    ("url", "sent"),
+    [
+        ("postgresql://app@other.example/shop", "PGPASSWORD"),
+        ("postgresql:///shop?host=other.example", "PGPASSWORD"),
+        ("postgresql://app@other.example/shop?sslmode=verify-full&sslrootcert=x", "PGPASSWORD"),
+        ("mysql://app@other.example/shop", "MYSQL_PWD"),
+        ("clickhouse://app@other.example/shop", "CLICKHOUSE_PASSWORD"),
+        ("snowflake://app@other/shop/public", "SNOWFLAKE_PASSWORD"),
+        ("postgresql://app:${AWS_SECRET_ACCESS_KEY}@other.example/shop", "AWS_SECRET_ACCESS_KEY"),
+        ("postgresql://app@${HOST}/shop?host=other.example&user=${SHOP}", "HOST"),
+    ],
+)
+@pytest.mark.parametrize("end", ["source", "target"])
+def test_a_found_file_sends_no_password_to_a_server_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, sent: str, end: str
+) -> None:
+    other = "target" if end == "source" else "source"
+    (tmp_path / "penstock.toml").write_text(
+        f'{end} = "{url}"\n{other} = "env:SHOP"\n[tables."a.*"]\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        read_batch(command("copy-all"), SECRETS)
+    assert f"penstock.toml: {end}: expected a server that the command or the environment names" in (
+        caught.value.message
+    )
+    assert sent in caught.value.message
+    assert "hunter" not in caught.value.message
+    # What the message advises.
+    assert read_batch(command("copy-all", "penstock.toml"), SECRETS).sections
+    if end == "target":
+        named = command("copy-all", "--target", "postgresql://app@mine/shop")
+        assert read_batch(named, SECRETS).sections
+    (tmp_path / "penstock.toml").write_text(
+        f'{end} = "env:SHOP"\n{other} = "env:SHOP"\n[tables."a.*"]\n'
+    )
+    assert read_batch(command("copy-all"), SECRETS).sections
+
+
+@pytest.mark.parametrize(
+    ("url", "environ"),
+    [
+        ("postgresql://app@other.example/shop", {}),
+        ("postgresql://app:${PW}@${HOST}/shop", {"PW": "hunter2", "HOST": "db"}),
+        ("${SHOP}", SECRETS),
+        ("s3://lake/orders/", SECRETS),
+        ("duckdb:////tmp/shop.duckdb", SECRETS),
+        ("./orders", SECRETS),
+    ],
+)
+def test_a_found_file_may_name_a_server_that_gets_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, environ: dict[str, str]
+) -> None:
+    (tmp_path / "penstock.toml").write_text(f'source = "{url}"\ntarget = "{url}"\n[tables."a.*"]\n')
+    monkeypatch.chdir(tmp_path)
+    assert read_batch(command("copy-all"), environ).sections

@@ -109,6 +109,7 @@ def copy_table(  # noqa: D417 - an entry for all options
     snapshot_warn_after: float | option.Text = 3600.0,
     give_way_after: float | option.Text | None = None,
     show_values: option.ShowValues | option.Text | None = None,
+    stale_after: float | option.Text = 86400.0,
     control_schema: str = "penstock",
     # end of options
     **kwargs: Any,
@@ -359,6 +360,7 @@ def copy_tables(  # noqa: D417 - an entry for all options
     snapshot_warn_after: float | option.Text = 3600.0,
     give_way_after: float | option.Text | None = None,
     show_values: option.ShowValues | option.Text | None = None,
+    stale_after: float | option.Text = 86400.0,
     control_schema: str = "penstock",
     # end of options
     **kwargs: Any,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from penstock.backends.api.connection_fields import ConnectionFields
+    from penstock.backends.api.execution.control import Loss
     from penstock.backends.api.registry import connection_types, url_of_connection
     from penstock.errors import (
         Drifted,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
         SnapshotLost,
         SpecMismatch,
         Superseded,
+        TargetBusy,
+        TargetChanged,
         TransientError,
         UsageError,
     )
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
         control_ddl,
         copy,
         create,
+        find_loss,
         plan,
         resume,
         status,
@@ -76,7 +80,9 @@ if TYPE_CHECKING:
     )
     from penstock.run.batch import copy_all, copy_tables, resume_all
     from penstock.run.batch_plan import BatchPlan, TablePlan, plan_all
+    from penstock.run.claimed_tables import watch_claims
     from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
+    from penstock.run.giving_up import forget_lost, give_up
     from penstock.run.listing import RunEntry, batch_runs, runs
     from penstock.run.repair import Repair, plan_repair, repair_run
     from penstock.run.reports import report
@@ -132,6 +138,7 @@ __all__ = [
     "KeyIsNull",
     "KeyRange",
     "KeyValues",
+    "Loss",
     "Merged",
     "MissingTarget",
     "NightStatus",
@@ -160,6 +167,8 @@ __all__ = [
     "TablePlan",
     "TableRef",
     "TableRequest",
+    "TargetBusy",
+    "TargetChanged",
     "TransientError",
     "Tuning",
     "UsageError",
@@ -180,7 +189,10 @@ __all__ = [
     "copy_tables",
     "create",
     "failure_text",
+    "find_loss",
+    "forget_lost",
     "from_line",
+    "give_up",
     "hold",
     "holds_secret",
     "narrate",
@@ -209,6 +221,7 @@ __all__ = [
     "tune",
     "url_of_connection",
     "verify",
+    "watch_claims",
     "watermark_history",
     "watermarks",
     "with_parameters",
@@ -216,6 +229,7 @@ __all__ = [
 
 _HOMES = {
     "backends.api.connection_fields": ("ConnectionFields",),
+    "backends.api.execution.control": ("Loss",),
     "backends.api.registry": ("connection_types", "url_of_connection"),
     "events": (
         "BatchFinished",
@@ -260,6 +274,7 @@ _HOMES = {
         "copy",
         "create",
         "committed_in_series",
+        "find_loss",
         "plan",
         "resume",
         "status",
@@ -273,6 +288,8 @@ _HOMES = {
     "show.run_report": ("run_report_markdown", "run_report_text"),
     "run.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
     "run.batch": ("copy_all", "copy_tables", "resume_all"),
+    "run.claimed_tables": ("watch_claims",),
+    "run.giving_up": ("forget_lost", "give_up"),
     "run.listing": ("RunEntry", "batch_runs", "runs"),
     "run.table_requests": ("TableRequest",),
     "run.tables_file": ("batch_of_file",),

@@ -171,7 +171,7 @@ class TargetBusy(TransientError):
     """Another process executes a run that is incompatible with the requested one.
 
     It changes the same rows of the target's table, or reads other partitions of this run with
-    another snapshot.
+    another snapshot. Or it has begun such a run, which waits to be continued.
     """
 
 

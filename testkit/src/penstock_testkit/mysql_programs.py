@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from penstock_testkit.cache import cached_path
+from penstock_testkit.debian import debian_server
 from penstock_testkit.servers import ServerError
 
 EXTERNAL = "PENSTOCK_TEST_MYSQL"
@@ -35,6 +36,20 @@ def mysql_program() -> Path:
         "neither mariadbd nor mysqld is installed; mariadb-server of Debian would do, or a URL in"
         f" {EXTERNAL}"
     )
+
+
+def real_mysql_program() -> Path:
+    """Return MySQL's own server, for tests that run on MariaDB too: that of Debian unstable.
+
+    Raises:
+        ServerError: the tests already run on MySQL or on a server of the user's, or there is none.
+    """
+    if os.environ.get(EXTERNAL):
+        raise ServerError(f"tests run on the server in {EXTERNAL} alone")
+    program = mysql_program()
+    if "MariaDB" not in _version(program):
+        raise ServerError(f"tests run on MySQL alone: {program}")
+    return debian_server("mysqld", "mysql-server-core")
 
 
 @cache

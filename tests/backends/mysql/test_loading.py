@@ -33,6 +33,8 @@ from penstock.errors import PermanentError, TransientError
 from penstock.model.tables import TableRef
 from penstock_testkit import MysqlServer, connect_mysql, mysql_missing
 
+pytestmark = pytest.mark.both_servers
+
 UUID_TEXT = "123e4567-e89b-12d3-a456-426614174000"
 POINT = "0101000000000000000000F03F0000000000000040"
 WHOLE = datetime.fromisoformat("2020-01-02 03:04:05")

@@ -15,6 +15,8 @@ from penstock.events import Finished
 
 from .mysql_pair import execute, rows
 
+pytestmark = pytest.mark.both_servers
+
 KEY = "Vq7 s'alt\\ 471108150042"
 WORDS = ("", "Ünïcödé", "naïve café", "12345")
 TABLE = """
@@ -112,3 +114,32 @@ def test_masked_columns_into_the_same_system(shop: str) -> None:
     (created,) = rows(shop, "SHOW CREATE TABLE copied")
     assert "PRIMARY KEY" in created[1]
     assert "varchar(64)" in created[1]
+
+
+@pytest.mark.parametrize("key", ["clé", "k" * 64, "ü" * 33, "x" * 200])
+def test_a_key_of_any_length_and_script(
+    mysql_url: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SALT", key)
+    execute(
+        mysql_url,
+        "CREATE TABLE named (id int PRIMARY KEY, word varchar(40), raw varbinary(9))",
+        "INSERT INTO named VALUES (1, 'é', x'00ff'), (2, '', ''), (3, NULL, NULL)",
+    )
+    schema = mysql_url.rpartition("/")[2]
+    mask = ("word=hmac:env:SALT", "raw=hmac:env:SALT")
+    ends = {"source": mysql_url, "target": mysql_url}
+    spec = CopySpec(
+        **ends, table="named", target_table=f"{schema}.masked", mode="recreate", mask=mask, degree=1
+    )
+    for _ in copy(spec):
+        pass
+
+    def masked(value: bytes) -> str:
+        return hmac.new(key.encode(), value, hashlib.sha256).hexdigest()
+
+    assert rows(mysql_url, "SELECT * FROM masked ORDER BY id") == [
+        (1, masked("é".encode()), masked(b"\0\xff")),
+        (2, masked(b""), masked(b"")),
+        (3, None, None),
+    ]

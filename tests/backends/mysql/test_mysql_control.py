@@ -17,6 +17,8 @@ from penstock.errors import PermanentError, StallError
 
 from .mysql_pair import RUN_ID, Pair, execute, rows
 
+pytestmark = pytest.mark.both_servers
+
 TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'penstock'"
 STATEMENTS = ddl("penstock").split(";\n")
 

@@ -28,6 +28,8 @@ from ...faults.cli import PATIENCE, eventually
 from ...faults.gate import Gate
 from .mysql_pair import PARTITIONS, RUN_ID, Pair, execute, middle, rows
 
+pytestmark = pytest.mark.both_servers
+
 INDEXES = (
     "ALTER TABLE item ADD KEY by_amount (amount DESC, id) COMMENT 'it''s; a `comment`',"
     " ADD KEY by_note (note(5)), ADD FULLTEXT KEY words (pad), ADD UNIQUE KEY once (note)"

@@ -22,6 +22,8 @@ from penstock_testkit import AnyMysqlServer
 
 from .mysql_pair import execute, rows
 
+pytestmark = pytest.mark.both_servers
+
 RICH = """
     CREATE TABLE rich (
         id int AUTO_INCREMENT PRIMARY KEY, hidden int INVISIBLE DEFAULT 7,

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from penstock import CopySpec, PartitionPlan, PlanningError, copy, plan
 from penstock.backends.mysql.catalog.bounds import dive
+from penstock.backends.mysql.connection import SQL_MODE
 from penstock.backends.mysql.dialect import BY_BYTES, MYSQL
 from penstock.backends.sql.rows.conditions import condition
 from penstock.events import Committed
@@ -132,7 +133,9 @@ def fill(ends: tuple[str, str], mine: str, theirs: str, values: list[Any]) -> No
 def selected(url: str, table: str, dialect: Any, planned: PartitionPlan) -> dict[int, list[str]]:
     """Return, for each row, the partitions whose conditions select it."""
     found: dict[int, list[str]] = {}
-    with closing(connect_mysql(url)) as connection, connection.cursor() as cursor:
+    # A reader's mode: by default, MySQL does not compare dates with zeros.
+    session = connect_mysql(url, sql_mode=SQL_MODE)
+    with closing(session) as connection, connection.cursor() as cursor:
         for each in planned.partitions:
             chosen = condition(dialect, None, each.extent)
             cursor.execute(f"SELECT id FROM {table} WHERE {chosen}".replace("%", "%%"), ())
@@ -207,8 +210,11 @@ NO_VALUES = "no condition can name values of type"
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_row_of_another_type_is_in_one_partition(ends: tuple[str, str], kind: str) -> None:
     type_, values = KINDS[kind]
-    if kind in ("uuid", "inet6") and not rows(ends[0], "SELECT version() LIKE '%mariadb%'")[0][0]:
-        pytest.skip("MySQL has no such type")
+    if not rows(ends[0], "SELECT version() LIKE '%mariadb%'")[0][0]:
+        if kind in ("uuid", "inet6"):
+            pytest.skip("MySQL has no such type")
+        if kind == "json":
+            pytest.skip("MySQL has no index on such a column")
     fill(ends, type_, type_, values * 5)
     for strategy, mode in product(STRATEGIES, ("append", "replace")):
         try:

@@ -226,7 +226,7 @@ def test_later_changes_of_the_source_are_invisible(changing: Pair) -> None:
 
 def test_more_workers_are_lost_than_sessions_remain(changing: Pair) -> None:
     gate = changing.gate(middle(2))
-    changing.options = {"snapshot_sessions": "2"}
+    changing.options = {"snapshot_sessions": "1"}
     run = changing.copy(degree=1)
     gate.reached()
     os.kill(run.wait_for(Opened, partition_id="p0002").pid, signal.SIGKILL)

@@ -18,6 +18,8 @@ from penstock_testkit import Server
 from ...conftest import fresh_database
 from .mysql_pair import execute, rows
 
+pytestmark = pytest.mark.both_servers
+
 POSTGRESQL = """
     CREATE TABLE item (
         code varchar(20), day date, uid uuid UNIQUE, n int NOT NULL, free text,

@@ -12,6 +12,8 @@ from penstock.events import Finished
 
 from .mysql_pair import execute
 
+pytestmark = pytest.mark.both_servers
+
 TABLE = "CREATE TABLE t (id int{}, kind int NOT NULL, note varchar(20){}) PARTITION BY {}"
 PARTS = [
     (

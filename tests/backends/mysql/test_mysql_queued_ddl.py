@@ -21,6 +21,8 @@ from penstock_testkit.mysql import connect_mysql
 from ...faults.cli import PATIENCE, eventually
 from .mysql_pair import TABLE, Pair, execute, fill, middle, rows
 
+pytestmark = pytest.mark.both_servers
+
 ALTER = "ALTER TABLE item ALTER COLUMN pad SET DEFAULT 'hidden'"
 WAITING = "SELECT id FROM information_schema.processlist WHERE state LIKE 'Waiting for table meta%'"
 

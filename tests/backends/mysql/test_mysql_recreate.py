@@ -22,6 +22,8 @@ from penstock_testkit import AnyMysqlServer, TcpProxy, connect_mysql
 from ...faults.gate import Gate
 from .mysql_pair import Pair, execute, rows
 
+pytestmark = pytest.mark.both_servers
+
 TABLE = """
     CREATE TABLE t (
         id int AUTO_INCREMENT PRIMARY KEY, state enum('new','paid') NOT NULL DEFAULT 'new',

@@ -21,6 +21,8 @@ from penstock.model.tables import TableRef
 
 from .mysql_pair import execute
 
+pytestmark = pytest.mark.both_servers
+
 if TYPE_CHECKING:
     from penstock.backends.sql.session import Session
 

@@ -16,6 +16,8 @@ from penstock_testkit import AnyMysqlServer, connect_mysql
 from ...types.arrow_types import ARROW_TYPES
 from ...types.type_files import lines
 
+pytestmark = pytest.mark.both_servers
+
 
 @pytest.fixture(scope="module")
 def url(mysql_server: AnyMysqlServer) -> Iterator[str]:

@@ -16,6 +16,8 @@ from penstock_testkit import AnyMysqlServer
 
 from .mysql_pair import execute, rows
 
+pytestmark = pytest.mark.both_servers
+
 TABLE = "CREATE TABLE item (id int, k varchar(9) COLLATE {} NOT NULL {}, note varchar(9))"
 
 

@@ -12,6 +12,8 @@ from penstock.events import Committed
 
 from .mysql_pair import execute, rows
 
+pytestmark = pytest.mark.both_servers
+
 TABLE = """
     CREATE TABLE item (
         small smallint, whole int, wide bigint unsigned, tiny tinyint(1), filled int(8) ZEROFILL,

@@ -16,6 +16,8 @@ from penstock_testkit.mysql import connect_mysql
 
 from .mysql_pair import execute, rows
 
+pytestmark = pytest.mark.both_servers
+
 if TYPE_CHECKING:
     from tests.conftest import Connection
 

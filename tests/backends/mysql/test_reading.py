@@ -31,6 +31,8 @@ from penstock.errors import StallError
 from penstock.workers.stream import Meter, Waiter
 from penstock_testkit import MysqlServer, connect_mysql, mysql_missing
 
+pytestmark = pytest.mark.both_servers
+
 MODE = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO"
 NONE: Mapping[str, str] = {}
 ZERO_NULL = {"zero_dates": "null"}

@@ -252,7 +252,7 @@ def test_a_single_table_is_queried_once(
 
 CASES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
     # Mode, statements for the bad table at the source and at the target, and parts of the message.
-    "view of it": ("recreate", (), ("CREATE VIEW v AS SELECT * FROM t7",), "view v"),
+    "view of it": ("recreate", (), ("CREATE VIEW v AS SELECT * FROM t7",), "view public.v"),
     "no table": ("recreate", (), ("DROP TABLE t7", "CREATE VIEW t7 AS SELECT 1 AS x"), "a view"),
     "a part": (
         "recreate",
@@ -322,10 +322,10 @@ CASES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
             "ALTER TABLE t7 ADD UNIQUE (id)",
             "CREATE TABLE child (id int CONSTRAINT away REFERENCES t7 (id))",
         ),
-        "away of child",
+        "away of public.child",
     ),
     "rules": ("swap", (), ("CREATE RULE r AS ON DELETE TO t7 DO NOTHING",), "has rules"),
-    "dependent": ("swap", (), ("CREATE VIEW v AS SELECT id FROM t7",), "view v"),
+    "dependent": ("swap", (), ("CREATE VIEW v AS SELECT id FROM t7",), "view public.v"),
     "no key": ("upsert", (), ("ALTER TABLE t7 DROP CONSTRAINT t7_pkey",), "primary key or unique"),
     "no update": (
         "upsert",

@@ -343,16 +343,22 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("statement", "name"),
         [
-            ("CREATE VIEW v AS SELECT id FROM t", "view v"),
-            ("CREATE MATERIALIZED VIEW v AS SELECT id FROM t", "materialized view v"),
-            ("CREATE TABLE o (id int CONSTRAINT points REFERENCES t)", "foreign key points of o"),
-            ("CREATE TABLE o (whole t)", "column whole of table o"),
-            ("CREATE FUNCTION f(t) RETURNS int LANGUAGE sql AS 'SELECT 1'", "function f(t)"),
+            ("CREATE VIEW v AS SELECT id FROM t", "view public.v"),
+            ("CREATE MATERIALIZED VIEW v AS SELECT id FROM t", "materialized view public.v"),
+            (
+                "CREATE TABLE o (id int CONSTRAINT points REFERENCES t)",
+                "foreign key points of public.o",
+            ),
+            ("CREATE TABLE o (whole t)", "column whole of table public.o"),
+            (
+                "CREATE FUNCTION f(t) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+                "function public.f(public.t)",
+            ),
             (
                 "CREATE FUNCTION f() RETURNS bigint BEGIN ATOMIC SELECT count(*) FROM t; END",
-                "function f()",
+                "function public.f()",
             ),
-            ("CREATE TABLE o () INHERITS (t)", "table o"),
+            ("CREATE TABLE o () INHERITS (t)", "table public.o"),
         ],
     )
     def test_dependents_of_the_target(self, pair: Pair, statement: str, name: str) -> None:

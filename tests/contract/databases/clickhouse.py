@@ -48,6 +48,10 @@ class ClickHouse(Database):
                 " ENGINE = MergeTree ORDER BY tuple()"
             )
 
+    def empty(self, share: int = 1) -> None:
+        with closing(connect_clickhouse(self.url)) as client:
+            client.command(f"DELETE FROM {self._table_name} WHERE id % {share} = 0")
+
     def insert(self, rows: Rows) -> None:
         if rows.rows:
             with closing(connect_clickhouse(self.url)) as client:

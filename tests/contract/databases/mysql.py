@@ -28,6 +28,7 @@ class MySQL(SqlDatabase):
     place = "%s"
     statements_elsewhere = "counted in tests/backends/mysql"
     made_type = "decimal(20,0)"
+    scarcely = "?snapshot_sessions=4"
 
     def __init__(self, url: str) -> None:
         self.url = url

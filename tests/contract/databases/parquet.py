@@ -47,6 +47,10 @@ class Parquet(Database):
             path = self._folder / f"part-{number}.parquet"
             pq.write_table(table.slice(start, step), path, row_group_size=max(1, step // 4))
 
+    def empty(self, share: int = 1) -> None:
+        for path in sorted(self._folder.rglob("*.parquet"))[::share]:
+            path.unlink()
+
     def read(self) -> list[Row]:
         if not list(self._folder.rglob("*.parquet")):
             return []

@@ -34,6 +34,12 @@ class S3(Parquet):
         for path in self._folder.glob("*.parquet"):
             self._server.put(self._bucket, f"lake/{path.name}", path)
 
+    def empty(self, share: int = 1) -> None:
+        super().empty()
+        keys = [key for key in self.everything() if key.endswith(".parquet")]
+        for key in keys[::share]:
+            self._server.client.delete_object(Bucket=self._bucket, Key=key)
+
     def read(self) -> list[Row]:
         self._folder.mkdir(exist_ok=True)
         for key in self.everything():

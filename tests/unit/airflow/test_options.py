@@ -204,10 +204,10 @@ def test_an_unknown_argument_is_rejected_by_name() -> None:
         penstock_airflow.CopyPartitionOperator.partial(task_id="copy", **ENDS, tabel="a.c")
 
 
-def test_every_option_except_ends_and_run_id_is_an_argument() -> None:
+def test_every_option_but_those_that_operators_set_is_an_argument() -> None:
     arguments = {"table": "a.b", "retries": 3, "run_id": "mine", "source": "env:S"}
     assert options_of(arguments) == {"table": "a.b"}
-    assert {*OPTIONS, "source", "target", "run_id"} == set(CopySpec.__dataclass_fields__)
+    assert {*OPTIONS, "source", "target", "run_id", "claim"} == set(CopySpec.__dataclass_fields__)
 
 
 TAKING_OPTIONS = {

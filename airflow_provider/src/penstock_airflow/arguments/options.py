@@ -13,8 +13,8 @@ from penstock import CopySpec, PlanningError, UsageError, as_arguments, check_re
 if TYPE_CHECKING:
     from penstock_airflow.arguments.endpoint import Endpoint
 
-# The operators set the connections and the run id.
-_SET_BY_OPERATORS = ("source", "target", "run_id")
+# The operators set the connections, the run id, and who continues the run.
+_SET_BY_OPERATORS = ("source", "target", "run_id", "claim")
 OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _SET_BY_OPERATORS)
 ORIGIN = "copy"
 """The origin that the core puts before messages; errors about arguments drop it."""
@@ -137,7 +137,11 @@ def _placeholder(name: str) -> str:
 
 
 def build_spec(
-    source: str, target: str, options: Mapping[str, Any], run_id: str | None = None
+    source: str,
+    target: str,
+    options: Mapping[str, Any],
+    run_id: str | None = None,
+    claim: str | None = None,
 ) -> CopySpec:
     """Create the spec of a copy.
 
@@ -146,11 +150,12 @@ def build_spec(
         target: the target's URL, with its secrets.
         options: options of the copy by name; None for a default.
         run_id: the id of the run; None for a random one.
+        claim: who continues the run; None for nobody.
 
     Raises:
         UsageError: an argument is wrong; the message names it.
     """
-    arguments = {**options, "source": source, "target": target, "run_id": run_id}
+    arguments = {**options, "source": source, "target": target, "run_id": run_id, "claim": claim}
     values = {
         name: value for name, value in tuples_as_lists(arguments).items() if value is not None
     }

@@ -24,6 +24,8 @@ from penstock import (
     PenstockError,
     RunStatus,
     SnapshotLost,
+    SpecMismatch,
+    TargetChanged,
     as_arguments,
     failure_text,
     narrate,
@@ -32,15 +34,17 @@ from penstock import (
 )
 from penstock_airflow.arguments.endpoint import Endpoint
 from penstock_airflow.links.run import REPORT_KEY
+from penstock_airflow.runs.nearest_task import nearest
 from penstock_airflow.runs.nights import overtaken_status
 
 LastEvent = TypeVar("LastEvent", Finished, BatchFinished)
+NEW_RUN = "clear {} with its downstream tasks; it plans anew"
 AWAIT_SNAPSHOT = 180.0
 """Seconds to wait for a snapshot: a restarted triggerer needs a minute to run its triggers."""
 
 
 def airflow_exception(
-    error: PenstockError, finished: Finished | BatchFinished | None = None
+    error: PenstockError, finished: Finished | BatchFinished | None = None, again: str = ""
 ) -> AirflowException:
     """Return the core's error as an Airflow exception, which is retried if a retry may help.
 
@@ -49,13 +53,23 @@ def airflow_exception(
     Args:
         error: the core's error.
         finished: the last event of the copy; None if it has none.
+        again: how to start a new run; empty if this task cannot tell.
     """
     message = as_arguments((failure_text(finished) if finished else "") or error.message)
     if isinstance(error, SnapshotLost):
         message += "; or clear this task to copy its rows as they are now"
+    lost = isinstance(error, SpecMismatch | TargetChanged) or _names_change(finished)
+    if again and lost:
+        message += f". In Airflow: {again}"
     kind = AirflowException if error.transient else AirflowFailException
     failure: AirflowException = kind(message)
     return failure
+
+
+def _names_change(finished: Finished | BatchFinished | None) -> bool:
+    """Whether a copy has failed because others have changed the target's table."""
+    error = finished.error if isinstance(finished, Finished) else None
+    return error is not None and error.get("error") == TargetChanged.__name__
 
 
 class TargetOperator(BaseOperator):
@@ -177,12 +191,17 @@ class PenstockOperator(TargetOperator):
                 "the task was killed; rows that were not committed are rolled back"
             ) from None
         except PenstockError as error:
-            raise airflow_exception(error, finished) from None
+            raise airflow_exception(error, finished, self._how_to_start_again()) from None
         finally:
             self._copying = False
         self._check_not_killed()
         assert finished is not None
         return finished
+
+    def _how_to_start_again(self) -> str:
+        """Return what to clear for a new run: of a group, its first task."""
+        prepare = nearest(self, "PrepareCopyOperator", "upstream_task_ids")
+        return NEW_RUN.format("this task" if prepare is None else prepare.task_id)
 
     def _overtaken_status(self, run_id: str, target: str) -> RunStatus | None:
         """Return the status of a failed run if another night has overtaken it, otherwise None.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 import penstock
 from penstock import (
@@ -41,6 +41,7 @@ from penstock_airflow.lineage.assets import alias_of, emit_all
 from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
 from penstock_airflow.links.run import ReportLink
 from penstock_airflow.operators.base import PenstockOperator, airflow_exception
+from penstock_airflow.runs.claims import claim_of, give_up_quietly, has_tries_left
 from penstock_airflow.runs.nights import (
     COVERED,
     MAX_RUNS,
@@ -66,7 +67,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
 
     A retry continues: it copies what is not committed. If a table is in mode append, so does
     clearing the task, because a new batch would append its rows again; it reads the rest as it is
-    now.
+    now. Tables that have lost their rows since, or whose options have changed, start over.
 
     Returns the rows, bytes and seconds of the batch and of each table.
 
@@ -180,6 +181,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         snapshot_warn_after: float | option.Text = 3600.0,
         give_way_after: float | option.Text | None = None,
         show_values: option.ShowValues | option.Text | None = None,
+        stale_after: float | option.Text = 86400.0,
         control_schema: str = "penstock",
         # end of options
         **kwargs: Any,
@@ -236,6 +238,19 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Copy the tables, and return the batch's result."""
         urls = self._urls()
+        try:
+            return self._execute(context, urls)
+        except AirflowException as error:
+            if isinstance(error, AirflowFailException) or not has_tries_left(context):
+                give_up_quietly(
+                    self._failed_run_ids,
+                    target=urls["target"],
+                    control_schema=self.control_schema,
+                    log=self.log,
+                )
+            raise
+
+    def _execute(self, context: Any, urls: dict[str, Any]) -> dict[str, Any]:
         again = all(starts_new_run(self.recopy, mode) for mode in self._modes())
         first = run_id_of(context, again=again, name_length=BATCH_NAME_LENGTH)
         for number in range(MAX_RUNS):
@@ -281,12 +296,14 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
             if self._uses_interval:
                 check_interval(context)
             batch = build_batch(**urls, run_id=run_id, **self._batch_arguments())
+            batch = replace(batch, defaults={**batch.defaults, "claim": claim_of(context)})
         except PenstockError as error:
             raise airflow_exception(error) from None
-        if clearings(context["ti"]) and not again:
+        cleared = bool(clearings(context["ti"])) and not again
+        if cleared:
             # By clearing the task, the user asks for the rest as it is now.
             batch = replace(batch, defaults={**batch.defaults, "on_snapshot_lost": "accept"})
-        finished = self._run_events(penstock.copy_all(batch), BatchFinished)
+        finished = self._run_events(penstock.copy_all(batch, renew=cleared), BatchFinished)
         self.log.info(
             "the batch's report\n%s", as_arguments(report_text(finished, "clear this task"))
         )

@@ -15,6 +15,7 @@ from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
 from penstock_airflow.links.run import ReportLink
 from penstock_airflow.operators.base import AWAIT_SNAPSHOT, PenstockOperator
 from penstock_airflow.runs.final_task import check_final_task_cleared
+from penstock_airflow.runs.nearest_task import holder_of
 from penstock_airflow.runs.nights import (
     COVERED,
     STALE_GROUP,
@@ -24,6 +25,7 @@ from penstock_airflow.runs.nights import (
 )
 from penstock_airflow.runs.results import covered_result, result_of
 from penstock_airflow.runs.run_ids import clearings, recopies_partition
+from penstock_airflow.runs.task_states import Tasks, dag_run_has_ended
 
 LABEL = "{{ task.partition['label'] }}"
 
@@ -93,6 +95,7 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
         cleared = clearings(context["ti"])
         # Rows gathered in a stage are merged once, and a merged stage no longer exists.
         gathers = partition.get("gathers", False)
+        self._check_wanted(context, cleared=bool(cleared))
         recopy = cleared and not gathers and recopies_partition(self.recopy, partition["mode"])
         if recopy:
             check_final_task_cleared(self, context)
@@ -111,6 +114,30 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
         if finished.attempts == 0:
             self.log.info("%s: already committed; nothing was copied", partition["label"])
         return result_of(finished, ids, tries=context["ti"].try_number - cleared)
+
+    def _check_wanted(self, context: Any, *, cleared: bool) -> None:
+        """Check that the copy is still wanted, and need not wait for a snapshot in vain.
+
+        Airflow starts tasks that were about to run when a user marked the DAG run, for example the
+        ones that a mapped task expands into at that moment.
+
+        Raises:
+            AirflowFailException: the DAG run was marked, or the task that holds the snapshot has
+                failed.
+        """
+        if dag_run_has_ended(context):
+            raise AirflowFailException(
+                "the DAG run has ended, because it was marked as failed or as a success, so "
+                "nothing was copied. To copy after all, clear the DAG run, or this task with its "
+                "downstream tasks"
+            )
+        holder = None if cleared else holder_of(self)
+        if holder is not None and Tasks.of(context, [holder.task_id]).have_failed():
+            raise AirflowFailException(
+                f"{holder.task_id} has failed or was marked as failed, so no snapshot is held, and "
+                "nothing was copied. Clear this task with its downstream tasks: it reads the rows "
+                "as they are now"
+            )
 
     def _resumed(
         self, urls: dict[str, Any], ids: list[str], *, cleared: int, recopy: bool

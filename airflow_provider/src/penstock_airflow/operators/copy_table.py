@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 import penstock
 from penstock import CopySpec, Event, PenstockError, as_arguments, report_text
@@ -26,6 +26,7 @@ from penstock_airflow.lineage.assets import emit
 from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
 from penstock_airflow.links.run import ReportLink
 from penstock_airflow.operators.base import PenstockOperator, airflow_exception
+from penstock_airflow.runs.claims import claim_of, give_up_quietly, has_tries_left
 from penstock_airflow.runs.nights import (
     COVERED,
     MAX_RUNS,
@@ -47,7 +48,8 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
     """Copies a table in one task, with several streams: suited to many small tables.
 
     A retry continues the run: it copies what is not committed. In mode append, so does clearing
-    the task, because a new run would append the rows again; it reads the rest as it is now.
+    the task, because a new run would append the rows again; it reads the rest as it is now. If the
+    table has lost the rows since, or the options have changed, the run starts over.
 
     Returns the run's rows, bytes, seconds and rates.
 
@@ -142,6 +144,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         snapshot_warn_after: float | option.Text = 3600.0,
         give_way_after: float | option.Text | None = None,
         show_values: option.ShowValues | option.Text | None = None,
+        stale_after: float | option.Text = 86400.0,
         control_schema: str = "penstock",
         # end of options
         **kwargs: Any,
@@ -181,8 +184,10 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         if not cleared:
             yield from penstock.copy(spec)
             return
-        # Continue the stored run if there is one, otherwise store a new one.
-        penstock.create(spec)
+        # Continue the stored run if there is one and it can go on, otherwise store a new one.
+        renewed = penstock.create(spec, renew=True).renewed
+        if renewed:
+            self._log_warning(f"run {run_id} starts over: {renewed}")
         yield from penstock.resume(
             run_id,
             **urls,
@@ -197,6 +202,21 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Copy the table, and return the run's result."""
         urls = self._urls()
+        try:
+            return self._execute(context, urls)
+        except AirflowException as error:
+            if self._run_id and (
+                isinstance(error, AirflowFailException) or not has_tries_left(context)
+            ):
+                give_up_quietly(
+                    [self._run_id],
+                    target=urls["target"],
+                    control_schema=self.control_schema,
+                    log=self.log,
+                )
+            raise
+
+    def _execute(self, context: Any, urls: dict[str, Any]) -> dict[str, Any]:
         again = starts_new_run(self.recopy, self.options.get("mode", "append"))
         first = run_id_of(context, again=again)
         for number in range(MAX_RUNS):
@@ -219,7 +239,8 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         try:
             if self._uses_interval:
                 check_interval(context)
-            spec = build_spec(urls["source"], urls["target"], self.options, run_id)
+            claim = claim_of(context)
+            spec = build_spec(urls["source"], urls["target"], self.options, run_id, claim)
         except PenstockError as error:
             raise airflow_exception(error) from None
         # A night always reads the source as it is now.

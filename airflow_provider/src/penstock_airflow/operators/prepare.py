@@ -20,10 +20,16 @@ from penstock_airflow.arguments.options import (
     uses_interval,
 )
 from penstock_airflow.links.run import ReportLink
-from penstock_airflow.operators.base import PenstockOperator, airflow_exception
+from penstock_airflow.operators.base import NEW_RUN, PenstockOperator, airflow_exception
+from penstock_airflow.runs.claims import claim_of
 from penstock_airflow.runs.final_task import passed_final_task
 from penstock_airflow.runs.nearest_task import nearest
-from penstock_airflow.runs.run_ids import earlier_run_ids, run_id_of, starts_new_run
+from penstock_airflow.runs.run_ids import (
+    clearings,
+    earlier_run_ids,
+    run_id_of,
+    starts_new_run,
+)
 from penstock_airflow.runs.task_states import Tasks
 
 # The operators that work on the prepared run.
@@ -34,7 +40,8 @@ class PrepareCopyOperator(PenstockOperator):
     """Checks source and target, plans, and stores the run in the target.
 
     It does not touch the target's table: the first partition empties or creates it, as the mode
-    requires, once per run. A retry finds the stored run.
+    requires, once per run. A retry finds the stored run. Cleared with all later tasks, it plans the
+    run again if the table has lost the rows that the run had loaded, or its options have changed.
 
     Returns the run's id.
 
@@ -128,6 +135,7 @@ class PrepareCopyOperator(PenstockOperator):
         snapshot_warn_after: float | option.Text = 3600.0,
         give_way_after: float | option.Text | None = None,
         show_values: option.ShowValues | option.Text | None = None,
+        stale_after: float | option.Text = 86400.0,
         control_schema: str = "penstock",
         # end of options
         **kwargs: Any,
@@ -148,10 +156,16 @@ class PrepareCopyOperator(PenstockOperator):
             if self._uses_interval:
                 check_interval(context)
             run_id = run_id_of(context, again=again)
+            run_in_use = self._run_in_use(context, urls["target"])
             if again:
-                run_id = self._run_in_use(context, urls["target"]) or run_id
-            spec = build_spec(urls["source"], urls["target"], self.options, run_id)
-            run = penstock.create(spec).run
+                run_id = run_in_use or run_id
+            claim = claim_of(context, [task.task_id for task in self._workers()])
+            spec = build_spec(urls["source"], urls["target"], self.options, run_id, claim)
+            renew = bool(clearings(context["ti"])) and run_in_use is None
+            status = penstock.create(spec, renew=renew)
+            if status.renewed:
+                self._log_warning(f"run {run_id} starts over: {status.renewed}")
+            run = status.run
             if (
                 len(run.plan.partitions) == 1
                 and (spec.snapshot, spec.verify) == ("shared", "none")
@@ -160,7 +174,7 @@ class PrepareCopyOperator(PenstockOperator):
                 # There is one reader, which reads everything once, with a snapshot of its own.
                 penstock.release(run.run_id, target=spec.target, control_schema=spec.control_schema)
         except PenstockError as error:
-            raise airflow_exception(error) from None
+            raise airflow_exception(error, again=NEW_RUN.format("this task")) from None
         plan = run.plan
         self.log.info(
             "run %s: %d partitions by %s", run.run_id, len(plan.partitions), plan.strategy
@@ -174,14 +188,17 @@ class PrepareCopyOperator(PenstockOperator):
             self._log_line(f"    not copied: {omitted}; the report at the end lists them")
         return str(run.run_id)
 
+    def _workers(self) -> list[Any]:
+        """Return the later tasks that work on the run."""
+        tasks = [nearest(self, kind, "downstream_task_ids") for kind in _WORKERS]
+        return [task for task in tasks if task is not None]
+
     def _run_in_use(self, context: Any, target: str) -> str | None:
         """Return the run to continue if some tasks that work on it were not cleared."""
         earlier = earlier_run_ids(context)
         if not earlier:
             return None
-        nearest_tasks = [nearest(self, kind, "downstream_task_ids") for kind in _WORKERS]
-        workers = [task.task_id for task in nearest_tasks if task is not None]
-        due = Tasks.of(context, workers).are_all_due()
+        due = Tasks.of(context, [task.task_id for task in self._workers()]).are_all_due()
         if due and passed_final_task(self, context) is None:
             return None
         for run_id in earlier:

@@ -11,10 +11,22 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 import penstock
-from penstock import PenstockError, RunStatus, SnapshotLost, as_arguments, narrate
+from penstock import (
+    PenstockError,
+    RunStatus,
+    SnapshotLost,
+    TargetBusy,
+    as_arguments,
+    narrate,
+)
 from penstock_airflow.arguments.endpoint import ARGUMENTS, TARGET_ARGUMENTS
 from penstock_airflow.arguments.options import overrides
-from penstock_airflow.operators.base import PenstockOperator, TargetOperator, airflow_exception
+from penstock_airflow.operators.base import (
+    NEW_RUN,
+    PenstockOperator,
+    TargetOperator,
+    airflow_exception,
+)
 from penstock_airflow.runs.missing_run import raise_missing_run, require_run_id
 from penstock_airflow.runs.nearest_task import nearest
 from penstock_airflow.runs.nights import COVERED, covered_by, overtaken_message
@@ -23,6 +35,8 @@ from penstock_airflow.runs.task_states import Tasks
 from penstock_airflow.triggers.snapshot import NO_READERS, READERS_INTERVAL, HoldSnapshotTrigger
 
 PRIORITY = 1_000
+LEAVE_SECONDS = 15.0
+"""Seconds to wait for tasks that were killed to leave the run."""
 
 
 class HoldSnapshotOperator(PenstockOperator):
@@ -223,9 +237,62 @@ class ReleaseSnapshotOperator(TargetOperator):
             status = penstock.status(self.run_id, target=target, control_schema=self.control_schema)
         except PenstockError as error:
             raise airflow_exception(error) from None
-        self._check_done(status, nearest(self, "VerifyCopyOperator", "upstream_task_ids"), context)
+        try:
+            self._check_done(status, context)
+        except AirflowFailException:
+            # No task will continue the run now; if one is cleared, it does.
+            self._give_up(target)
+            raise
 
-    def _check_done(self, status: RunStatus, verify: Any, context: Any) -> None:
+    def _give_up(self, target: str) -> None:
+        """Give the run up, once killed tasks have left it."""
+        deadline = time.monotonic() + LEAVE_SECONDS
+        while True:
+            try:
+                penstock.give_up(self.run_id, target=target, control_schema=self.control_schema)
+            except TargetBusy:
+                if time.monotonic() < deadline:
+                    time.sleep(1.0)
+                    continue
+                self.log.warning("run %s is not given up, because a task executes it", self.run_id)
+            except PenstockError as error:
+                self.log.warning("run %s is not given up: %s", self.run_id, error.message)
+            return
+
+    def _advice(self, status: RunStatus, context: Any) -> str:
+        """Return what to clear so that the run, or a new one, copies what is missing."""
+        plan = nearest(self, "PlanCopyOperator", "upstream_task_ids")
+        prepare = nearest(self, "PrepareCopyOperator", "upstream_task_ids")
+        verify = nearest(self, "VerifyCopyOperator", "upstream_task_ids")
+        if prepare is not None and self._has_lost_rows(status):
+            return f"Others have changed its table since: {NEW_RUN.format(prepare.task_id)}"
+        if plan is not None:
+            states = Tasks.of(context, [plan.task_id])
+            if states.have_failed() or states.are_skipped():
+                # Nothing was copied, and the snapshot that copies wait for was released.
+                first = plan if prepare is None else prepare
+                return f"{plan.task_id} has not passed: {NEW_RUN.format(first.task_id)}"
+        advice = "Clear the failed copies with their downstream tasks"
+        if verify is not None:
+            advice += (
+                f"; if no copy has failed, clear {verify.task_id} with its downstream tasks: it "
+                "copies the rest"
+            )
+        return advice
+
+    def _has_lost_rows(self, status: RunStatus) -> bool:
+        """Whether the target's table has lost rows that the run has committed, as far as shows."""
+        try:
+            loss = penstock.find_loss(
+                status.run.run_id,
+                target=self._target.connect(),
+                control_schema=self.control_schema,
+            )
+        except PenstockError:
+            return False
+        return loss is not None and not loss.partial
+
+    def _check_done(self, status: RunStatus, context: Any) -> None:
         """Check that the run is complete.
 
         Raises:
@@ -238,20 +305,16 @@ class ReleaseSnapshotOperator(TargetOperator):
         partitions = len(run.plan.partitions)
         committed = len(status.committed)
         remaining = [step.name for step in run.plan.load.after if step.id not in status.steps_done]
-        advice = "Clear the failed copies with their downstream tasks"
-        if verify is not None:
-            advice += (
-                f"; if no copy has failed, clear {verify.task_id} with its downstream tasks: it "
-                "copies the rest"
-            )
+        verify = nearest(self, "VerifyCopyOperator", "upstream_task_ids")
         if committed < partitions:
             raise AirflowFailException(
-                f"run {run.run_id}: {committed} of {partitions} partitions are committed. {advice}"
+                f"run {run.run_id}: {committed} of {partitions} partitions are committed. "
+                f"{self._advice(status, context)}"
             )
         if run.status != "done" and remaining:
             raise AirflowFailException(
                 f"run {run.run_id}: every partition is committed, but these steps remain: "
-                f"{', '.join(remaining)}. {advice}"
+                f"{', '.join(remaining)}. {self._advice(status, context)}"
             )
         verified = None if verify is None else Tasks.of(context, [verify.task_id])
         if verified is not None and verified.have_failed():

@@ -8,13 +8,13 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 import penstock
-from penstock import Finished, as_arguments, combined_report, report_text
+from penstock import Finished, PenstockError, as_arguments, combined_report, report_text
 from penstock_airflow.arguments.endpoint import ARGUMENTS
 from penstock_airflow.arguments.options import overrides
 from penstock_airflow.lineage.assets import emit
 from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
 from penstock_airflow.links.run import PartitionsLink, ReportLink
-from penstock_airflow.operators.base import AWAIT_SNAPSHOT, PenstockOperator
+from penstock_airflow.operators.base import AWAIT_SNAPSHOT, PenstockOperator, airflow_exception
 from penstock_airflow.runs.final_task import check_final_task_cleared
 from penstock_airflow.runs.missing_run import raise_missing_run
 from penstock_airflow.runs.nearest_task import nearest
@@ -98,7 +98,29 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
                 raise AirflowFailException(overtaken_message(STALE_GROUP, status)) from None
             self.log.info("%s", overtaken_message(COVERED, status))
             return summary_of(status)
+        if cleared:
+            self._check_rows_left(urls["target"])
         return self._conclude(context, finished, self._results())
+
+    def _check_rows_left(self, target: str) -> None:
+        """Check that the target has as many rows as were committed, before they count as copied.
+
+        Raises:
+            AirflowFailException: rows are missing.
+        """
+        try:
+            loss = penstock.find_loss(
+                self.run_id, target=target, control_schema=self.control_schema
+            )
+        except PenstockError as error:
+            raise airflow_exception(error) from None
+        if loss is not None:
+            raise AirflowFailException(
+                f"{loss.what}: expected the {loss.expected:,} rows that run {self.run_id} has "
+                f"committed, found {loss.found:,}. Nothing was copied again. To load everything "
+                "again, empty the table (of this run's rows, if it has others) and "
+                f"{self._how_to_start_again()}; to accept it as it is, mark this task as a success"
+            )
 
     def _resumed(self, urls: dict[str, Any], *, cleared: bool) -> Finished:
         return self._run_copy(

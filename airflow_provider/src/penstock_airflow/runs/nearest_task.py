@@ -27,6 +27,12 @@ def nearest(operator: Any, kind: str, direction: str) -> Any:
     return None
 
 
+def holder_of(operator: Any) -> Any:
+    """Return the task that holds the snapshot with which a copy reads; None without one."""
+    prepare = nearest(operator, "PrepareCopyOperator", "upstream_task_ids")
+    return prepare and nearest(prepare, "HoldSnapshotOperator", "downstream_task_ids")
+
+
 def is_kind(task: Any, kind: str) -> bool:
     """Whether a task's class, or one of its base classes, has a name."""
     # A serialized task has only the name of its own class.

@@ -10,6 +10,8 @@ from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 FAILED = frozenset({"failed", "upstream_failed"})
+# States of a DAG run in which Airflow starts no more tasks.
+ENDED = frozenset({"success", "failed"})
 # States of a task that has not succeeded, and cannot until its upstream tasks have ended.
 _NOT_PASSED = FAILED | {None, "skipped", "up_for_retry", "restarting"}
 
@@ -84,6 +86,19 @@ class Tasks:
         return any(duration != 0 for duration in durations)
 
 
+def dag_run_has_ended(context: Any) -> bool:
+    """Whether the DAG run of a task has ended, because a user marked it, though the task runs."""
+    ti = context["ti"]
+    if AIRFLOW_V_3_0_PLUS:
+        # Airflow 2 has no such module.
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
+
+        state = RuntimeTaskInstance.get_dagrun_state(ti.dag_id, ti.run_id)
+    else:
+        state = _dag_run_state_2(ti.dag_id, ti.run_id)
+    return str(getattr(state, "value", state)) in ENDED
+
+
 def _states_3(tasks: Tasks) -> list[Any]:
     # Airflow 2 has no such module.
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
@@ -118,3 +133,13 @@ def _rows_2(tasks: Tasks) -> list[tuple[Any, Any]]:
             TaskInstance.task_id.in_(tasks.task_ids),
         )
         return [(state, duration) for state, duration in query]
+
+
+def _dag_run_state_2(dag_id: str, run_id: str) -> Any:
+    """Return the state of a DAG run."""
+    from airflow.models.dagrun import DagRun  # noqa: PLC0415 - as above
+    from airflow.utils.session import create_session  # noqa: PLC0415
+
+    with create_session() as session:
+        query = session.query(DagRun.state).filter(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+        return query.scalar()

@@ -126,9 +126,7 @@ class HoldSnapshotTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Hold the snapshot, and yield an event when that ends."""
         try:
-            urls = {
-                side: await Endpoint.of(side, self).connect_async() for side in ("source", "target")
-            }
+            urls = {side: await self._url(side) for side in ("source", "target")}
         except PenstockError as error:
             yield _failed(error)
             return
@@ -164,6 +162,13 @@ class HoldSnapshotTrigger(BaseTrigger):
             # End the task here. Resuming it would take a worker slot, and Airflow 3.3 may mistake a
             # task that resumes within seconds of deferring for a killed one.
             yield TaskSuccessEvent()
+
+    async def _url(self, side: str) -> str:
+        endpoint = Endpoint.of(side, self)
+        if self.trigger_id is None:
+            # `dag.test()` answers only synchronous requests for connections in Airflow's database.
+            return await asyncio.to_thread(endpoint.connect)
+        return await endpoint.connect_async()
 
     async def _readers_finished(self, target: str) -> bool:
         """Whether no remaining task reads with the snapshot, which is then released."""

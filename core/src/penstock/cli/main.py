@@ -24,7 +24,7 @@ from penstock.cli.output import flush_output, reader_closed, report_end, signals
 from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_report, add_resume, add_runs, add_status, add_verify
 from penstock.cli.schema_command import add_schema
-from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
+from penstock.cli.service_commands import add_control_ddl, add_give_up, add_hold, add_release
 from penstock.cli.tune_command import add_tune
 from penstock.cli.watermark_command import add_watermark
 from penstock.errors import EXIT_USAGE, Interrupted, PenstockError, UsageError
@@ -60,6 +60,7 @@ _COMMANDS = {
     "create": add_create,
     "hold": add_hold,
     "release": add_release,
+    "give-up": add_give_up,
     "control-ddl": add_control_ddl,
     "completion": add_completion,
 }

@@ -70,6 +70,8 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "on_error",
         "stall_timeout",
         "grace",
+        "claim",
+        "stale_after",
         "verify",
         "check_partitions",
     ),
@@ -290,12 +292,15 @@ def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.en
     for name in ("tables", "exclude", *_OF_BATCH):
         if hasattr(arguments, name):
             explicit[name] = getattr(arguments, name)
+    is_found = False
     if arguments.file is None and "source" not in explicit and os.path.exists(TABLES_FILE):
-        arguments.file = TABLES_FILE
+        arguments.file, is_found = TABLES_FILE, True
     if arguments.file is None:
         return BatchSpec.from_mapping(explicit, f"penstock {arguments.command}")
-    from penstock.run.tables_file import batch_of_file  # noqa: PLC0415 - it imports the backends
+    from penstock.run.tables_file import batch_of_file, check_found_file  # noqa: PLC0415 - it imports the backends
 
+    if is_found:
+        check_found_file(arguments.file, explicit, environ)
     return batch_of_file(arguments.file, explicit, environ)
 
 

@@ -156,7 +156,8 @@ def write_file(path: str, text: str, flag: str) -> None:
         UsageError: the file cannot be written.
     """
     try:
-        with open(path, "w", encoding="utf-8") as file:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise UsageError(f"{flag}: cannot write {path!r}: {error.strerror}") from error

@@ -60,7 +60,7 @@ def add_runs(commands: Commands) -> None:
         default=[],
         metavar="STATUS",
         help="only runs with one of these: created, running, killed, done, partial, failed, "
-        "interrupted",
+        "interrupted, given-up",
     )
     group.add_argument(
         "--since",

@@ -1,4 +1,4 @@
-"""`hold`, `release`, `control-ddl`: commands that support a run and copy no rows."""
+"""`hold`, `release`, `give-up`, `control-ddl`: commands about a run that copy no rows."""
 
 # ruff: noqa: PLC0415 - import the engine and rich only on use, so that --help is fast
 
@@ -12,7 +12,7 @@ from penstock.cli.options import add_connections, add_hold_options, read_overrid
 from penstock.cli.output import results, signals
 from penstock.cli.parser import Commands, add_json, add_run_id
 from penstock.cli.watch import closing_events
-from penstock.errors import EXIT_DONE
+from penstock.errors import EXIT_DONE, UsageError
 from penstock.show.lines import Display, JsonDisplay, PlainDisplay
 from penstock.show.tally import Tally
 from penstock.spec.ids import check_run_id
@@ -21,6 +21,12 @@ _DDL_EXAMPLES = """\
 examples:
   penstock control-ddl --target env:DW > control.sql
   penstock control-ddl --target env:DW --control-schema ops
+"""
+
+_GIVE_UP_EXAMPLES = """\
+examples:
+  penstock give-up orders-7 --target env:DW
+  penstock runs --target env:DW --status failed interrupted killed partial
 """
 
 
@@ -84,6 +90,37 @@ def _release(arguments: argparse.Namespace) -> int:
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
         release(arguments.run_id, target=arguments.target, control_schema=schema)
+    return EXIT_DONE
+
+
+def add_give_up(commands: Commands) -> None:
+    """Add ``give-up``."""
+    parser = commands.add(
+        "give-up",
+        _give_up,
+        "give up a run, so that others may empty or replace the table it has begun to load",
+        "RUN_ID --target URL [options]",
+        (_GIVE_UP_EXAMPLES,),
+    )
+    add_run_id(parser, batch=True)
+    add_connections(parser, "target")
+
+
+def _give_up(arguments: argparse.Namespace) -> int:
+    check_run_id(arguments.run_id)
+    from penstock.run.giving_up import give_up
+    from penstock.run.listing import batch_runs
+
+    schema = getattr(arguments, "control_schema", "penstock")
+    with signals():
+        try:
+            give_up(arguments.run_id, target=arguments.target, control_schema=schema)
+        except UsageError:
+            entries = batch_runs(arguments.run_id, target=arguments.target, control_schema=schema)
+            if not entries:
+                raise
+            run_ids = [entry.run_id for entry in entries]
+            give_up(run_ids, target=arguments.target, control_schema=schema)
     return EXIT_DONE
 
 

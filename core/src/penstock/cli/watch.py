@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import shlex
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from penstock.cli.output import reader_closed, report_end, say, signals, stdout_console
@@ -19,6 +21,7 @@ from penstock.errors import (
     RunFailedTransiently,
     TargetChanged,
 )
+from penstock.model.awaited import LOG
 from penstock.show.lines import Display, JsonDisplay, PlainDisplay
 from penstock.show.tally import Tally
 from penstock.spec.references import redact
@@ -62,9 +65,15 @@ def watch(
     display = _open_display(json=arguments.json, title=title, only=only)
     failure: BaseException | None = None
     try:
-        with signals(display), display, closing_events(events):
+        with (
+            signals(display),
+            display,
+            closing_events(events),
+            _long_calls(display) as one_at_a_time,
+        ):
             for event in events:
-                display.show(event)
+                with one_at_a_time:
+                    display.show(event)
     except BrokenPipeError:
         failure = reader_closed()
     except (Exception, KeyboardInterrupt) as error:
@@ -104,6 +113,31 @@ def watch(
         # There are no events until the run is stored in the target.
         say(f"continue with: {command}")
     return code
+
+
+@contextmanager
+def _long_calls(display: Display) -> Iterator[threading.RLock]:
+    """Show calls to servers that take long, while this thread waits for them.
+
+    Yields the lock with which events are shown.
+    """
+    from penstock.events import Warned
+
+    lock = threading.RLock()
+
+    class Shown(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            with lock, suppress(OSError):
+                display.show(Warned(run_id=display.tally.run_id, message=record.getMessage()))
+
+    handler = Shown()
+    LOG.addHandler(handler)
+    LOG.propagate = False
+    try:
+        yield lock
+    finally:
+        LOG.removeHandler(handler)
+        LOG.propagate = True
 
 
 def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json: bool) -> int:

@@ -12,19 +12,8 @@ KINDS = (ADD, WIDEN, RENAME)
 """The kinds of changes that can be made in the target."""
 GONE = "gone"
 """A column that the source no longer has: the target keeps it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceColumn:
-    """A column of the source, as a night found it."""
-
-    json_form = JsonForm(array=True)
-
-    name: str
-    type: str
-    nullable: bool = True
-    identity: str = field(default="", metadata=OMITTED)
-    """See `Column`."""
+RECOMPUTE = "recompute"
+"""A column that both sides compute, each by another expression: only the user can change it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +26,9 @@ class ColumnChange:
     column: str
     """The column's name after all changes."""
     was: str = field(default="", metadata=OMITTED)
-    """The old name or type; empty for an added column."""
+    """The old name, type or expression; empty for an added column."""
     type: str = field(default="", metadata=OMITTED)
-    """The new type; empty if the type does not change."""
+    """The new type or expression; empty if it does not change."""
     text: str = field(default="", metadata=OMITTED)
     """For the target's backend: the column's definition in a statement, without its name."""
     nullable: bool = field(default=False, metadata=OMITTED)
@@ -58,6 +47,8 @@ class ColumnChange:
             return f"rename column {self.was} to {self.column}"
         if self.kind == GONE:
             return f"column {self.column} is no longer in the source"
+        if self.kind == RECOMPUTE:
+            return f"compute column {self.column} as {self.type}, no longer as {self.was}"
         to = f" from {self.was} to {self.type}" if self.type else ""
         return f"widen column {self.column}{to}{', and allow NULL' if self.nullable else ''}"
 

@@ -5,6 +5,7 @@ A bound travels as a text with a type tag, never as a JSON number, which would l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.model.codec import JsonForm
@@ -232,3 +233,19 @@ Extent = (
     | ChildBlocks
     | Files
 )
+
+
+def selects_all(extent: Extent, never_null: Sequence[str]) -> bool:
+    """Whether an extent selects every row, however it is written.
+
+    Args:
+        extent: the extent.
+        never_null: columns that are never NULL.
+    """
+    match extent:
+        case Whole() | BlockRange(0, None):
+            return True
+        case KeyRange(key, None, None):
+            return not key.expression and key.text in never_null
+        case _:
+            return False

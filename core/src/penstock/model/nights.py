@@ -8,8 +8,8 @@ from datetime import datetime
 
 from penstock.errors import Diagnosis, Overtaken
 from penstock.model.codec import OMITTED, JsonForm
-from penstock.model.drift import SourceColumn
 from penstock.model.snapshots import Snapshot
+from penstock.model.source_columns import SourceColumn
 
 BY_HAND = "by-hand-"
 """The prefix of the run id of a watermark that the user has moved."""
@@ -84,6 +84,10 @@ class Cursor:
     """Why a night that continues from here may miss rows; empty if it misses none."""
     source: Mapping[str, str] = field(default_factory=dict)
     """Facts that identify the source, by their descriptions for people."""
+    proof: Mapping[str, str] = field(default_factory=dict, metadata=OMITTED)
+    """Facts that the proof rests on, which the source compares with its own later ones."""
+    assumed: str = field(default="", metadata=OMITTED)
+    """What the source cannot know, for people: the proof holds as long as that is true."""
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.model.codec import OMITTED
+from penstock.model.source_columns import SourceColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,8 @@ class SourceState:
     if the source has none."""
     parts: str = ""
     """Equal as long as the table consists of the same child tables."""
+    shape: str = field(default="", metadata=OMITTED)
+    """Equal as long as no DDL gives stored rows other values, such as another name for a column or
+    for the label of an enum. Empty if the source cannot tell, or has no such rows."""
+    columns: tuple[SourceColumn, ...] = field(default=(), metadata=OMITTED)
+    """The columns of the table or query; empty if unknown."""

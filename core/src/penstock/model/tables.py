@@ -125,7 +125,13 @@ class Column:
     """Facts about the type beyond its name, for backends only. Under `arrow`: the
     `pyarrow.DataType` in which its values travel in record batches."""
     identity: str = field(default="", compare=False, metadata=NOT_STORED)
-    """An id within the table that survives renaming; empty without one."""
+    """An id that names the table and survives renaming; empty without one."""
+    place: int = field(default=0, compare=False, metadata=NOT_STORED)
+    """Its place among the columns of its table, if it has no id; 0 if the order means nothing."""
+    collation: str = field(default="", compare=False, metadata=NOT_STORED)
+    """The collation of its texts; empty for the usual one of its type."""
+    formula: str = field(default="", compare=False, metadata=NOT_STORED)
+    """The expression by which the database computes it; empty if it does not, or if unknown."""
 
 
 EXPRESSION, DISTINCT, KEY = "expression", "distinct", "key"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.api.facts import Fit
+from penstock.backends.api.worker import are_shared
 from penstock.errors import PlanningError
 from penstock.model.tables import EXPRESSION, KEY, Column, ColumnPair
 from penstock.spec.parts import Route
@@ -86,7 +87,8 @@ def map_columns(
             f"{source.name} ({source.type} into {target.type}): {result.warning}"
             for (source, target), result in zip(pairs, fits, strict=True)
             if result.warning
-        ),
+        )
+        + _other_formulas(route, columns, theirs, formats),
         changed=tuple(
             source.name for (source, _), result in zip(pairs, fits, strict=True) if result.lossy
         ),
@@ -137,6 +139,21 @@ def _by_name(route: Route, columns: list[Column], theirs: Sequence[Column]) -> t
             if column.name not in names and not column.generated and not route.excludes(column.name)
         ]
     return pairs, lines
+
+
+def _other_formulas(
+    route: Route, columns: Sequence[Column], theirs: Sequence[Column], formats: Sequence[str]
+) -> tuple[str, ...]:
+    """Return warnings about columns that two equal systems compute by unlike expressions."""
+    if route.columns is not None or route.map == "position" or are_shared(formats):
+        return ()
+    formulas = {each.name: each.formula for each in theirs if each.generated}
+    return tuple(
+        f"{each.name}: the source computes it as {each.formula}, and the target as {formula}"
+        for each in columns
+        if each.generated and each.formula and (formula := formulas.get(each.name))
+        if formula != each.formula
+    )
 
 
 def _by_position(

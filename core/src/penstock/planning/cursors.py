@@ -130,7 +130,8 @@ def cursor_of(now: CursorState, missing: str = "") -> Cursor:
         now: the state of the columns in the source.
         missing: why the run may miss rows.
     """
-    return Cursor(now.columns, now.type, now.text, now.unproven or missing, now.source)
+    unproven = now.unproven or missing
+    return Cursor(now.columns, now.type, now.text, unproven, now.source, now.proof, now.assumed)
 
 
 def without_range(night: Night, why: str) -> Night:
@@ -164,6 +165,7 @@ def explain_cursor_night(night: Night, loading: Loading, *, merges: bool) -> tup
         f"not proven: {cursor.unproven}"
         if cursor.unproven
         else f"proven: the server sets {cursor.name}, and no row below {cursor.text} can appear"
+        + (f", as long as {cursor.assumed}" if cursor.assumed else "")
     )
     remark = f"nights by {cursor.name}: {proof}"
     if not merges:
@@ -211,6 +213,8 @@ def _why_full(
         return anew
     if not since.text:
         return f"the last night found no value in {name}"
+    if new_rows is not None and new_rows.broken:
+        return new_rows.broken
     if new_rows is None or (new_rows.behind and horizon is None):
         return f"the greatest {name} is less than the last night's: rows were deleted, or {EARLIER}"
     if horizon and last.horizon and horizon.xmax < last.horizon.xmax:

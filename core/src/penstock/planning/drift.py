@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from penstock.errors import Drifted, PlanningError
-from penstock.model.drift import ADD, GONE, RENAME, WIDEN, ColumnChange, SourceColumn
+from penstock.model.drift import ADD, GONE, KINDS, RECOMPUTE, RENAME, WIDEN, ColumnChange
 from penstock.model.nights import Night, Watermark
+from penstock.model.source_columns import SourceColumn, changed_meaning, match_earlier
 from penstock.model.tables import Column
 from penstock.planning.column_pairs import chosen_columns
+from penstock.planning.hidden_columns import remember_hidden
 from penstock.spec.drift import FAIL, IGNORE
 from penstock.spec.parts import Loading, Route
 
@@ -28,11 +31,18 @@ class ColumnDifferences:
     """Columns whose type may be wider than the target's, with their name there."""
     loosened: Mapping[str, str]
     """Columns that take NULL, unlike the target's, with their name there."""
-    hidden: Mapping[str, str] = field(default_factory=dict)
-    """Columns that were masked or left out under an earlier name, with that name."""
+    recomputed: tuple[ColumnChange, ...] = ()
+    """Columns that both sides compute, and the source by another expression than before."""
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.renamed or self.dropped or self.compared or self.loosened)
+        return bool(
+            self.added
+            or self.renamed
+            or self.dropped
+            or self.compared
+            or self.loosened
+            or self.recomputed
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,7 @@ def compare_columns(
     loading: Loading,
     mine: Sequence[Column],
     theirs: Sequence[Column],
+    raw: Sequence[Column],
     last: Watermark | None,
     *,
     same_dialect: bool,
@@ -65,6 +76,7 @@ def compare_columns(
         loading: the options for loading.
         mine: the source's columns.
         theirs: the target's columns.
+        raw: the source's columns, before any is left out or computed.
         last: the watermark of the last night.
         same_dialect: whether both sides write types alike.
         same_table: whether the source's table is the one that the last night read.
@@ -111,16 +123,66 @@ def compare_columns(
         ),
         compared,
         loosened,
-        {
-            each.name: old
-            for each in chosen
-            if each.identity in before and (old := before[each.identity].name) != each.name
-            if (route.excludes(old) or route.mask_of(old)) and not route.mask_of(each.name)
-        },
+        _recomputed(raw, in_target, last_columns, renamed) if route.columns is None else (),
     )
     if not matched:
         return None  # no name is on both sides: these are not the same tables
     return differences or None
+
+
+def _recomputed(
+    raw: Sequence[Column],
+    in_target: Mapping[str, Column],
+    last_columns: Mapping[str, SourceColumn],
+    renamed: Mapping[str, str],
+) -> tuple[ColumnChange, ...]:
+    """Return the columns that both sides compute, and the source by another expression than before.
+
+    If the target's expression is the source's text, or has changed since as well, the user has seen
+    to it.
+
+    Args:
+        raw: the source's columns.
+        in_target: the target's columns, by the source's names.
+        last_columns: the columns as the last night found them, by name.
+        renamed: the names before, by those now.
+    """
+    changes = []
+    for each in raw:
+        then = last_columns.get(renamed.get(each.name, each.name))
+        target = in_target.get(each.name)
+        if then is None or target is None or not (each.generated and target.generated):
+            continue
+        expected = _with_names(then.formula, renamed)
+        if not then.formula or _bare(each.formula) in (expected, _bare(target.formula)):
+            continue
+        if then.target_formula in ("", _bare(target.formula)):
+            changes.append(
+                ColumnChange(
+                    RECOMPUTE,
+                    each.name,
+                    then.formula,
+                    each.formula,
+                    refused="the target computes it: give its column the source's expression, or "
+                    "make it a column that is not computed, or load the table once with "
+                    "--mode recreate",
+                )
+            )
+    return tuple(changes)
+
+
+def _with_names(formula: str, renamed: Mapping[str, str]) -> str:
+    """Return an expression with the present names of columns, to compare."""
+    text, now = _bare(formula), {_bare(old): _bare(new) for new, old in renamed.items()}
+    if not now:
+        return text
+    names = "|".join(map(re.escape, sorted(now, key=len, reverse=True)))
+    return re.sub(rf"(?<!\w)({names})(?!\w)", lambda found: now[found[1]], text)
+
+
+def _bare(text: str) -> str:
+    """Return an expression without the quotes around names, which only some names need."""
+    return text.replace('"', "").replace("`", "")
 
 
 def dropped_columns(columns: Sequence[Column]) -> list[ColumnChange]:
@@ -153,7 +215,7 @@ def planned_changes(loading: Loading, drift: Drift | None) -> tuple[ColumnChange
     """Return the changes that a plan makes."""
     if drift is None or loading.drift.ignores:
         return ()
-    return tuple(each for each in drift.changes if each.kind != GONE)
+    return tuple(each for each in drift.changes if each.kind in KINDS)
 
 
 def drift_error(
@@ -170,7 +232,7 @@ def drift_error(
     """
     value = ",".join(sorted(loading.drift.makes)) or FAIL
     refused = any(each.refused for each in omitted)
-    kinds = {each.kind for each in drift.changes if each.kind != GONE}
+    kinds = {each.kind for each in drift.changes if each.kind in KINDS}
     use = ",".join(sorted(loading.drift.makes | kinds)) or ADD
     remedies = [] if refused else [f"--on-drift {use} to make all of these changes"]
     remedies += [f"--on-drift {IGNORE} to copy only the columns that both have"]
@@ -255,31 +317,82 @@ def read_all_rows(night: Night, changes: Sequence[ColumnChange]) -> Night:
     """
     if not changes:
         return night
-    listed = ", ".join(map(str, changes))
-    why = f"columns of the source have changed ({listed})"
+    return _in_full(night, f"columns of the source have changed ({', '.join(map(str, changes))})")
+
+
+def read_exchanged(
+    night: Night,
+    columns: Sequence[Column],
+    copied: Collection[str],
+    before: Sequence[SourceColumn],
+) -> Night:
+    """Return the night; it reads all rows if names stand for other columns than in the last one.
+
+    Args:
+        night: the night.
+        columns: the source's columns.
+        copied: the names of those that are copied.
+        before: the columns as the last night found them.
+    """
+    names = changed_meaning(before, tuple(map(SourceColumn.of, columns)), copied)
+    if night.full or not names:
+        return night
+    return _in_full(night, f"other columns of the source have these names now: {', '.join(names)}")
+
+
+def _in_full(night: Night, why: str) -> Night:
     return replace(night, full=why, since=None, moment="", full_at="", lower="")
 
 
 def followed_columns(
+    route: Route,
     columns: Sequence[Column],
     selected: Sequence[Column],
-    last: Watermark | None,
+    theirs: Sequence[Column],
+    changes: Sequence[ColumnChange],
+    copied: Collection[str],
+    before: Sequence[SourceColumn],
     *,
     ignored: bool,
 ) -> tuple[SourceColumn, ...]:
     """Return the source's columns as the target follows them, for the next night.
 
     Args:
+        route: the options that hide columns.
         columns: all columns of the source.
         selected: the columns as they are copied, possibly with other types.
-        last: the watermark of the last night.
+        theirs: the target's columns.
+        changes: the changes that this night makes to them.
+        copied: the names of the columns that this night copies.
+        before: the columns as the last night found them; empty if unknown.
         ignored: whether the target ignores what has changed since the last night.
     """
-    if ignored and last is not None and last.columns:
-        return last.columns
-    copied = {each.name: each for each in selected}
-    return tuple(
-        SourceColumn(each.name, as_copied.type, as_copied.nullable, each.identity)
-        for each in columns
-        for as_copied in (copied.get(each.name, each),)
-    )
+    as_copied = {each.name: each for each in selected}
+    renamed = {each.column: each.was for each in changes if each.kind == RENAME}
+    formulas = {each.name: _with_names(each.formula, renamed) for each in theirs}
+    present = [SourceColumn.of(each) for each in columns]
+    matching, known = match_earlier(before, present), {each.name: each for each in before}
+    names = {each.name for each in columns}
+    kept = [each for each in matching.unmatched if each.name not in names]
+    followed = []
+    for each in present:
+        column = replace(each, target_formula=formulas.get(each.name, ""))
+        if each.name in as_copied:
+            copy = as_copied[each.name]
+            stored_type = "" if copy.type == each.type else each.type
+            column = replace(
+                column, type=copy.type, nullable=copy.nullable, stored_type=stored_type
+            )
+        column = remember_hidden(route, column, matching.candidates(each))
+        then, was = known.get(each.name), matching.same.get(each.name)
+        if ignored and was is not None and was.name != each.name and each.name not in copied:
+            # A later night finds that it was renamed.
+            kept.append(replace(was, hidden=column.hidden, mask=column.mask))
+            continue
+        if ignored and then is not None:
+            # A later night finds the change.
+            column = replace(column, type=then.type, nullable=then.nullable)
+            if then.formula:
+                column = replace(column, formula=then.formula, target_formula=then.target_formula)
+        followed.append(column)
+    return (*(kept if ignored else ()), *followed)

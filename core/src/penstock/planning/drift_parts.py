@@ -10,7 +10,7 @@ from penstock.backends.api.facts import TableStatistics
 from penstock.errors import PlanningError
 from penstock.model.drift import GONE, ColumnChange, original_names
 from penstock.model.tables import Column
-from penstock.planning.column_pairs import ColumnMapping, map_columns
+from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.drift import (
     Drift,
     drift_error,
@@ -19,6 +19,7 @@ from penstock.planning.drift import (
     planned_changes,
 )
 from penstock.planning.facts import Facts, TargetTable, fact
+from penstock.planning.hidden_columns import check_hidden
 from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.questions import evaluate_together, part
 from penstock.planning.request import PlanRequest
@@ -79,14 +80,23 @@ class DriftParts:
     def _mapping(self) -> ColumnMapping:
         drift = self._drift
         if drift is None:
+            self._check_hidden(self._route)
             return self._map(self._route, self._table.columns)
         if self._loading.drift.ignores:
             narrow = narrow_route(self._route, self._selected, self._table.columns)
+            self._check_hidden(narrow)
             return self._map(narrow, self._table.columns)
+        self._check_hidden(self._route)
         if omitted := omitted_changes(self._loading, drift):
             raise self._drift_error(drift, omitted)
         every = replace(self._route, columns=self._route.columns or self._copied_columns(drift))
         return self._map(every, drift.columns)
+
+    def _check_hidden(self, route: Route) -> None:
+        """Check that no column is copied that nights have masked or left out by another name."""
+        copied = {each.name for each in chosen_columns(route, self._selected)}
+        before = fact(self._facts.columns_before)
+        check_hidden(self._route, self._columns, copied, before)
 
     def _copied_columns(self, drift: Drift) -> tuple[str, ...]:
         """Return the source's columns, except those that both sides compute."""

@@ -12,6 +12,7 @@ from penstock.backends.api.optional.files import SourceFiles
 from penstock.errors import PenstockError
 from penstock.model.nights import Horizon, SourceVersions, Watermark
 from penstock.model.plans import Step
+from penstock.model.source_columns import SourceColumn
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, SequencePosition, TableRef
 from penstock.planning.drift import Drift
@@ -107,6 +108,9 @@ class Facts:
     """The steps that stopped runs left undone on the target's table, each with the run's id."""
     night: Fact[NightFacts | None] = None
     """None if the load moves no watermark."""
+    columns_before: Fact[tuple[SourceColumn, ...]] = ()
+    """The source's columns as the last night found them; empty if there was none, or none of this
+    source."""
     drift: Fact[Drift | None] = None
     """None if the columns of an existing table have not diverged from the source's."""
     statistics: Fact[TableStatistics]

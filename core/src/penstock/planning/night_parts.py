@@ -8,10 +8,7 @@ from penstock.backends.api.facts import TableStatistics
 from penstock.model.nights import Night
 from penstock.model.plans import MERGE_STEP, LoadPlan
 from penstock.planning.cursors import explain_cursor_night
-from penstock.planning.drift import (
-    followed_columns,
-    read_all_rows,
-)
+from penstock.planning.drift import followed_columns, read_all_rows, read_exchanged
 from penstock.planning.facts import fact
 from penstock.planning.incremental import ContinuedNight, continue_watermark
 from penstock.planning.load_parts import LoadParts
@@ -36,12 +33,24 @@ class NightParts(LoadParts):
         )
         if night is None:
             return night, selection, reasons
-        ignored = self._loading.drift.ignores
-        columns = followed_columns(self._columns, self._selected, facts.last, ignored=ignored)
+        before = fact(self._facts.columns_before)
+        copied = [each.name for each in self._mapping.columns]
+        columns = followed_columns(
+            self._route,
+            self._columns,
+            self._selected,
+            self._table.columns,
+            self._changes,
+            copied,
+            before,
+            ignored=self._loading.drift.ignores,
+        )
         night = replace(night, columns=columns)
-        if self._changes and self._mode.merges_at_end:
-            night = read_all_rows(night, self._changes)
-            selection, reasons = "", self._explained(night)
+        if self._mode.merges_at_end:
+            limited = read_all_rows(night, self._changes)
+            limited = read_exchanged(limited, self._columns, copied, before)
+            if limited is not night:
+                night, selection, reasons = limited, "", self._explained(limited)
         return night, selection, reasons
 
     def _explained(self, night: Night) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.backends.api.backend import WithControlDdl
 from penstock.backends.api.execution.control import (
     ControlStore,
+    Loss,
+    NewRun,
     RunHead,
     RunningAttempt,
     RunRow,
@@ -39,6 +41,7 @@ from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.dropped_foreign_keys import missing_foreign_keys
 from penstock.run.execution import Execution
+from penstock.run.finished_runs import check_rows_left, find_losses, reasons_to_renew
 from penstock.run.journals import keep_journals
 from penstock.run.listing import is_at_work, shown_status
 from penstock.run.opening import in_background
@@ -52,6 +55,7 @@ from penstock.run.run_status import load_standing
 from penstock.run.snapshot.awaited_holder import AwaitHolder
 from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
+from penstock.run.snapshot.planned_columns import check_same_columns
 from penstock.run.snapshot.source_view import LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.run.value_display import isolate_display, isolate_generator_display
@@ -85,6 +89,8 @@ class RunStatus:
 
     unrestored: tuple[NotCopied, ...] = ()
     """The foreign keys that the run has dropped, and restores when it is resumed."""
+    renewed: str = ""
+    """Why `create` has just planned the run again; empty if it has not."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the output of ``penstock status --json``."""
@@ -225,6 +231,7 @@ def create(
     partitions: Sequence[Partition] = (),
     series: str | None = None,
     part: Callable[[PartitionPlan], PartitionPlan] | None = None,
+    renew: bool = False,
 ) -> RunStatus:
     """Plan a copy and store it as a run; copies nothing, and holds no snapshot.
 
@@ -237,10 +244,14 @@ def create(
         series: the name of a series of runs: all of them together commit a partition id once, and
             another attempt to load it fails. `committed_in_series` returns what they committed.
         part: returns the plan of a sample, given the plan of all rows.
+        renew: whether to plan an existing run again, and to forget what it has committed, if its
+            table has lost the rows or its options have changed, as a user expects who asks to load
+            the table again. Rows that are still there are never added a second time.
 
     Raises:
         UsageError, PlanningError: before anything is changed.
         SpecMismatch: the run id exists with other options, or other partitions.
+        TargetChanged: the run's table was replaced, and loading it again might double rows.
         TransientError: a server cannot be reached.
     """
     values.choose(spec.show_values)
@@ -254,7 +265,8 @@ def create(
         target.control.patience = spec.patience
         run_id = spec.run_id or new_run_id()
         run = target.control.load_run(run_id)
-        if run is None:
+        renewed = _renewed(spec, run, target.control) if renew and run is not None else ""
+        if run is None or renewed:
             spec, reasons = _resolve_tables(spec, ends, target)
             view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
             with closing(view.open()) as source:
@@ -267,12 +279,49 @@ def create(
                 run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
                 run_plan = part(run_plan) if part else run_plan
             target.control.create()
-            target.control.create_run(run_id, spec.stored(), run_plan, view.state, None)
+            if run is None:
+                target.control.create_run(run_id, spec.stored(), run_plan, view.state, None)
+            else:
+                new = NewRun(run_id, spec.stored(), run_plan, view.state, None)
+                target.control.replan(new, run.generation)
             run = load_run(target, run_id, spec.control_schema)
         # Checked even then: another process may have just created it.
         check_same_spec(with_stored_schemas(spec, run.spec), run)
         check_same_partitions(partitions, series or "", run)
-        return _status(target, run)
+        return replace(_status(target, run), renewed=renewed)
+
+
+def _renewed(spec: CopySpec, run: RunRow, control: ControlStore) -> str:
+    """Return why a stored run is to be planned again; empty if it continues.
+
+    Raises:
+        SpecMismatch, TargetChanged: it can do neither.
+    """
+    reason = reasons_to_renew([(spec, run)], control).get(run.run_id, "")
+    if isinstance(reason, str):
+        return reason
+    raise reason
+
+
+@isolate_display
+def find_loss(run_id: str, *, target: str, control_schema: str = "penstock") -> Loss | None:
+    """Return what the target's table lacks of what a run has committed; None if nothing shows.
+
+    Args:
+        run_id: the id of the run.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
+
+    Raises:
+        UsageError: no such run.
+    """
+    check_run_id(run_id)
+    url, backend, *_ = resolve(target, "--target")
+    with closing(backend.target(url, control_schema)) as catalog:
+        run = load_run(catalog, run_id, control_schema)
+        with reading_run(run_id):
+            spec = CopySpec.from_stored(run.spec, "", "")
+        return find_losses({run_id: (spec, run)}, catalog.control).get(run_id)
 
 
 @isolate_generator_display
@@ -390,6 +439,7 @@ def verify(
             raise UsageError(
                 "--show-rows shows values of rows: expected --show-values errors, found never"
             )
+        check_same_columns(spec, run, source_catalog)
         return verify_run(
             spec, run, source_catalog, target_catalog, checksums=checksum, show_rows=show_rows
         )
@@ -568,6 +618,11 @@ def _continue_run(
     # It costs 0.3 s of CPU, which a task whose partition is already done can save.
     nursery = ends.nursery() if pending else None
     try:
+        if continuation.complete:
+            losses = find_losses({run.run_id: (spec, run)}, target.control)
+            warning = check_rows_left(spec, run, losses.get(run.run_id), finish=finish)
+            if warning is not None:
+                yield warning
         if pending:
             yield from continuation.find_view(view, ends, target)
         elif (

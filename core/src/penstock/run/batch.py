@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from penstock.backends.api.execution.control import NewRun, RunRow, reading_run
+from penstock.backends.api.execution.control import Loss, NewRun, RunRow, reading_run
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
@@ -25,7 +25,7 @@ from penstock.errors import (
     TransientError,
     UsageError,
 )
-from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
+from penstock.events import BatchFinished, BatchStarted, BatchTable, Event, Warned
 from penstock.model import values
 from penstock.model.plans import MOST_NAMED, UNRESTORED, PartitionPlan
 from penstock.model.tables import NotCopied, Relation
@@ -37,6 +37,12 @@ from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
+from penstock.run.finished_runs import (
+    check_rows_left,
+    complete_runs,
+    find_losses,
+    reasons_to_renew,
+)
 from penstock.run.journals import keep_journals
 from penstock.run.listing import count_unplanned, without_run
 from penstock.run.opening import SnapshotOpener, in_background
@@ -57,11 +63,15 @@ from penstock.workers.process import Nursery
 
 
 @isolate_generator_display
-def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
+def copy_all(batch: BatchSpec, *, renew: bool = False) -> Generator[Event, None, None]:
     """Copy many tables; yields the events of every table's run, and `BatchFinished` last.
 
     Each table has its own run, whose id is the batch's run id and eight letters for the table.
     The `run_id` of an existing batch continues that batch. Closing the iterator cancels the copy.
+
+    Args:
+        batch: the batch.
+        renew: see `create`; for each table of an existing batch.
 
     Raises:
         UsageError: before anything is changed.
@@ -72,7 +82,8 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     batch_id = batch.run_id or new_run_id()
 
     def find(source: SourceCatalog, target: TargetCatalog) -> Found:
-        return BatchTables(batch, ends, source, target).requests(batch_id)
+        requests, left_out = BatchTables(batch, ends, source, target).requests(batch_id)
+        return [replace(request, renew=renew) for request in requests], left_out
 
     pool = _Pool(
         batch_id,
@@ -218,6 +229,9 @@ class _Batch:
         self._streams = streams_of(pool.degree)
         self._find = find
         self._requests: dict[str, TableRequest] = {}
+        self._renewed: dict[str, RunRow] = {}
+        """Stored runs that are planned again, by id."""
+        self._warnings: list[Warned] = []
         self._runs: list[RunState] = []
         self._not_copied: tuple[NotCopied, ...] = ()
         self._unplanned: Sequence[RunState] = ()
@@ -253,6 +267,7 @@ class _Batch:
             degree=self._streams.usual,
             automatic=self._streams.automatic,
         )
+        yield from self._warnings
         try:
             with closing(self._execution.run(self._plan_window)) as events:
                 for event in events:
@@ -277,6 +292,7 @@ class _Batch:
         if requests:
             self._link.set_patience(requests[0].spec.patience)
         stored = self._target.control.load_runs([request.run_id for request in requests])
+        requests = self._renew(requests, stored)
         with describing(self._source, [request.spec.relation for request in requests]):
             prefetch(self._source)
             for request in requests:
@@ -286,8 +302,37 @@ class _Batch:
             # The options suit none of the tables.
             raise errors[0]
 
+    def _renew(
+        self, requests: Sequence[TableRequest], stored: Mapping[str, RunRow]
+    ) -> Sequence[TableRequest]:
+        """Note which stored runs are to be planned again; return the requests, some with an error.
+
+        Args:
+            requests: the requests.
+            stored: the stored runs, by id.
+        """
+        existing = [
+            (request.spec, stored[request.run_id])
+            for request in requests
+            if request.renew and request.run_id in stored
+        ]
+        control = self._target.control
+        reasons = reasons_to_renew(existing, control) if existing else {}
+        for run_id, reason in reasons.items():
+            if isinstance(reason, str):
+                self._renewed[run_id] = stored[run_id]
+                message = f"run {run_id} starts over: {reason}"
+                self._warnings.append(Warned(run_id=run_id, message=message))
+        errors = {name: error for name, error in reasons.items() if not isinstance(error, str)}
+        return [
+            replace(request, error=request.error or errors.get(request.run_id))
+            for request in requests
+        ]
+
     def _find_table(self, request: TableRequest, stored: RunRow | None) -> None:
         run_id = request.run_id
+        if run_id in self._renewed:
+            stored = None
         spec = request.spec if stored is None else with_stored_schemas(request.spec, stored.spec)
         self._requests[run_id] = request
         run = RunState(
@@ -371,7 +416,8 @@ class _Batch:
             definitions = {r.spec.partitioning for r in window if r.spec.load_mode.recreates}
             with in_background(lambda: prefetch(self._target, definitions)):
                 prefetch(self._source, definitions)
-            stored = self._target.control.load_runs([run.run_id for run in window])
+            stored = self._stored([run.run_id for run in window])
+            losses = self._losses(window, stored)
             snapshot_events: dict[str, Sequence[Event]] = {}
             planned = self._plan_together(
                 [r for r in window if r.run_id not in stored], snapshot_events
@@ -383,7 +429,7 @@ class _Batch:
                 yield from self._execution.attempt(
                     run,
                     lambda run=run, plan=plan: self._plan(  # type: ignore[misc]
-                        run, stored.get(run.run_id), plan, new
+                        run, stored.get(run.run_id), plan, new, losses.get(run.run_id)
                     ),
                 )
                 seconds[run] = time.monotonic() - started + (plan.seconds if plan else 0.0)
@@ -495,7 +541,12 @@ class _Batch:
         )
 
     def _plan(
-        self, run: RunState, stored: RunRow | None, planned: PlannedTable | None, new: list[_New]
+        self,
+        run: RunState,
+        stored: RunRow | None,
+        planned: PlannedTable | None,
+        new: list[_New],
+        loss: Loss | None,
     ) -> Iterator[Event]:
         """Continue a stored run, or note a planned one for creation.
 
@@ -504,7 +555,10 @@ class _Batch:
             stored: the run as the target has it; None if it is not stored.
             planned: the outcome of planning a run that is not stored.
             new: receives the plan, if the run is to be created with it.
+            loss: what the table lacks, if the stored run is complete.
         """
+        if stored is not None and (warning := check_rows_left(run.spec, stored, loss)):
+            yield warning
         if stored is None:
             assert planned is not None
             result = self._checked(run, planned)
@@ -523,11 +577,30 @@ class _Batch:
                 check(plan)
         except (PlanningError, TransientError):
             # Another execution may have created the run, and be changing these tables.
-            stored = self._target.control.load_run(run.run_id)
+            stored = self._stored([run.run_id]).get(run.run_id)
             if stored is None:
                 raise
             return stored
         return plan
+
+    def _stored(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
+        """Return stored runs, without those that are still to be planned again."""
+        stored = self._target.control.load_runs(run_ids)
+        return {
+            run_id: run
+            for run_id, run in stored.items()
+            if run_id not in self._renewed or self._renewed[run_id].generation != run.generation
+        }
+
+    def _losses(
+        self, window: Sequence[RunState], stored: Mapping[str, RunRow]
+    ) -> Mapping[str, Loss]:
+        """Return what the tables of complete runs lack, by run."""
+        control, specs = self._target.control, {run.run_id: run.spec for run in window}
+        if not stored:
+            return {}
+        complete = complete_runs(stored, control.committed_of(list(stored)))
+        return find_losses({name: (specs[name], run) for name, run in complete.items()}, control)
 
     def _create_all(
         self, planned: Sequence[_New], snapshot_events: Mapping[str, Sequence[Event]]
@@ -545,7 +618,15 @@ class _Batch:
             for each in planned
             for view in (each.run.view,)
         ]
-        created = self._target.control.create_runs(rows)
+        again = [row for row in rows if row.run_id in self._renewed]
+        for row in again:
+            self._target.control.replan(row, self._renewed[row.run_id].generation)
+        for each in planned:
+            if each.run.run_id in self._renewed:
+                each.run.view.generation = self._renewed[each.run.run_id].generation + 1
+        rows = [row for row in rows if row.run_id not in self._renewed]
+        created = frozenset(row.run_id for row in again)
+        created |= self._target.control.create_runs(rows) if rows else frozenset()
         for each in planned:
             if each.run.run_id in created:
                 each.run.begin(each.plan, is_new=True)

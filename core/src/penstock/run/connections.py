@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -16,6 +17,7 @@ from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
+from penstock.model.awaited import during
 from penstock.model.tables import Place, TableRef
 from penstock.planning.asking.search_path import with_schemas
 from penstock.planning.support import check_supported
@@ -104,7 +106,8 @@ class Connections:
 
     def open_source(self) -> SourceCatalog:
         """Open a session in the source; the caller closes it."""
-        return self.source_backend.source(self.source_url)
+        with during("connecting to the source"):
+            return self.source_backend.source(self.source_url)
 
     def pending_source(self, *, ahead: bool) -> PendingSession[SourceCatalog]:
         """Return the source's session, which may open ahead of time.
@@ -120,7 +123,8 @@ class Connections:
 
     def open_target(self, control_schema: str) -> TargetCatalog:
         """Open a session in the target; the caller closes it."""
-        return self.target_backend.target(self.target_url, control_schema)
+        with during("connecting to the target"):
+            return self.target_backend.target(self.target_url, control_schema)
 
     def nursery(self) -> Nursery:
         """Return a nursery that starts workers for these ends."""
@@ -246,6 +250,30 @@ def holds_secret(reference: str) -> bool:
     url = resolve_reference(reference, {}, "connection")
     backend, _ = find_backend(url, "connection")
     return bool(backend.secrets(backend.resolve(url, {}, "connection")))
+
+
+def added_secrets(reference: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the environment variables whose values become the password of a database's URL.
+
+    Args:
+        reference: a URL, or ``env:NAME``, which is not resolved.
+        environ: the environment.
+
+    Raises:
+        UsageError: as `resolve` raises it.
+    """
+    if reference.startswith("env:"):
+        return []
+    url = resolve_reference(reference, environ, "connection")
+    backend, _ = find_backend(url, "connection")
+    if backend.located:
+        return []  # storage is sent signatures instead of keys
+    secrets = set(backend.secrets(backend.resolve(url, environ, "connection")))
+    names = [name for name, value in environ.items() if value and value in secrets]
+    others = {name: value for name, value in environ.items() if name not in names}
+    with suppress(UsageError):  # a password is missing without the variable
+        secrets -= set(backend.secrets(backend.resolve(url, others, "connection")))
+    return sorted(name for name in names if environ[name] in secrets)
 
 
 def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str:

@@ -36,7 +36,7 @@ class Continuation:
         control: ControlStore,
         request: str | None = None,
     ) -> None:
-        self._route, self._loading = spec.route, spec.loading
+        self._spec = spec
         self._run = run
         committed = committed_partitions(run, control)
         self._recopying = RecopyRequest(
@@ -63,13 +63,13 @@ class Continuation:
             PlanningError: the shape of the source or target has changed.
             SnapshotLost: the run allows no other view.
         """
-        route, loading, recopying = self._route, self._loading, self._recopying
+        spec, recopying = self._spec, self._recopying
         run, control = self._run, target.control
-        enter(route, loading, run.run_id, run.plan, control)
+        enter(spec.route, spec.loading, run.run_id, run.plan, control)
         # Partitions to copy again are committed, but still need a view.
         guard = nullcontext() if recopying.partition_ids else unless_complete(run, control)
         with guard, closing(ends.open_source()) as source:
-            check_same_shape(route, loading, run, source, target, ends.capabilities.formats)
+            check_same_shape(spec, run, source, target, ends.capabilities.formats)
             recopying.forget_all()
             yield from view.recover(source, control, anything_committed=bool(recopying.committed))
         recopying.forget()

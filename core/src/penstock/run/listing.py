@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 
-from penstock.backends.api.execution.control import ControlStore, RunHead, RunLine, reading_run
+from penstock.backends.api.execution.control import (
+    GIVEN_UP,
+    ControlStore,
+    RunHead,
+    RunLine,
+    reading_run,
+)
 from penstock.errors import UsageError
 from penstock.model.journal import KILLED, RUNNING
 from penstock.run.connections import resolve
@@ -20,7 +26,7 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.units import parse_duration
 
-STATUSES = ("created", RUNNING, KILLED, "done", "partial", "failed", "interrupted")
+STATUSES = ("created", RUNNING, KILLED, "done", "partial", "failed", "interrupted", GIVEN_UP)
 _AGO = re.compile(r"\d+(\.\d+)?\s*[a-z]+", re.IGNORECASE)
 
 

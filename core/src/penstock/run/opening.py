@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from penstock.backends.api.backend import Backend
 from penstock.backends.api.source import HeldSnapshot, SnapshotSession, WithSnapshotSession
+from penstock.model.awaited import during
 from penstock.model.tables import Relation
 
 # Seconds that a thread which is still connecting may take to finish.
@@ -123,10 +124,11 @@ class SnapshotOpener:
             PenstockError: as `Backend.hold_snapshot` raises it.
         """
         opening, self._opening = self._opening, None
-        if opening is None:
-            snapshot = self._backend.hold_snapshot(self._url, relations)
-        else:
-            snapshot = opening.take().hold(relations)
+        with during("taking the snapshot"):
+            if opening is None:
+                snapshot = self._backend.hold_snapshot(self._url, relations)
+            else:
+                snapshot = opening.take().hold(relations)
         return snapshot, time.monotonic()
 
     def close(self) -> None:

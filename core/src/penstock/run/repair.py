@@ -25,6 +25,7 @@ from penstock.planning.request import PlanRequest
 from penstock.run.api import create, resume
 from penstock.run.connections import connect
 from penstock.run.resume_checks import load_run
+from penstock.run.snapshot.planned_columns import check_same_columns
 from penstock.run.value_display import isolate_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import HARD, MOST_DELETED, SOFT, parse_most_deleted
@@ -116,6 +117,7 @@ def plan_repair(
             stored = CopySpec.from_stored(run.spec, source, target)
         values.choose(stored.show_values)
         _check_complete(stored, run, source_catalog, target_catalog)
+        check_same_columns(stored, run, source_catalog)
         spec = _repair_spec(stored, run, target_catalog)
         ends.check_supported(spec)
         count = target_catalog.checksum(spec.target_ref, spec.where, Whole(), ()).rows

@@ -12,12 +12,12 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
-from penstock.model.extents import Crossing, KeyRange
 from penstock.model.plans import Partition, changes_of
+from penstock.model.source_columns import SourceColumn
 from penstock.planning.asking.catalogs import match_columns
 from penstock.planning.asking.selected_columns import read_selected
+from penstock.run.snapshot.planned_columns import changed_error, column_changes, key_texts
 from penstock.spec.copy_spec import CopySpec, resumed_options
-from penstock.spec.parts import Loading, Route
 
 
 def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
@@ -121,8 +121,7 @@ def _summary(ids: set[str]) -> str:
 
 
 def check_same_shape(
-    route: Route,
-    loading: Loading,
+    spec: CopySpec,
     run: RunRow,
     source: SourceCatalog,
     target: TargetCatalog,
@@ -131,8 +130,7 @@ def check_same_shape(
     """Check that the columns are those that the plan was made for.
 
     Args:
-        route: the route of the copy.
-        loading: its options of loading.
+        spec: the options of the run.
         run: the stored run.
         source: the source's catalog.
         target: the target's catalog.
@@ -141,37 +139,28 @@ def check_same_shape(
     Raises:
         PlanningError: the source or the target has changed; the message lists the differences.
     """
+    route, loading, plan = spec.route, spec.loading, run.plan
     raw = source.columns(route.relation)
+    present = tuple(map(SourceColumn.of, raw))
+    lines = column_changes(spec, plan, run.source_state.columns, present)
     if are_shared(formats):
         raw = source.in_arrow(route.relation, raw)
     columns = read_selected(route, source, raw, in_arrow=are_shared(formats), one_of_many=True)
-    before = {column.name: column for column in run.plan.columns}
+    before = {column.name: column for column in plan.columns}
     now = {column.name: column for column in columns}
-    lines = [f"column {name!r} was dropped" for name in before if name not in now]
-    if route.columns is None and not loading.drift.ignores:
-        lines += [
-            f"column {c.name!r} was added"
-            for c in columns
-            if c.name not in before and not c.generated
-        ]
+    reported = "\n".join(lines)
     lines += [
         f"column {name!r} was {before[name].type} and is now {now[name].type}"
         for name in before
-        if name in now and before[name].type != now[name].type
+        if name in now and before[name].type != now[name].type and repr(name) not in reported
     ]
-    extents = [p.extent for p in run.plan.partitions]
-    extents += [e.first for e in extents if isinstance(e, Crossing)]
-    keys = {extent.key.text for extent in extents if isinstance(extent, KeyRange)}
     lines += [
         f"key {name!r} was NOT NULL and is now nullable"
-        for name in keys
+        for name in sorted(key_texts(plan))
         if name in now and name in before and now[name].nullable and not before[name].nullable
     ]
     if lines:
-        raise PlanningError(
-            f"{route.source_name} has changed since run {run.run_id} was planned; start a new run:"
-            + "".join(f"\n  {line}" for line in lines)
-        )
+        raise changed_error(spec, run.run_id, lines)
     made_by_run = (
         target.creates_table(route.target_ref, loading.load_mode)
         or run.plan.load.table != route.target_ref

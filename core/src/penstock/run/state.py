@@ -32,6 +32,7 @@ from penstock.events import (
     Warned,
 )
 from penstock.model import values
+from penstock.model.awaited import during
 from penstock.model.nights import Watermark
 from penstock.model.plans import WATERMARK_STEP, Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
@@ -171,6 +172,18 @@ class RunState:
             # How much of the table has changed shows when it is read.
             size = sum(record.bytes for record in self._records)
         return not self.plan.load.volatile and size <= SMALL
+
+    @property
+    def replaces_table(self) -> bool:
+        """Whether it empties, drops or replaces its table, together with what others have loaded.
+
+        A night loads a stage beside the table, and merges it.
+        """
+        return self.spec.load_mode.starts_empty and not self.spec.load_mode.merges_at_end
+
+    def loads_table_of(self, other: CopySpec) -> bool:
+        """Whether another copy into the same database, or the same files, loads the same table."""
+        return self._ends.target_backend.located or other.target_ref == self.spec.target_ref
 
     @property
     def reads_snapshot(self) -> bool:
@@ -372,6 +385,7 @@ class RunState:
         assert run is not None
         moments = (record.read_at for record in self._records)
         with (
+            during("verifying"),
             closing(self.view.open_to_compare(moments)) as source,
             closing(self._link.reconnect()) as target,
         ):

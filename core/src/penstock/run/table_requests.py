@@ -23,6 +23,7 @@ class TableRequest:
         partitions, series: see `create`.
         check: raises a PenstockError for a new plan that must not be executed.
         as_of_now: see `resume`.
+        renew: see `create`.
         error: why the table cannot be copied; None if it can.
     """
 
@@ -31,6 +32,7 @@ class TableRequest:
     series: str = ""
     check: Callable[[PartitionPlan], object] | None = None
     as_of_now: bool = False
+    renew: bool = False
     error: PenstockError | None = None
 
     @property

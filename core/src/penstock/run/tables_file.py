@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from penstock.errors import PenstockError, UsageError
-from penstock.run.connections import holds_secret
+from penstock.run.connections import added_secrets, holds_secret
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.toml_file import VARIABLE, lines_of, read_toml
 
@@ -38,6 +38,44 @@ def batch_of_file(
             _check_url(content.get(end), f"{path}: {end}", varies=environ is not None)
     raw = content if environ is None else read_toml(path, environ)
     return BatchSpec.from_mapping(raw, path, overrides=explicit, line=lines_of(path))
+
+
+def check_found_file(path: str, overrides: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """Check that a file that the user has not named sends no secret to a server of its choice.
+
+    Args:
+        path: the file's path.
+        overrides: options from the command line.
+        environ: the environment.
+
+    Raises:
+        UsageError: a URL in the file names the server, and would get a variable's value.
+    """
+    content = read_toml(path, None)
+    for end in ("source", "target"):
+        written = content.get(end)
+        if end in overrides or not isinstance(written, str):
+            continue
+        if names := _variables_sent(written, environ):
+            raise UsageError(
+                f"{path}: {end}: expected a server that the command or the environment names, "
+                "found one that a file of the current folder names, and which would be sent "
+                f"{names[0]}: if you trust the file, name it, as in penstock copy-all {path}; or "
+                f'use --{end}, or {end} = "env:NAME" in the file'
+            )
+
+
+def _variables_sent(written: str, environ: Mapping[str, str]) -> Sequence[str]:
+    """Return the environment variables that a server of the file's choice would be sent."""
+    scheme, _, rest = written.partition("://")
+    host = rest.partition("/")[0].rpartition("@")[2]
+    if VARIABLE.search(scheme) or (VARIABLE.search(host) and "?" not in rest):
+        return ()  # the environment names the server
+    if names := [match[1] for match in VARIABLE.finditer(written) if match[1]]:
+        return [f"the variable {name}" for name in names]
+    with suppress(PenstockError):  # connecting will report it
+        return [f"the password in {name}" for name in added_secrets(written, environ)]
+    return ()
 
 
 def _check_url(url: Any, place: str, *, varies: bool) -> None:

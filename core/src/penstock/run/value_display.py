@@ -9,6 +9,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from penstock.errors import PenstockError
+from penstock.model.awaited import watching
 from penstock.model.values import are_shown
 from penstock.spec.terms import in_callers_terms
 
@@ -20,7 +21,7 @@ def isolate_display(call: Callable[P, R]) -> Callable[P, R]:
     """Wrap a function so that its choice (`values.choose`) ends with it and covers its errors."""
 
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _for_the_caller():
+        with _for_the_caller(), watching():
             return call(*args, **kwargs)
 
     @wraps(call)
@@ -46,11 +47,14 @@ def isolate_generator_display(
                     return (item,)
                 return ()
 
+        watch = watching()
+        context.run(watch.__enter__)
         try:
             while result := context.run(following):
                 yield result[0]
         finally:
             context.run(items.close)
+            context.run(watch.__exit__, None, None, None)
 
     return called
 

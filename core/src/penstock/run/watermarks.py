@@ -54,7 +54,9 @@ def reset_watermark(name: str, *, target: str, control_schema: str = "penstock")
     """
     with _control(target, control_schema) as control:
         last = _history(control, name)[0]
-        return _put(control, Watermark(name, last.epoch + 1, _by_hand(), "", None))
+        # Options still name columns that may have other names now.
+        mark = Watermark(name, last.epoch + 1, _by_hand(), "", None, columns=last.columns)
+        return _put(control, mark)
 
 
 @isolate_display
@@ -81,7 +83,8 @@ def set_watermark(
         if chosen is None:
             epochs = f"{history[-1].epoch} to {history[0].epoch}"
             raise UsageError(f"watermark {name!r}: expected an epoch from {epochs}, found {epoch}")
-        # The target must still be as the last night left it, whatever is read again.
+        # The target must still be as the last night left it, whatever is read again; so must its
+        # columns, and options name columns that may have other names now.
         latest = next((each for each in history if each.target), chosen)
         mark = replace(
             chosen,
@@ -89,6 +92,7 @@ def set_watermark(
             run_id=_by_hand(),
             target=latest.target,
             rows=latest.rows,
+            columns=history[0].columns,
         )
         return _put(control, mark)
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from penstock.backends.api.execution.control import GIVEN_UP
 from penstock.show.console import Console, ShortenedText, Text, TextColumn, make_table, print_facts
 from penstock.show.folding import FEW
 from penstock.show.plan_table import print_not_copied
@@ -112,7 +113,7 @@ def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:
         all_planned: each table of the batch has a run.
     """
     statuses = {entry.status for entry in entries} | (set() if all_planned else {"partial"})
-    order = ("running", "killed", "failed", "interrupted", "partial", "created", "done")
+    order = ("running", "killed", "failed", "interrupted", GIVEN_UP, "partial", "created", "done")
     return next(name for name in order if name in statuses)
 
 

@@ -524,6 +524,22 @@ class CopySpec:
         execution=True,
         choices=SHOW_VALUES,
     )
+    claim: str | None = option(
+        None,
+        "who continues the run if it stops, such as a scheduler. Until the run is done or "
+        "given up (penstock give-up), no other run may empty, drop or replace its table. Airflow "
+        "and Dagster claim the runs that they start",
+        execution=True,
+        planned=True,
+        metavar="TEXT",
+    )
+    stale_after: float = option(
+        86400.0,
+        "modes truncate, recreate and swap: take over a table from a claimed run that has made no "
+        "progress for this long, such as 12h",
+        execution=True,
+        metavar="DURATION",
+    )
     run_id: str | None = option(
         None,
         "the run's name (default: generated); repeating a command with the same name and "

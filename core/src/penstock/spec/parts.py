@@ -45,6 +45,12 @@ class Route:
             return self.masks[column]
         return next((mask for rule, mask in self.masks.items() if meets(column, rule)), None)
 
+    def hides(self, column: str) -> bool:
+        """Whether the values of a column do not leave the source, by an option that names it."""
+        return (
+            self.excludes(column) or column in self.expressions or self.mask_of(column) is not None
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutting:

@@ -70,6 +70,11 @@ class WorkerSpec:
     """Values that a session of the source needs; see `masking_keys`. Secret."""
 
     @property
+    def key_sources(self) -> tuple[str, ...]:
+        """The source's columns of the unique key by which rows are merged."""
+        return tuple(pair.source for pair in self.pairs if pair.target in self.conflict_columns)
+
+    @property
     def load_mode(self) -> Mode:
         """The mode that `mode` names."""
         return MODES[self.mode]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import Checksum
@@ -81,7 +82,7 @@ class Comparison:
         self.pairs = run.plan.pairs
         self.compared: Sequence[ColumnPair] = ()
         if checksums:
-            self._warn_of_skipped()
+            self._note_compared()
             self.pairs = self.compared = self.comparable()
 
     @property
@@ -96,9 +97,13 @@ class Comparison:
             return replace(self.spec.target_ref, only=self.run.plan.load.table.only)
         return self.run.plan.load.table
 
-    def _warn_of_skipped(self) -> None:
-        compared = compared_pairs(self.run.plan.pairs, self.run.plan.format)
-        skipped = [pair.target for pair in self.run.plan.pairs if pair not in compared]
+    def _note_compared(self) -> None:
+        pairs = self._all_pairs
+        computed = [pair.target for pair in pairs if pair not in self.run.plan.pairs]
+        if computed:
+            self.notes.append(f"compared, too, since both sides compute it: {', '.join(computed)}")
+        compared = compared_pairs(pairs, self.run.plan.format)
+        skipped = [pair.target for pair in pairs if pair not in compared]
         if skipped:
             self.warnings += (
                 f"values of {', '.join(skipped)} are not compared by checksums, since the two "
@@ -111,15 +116,20 @@ class Comparison:
         Two unlike systems may have none for a column; alike ones may need a cast.
         """
         if self.run.plan.format in SHARED_FORMATS:
-            return compared_pairs(self.run.plan.pairs, self.run.plan.format)
+            return compared_pairs(self._all_pairs, self.run.plan.format)
         return self._as_target_has_them()
+
+    @cached_property
+    def _all_pairs(self) -> tuple[ColumnPair, ...]:
+        return (*self.run.plan.pairs, *self._computed_pairs())
 
     def _as_target_has_them(self) -> tuple[ColumnPair, ...]:
         """Return the pairs, some with a cast to the target's type.
 
         A pair has one if the types differ only in length or precision.
         """
-        mine = {column.name: column.type for column in self.run.plan.columns}
+        mine = {column.name: column.type for column in self.run.source_state.columns}
+        mine |= {column.name: column.type for column in self.run.plan.columns}
         theirs = {column.name: column.type for column in self.target.columns(self.table)}
 
         def as_target(pair: ColumnPair) -> ColumnPair:
@@ -129,7 +139,36 @@ class Comparison:
                 replace(pair, cast=target_type) if is_same and source_type != target_type else pair
             )
 
-        return tuple(as_target(pair) for pair in self.run.plan.pairs)
+        return tuple(as_target(pair) for pair in self._all_pairs)
+
+    def _computed_pairs(self) -> tuple[ColumnPair, ...]:
+        """Return pairs of columns that both sides compute, and that no run copies.
+
+        They are equal as long as both sides compute them by the same expression.
+        """
+        route, copied = self.spec.route, {pair.target for pair in self.run.plan.pairs}
+        names = {
+            column.name
+            for column in self.run.source_state.columns
+            if column.generated and not route.hides(column.name)
+        } - copied
+        if not names or route.columns is not None or route.map == "position":
+            return ()
+        theirs = {each.name: each for each in self.target.columns(self.table) if each.generated}
+        mine = [
+            each
+            for each in self.source.columns(route.relation)
+            if each.generated and each.name in names and each.name in theirs
+        ]
+        if not mine:
+            return ()
+        if self.run.plan.format in SHARED_FORMATS:
+            mine = list(self.source.in_arrow(route.relation, mine))
+        fits = self.target.fit(mine, [theirs[each.name] for each in mine])
+        return tuple(
+            ColumnPair(each.name, each.name, canonical=fit.canonical)
+            for each, fit in zip(mine, fits, strict=True)
+        )
 
     @property
     def committed_rows(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.optional.nights import (
@@ -21,6 +22,7 @@ from penstock.backends.api.optional.nights import (
     KeyDigest,
     KeyRanges,
     KeySelection,
+    RespellsKeys,
 )
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -69,22 +71,15 @@ def find_deleted(
     assert isinstance(target, FindsDeletedRows), "its capabilities say so"
     # A night whose cursor may miss rows leaves the target without some keys of the source.
     exact = exact and not (run.plan.night and run.plan.night.missing)
+    if isinstance(target, RespellsKeys):
+        _check_respelled(spec, run, source, target.respelled_keys(run))
     with ThreadPoolExecutor(1) as executor:
         counting = executor.submit(source.checksum, spec.relation, spec.where, Whole(), ())
         theirs = target.count_after_merge(run)
         mine = counting.result().rows
 
-    def check(count: int) -> None:
-        if exact and count != theirs - mine:
-            raise PermanentError(
-                f"{spec.target_name}: expected {theirs - mine:,} rows that {spec.source_name} no "
-                f"longer has, by counts of both sides; found {count:,}: is something writing to "
-                "the target? Nothing was deleted"
-            )
-        _check_share(spec, mine, mine + count)
-
     if mine == theirs and exact:
-        return DeletedRows((), check)
+        return DeletedRows((), partial(_check_found, spec, mine, 0, 0))
     if theirs < mine and exact:
         raise PermanentError(
             f"target: {spec.target_name} would have {theirs:,} rows once the night is merged, and "
@@ -95,9 +90,65 @@ def find_deleted(
     within, rows = None, theirs
     if exact and isinstance(source, GroupsKeys) and isinstance(target, CountsRanges):
         within, rows = _ranges(spec, run, source, target, theirs)
-    return DeletedRows(
-        _gone_keys(spec, run, source, target, rows, within, exact=exact), check, within
-    )
+    digests = _gone_keys(spec, run, source, target, rows, within, exact=exact)
+    expected = theirs - mine if exact else len(digests)
+    return DeletedRows(digests, partial(_check_found, spec, mine, expected, len(digests)), within)
+
+
+def _check_found(spec: CopySpec, mine: int, expected: int, sought: int, found: int) -> None:
+    """Check the number of rows to delete.
+
+    A difference of sums that is no key's digest finds no row. So all of them must be found, too:
+    equal numbers alone could be of other rows.
+
+    Args:
+        spec: the options of the run.
+        mine: the number of the source's rows.
+        expected: the number of gone rows by counts of both sides.
+        sought: the number of digests.
+        found: the number of rows of the target with these digests.
+
+    Raises:
+        PermanentError: the numbers differ, or too many rows would be deleted.
+    """
+    if not expected == sought == found:
+        raise PermanentError(
+            f"{spec.target_name}: expected {expected:,} rows that {spec.source_name} no longer "
+            f"has, by counts of both sides; found {found:,} of {sought:,} whose keys it lacks: has "
+            "something else written to the target, or spelled a key differently there? Nothing was "
+            "deleted; to compare all rows, run `penstock watermark reset`, then the night again"
+        )
+    _check_share(spec, mine, mine + found)
+
+
+def _check_respelled(
+    spec: CopySpec, run: RunRow, source: SourceCatalog, digests: Sequence[int]
+) -> None:
+    """Check that the source no longer has keys that the merge will spell differently.
+
+    Otherwise two of its rows would become one, because only the target takes their keys for equal.
+
+    Raises:
+        PermanentError: the source has such a key.
+    """
+    if not digests:
+        return
+    key, sought = _key(run), set(digests)
+    names = [pair.target for pair in key]
+    if isinstance(source, GroupsKeys):
+        mask = 2**MOST_BITS - 1
+        chosen = KeySelection(MOST_BITS, sorted({each & mask for each in sought}))
+        keys = source.chosen_keys(spec.relation, spec.where, key, chosen)
+    else:
+        keys = source.row_digests(spec.relation, spec.where, Whole(), key, names)
+    both = [text for text, digest in keys if int(digest) in sought]
+    if both:
+        raise PermanentError(
+            f"{spec.target_name}: its key ({', '.join(names)}) takes {len(both):,} keys of "
+            f"{spec.source_name} for equal to others that the source also has, such as {both[0]}; "
+            "expected keys that differ in the target, too: give its key a type or a collation that "
+            "distinguishes all values. Nothing was merged"
+        )
 
 
 def _key(run: RunRow) -> list[ColumnPair]:

@@ -11,6 +11,7 @@ import dagster as dg
 import penstock
 from dagster_penstock.checks import partition_results
 from dagster_penstock.connections import target_name
+from dagster_penstock.copies.lost_rows import forget_lost
 from dagster_penstock.copies.table_copy import Copy, CopyEvent
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import (
@@ -199,6 +200,10 @@ class PartitionedCopy(Copy):
         committed = penstock.committed_in_series(
             series, target=spec.target, control_schema=spec.control_schema
         )
+        needed = {partition.id for partition in partitions.values()}
+        others = {run for name, (run, _) in committed.items() if name in needed and run != run_id}
+        lost = forget_lost(self._context, self.asset, others, spec)
+        committed = {name: found for name, found in committed.items() if found[0] not in lost}
         materialized: dict[str, CommitRecord] = {}
         for key, partition in list(partitions.items()):
             run, record = committed.get(partition.id, (run_id, None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Hashable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ import dagster as dg
 
 import penstock
 from dagster_penstock.checks import NAMES
+from dagster_penstock.claims import claim_of
 from dagster_penstock.connections import with_s3_keys
 from dagster_penstock.events import in_dagster, report_with_partition_keys, with_partition_keys
 from dagster_penstock.identity import batch_id_of, next_id, reexecuted_by_user, request_of
@@ -94,6 +95,7 @@ class Copy(ABC):
         self._history = MaterializationHistory(context, asset)
         self._finished: Finished | None = None
         self._verified: Verified | None = None
+        self._run_id = ""
         self.keys = {}
 
     # Methods that differ between a copy by asset partitions and that of a whole table
@@ -139,8 +141,15 @@ class Copy(ABC):
             PenstockError: some partitions could not be copied; see `failure`.
         """
         status = penstock.create(
-            request.spec, partitions=request.partitions, series=request.series or None
+            request.spec,
+            partitions=request.partitions,
+            series=request.series or None,
+            renew=request.renew,
         )
+        if status.renewed:
+            self._context.log.warning(
+                f"{self.asset.to_user_string()}: run {request.run_id} starts over: {status.renewed}"
+            )
         if request.check is not None:
             request.check(status.run.plan)
         yield from self.on_planned(status)
@@ -239,6 +248,7 @@ class Copy(ABC):
             UsageError: the S3 resource cannot be used.
         """
         spec = self._spec
+        self._run_id = run_id
         return TableRequest(
             spec=replace(
                 spec,
@@ -246,9 +256,11 @@ class Copy(ABC):
                 degree=self.degree,
                 # Compare nothing if no check can report it.
                 verify=spec.verify if self._checked else "none",
+                claim=claim_of(self._context, self._request),
             ),
             # A restarted run reads current rows anyway, all as of one moment.
             as_of_now=spec.loss_policy != "restart" and reexecuted_by_user(self._context),
+            renew=reexecuted_by_user(self._context),
         )
 
     def use_names_of(self, status: RunStatus) -> None:
@@ -284,7 +296,16 @@ class Copy(ABC):
         return all(step.id in status.steps_done for step in status.run.plan.load.after)
 
     def failure(self, error: PenstockError) -> CopyFailure:
-        """Return the failure of the copy, for the failure of the step."""
+        """Return the failure of the copy, for the failure of the step.
+
+        A run that retries cannot help is given up, so that others need not wait for it.
+        """
+        spec, run_id = self._spec_without_keys, self._run_id
+        if run_id and not error.transient:
+            with suppress(PenstockError):
+                penstock.give_up(
+                    run_id, target=self._spec.target, control_schema=spec.control_schema
+                )
         return CopyFailure(self.asset, error, self._finished, by_key=bool(self.keys))
 
     @property

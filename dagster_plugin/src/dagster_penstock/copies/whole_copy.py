@@ -10,6 +10,7 @@ import dagster as dg
 import penstock
 from dagster_penstock.checks import whole_result
 from dagster_penstock.connections import target_name
+from dagster_penstock.copies.lost_rows import forget_lost
 from dagster_penstock.copies.table_copy import Copy, CopyEvent
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import covered_metadata, table_metadata
@@ -92,7 +93,15 @@ class WholeCopy(Copy):
         loaded = penstock.committed_in_series(
             series, target=spec.target, control_schema=spec.control_schema
         )
-        other_records = [record for run, record in loaded.values() if run != run_id]
+        lost = forget_lost(
+            self._context,
+            self.asset,
+            {run for run, _ in loaded.values() if run != run_id},
+            spec,
+        )
+        other_records = [
+            record for run, record in loaded.values() if run != run_id and run not in lost
+        ]
         if other_records:
             rows = sum(record.rows for record in other_records)
             raise UsageError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from penstock.backends.api.execution.control import RunningAttempt, RunRow
-from penstock.backends.api.execution.records import Row
+from penstock.backends.api.execution.control import NewRun, RunningAttempt, RunRow
+from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.clickhouse.load.appending_runs import check_not_shut_out, start_appending
 from penstock.backends.clickhouse.load.documents import TableDocuments
 from penstock.backends.clickhouse.load.loaded_tables import (
@@ -22,6 +22,8 @@ from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.shared.attempts.refusals import as_planning
 from penstock.backends.shared.records.control_store import RecordedRuns
+from penstock.backends.shared.records.lasting_rows import Lasting, Seen
+from penstock.backends.sql.loads.lasting_rows import see_again
 from penstock.errors import Diagnosis, TargetChanged, UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
@@ -95,6 +97,9 @@ class ClickHouseControl(RecordedRuns):
         if load != target and not self._steps(row).is_swapping():
             check_replaced(self._session, run_id, run, target, mode_of(row.spec))
 
+    def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
+        return see_again(self._session, runs)
+
     # Steps
 
     def check_emptying(self, run: RunRow) -> None:
@@ -104,11 +109,12 @@ class ClickHouseControl(RecordedRuns):
             TargetChanged: always. Moved rows do not go with their records; and a process stopped
                 during the run's steps must not find another table under its name.
         """
-        raise TargetChanged(
-            f"target: run {run.run_id} cannot be restarted: ClickHouse cannot take back the rows "
-            "that it has loaded; start a new run",
-            Diagnosis(side="target"),
-        )
+        raise _cannot_restart(run.run_id)
+
+    def replan(self, run: NewRun, generation: int) -> None:
+        if self._records.count(Kind.COMMIT, {"run_id": run.run_id}):
+            raise _cannot_restart(run.run_id)
+        super().replan(run, generation)
 
     def before_load(self, run: RunRow, load: LoadPlan) -> None:
         document = self._store.find(run.run_id)
@@ -152,3 +158,11 @@ class ClickHouseControl(RecordedRuns):
         self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
     ) -> None:
         raise AssertionError("rejected by check_recopy")
+
+
+def _cannot_restart(run_id: str) -> TargetChanged:
+    return TargetChanged(
+        f"target: run {run_id} cannot be restarted: ClickHouse cannot take back the rows that it "
+        "has loaded; start a new run",
+        Diagnosis(side="target"),
+    )

@@ -20,6 +20,7 @@ from penstock.errors import (
     TransientError,
 )
 from penstock.model import values
+from penstock.model.awaited import awaiting
 
 TABLE_EXISTS, SAME_QUERY_ID = 57, 216
 TOO_MANY = {202}
@@ -81,6 +82,7 @@ def from_driver(error: Exception, side: str, subject: str = "") -> PenstockError
 def translated(side: str, subject: str = "") -> Iterator[None]:
     """Translate a driver's errors to Penstock's."""
     try:
-        yield
+        with awaiting(f"{side}: {subject}" if subject else side):
+            yield
     except (ClickHouseError, HTTPError, OSError) as error:
         raise from_driver(error, side, subject) from error

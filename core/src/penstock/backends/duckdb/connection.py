@@ -18,7 +18,9 @@ from penstock.backends.duckdb.errors import is_locked, locked, planning
 from penstock.errors import Diagnosis, PlanningError
 
 # The memory limit of a worker's session, besides what Python and the batches take.
-WORKER_MEMORY = "128MB"
+WORKER_MEMORY = 128 << 20
+# Copies of a value that DuckDB holds at once: in the batch, in blocks, and in the log.
+_COPIES = 8
 _idle: dict[bool, list[DuckDBPyConnection]] = {False: [], True: []}
 """Unused instances in memory, by `worker`."""
 
@@ -38,9 +40,20 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
     connection.execute("SET enable_progress_bar = false")  # it would appear on our stdout
     if worker:
         connection.execute("SET threads = 1")
-        connection.execute(f"SET memory_limit = '{WORKER_MEMORY}'")
+        connection.execute(f"SET memory_limit = '{WORKER_MEMORY}B'")
         connection.execute("SET preserve_insertion_order = false")
     return connection
+
+
+def allow_values_of(connection: DuckDBPyConnection, size: int) -> None:
+    """Raise a worker's memory limit, if batches are so large that their values would exceed it.
+
+    Args:
+        connection: the worker's session.
+        size: the size of the largest batch in bytes.
+    """
+    if size * _COPIES > WORKER_MEMORY:
+        connection.execute(f"SET memory_limit = '{WORKER_MEMORY + size * _COPIES}B'")
 
 
 @contextmanager
@@ -101,7 +114,49 @@ def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> Duc
             if is_locked(error):
                 raise locked(path, side, error) from error
             raise
+    if not worker:
+        try:
+            check_macros(connection, path, side)
+        except BaseException:
+            connection.close()
+            raise
     return configure(connection, worker=worker)
+
+
+# Written without functions, and with operators that are none: macros may replace all others.
+_REPLACED = """
+    SELECT DISTINCT mine.function_name
+    FROM system.main.duckdb_functions() AS mine
+    JOIN system.main.duckdb_functions() AS builtin
+        ON builtin.function_name = mine.function_name AND builtin.internal
+    WHERE NOT mine.internal AND mine.schema_name = 'main'
+    ORDER BY mine.function_name
+"""
+
+
+def check_macros(connection: DuckDBPyConnection, path: str, side: str) -> None:
+    """Check that no macro of a database replaces one of DuckDB's own functions.
+
+    Whoever made the file could otherwise have a mask or a checksum compute something else.
+
+    Args:
+        connection: a session that uses the database.
+        path: the database, for error messages.
+        side: `source` or `target`, for error messages.
+
+    Raises:
+        PlanningError: one does.
+    """
+    with planning(side, path):
+        names = [name for (name,) in connection.execute(_REPLACED).fetchall()]
+    if names:
+        listed = ", ".join(f"main.{name}" for name in names[:5]) + (", ..." if names[5:] else "")
+        raise PlanningError(
+            f"{side}: {path}: expected no macro with the name of a function of DuckDB, found "
+            f"{listed}: DuckDB calls it instead, also in the statements of Penstock; drop it, "
+            "rename it, or move it to another schema",
+            Diagnosis(side=side),
+        )
 
 
 def check_database(path: str, side: str) -> None:

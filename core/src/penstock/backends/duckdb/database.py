@@ -10,7 +10,11 @@ from contextlib import ExitStack, contextmanager, suppress
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.duckdb.connection import check_database, instance
+from penstock.backends.duckdb.connection import (
+    check_database,
+    check_macros,
+    instance,
+)
 from penstock.backends.duckdb.dialect import DUCKDB, ident, literal
 from penstock.backends.duckdb.errors import is_locked, locked, planning, translated
 from penstock.backends.duckdb.load.turns import turn
@@ -40,6 +44,7 @@ class Database(OneFile):
     def __init__(self, path: str, patience: float = 600.0, *, worker: bool = False) -> None:
         super().__init__(path, patience)
         self._worker = worker
+        self._has_checked_macros = worker
 
     def table_name(self, table: TableRef) -> str:
         return f"{ident(NAME)}.{super().table_name(table)}"
@@ -77,6 +82,9 @@ class Database(OneFile):
             with planning("target", self.path):
                 self._attach(connection, options)
             connection.execute(f"USE {NAME}")
+            if not self._has_checked_macros:
+                check_macros(connection, self.path, "target")
+                self._has_checked_macros = True
             with self.interruptible(connection):
                 session = DuckSession(connection, "target")
                 session.catalog = NAME

@@ -11,6 +11,7 @@ from penstock.backends.duckdb.catalog.masking import DuckMasking
 from penstock.backends.sql.dialect import (
     CHARACTERS,
     LOWER,
+    MOST_IN_CHAIN,
     NEW_UUID,
     NOW,
     OCTETS,
@@ -155,6 +156,13 @@ class DuckDialect(CatalogDialect):
         listed = ", ".join(map(self.ident, columns))
         return f"CREATE UNIQUE INDEX {name} ON {self.table(table)} ({listed})"
 
+    def respelled_condition(self, key: Sequence[str]) -> str:
+        # By bytes: texts would be compared as the column's collation says.
+        def value(row: str, name: str) -> str:
+            return f"encode(CAST({row}.{self.ident(name)} AS VARCHAR))"
+
+        return " OR ".join(f"{value('t', n)} IS DISTINCT FROM {value('s', n)}" for n in key)
+
     def placeholder(self, number: int) -> str:
         return f"${number}"
 
@@ -223,6 +231,10 @@ class DuckDialect(CatalogDialect):
 
     def framed_text(self, text: str) -> str:
         return framed(text)
+
+    def joined_all(self, texts: Sequence[str]) -> str:
+        # Planning a chain of || takes time that grows with the square of its length.
+        return f"concat({', '.join(texts)})" if len(texts) > MOST_IN_CHAIN else self.joined(texts)
 
     def digest(self, text: str) -> str:
         return f"CAST('0x' || left(md5({text}), 15) AS UBIGINT)"

@@ -19,6 +19,7 @@ from penstock.errors import (
     TransientError,
 )
 from penstock.model import values
+from penstock.model.awaited import awaiting
 
 _LOCKED = re.compile(r'lock on file "(?P<file>[^"]*)".*?(?:\(PID (?P<pid>\d+)\))', re.DOTALL)
 # Two connections of this process with different settings.
@@ -42,11 +43,16 @@ _LASTING_IO = re.compile(
 _FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 
 
+# An error of memory that a commit reports as one of the transaction.
+_TOO_LARGE = re.compile(r"could not allocate block|failed to (allocate|pin) (data|block)")
+
+
 @contextmanager
 def translated(side: str, subject: str = "") -> Iterator[None]:
     """Translate DuckDB's errors to Penstock's."""
     try:
-        yield
+        with awaiting(f"{side}: {subject}" if subject else side):
+            yield
     except duckdb.Error as error:
         raise translate(error, side, subject) from error
 
@@ -77,12 +83,12 @@ def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockErro
     message = f"{side}: {subject}: {words}" if subject else f"{side}: {words}"
     if _FULL.search(words):
         return PermanentError(message, Diagnosis(side=side))
-    if isinstance(error, _PASSING) or is_locked(error):
-        return TransientError(message, Diagnosis(side=side))
-    if isinstance(error, duckdb.OutOfMemoryException):
+    if isinstance(error, duckdb.OutOfMemoryException) or _TOO_LARGE.search(words):
         return PermanentError(
             f"{message}; use smaller partitions, or leave out large columns", Diagnosis(side=side)
         )
+    if isinstance(error, _PASSING) or is_locked(error):
+        return TransientError(message, Diagnosis(side=side))
     if isinstance(error, duckdb.IOException) and not _LASTING_IO.search(words):
         return TransientError(message, Diagnosis(side=side))
     return PermanentError(message, Diagnosis(side=side))

@@ -18,6 +18,7 @@ from penstock.errors import (
     TransientError,
 )
 from penstock.model import values
+from penstock.model.awaited import awaiting
 
 # SQLSTATEs, in the order of that page.
 TRANSIENT = {
@@ -103,7 +104,8 @@ def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockErr
 def translated(side: str, subject: str = "") -> Iterator[None]:
     """Translate a driver's errors to Penstock's."""
     try:
-        yield
+        with awaiting(f"{side}: {subject}" if subject else side):
+            yield
     except DriverError as error:
         raise from_driver(error, side, subject) from error
 

@@ -15,9 +15,13 @@ from pymysql.constants import CLIENT, COMMAND
 
 from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.location import URLS, tls_options
+from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import Diagnosis, PermanentError
+from penstock.model.awaited import awaiting
 
 NO_SUCH_THREAD = 1094
+SERVER = "MySQL"
+_STATE = "SELECT state, left(info, 1000) FROM information_schema.processlist WHERE id = %s"
 OLDEST = {"MySQL": (8, 0), "MariaDB": (10, 6)}
 # The first version of MariaDB that uses MySQL's name of a system variable.
 _RENAMED = (11, 1)
@@ -72,6 +76,8 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     side = ""
     waits: int | None = None
     """As in `wait_for_locks`."""
+    snapshot = ""
+    """The snapshot that lent the session; empty if none has."""
 
     @property
     def is_mariadb(self) -> bool:
@@ -81,6 +87,34 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     def number(self) -> int:
         """The session's number in the server's process list."""
         return int(self.server_thread_id[0])
+
+    def connect(self, sock: socket.socket | None = None) -> None:
+        with awaiting(f"{self.side}: connecting" if self.side else SERVER):
+            super().connect(sock)
+
+    def _read_query_result(self, unbuffered: bool = False) -> Any:
+        with awaiting(self.side or SERVER, self._reason):
+            return super()._read_query_result(unbuffered)
+
+    def _reason(self) -> str:
+        """Ask the server, in another session, what this one waits for."""
+        if self.snapshot:
+            return ""  # it was handed over without a password
+        looker = pymysql.Connection(
+            host=self.host,
+            port=self.port,
+            unix_socket=self.unix_socket,
+            user=self.user,
+            password=self.password,
+            ssl=self.ctx if self.ssl else None,
+            connect_timeout=2,
+            read_timeout=2,
+        )
+        with contextlib.closing(looker), looker.cursor() as cursor:
+            cursor.execute(_STATE, [self.number])
+            for state, query in cursor.fetchall():
+                return f"{statement_kind(query or '')}: {state or 'running'}"
+        return ""
 
     def _create_ssl_ctx(self, options: Mapping[str, Any]) -> ssl.SSLContext:
         if not options:

@@ -13,7 +13,7 @@ from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.snapshot import take
+from penstock.backends.mysql.snapshot import leave, take
 from penstock.backends.mysql.stream.decoding import RowDecoder
 from penstock.backends.mysql.stream.rows import NO_ROWS, read_rows
 from penstock.backends.mysql.types import TYPES, MyType
@@ -101,13 +101,15 @@ class MySqlReader:
         busy, self._busy = self._busy, False
         if session is None:
             return
+        if not busy:
+            leave(session.connection)
+            return
         number = session.connection.number
         session.connection.abandon()
-        if busy:
-            # Otherwise the server continues until it has something to send.
-            ending = threading.Thread(target=_kill, args=(self._spec.source, number), daemon=True)
-            ending.start()
-            ending.join(KILL_SECONDS)
+        # Otherwise the server continues until it has something to send.
+        ending = threading.Thread(target=_kill, args=(self._spec.source, number), daemon=True)
+        ending.start()
+        ending.join(KILL_SECONDS)
 
 
 def _kill(url: str, number: int) -> None:

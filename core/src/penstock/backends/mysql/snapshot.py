@@ -2,8 +2,9 @@
 
 MySQL has no snapshots that a session could join later. So the holder opens enough sessions in
 advance, and hands them out: to its own catalog and to workers, over a socket in a folder of its
-own, as file descriptors (`sendmsg`, SCM_RIGHTS). What TLS keeps of a session cannot be handed out,
-so the holder passes on what such a session says.
+own, as file descriptors (`sendmsg`, SCM_RIGHTS). A session comes back the same way as soon as it is
+not needed, so that a batch of any length needs no more than its streams. What TLS keeps of a
+session cannot be handed out, so the holder passes on what such a session says.
 
 https://dev.mysql.com/doc/refman/8.4/en/commit.html (WITH CONSISTENT SNAPSHOT)
 https://dev.mysql.com/doc/refman/8.4/en/flush.html#flush-tables-with-read-lock
@@ -21,11 +22,14 @@ import socket
 import ssl
 import tempfile
 import threading
+import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import copy_context
+from typing import Any
 
 import pymysql
-from pymysql.constants import COMMAND
+from pymysql.constants import COMMAND, SERVER_STATUS
 
 from penstock.backends.mysql.catalog.tables import TRANSACTIONAL, engine_of, is_table
 from penstock.backends.mysql.connection import Connection, connect
@@ -54,13 +58,19 @@ LOCK_SECONDS = 5
 # Seconds until a holder answers, unless it was stopped.
 ANSWER_SECONDS = 10
 OPENED_AT_ONCE = 8
+# Seconds to wait for a session that another process is about to give back.
+FREE_SECONDS = 2.0
+_LOOK_SECONDS = 0.05
+# Seconds that the server may take to show that a session can be given back.
+_SOUND_SECONDS = 2
 # Relations per statement: a server joins at most 61 tables, and a view may have several.
 TABLES_JOINED, VIEWS_JOINED = 60, 12
 _WAITING = (
     "SELECT id, user, time, left(info, 1000) FROM information_schema.processlist"
     " WHERE state = 'Waiting for table metadata lock' ORDER BY time DESC, id"
 )
-_REQUEST = b"?"
+_REQUEST, _GIVEN_BACK = b"?", b"!"
+_LONGEST_MESSAGE = 1 << 16
 _LONGEST_HOME = 60
 _PREFIX = "penstock-snapshot-"
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
@@ -77,6 +87,7 @@ class HeldSessions:
     def __init__(self, url: str, relations: Sequence[Relation]) -> None:
         self._free: list[Connection] = []
         self._closing = threading.Lock()
+        self._closed = False
         self._folder = ""
         self._first: Connection | None = None
         """Its locks protect the tables' definitions: sessions that change one wait for it."""
@@ -216,8 +227,11 @@ class HeldSessions:
                 return  # closed
             with client, contextlib.suppress(OSError):
                 client.settimeout(ANSWER_SECONDS)
-                if client.recv(1):
+                message, descriptors, _, _ = socket.recv_fds(client, _LONGEST_MESSAGE, 1)
+                if message == _REQUEST:
                     self._hand(client)
+                elif descriptors:
+                    self._keep(_session(json.loads(message[1:]), descriptors[0]))
 
     def _hand(self, client: socket.socket) -> None:
         with self._closing:
@@ -225,17 +239,15 @@ class HeldSessions:
         if session is None:
             client.sendall(b"{}\n")
             return
-        facts = {name: getattr(session, name) for name in _CONNECTION_FACTS}
-        channel = session._sock
-        # From here on the socket belongs to another process.
-        session._rfile.close()
-        session._sock = session._rfile = None
-        if isinstance(channel, ssl.SSLSocket):
-            inner = channel
-            ours, channel = socket.socketpair()
-            threading.Thread(target=_pass_on, args=(inner, ours), daemon=True).start()
-        with channel:
-            socket.send_fds(client, [json.dumps(facts).encode() + b"\n"], [channel.fileno()])
+        _send(client, b"", session)
+
+    def _keep(self, session: Connection) -> None:
+        """Keep a session that was given back."""
+        with self._closing:
+            if not self._closed:
+                self._free.append(session)
+                return
+        session.abandon()
 
     def is_alive(self) -> bool:
         """Whether the session still exists.
@@ -255,6 +267,7 @@ class HeldSessions:
             self._listener.close()
             shutil.rmtree(self._folder, ignore_errors=True)
         with self._closing:
+            self._closed = True
             sessions, self._free = self._free, []
         for session in [*sessions, self._first]:
             if session is not None:
@@ -341,17 +354,17 @@ def _pass_on(inner: ssl.SSLSocket, outer: socket.socket) -> None:
 
 
 def take(token: str) -> Connection:
-    """Take a free session of the snapshot.
+    """Take a free session of the snapshot; waits for a moment if none is free.
 
     Raises:
         SnapshotLost: the holder is gone, or has none left.
     """
-    with socket.socket(socket.AF_UNIX) as holder:
+    deadline = time.monotonic() + FREE_SECONDS
+    while True:
         try:
-            holder.settimeout(ANSWER_SECONDS)
-            holder.connect(token)
-            holder.sendall(_REQUEST)
-            answer, descriptors, _, _ = socket.recv_fds(holder, 1 << 16, 1)
+            with _holder(token) as holder:
+                holder.sendall(_REQUEST)
+                answer, descriptors, _, _ = socket.recv_fds(holder, _LONGEST_MESSAGE, 1)
         except OSError as error:
             raise SnapshotLost(
                 "source: the process that holds the snapshot has ended, is stopped, or runs on "
@@ -359,19 +372,71 @@ def take(token: str) -> Connection:
                 "this system: pass --snapshot none",
                 Diagnosis(side="source"),
             ) from error
-    facts = json.loads(answer or b"{}")
-    if not descriptors:
-        raise SnapshotLost(
-            "source: the snapshot has no free session: each worker, and each attempt that was cut "
-            "off, takes one; raise snapshot_sessions in the URL "
-            f"(?snapshot_sessions={2 * SESSIONS})",
-            Diagnosis(side="source"),
-        )
+        if descriptors:
+            session = _session(json.loads(answer), descriptors[0])
+            session.snapshot = token
+            return session
+        if time.monotonic() >= deadline:
+            raise SnapshotLost(
+                "source: the snapshot has no free session: each stream, and each attempt that was "
+                "cut off, takes one; raise snapshot_sessions in the URL "
+                f"(?snapshot_sessions={2 * SESSIONS})",
+                Diagnosis(side="source"),
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+def leave(session: Connection) -> None:
+    """Leave a session that runs nothing: give it back to its snapshot, if it has one."""
+    if session.snapshot and session._sock is not None:
+        with contextlib.suppress(OSError, pymysql.Error):
+            if _is_sound(session):
+                with _holder(session.snapshot) as holder:
+                    _send(holder, _GIVEN_BACK, session)
+                return
+    session.abandon()
+
+
+def _is_sound(session: Connection) -> bool:
+    """Whether a session still reads in its snapshot, and no answer is left to read."""
+    session._read_timeout = _SOUND_SECONDS
+    mark = uuid.uuid4().hex
+    answer = session.rows("SELECT %s", [mark])
+    return answer == [(mark,)] and bool(
+        session.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS
+    )
+
+
+@contextlib.contextmanager
+def _holder(token: str) -> Iterator[socket.socket]:
+    """Connect to the process that holds a snapshot."""
+    with socket.socket(socket.AF_UNIX) as holder:
+        holder.settimeout(ANSWER_SECONDS)
+        holder.connect(token)
+        yield holder
+
+
+def _send(to: socket.socket, beginning: bytes, session: Connection) -> None:
+    """Hand over a session, which from here on belongs to another process."""
+    facts = {name: getattr(session, name) for name in _CONNECTION_FACTS}
+    channel = session._sock
+    session._rfile.close()
+    session._sock = session._rfile = None
+    if isinstance(channel, ssl.SSLSocket):
+        inner = channel
+        ours, channel = socket.socketpair()
+        threading.Thread(target=_pass_on, args=(inner, ours), daemon=True).start()
+    with channel:
+        socket.send_fds(to, [beginning + json.dumps(facts).encode() + b"\n"], [channel.fileno()])
+
+
+def _session(facts: Mapping[str, Any], descriptor: int) -> Connection:
+    """Return a session that another process has handed over."""
     session = Connection(charset="utf8mb4", defer_connect=True, ssl_disabled=True)
     session.side = "source"
     for name in _CONNECTION_FACTS:
         setattr(session, name, facts[name])
-    session._sock = socket.socket(fileno=descriptors[0])
+    session._sock = socket.socket(fileno=descriptor)
     session._sock.settimeout(None)
     session._current_timeout = None
     session._rfile = session._sock.makefile("rb")

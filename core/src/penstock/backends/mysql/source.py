@@ -29,7 +29,7 @@ from penstock.backends.mysql.connection import connect, kill
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.snapshot import take
+from penstock.backends.mysql.snapshot import leave, take
 from penstock.backends.mysql.stream.decoding import DATES
 from penstock.backends.mysql.types import types_of
 from penstock.backends.sql.catalog import keys
@@ -64,16 +64,18 @@ class MySqlSource(ServerSource[MySqlSession]):
     def close(self) -> None:
         connection = self._session.connection
         busy = connection._result is not None and connection._result.unbuffered_active
+        if not busy:
+            leave(connection)
+            return
         number = connection.number
         connection.abandon()
-        if busy:
-            with contextlib.suppress(PenstockError):
-                kill(self._url, "source", number)
+        with contextlib.suppress(PenstockError):
+            kill(self._url, "source", number)
 
     def adopt(self, snapshot: Snapshot) -> None:
         if snapshot.token != self._adopted:
             joined = take(snapshot.token)
-            self._session.connection.abandon()
+            leave(self._session.connection)
             self._session.connection = joined
             self.forget()
             self._adopted = snapshot.token

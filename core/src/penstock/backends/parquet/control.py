@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
 
 from penstock.backends.api.execution.control import RunningAttempt, RunRow
@@ -14,6 +14,7 @@ from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.shared.records.control_store import RecordedRuns
+from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.errors import PermanentError, PlanningError, UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
@@ -68,6 +69,24 @@ class ControlDocuments(RecordedRuns):
 
     def check_target(self, run_id: str) -> None:
         self._fence.check(run_id)
+
+    def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
+        visible = self._storage.uploads.visible()
+        leaving = set(manifest.read(self._storage.documents).leaving)
+        seen: dict[str, Seen] = {}
+        for run in runs:
+            missing = [
+                path
+                for record in run.records
+                for path in record.files
+                if path not in visible or path in leaving
+            ]
+            rows = sum(r.rows for r in run.records if not set(r.files).intersection(missing))
+            change = ""
+            if rows == 0:
+                change = f"has none of the run's files, such as {missing[0]}" if missing else ""
+            seen[run.run_id] = Seen(rows, change, emptied=rows == 0)
+        return seen
 
     # Steps
 

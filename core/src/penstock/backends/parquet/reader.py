@@ -20,6 +20,7 @@ from penstock.backends.parquet.files import engine as reading
 from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
 from penstock.backends.parquet.files.listing import ListedFile, list_files
 from penstock.backends.parquet.files.scan import FileScan, whole_file
+from penstock.backends.parquet.files.snapshot import schema_of
 from penstock.backends.parquet.files.types import converted
 from penstock.backends.parquet.location import FilesLocation, parse
 from penstock.backends.parquet.storage.filesystems import file_system
@@ -92,6 +93,8 @@ class ParquetReader(BatchReader):
         return reading.listed_as(self._location, self._spec.snapshot)
 
     def _fields(self, filesystem: fs.FileSystem, parts: Sequence[FilePart]) -> pa.Schema:
+        if self._schema is None and self._spec.snapshot is not None:
+            self._schema = schema_of(self._spec.snapshot)
         if self._schema is None:
             files = [ListedFile(part.path, part.size, part.version) for part in parts]
             if files[0].keys:

@@ -13,9 +13,10 @@ from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.dialect import condition
 from penstock.backends.parquet.files import engine
 from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
-from penstock.backends.parquet.files.footers import common_schema, read_footers
+from penstock.backends.parquet.files.footers import common_schema, footers_of, widened_columns
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.files.scan import FileScan, whole_file
+from penstock.backends.parquet.files.snapshot import fingerprint_of
 from penstock.backends.parquet.location import identity, parse
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.arrow import TRAIT
@@ -48,10 +49,10 @@ class ParquetSource(DuckCatalog):
     def _load(self, files: Sequence[ListedFile]) -> None:
         """Learn what the files contain."""
         self._listed = files
-        self._footers = {
-            footer.file.path: footer for footer in read_footers(self._filesystem, files, "source")
-        }
-        self._schema = common_schema(list(self._footers.values()), "source")
+        self._footers = {footer.file.path: footer for footer in footers_of(self._filesystem, files)}
+        footers = tuple(self._footers.values())
+        self._schema = common_schema(footers, "source")
+        self._widened = tuple(widened_columns(footers, self._schema))
         self._scan = FileScan(self._filesystem, self._schema)
         self._begin()
 
@@ -59,6 +60,7 @@ class ParquetSource(DuckCatalog):
         """Let DuckDB see what the scan reads."""
         self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in self._listed])
         self._part, self._sample = ScannedFiles.of(self._scan, []), ScannedFiles.of(self._scan, [])
+        self._part.failures = self._sample.failures = self._files.failures
         session = engine.FileSession(self._files, "source")
         # Registered once: later the connection may be busy.
         session.connection.register(PART, self._part)
@@ -107,7 +109,7 @@ class ParquetSource(DuckCatalog):
 
     def adopt(self, snapshot: Snapshot) -> None:
         listed = engine.listed_as(self._location, snapshot.token)
-        if fingerprint(self._listed) != snapshot.token:
+        if fingerprint(self._listed) != fingerprint_of(snapshot.token):
             self.close()
             self._load(listed)
 
@@ -133,7 +135,9 @@ class ParquetSource(DuckCatalog):
             self.check_where(relation, where)
             # DuckDB has no estimates for rows that it does not store.
             storage = f"a query over {len(files):,} Parquet files"
-            return TableStatistics(None, size, 1.0, None, storage, None, sampled=False)
+            return TableStatistics(
+                None, size, 1.0, None, storage, None, sampled=False, notes=self._widened
+            )
         rows = sum(footer.rows for footer in self._footers.values())
         groups = sum(len(file.groups) for file in files)
         if where is None:
@@ -156,6 +160,7 @@ class ParquetSource(DuckCatalog):
             storage=storage,
             default_key=None,
             files=tuple(chosen),
+            notes=self._widened,
         )
 
     def _chosen(self, files: Sequence[SourceFile], where: str) -> list[SourceFile]:

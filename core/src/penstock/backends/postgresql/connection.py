@@ -15,13 +15,26 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from penstock.backends.postgresql.errors import from_connecting, from_driver, is_loss
 from penstock.backends.postgresql.session.shared_round_trips import Question, SharedRoundTrips
 from penstock.backends.shared.in_use import CALL_SECONDS, InUse
+from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import Interrupted, PenstockError
+from penstock.model.awaited import awaiting
 
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
 
 T = TypeVar("T")
 
+SERVER = "PostgreSQL"
+_WAITS = """
+    SELECT
+        CASE WHEN a.wait_event_type <> 'Client' THEN a.wait_event END,
+        (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(
+            ' ', b.pid, 'of user', b.usename, pg_catalog.concat('(', b.state, ')')), ', ')
+        FROM pg_catalog.pg_stat_activity AS b
+        WHERE b.pid = ANY(pg_catalog.pg_blocking_pids(a.pid))),
+        pg_catalog.current_setting('synchronous_standby_names'), pg_catalog.left(a.query, 1000)
+    FROM pg_catalog.pg_stat_activity AS a WHERE a.pid = %s
+"""
 PLAN, CONTROL = "penstock:plan", "penstock:control"
 """The names of catalogs' sessions."""
 CONNECT_TIMEOUT = 30
@@ -62,19 +75,40 @@ SETTINGS_14 = {
     # Lets the server notice a killed worker while it computes, not only when it sends.
     "client_connection_check_interval": "2s",
 }
+# Executed under the user's path. The first setting notes it, the second one leaves it.
+_NAMED_VALUES = (
+    " FROM ROWS FROM (pg_catalog.unnest(%s::pg_catalog.text[]),"
+    " pg_catalog.unnest(%s::pg_catalog.text[])) AS s (name, value)"
+)
 SET_UP = (
-    "SELECT pg_catalog.set_config(name, value, false)"
-    " FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
-    " WHERE pg_catalog.pg_backend_pid() = %s"
+    "SELECT pg_catalog.set_config(name,"
+    " coalesce(value, pg_catalog.current_setting('search_path')), false)"
+    f"{_NAMED_VALUES} WHERE pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) %s::pg_catalog.int4"
 )
 # Without a pooler, the settings stay after the commit.
 SET_IN_BATCH = (
-    "SELECT pg_catalog.set_config(name, value, pg_catalog.pg_backend_pid() <> %s)"
-    " FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
+    "SELECT pg_catalog.set_config(name, value,"
+    " pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %s::pg_catalog.int4)"
+    f"{_NAMED_VALUES}"
 )
 SETTINGS_17 = {"transaction_timeout": "0"}
-SET_PATH = "SELECT pg_catalog.set_config('search_path', %s, true)"
-FULL = "pg_catalog, pg_temp"
+# Functions and operators in a schema on the path can be other people's. So statements see only the
+# server's own, unless the user's expressions, tables or triggers need the user's path; those name
+# the schema of each function, operator and type that is Penstock's choice. A server chooses a
+# function by the types of its arguments first, and by the path only among equals.
+OWN_PATH = "pg_catalog, pg_temp"
+_NOTED_PATH = "penstock.search_path"
+_SET_PATH = "pg_catalog.set_config('search_path', {}, true)"
+NOTE_PATH = (
+    f"pg_catalog.set_config('{_NOTED_PATH}', pg_catalog.current_setting('search_path'), true), "
+    + _SET_PATH.format(f"'{OWN_PATH}'")
+)
+"""Notes the user's path and leaves it, as the select list of a query."""
+LEAVE_USERS_PATH = f"SELECT {NOTE_PATH}"
+TAKE_USERS_PATH = "SELECT " + _SET_PATH.format(f"pg_catalog.current_setting('{_NOTED_PATH}')")
+FIRE_DEFERRED = "SET CONSTRAINTS ALL IMMEDIATE"
+"""Fires deferred triggers, which otherwise fire at the commit, under the path of that moment."""
+LEAVE_AGAIN = "SELECT " + _SET_PATH.format(f"'{OWN_PATH}'")
 # A user's query, and the functions it calls, may only read.
 SETTINGS_SOURCE = {"default_transaction_read_only": "on"}
 # For transactions that set their own.
@@ -103,6 +137,10 @@ def _is_news(record: logging.LogRecord) -> bool:
 logging.getLogger("psycopg").addFilter(_is_news)
 
 
+def _has_pipelines() -> bool:
+    return psycopg.Pipeline.is_supported()
+
+
 def connect(
     url: str,
     side: str,
@@ -110,6 +148,7 @@ def connect(
     *,
     lock_seconds: float = 0,
     set_up: bool = True,
+    users_path: bool = False,
 ) -> Connection:
     """Open a session whose settings make both servers write and compare values in the same way.
 
@@ -122,6 +161,7 @@ def connect(
         lock_seconds: how long a statement may wait for a lock; if 0, the guard decides.
         set_up: apply the settings to the session with its first statement; otherwise each `begin`
             applies them.
+        users_path: keep the user's search path, for a session that streams rows.
 
     Raises:
         TransientError: the server is not reachable now. TooManyConnections: no connection is left.
@@ -133,7 +173,8 @@ def connect(
     if "connect_timeout" not in parameters:
         added["connect_timeout"] = CONNECT_TIMEOUT
     try:
-        connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
+        with awaiting(f"{side}: connecting"):
+            connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
         # psycopg would call Python for each notice of a trigger, where the exception that a signal
         # raises to cancel would be lost.
         connection.pgconn.notice_handler = None
@@ -142,6 +183,8 @@ def connect(
             settings = _settings(connection.info.server_version, side)
             if lock_seconds:
                 settings["lock_timeout"] = f"{round(lock_seconds * 1000)}ms"
+            if users_path:
+                connection.keep_users_path()
             if set_up:
                 connection.set_up_later(settings, side)
             else:
@@ -152,6 +195,28 @@ def connect(
     except psycopg.Error as error:
         raise from_connecting(error, side) from error
     return connection
+
+
+def reason_of_wait(looker: psycopg.Connection[Any], pid: int) -> str:
+    """Return what a session waits for, in words; empty if it has ended.
+
+    Args:
+        looker: another session.
+        pid: the process id of the session.
+    """
+    row = looker.execute(_WAITS, [pid]).fetchone()
+    if row is None:
+        return ""
+    event, blockers, standbys, query = row
+    statement = statement_kind(query or "")
+    if event == "SyncRep":
+        return (
+            f"{statement} waits for a synchronous standby (synchronous_standby_names is "
+            f"{standbys!r}): start it, or change that setting"
+        )
+    if blockers:
+        return f"{statement} waits for a lock of session {blockers}"
+    return f"{statement} waits for {event}" if event else f"{statement} is running"
 
 
 def _settings(version: int, side: str) -> dict[str, str]:
@@ -189,6 +254,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """If it is set, a lost connection is a `TransientError`, whichever statement was running."""
     guard: Watch | None = None
     """Watches all statements executed from now on."""
+    has_users_path = False
+    """Whether statements are executed under the user's search path."""
     _set: Mapping[str, str]
     _is_set = True
     """Whether the session has its settings, instead of each transaction setting them."""
@@ -196,6 +263,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """Whether the session has its name."""
     _side_of_settings = ""
     _each_time = ""
+    _keeps_users_path = False
+    """Whether a transaction begins with the user's path."""
+    _is_scoped = False
+    """Whether each statement changes the path for itself."""
     _round_trips: SharedRoundTrips | None = None
     _ready_answers: SharedRoundTrips | None = None
     """Answers to the next questions."""
@@ -208,8 +279,18 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         self.in_use = InUse(self._free)
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
-        with self.in_use:
+        with self.in_use, awaiting(self.side or self._side_of_settings or SERVER, self._reason):
             return super().wait(gen, *args, **options)
+
+    def _reason(self) -> str:
+        """Ask the server, in another session, what this one waits for."""
+        options: dict[str, Any] = {
+            **self.info.get_parameters(),
+            "password": self.info.password,
+            "connect_timeout": 2,
+        }
+        with psycopg.connect(**options, autocommit=True) as looker:
+            return reason_of_wait(looker, self.server_pid)
 
     def _free(self) -> None:
         super().close()
@@ -235,6 +316,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """Apply settings together with the first statement, which saves a round trip."""
         self._set, self._is_set, self._side_of_settings = settings, False, side
 
+    def keep_users_path(self) -> None:
+        """Have the session, and each transaction, begin with the user's search path."""
+        self.has_users_path = self._keeps_users_path = True
+
     def set_up(self, settings: Mapping[str, str]) -> None:
         """Apply settings to the session.
 
@@ -243,17 +328,23 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         if self._round_trips is not None:
             raise psycopg.OperationalError("settings are not asked for")
         self._set, self._is_set = settings, True
+        is_scoped, self._is_scoped = self._is_scoped, False
         try:
-            cursor = self.execute(*self._setting())
-        except psycopg.errors.FeatureNotSupported:
-            # The role's transactions are serializable, which a standby does not support.
-            with super().transaction():
-                cursor = super().execute(*self._setting())
-        if cursor.rowcount == 0:
-            self.set_in_transactions(settings)
+            try:
+                cursor = self.execute(*self._setting())
+            except psycopg.errors.FeatureNotSupported:
+                # The role's transactions are serializable, which a standby does not support.
+                with super().transaction():
+                    cursor = super().execute(*self._setting())
+            if cursor.rowcount == 0:
+                self.set_in_transactions(settings)
+        finally:
+            self._is_scoped = is_scoped
 
     def _setting(self) -> tuple[str, Sequence[Any]]:
-        return SET_UP, [list(self._set), list(self._set.values()), self.info.backend_pid]
+        path = {} if self._keeps_users_path else {_NOTED_PATH: None, "search_path": OWN_PATH}
+        values: dict[str, str | None] = {**self._set, **path}
+        return SET_UP, [list(values), list(values.values()), self.info.backend_pid]
 
     def _settle(self) -> None:
         """Apply the settings.
@@ -287,6 +378,15 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         )
 
     @property
+    def leaving_path(self) -> str:
+        """The statements, if any, with which a transaction leaves the user's path.
+
+        They follow the import of a snapshot, which no query may precede.
+        """
+        needed = not self._keeps_users_path and self.pooled
+        return f"; {LEAVE_USERS_PATH}" if needed else ""
+
+    @property
     def pooled(self) -> bool:
         """Whether a pooler lends its server sessions, so that locks must end with a transaction."""
         if not self._is_set:
@@ -310,8 +410,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             if self._each_time:
                 values = [self.info.backend_pid, list(self._set), list(self._set.values())]
                 super().execute(SET_IN_BATCH, values)
+            if self.leaving_path:
+                super().execute(LEAVE_USERS_PATH)
             return cursor
         suffix = f"; {first_statements}" if first_statements else ""
+        if not modes:
+            suffix = f"{self.leaving_path}{suffix}"
         with self._translated_loss():
             begin = f"BEGIN {modes or _READ_COMMITTED}"
             cursor = super().execute(f"{begin}{self._each_time}{suffix}".encode())
@@ -330,7 +434,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         self._settle()
         if self._is_sending_together:
             return self._execute(*args, **options)
-        if self._each_time and self._is_idle:
+        if self._is_idle and (self._each_time or (self._is_scoped and not _has_pipelines())):
             with self.transaction():
                 return self._execute(*args, **options)
         return self._execute(*args, **options)
@@ -351,9 +455,80 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             if self._each_time and not self._is_in_transaction:
                 self.begin()
                 self._ends = True
-            return super().execute(*args, **options)
+            return self._execute_scoped(*args, **options)
+        if self._is_scoped:
+            with self.together():
+                return self._execute_scoped(*args, **options)
         with self._translated_loss(), self._watched():
             return super().execute(*args, **options)
+
+    def _execute_scoped(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
+        if not self._is_scoped:
+            return super().execute(*args, **options)
+        taking, leaving = TAKE_USERS_PATH, LEAVE_AGAIN
+        if not self.has_users_path:
+            taking, leaving = LEAVE_USERS_PATH, TAKE_USERS_PATH
+        super().execute(taking)
+        cursor = super().execute(*args, **options)
+        super().execute(leaving)
+        return cursor
+
+    @contextmanager
+    def users_path(self) -> Iterator[None]:
+        """Execute the statements of the block, each a single one, under the user's search path."""
+        with self._under(users_path=True):
+            yield
+
+    @contextmanager
+    def in_users_path(self) -> Iterator[None]:
+        """Take the user's search path until the end of the block, within a transaction."""
+        if self.has_users_path:
+            yield
+            return
+        self.execute(TAKE_USERS_PATH)
+        self.has_users_path = True
+        try:
+            yield
+        finally:
+            self.has_users_path = False
+        self.execute(LEAVE_AGAIN)
+
+    @contextmanager
+    def in_own_path(self) -> Iterator[None]:
+        """Leave the user's search path until the end of the block, within a transaction."""
+        if not self.has_users_path:
+            yield
+            return
+        self.execute(LEAVE_USERS_PATH)
+        self.has_users_path = False
+        try:
+            yield
+        finally:
+            self.has_users_path = True
+        self.execute(TAKE_USERS_PATH)
+
+    @contextmanager
+    def own_path(self) -> Iterator[None]:
+        """Execute the statements of the block, each a single one, without the user's path."""
+        with self._under(users_path=False):
+            yield
+
+    @contextmanager
+    def _under(self, *, users_path: bool) -> Iterator[None]:
+        if (round_trips := self._round_trips) is not None:
+            of_question, round_trips.users_path = round_trips.users_path, users_path
+            try:
+                yield
+            finally:
+                round_trips.users_path = of_question
+            return
+        before = self.has_users_path, self._is_scoped
+        if self.has_users_path != users_path:
+            self.has_users_path, self._is_scoped = users_path, not self._is_scoped
+        try:
+            yield
+        finally:
+            self.has_users_path, self._is_scoped = before
 
     def _watched(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext() if self.guard is None else self.guard.watching(self)
@@ -376,7 +551,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         follows a question that the server rejects; it is then made alone by the code that needs its
         result.
         """
-        if psycopg.Pipeline.is_supported():
+        if _has_pipelines():
             self._round_trips = round_trips = SharedRoundTrips(self)
             try:
                 round_trips.make(calls, self._send_together)
@@ -387,30 +562,19 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             finally:
                 self._round_trips = None
 
-    @contextmanager
-    def asking_full_names(self) -> Iterator[None]:
-        """See `full_names`."""
-        round_trips = self._round_trips
-        assert round_trips is not None
-        before, round_trips.full_names = round_trips.full_names, True
-        try:
-            yield
-        finally:
-            round_trips.full_names = before
-
     @property
     def is_asking(self) -> bool:
         """Whether the current statement is sent together with those of other calls."""
         return self._round_trips is not None
 
     def _send_together(
-        self, questions: Sequence[Question], full: Sequence[Question]
+        self, questions: Sequence[Question], under_users_path: Sequence[Question]
     ) -> Sequence[psycopg.Cursor[tuple[Any, ...]]]:
         """Send questions in one round trip.
 
         Args:
-            questions: the questions to ask under the user's own search path.
-            full: the questions to ask while names are full.
+            questions: the questions to ask without the user's search path.
+            under_users_path: the questions to ask under it.
 
         Raises:
             psycopg.Error: the server rejects one. The transaction continues.
@@ -424,9 +588,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 if within:
                     self.execute("SAVEPOINT together")
                 answers = [self.execute(*question) for question in questions]
-                if full:
-                    self.execute(SET_PATH, [FULL])
-                    answers += [self.execute(*question) for question in full]
+                if under_users_path:
+                    self.execute(TAKE_USERS_PATH)
+                    answers += [self.execute(*question) for question in under_users_path]
                 if within:  # the search path is restored
                     self.execute("ROLLBACK TO together")
                     self.execute("RELEASE together")
@@ -439,7 +603,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             self._round_trips = round_trips
         if setting is not None and setting.rowcount == 0:
             self.set_in_transactions(self._set)
-            return self._send_together(questions, full)  # the settings belonged to another session
+            return self._send_together(
+                questions, under_users_path
+            )  # the settings belonged to another session
         return answers
 
     @contextmanager
@@ -456,7 +622,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 open, the statements form one of their own.
             commit: whether to commit the transaction in the same round trip.
         """
-        if not psycopg.Pipeline.is_supported():
+        if not _has_pipelines():
             if begin:
                 self.begin()
             yield
@@ -507,7 +673,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             reads: calls to be made in the transaction; their first questions are sent right after
                 these statements, and answered when the calls ask them.
         """
-        if self._each_time or not psycopg.Pipeline.is_supported():
+        if self._each_time or not _has_pipelines():
             # Learn which session a pooler has lent before a statement has to wait.
             with self.transaction():
                 for statement in first:
@@ -538,7 +704,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     @contextmanager
     def whole_transaction(self) -> Iterator[None]:
         """Send the statements of the block as one transaction, as in `together`."""
-        if self._each_time or not psycopg.Pipeline.is_supported():
+        if self._each_time or not _has_pipelines():
             with self.transaction():
                 yield
             return
@@ -568,7 +734,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             super().transaction(savepoint_name, force_rollback) as transaction,
         ):
             if outermost and self._each_time:
-                super().execute(self._each_time.removeprefix("; ").encode())
+                super().execute(f"{self._each_time}{self.leaving_path}".removeprefix("; ").encode())
                 self.note_pid()
             yield transaction
 
@@ -582,17 +748,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 def full_names(connection: Connection) -> Iterator[None]:
     """Open a transaction in which the server reads and writes names with their schemas."""
     if connection.is_asking:
-        with connection.asking_full_names():
+        with connection.own_path():
             yield
         return
-    outermost = connection.info.transaction_status == TransactionStatus.IDLE
-    with connection.transaction():
-        with connection.together():
-            before = connection.execute("SELECT pg_catalog.current_setting('search_path')")
-            connection.execute(SET_PATH, [FULL])
+    with connection.transaction(), connection.in_own_path():
         yield
-        if not outermost:
-            connection.execute(SET_PATH, before.fetchall()[0])
 
 
 def abandon(connection: Connection) -> None:

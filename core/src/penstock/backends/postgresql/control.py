@@ -23,6 +23,7 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.links import is_restored
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.load.lasting_rows import see_again
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.new_tables.night import (
@@ -35,6 +36,7 @@ from penstock.backends.postgresql.new_tables.night import (
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.session.statements import for_server, quoted, statement
 from penstock.backends.shared.records.control_store import RecordedRuns
+from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.errors import Interrupted, PenstockError, PlanningError, TransientError
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
@@ -175,7 +177,7 @@ class ControlTables(RecordedRuns):
                 loaded.check_not_replaced()
         if change is None:
             return
-        what, same_table = change
+        what, same_table, _ = change
         if not same_table or not self._holds_rows(run):
             raise loaded.change_error(what)
         with translated("target"):  # VACUUM FULL and the like move rows but lose none
@@ -189,6 +191,9 @@ class ControlTables(RecordedRuns):
         with translated("target"):
             doubtful = changed_runs(self._connection, self._schema, run_ids, in_place)
         return super().check_targets([run_id for run_id in run_ids if run_id in doubtful])
+
+    def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
+        return see_again(self._connection, self._schema, runs)
 
     def _holds_rows(self, run: RunRow) -> bool:
         """Whether the table holds all rows that the run has committed.
@@ -221,7 +226,8 @@ class ControlTables(RecordedRuns):
     def _is_empty(self, table: TableRef) -> bool:
         try:
             query = sql.SQL("SELECT FROM {} LIMIT 1").format(quoted(table))
-            return self._connection.execute(query).rowcount == 0
+            with self._connection.users_path():
+                return self._connection.execute(query).rowcount == 0
         except psycopg.errors.InsufficientPrivilege:
             return False
 

@@ -7,6 +7,7 @@ to record batches.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,7 +38,9 @@ from penstock.backends.postgresql.session.statements import (
 )
 from penstock.backends.postgresql.snapshot.importing import import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import join_locks
+from penstock.backends.postgresql.source_casts import with_place
 from penstock.backends.shared.opening import ConnectionOpening
+from penstock.errors import PermanentError
 from penstock.model.plans import Partition
 from penstock.model.tables import Column, Query, Relation, TableRef
 from penstock.spec.worker_spec import WorkerSpec
@@ -71,6 +74,8 @@ class PostgresReader:
         """Names of secret texts that the session has."""
         self._commits = False
         self._columns: list[Column] = []
+        self._partition: Partition | None = None
+        """The partition that is being read."""
         self.rows = 0
 
     def switch_run(self, spec: WorkerSpec) -> None:
@@ -191,11 +196,12 @@ class PostgresReader:
         Returns:
             Whether the server's response is left to the reader of the stream.
         """
+        self._partition = partition
         query = statement("copy_out").format(
             rows=self._rows(partition, form.select_list if form else select_list(self._spec.pairs)),
             format=copy_format(form.copy_format if form else self._spec.format),
         )
-        with translated("source"):
+        with self._translated():
             unread = send(connection, query, "source", wait)
             if native and unread and is_plain(connection):
                 return True
@@ -219,11 +225,28 @@ class PostgresReader:
 
     def _finish(self, connection: Connection, wait: Wait) -> None:
         """Receive the server's messages at the end of a stream."""
-        with translated("source"):
+        with self._translated():
             self.rows = end_copy(connection, "source", wait)
             if self._commits:
                 with wait.answering("source"):
                     connection.execute("COMMIT")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Translate errors of the COPY; those of a cast by the source get the column and row."""
+        try:
+            with translated("source"):
+                yield
+        except PermanentError as error:
+            partition, spec = self._partition, self._spec
+            if partition is None:
+                raise
+            raise with_place(
+                error,
+                spec.pairs,
+                lambda: connect(spec.source, "source", self._application_name),
+                lambda listed: self._rows(partition, listed),
+            ) from error
 
     def _blocks(
         self, connection: Connection, wait: Wait, least: int
@@ -239,7 +262,7 @@ class PostgresReader:
         get = pgconn.get_copy_data
         gathered: list[memoryview] = []
         size = 0
-        with translated("source"):
+        with self._translated():
             while True:
                 length, data = get(1)
                 if length > 0:
@@ -383,8 +406,8 @@ def _open_session(
 ) -> _OpenSession:
     """Open a session, with the run's snapshot if there is one."""
     if spec.snapshot is None:
-        return _OpenSession(connect(spec.source, "source", application_name), ())
-    connection = connect(spec.source, "source", application_name, set_up=False)
+        return _OpenSession(connect(spec.source, "source", application_name, users_path=True), ())
+    connection = connect(spec.source, "source", application_name, set_up=False, users_path=True)
     try:
         with translated("source"):
             oids = import_locked(connection, spec.snapshot, tables, spec.stall_timeout)

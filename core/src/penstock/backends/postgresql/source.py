@@ -20,11 +20,12 @@ from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
 from penstock.backends.postgresql.catalog.cursors import (
     OpenSince,
+    broken_reason,
     cursor_sql,
     identity_of,
     least_open,
     open_since,
-    unproven_reason,
+    prove,
 )
 from penstock.backends.postgresql.catalog.queries import described_columns, query_columns
 from penstock.backends.postgresql.catalog.relation_facts import RelationFacts
@@ -395,14 +396,14 @@ class PostgresSource:
         facts = [self.key_facts(relation, Key(each)) for each in columns]
         self.note_open()
         before = self._open_since
-        unproven = unproven_reason(self._connection, relation, columns, before)
+        proof = prove(self._connection, relation, columns, before)
         text, nulls, ahead = cursor_sql(self._connection, relation).now(
             where,
             columns,
             tag,
             max_ahead,
             nullable=all(nullable for nullable, _ in facts),
-            upper_limit="" if unproven or before is None else least_open(before),
+            upper_limit="" if proof.unproven or before is None else least_open(before),
         )
         versions = self._about(relation).get(
             ("versions", not relation.only),
@@ -415,9 +416,11 @@ class PostgresSource:
             text=text,
             nulls=nulls,
             ahead=ahead,
-            unproven=unproven,
+            unproven=proof.unproven,
             indexed=all(indexed for _, indexed in facts),
             source=identity_of(self._connection, relation) if versions[1] else {},
+            proof=proof.proof,
+            assumed=proof.assumed,
         )
 
     def _cursor_tags(self, relation: TableRef, columns: Sequence[str]) -> dict[str, str]:
@@ -430,7 +433,8 @@ class PostgresSource:
         self, relation: Relation, since: Cursor, state: CursorState, lookback: str, *, nulls: bool
     ) -> CursorRange:
         assert isinstance(relation, TableRef), "checked with the options"
-        return cursor_sql(self._connection, relation).range(since, state, lookback, nulls=nulls)
+        found = cursor_sql(self._connection, relation).range(since, state, lookback, nulls=nulls)
+        return replace(found, broken=broken_reason(self._connection, since, state))
 
     def keys_at(
         self,
@@ -529,7 +533,7 @@ class PostgresSource:
         # A condition accepts no aggregates, window functions or sets; CASE accepts no bracket
         # closed without being opened.
         query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE CASE WHEN true THEN\n{}\nEND IS NULL")
-        with planning("source", subject):
+        with planning("source", subject), self._connection.users_path():
             self._connection.execute(query.format(read_from(relation), sql.SQL(text)))
 
     def mask_expression(

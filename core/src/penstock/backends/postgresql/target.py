@@ -46,11 +46,13 @@ from penstock.backends.postgresql.connection import (
     connect,
 )
 from penstock.backends.postgresql.control import ControlTables
+from penstock.backends.postgresql.ddl.text import check_lengths
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import check_same_rows
 from penstock.backends.postgresql.load.claimed_names import ClaimedNames
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
+from penstock.backends.postgresql.load.sequences import with_used_up
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.new_tables.night import deleted_keys_table, open_stage
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name, rows_of
@@ -209,6 +211,7 @@ class PostgresTarget:
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
+        check_lengths(table, columns)
         if definition.dialect != DIALECT:
             from penstock.backends.postgresql.new_tables.other_systems import (  # noqa: PLC0415 - Arrow
                 created_columns,
@@ -278,14 +281,15 @@ class PostgresTarget:
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         with self._described(request.target) as facts:
-            return plan_load(facts, request)
+            return with_used_up(plan_load(facts, request), request)
 
     def holds_rows(self, table: TableRef) -> bool:
         with planning("target", f"rows of {table}"):
-            if self._connection.value("SELECT to_regclass(%s)", [name(table)]) is None:
+            if find_oid(self._connection, table) is None:
                 return False
             query = sql.SQL("SELECT FROM {} LIMIT 1").format(rows_of(table))
-            return self._connection.execute(query).rowcount > 0
+            with self._connection.users_path():
+                return self._connection.execute(query).rowcount > 0
 
     def plan_night_rebuild(
         self, request: LoadRequest, merge_plan: LoadPlan, *, replaces: bool
@@ -309,7 +313,8 @@ class PostgresTarget:
             query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {}").format(
                 rows_of(rows), condition(where, extent)
             )
-            with planning("target", f"--mode replace: the partitions' condition on {table}"):
+            subject = f"--mode replace: the partitions' condition on {table}"
+            with planning("target", subject), self._connection.users_path():
                 self._connection.execute(query)
             check_same_rows(self._connection, rows, extent)
 
@@ -328,8 +333,11 @@ class PostgresTarget:
     def counts(self, tables: Sequence[TableRef]) -> dict[TableRef, int]:
         if not tables:
             return {}
-        counts = [sql.SQL("(SELECT count(*) FROM {})").format(rows_of(table)) for table in tables]
-        with translated("target"):
+        counts = [
+            sql.SQL("(SELECT pg_catalog.count(*) FROM {})").format(rows_of(table))
+            for table in tables
+        ]
+        with translated("target"), self._connection.users_path():
             row = self._connection.first(sql.SQL("SELECT {}").format(sql.SQL(", ").join(counts)))
         return dict(zip(tables, row, strict=True))
 
@@ -386,7 +394,9 @@ class PostgresTarget:
                 return night.rows + self._count(stage.new_rows())
 
     def _count(self, rows: sql.Composable) -> int:
-        return int(self._connection.value(sql.SQL("SELECT count(*) FROM {}").format(rows)))
+        query = sql.SQL("SELECT pg_catalog.count(*) FROM {}").format(rows)
+        with self._connection.users_path():
+            return int(self._connection.value(query))
 
     def ranges_after_merge(self, run: RunRow, bits: int) -> dict[int, int] | None:
         stage, spec = self._stage(run)
@@ -413,7 +423,8 @@ class PostgresTarget:
         stage, spec = self._stage(run)
         among = _among(run, within)
         rows = stage.rows_after(spec.where, run.plan.load.conflict_columns, among)
-        with self._by_index(stage):
+        # Keys that may be respelled are looked up in the stage, which has no index.
+        with nullcontext() if stage.respells else self._by_index(stage):
             return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
 
     def target_keys(self, run: RunRow, selection: KeySelection | None) -> Iterator[KeyDigest]:
@@ -428,6 +439,16 @@ class PostgresTarget:
             run.plan.load.conflict_columns,
             (),
         )
+
+    def respelled_keys(self, run: RunRow) -> Sequence[int]:
+        stage, _ = self._stage(run)
+        if not stage.respells:
+            return ()
+        query = sql.SQL("SELECT {} FROM {}").format(
+            self._key_values(run).digest(), stage.respelled_rows
+        )
+        with translated("target"), self._by_index(stage):
+            return [int(digest) for (digest,) in self._connection.execute(query)]
 
     def _key_values(self, run: RunRow) -> Values:
         # In the order of the key: values that change places have different digests.

@@ -21,6 +21,7 @@ from penstock.backends.postgresql.session.statements import for_server, quoted, 
 from penstock.backends.shared.attempts.refusals import load_lost
 from penstock.backends.shared.attempts.transactional import TransactionalWriter
 from penstock.model.codec import to_json
+from penstock.model.extents import selects_all
 from penstock.spec.worker_spec import Patience, WorkerSpec
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class PostgresTransaction:
     def connect(self, attempt: Attempt) -> None:
         if self._connection is None:
             url = attempt.spec.target
-            self._connection = connect(url, "target", attempt.name, set_up=False)
+            self._connection = connect(url, "target", attempt.name, set_up=False, users_path=True)
 
     def begin(self, attempt: Attempt) -> BeginResult:
         """Begin the attempt.
@@ -88,29 +89,30 @@ class PostgresTransaction:
         )
         with connection.together():
             connection.begin()
-            locked = connection.execute(
-                statement("lock_partition"),
-                {
-                    **lock,
-                    "lock_timeout": f"{round(spec.stall_timeout * 1000)}ms",
-                    "application_name": attempt.name,
-                },
-            )
-            inserted = connection.execute(
-                self._begin_record,
-                {
-                    **lock,
-                    "run_id": spec.run_id,
-                    "generation": spec.generation,
-                    "partition_id": attempt.partition.id,
-                    "attempt": attempt.number,
-                    "volatile": spec.volatile,
-                    "series": spec.series,
-                    "read_at": spec.read_at,
-                },
-            )
-            table = self._loaded_table(attempt)
-            change = table.look()
+            with connection.in_own_path():
+                locked = connection.execute(
+                    statement("lock_partition"),
+                    {
+                        **lock,
+                        "lock_timeout": f"{round(spec.stall_timeout * 1000)}ms",
+                        "application_name": attempt.name,
+                    },
+                )
+                inserted = connection.execute(
+                    self._begin_record,
+                    {
+                        **lock,
+                        "run_id": spec.run_id,
+                        "generation": spec.generation,
+                        "partition_id": attempt.partition.id,
+                        "attempt": attempt.number,
+                        "volatile": spec.volatile,
+                        "series": spec.series,
+                        "read_at": spec.read_at,
+                    },
+                )
+                table = self._loaded_table(attempt)
+                change = table.look()
         if inserted.rowcount:
             table.check_answer(change)
             return BeginResult()
@@ -123,7 +125,9 @@ class PostgresTransaction:
         connection.guard = None
         query = for_server(connection, "lock_holders")
         parameters = {**lock, "prefix": f"{attempt.lock}:"}
-        return BeginResult(older_attempts=dict(connection.execute(query, parameters).fetchall()))
+        with connection.own_path():
+            holders = connection.execute(query, parameters).fetchall()
+        return BeginResult(older_attempts=dict(holders))
 
     def end_older(self, attempt: Attempt, older: int) -> None:
         end_session(self._open, older, f"attempt of partition {attempt.partition.id}")
@@ -132,14 +136,15 @@ class PostgresTransaction:
     def _standing(connection: Connection, attempt: Attempt) -> Standing:
         spec = attempt.spec
         schema = sql.Identifier(spec.control_schema)
-        run = connection.execute(
-            statement("standing").format(schema=schema),
-            {
-                "run_id": spec.run_id,
-                "partition_id": attempt.partition.id,
-                "series": spec.series,
-            },
-        ).fetchone()
+        with connection.own_path():
+            run = connection.execute(
+                statement("standing").format(schema=schema),
+                {
+                    "run_id": spec.run_id,
+                    "partition_id": attempt.partition.id,
+                    "series": spec.series,
+                },
+            ).fetchone()
         generation, marked, loader, at = run or (None, True, None, None)
         return Standing(
             generation,
@@ -192,13 +197,16 @@ class PostgresTransaction:
         assert self._stage is not None
         connection = self._open
         return self._stage.merge(
-            rows, lambda queries: compute_all(connection, queries, "target", wait)
+            rows,
+            lambda queries: compute_all(connection, queries, "target", wait),
+            holds_equal_keys=selects_all(attempt.partition.extent, attempt.spec.key_sources),
         )
 
     def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:
         connection, spent = self._open, result.spent
         table = self._loaded_table(attempt)
-        with connection.together():
+        # Deferred triggers are fired under the user's path.
+        with connection.together(), connection.in_own_path():
             change = table.look()
             completed = connection.execute(
                 self._complete_record_with_spent if spent else self._complete_record,

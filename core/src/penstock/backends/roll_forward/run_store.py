@@ -237,6 +237,11 @@ class DocumentStore(RecordStore):
         changed = {name: now() if value is NOW else value for name, value in changes.items()}
         if "generation" in changed:
             changed["recopies"] = {}
+        if "plan" in changed:  # a run that was planned again
+            planned = PlanDocument(changes["spec"], changes["plan"])
+            changed["plan"] = self._runs.add_plan(where["run_id"], planned)
+            for name in ("spec", "partitions", "fingerprint"):
+                del changed[name]
         self._open[where["run_id"]] = from_json(RunDocument, {**to_json(run), **changed})
         return 1
 

@@ -90,8 +90,7 @@ class Runs:
         documents = self._documents
         if documents.get(self._name(run_id)) is not None:
             return False
-        plan = f"runs/{run_id}/plan-{token_hex(4)}.json"
-        documents.create(plan, encode(to_json(planned)))
+        plan = self.add_plan(run_id, planned)
         if documents.create(self._name(run_id), encode(to_json(replace(run, plan=plan)))):
             return True
         # A request repeated because its answer was lost may find the run that it created itself,
@@ -101,6 +100,12 @@ class Runs:
             return True
         documents.delete([plan])
         return False
+
+    def add_plan(self, run_id: str, planned: PlanDocument) -> str:
+        """Store a request and plan; return the name of the document."""
+        name = f"runs/{run_id}/plan-{token_hex(4)}.json"
+        self._documents.create(name, encode(to_json(planned)))
+        return name
 
     def find(self, run_id: str) -> RunDocument | None:
         versioned = self.read(run_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -26,7 +27,9 @@ class ConnectionOpening(Generic[T]):
         self._changing = threading.Lock()
         # Not the thread's `join`: if a signal interrupts it, the thread may be taken to have ended.
         self._over = threading.Event()
-        threading.Thread(target=self._run, name="opening", daemon=True).start()
+        # The caller's context: a server that does not answer is reported.
+        run = copy_context().run
+        threading.Thread(target=run, args=(self._run,), name="opening", daemon=True).start()
 
     def _run(self) -> None:
         try:

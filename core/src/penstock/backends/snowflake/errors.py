@@ -10,6 +10,7 @@ from snowflake.connector.errors import Error
 
 from penstock.errors import Diagnosis, PenstockError, PermanentError, SnapshotLost, TransientError
 from penstock.model import values
+from penstock.model.awaited import awaiting
 
 # Error numbers of the driver's network, results and HTTP code, and of the server: a canceled
 # statement, a lock timeout, a deadlock, a session that has ended.
@@ -57,6 +58,7 @@ def from_driver(error: Error, side: str, subject: str = "") -> PenstockError:
 def translated(side: str, subject: str = "") -> Iterator[None]:
     """Translate a driver's errors to Penstock's."""
     try:
-        yield
+        with awaiting(f"{side}: {subject}" if subject else side):
+            yield
     except Error as error:
         raise from_driver(error, side, subject) from error

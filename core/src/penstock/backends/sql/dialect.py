@@ -38,6 +38,8 @@ NOW, UTC_NOW, TODAY, NEW_UUID = "now", "now in UTC", "today", "new uuid"
 CHARACTERS, OCTETS, LOWER, UPPER = "characters", "octets", "lower", "upper"
 """Functions of a text; its octets are those in UTF-8."""
 NEVER = "1 = 0"
+MOST_IN_CHAIN = 64
+"""Texts joined in one expression; some databases limit how deep expressions are nested."""
 DAY = 86_400
 """The condition that no row meets."""
 
@@ -90,6 +92,18 @@ class Dialect(ABC):
 
     def joined(self, texts: Sequence[str]) -> str:
         return " || ".join(texts)
+
+    def joined_all(self, texts: Sequence[str]) -> str:
+        """Return any number of texts, none of which is NULL, one after the other.
+
+        As a tree: some databases limit how deep an expression is nested.
+        """
+        while len(texts) > MOST_IN_CHAIN:
+            texts = [
+                f"({self.joined(texts[place : place + MOST_IN_CHAIN])})"
+                for place in range(0, len(texts), MOST_IN_CHAIN)
+            ]
+        return self.joined(texts)
 
     def binary(self, digits: str) -> str:
         """Return a binary literal from hexadecimal digits."""
@@ -310,6 +324,28 @@ class Dialect(ABC):
         """Return a bound as partitions compare the key with it."""
         return self.bound(bound)
 
+    def comparison(self, left: str, operator: str, right: str) -> str:
+        """Return a comparison of two values of one built-in type."""
+        return f"{left} {operator} {right}"
+
+    def listed(self, value: str, tag: str, values: Sequence[str], *, negated: bool) -> str:
+        """Return the test whether a value is, or with `negated` is not, one of several.
+
+        Args:
+            value: the value, as an expression; of a NULL neither is true.
+            tag: the tag of the values' type, as in `Bound`.
+            values: the values, as expressions.
+            negated: whether it must be none of them.
+        """
+        return f"{value} {'NOT IN' if negated else 'IN'} ({', '.join(values)})"
+
+    def in_bucket(self, number: str, modulus: int, remainder: int) -> str:
+        """Return the test for a bucket of a number from `hash_number`; a NULL is in the first."""
+        return f"coalesce({number} % {modulus}, 0) = {remainder}"
+
+    counted = "count(*)"
+    """The number of rows."""
+
     def check_collation(self, key: Key) -> None:
         if key.collation not in ("", BYTES):
             raise PlanningError(
@@ -490,9 +526,13 @@ class CatalogDialect(Dialect):
         keys, value_columns = list(map(self.ident, key)), list(map(self.ident, other_columns))
         match = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         update = ""
+        respelled = self.respelled_condition(key)
+        if respelled != NEVER:
+            changes = ", ".join(f"{name} = s.{name}" for name in [*keys, *value_columns])
+            update = f" WHEN MATCHED AND ({respelled}) THEN UPDATE SET {changes}"
         if value_columns:
             changes = ", ".join(f"{name} = s.{name}" for name in value_columns)
-            update = f" WHEN MATCHED AND ({self.differ(other_columns)}) THEN UPDATE SET {changes}"
+            update += f" WHEN MATCHED AND ({self.differ(other_columns)}) THEN UPDATE SET {changes}"
         values = ", ".join(f"s.{name}" for name in [*keys, *value_columns])
         return (
             f"MERGE INTO {table} AS t USING {staged} AS s ON {match}{update}"

@@ -20,6 +20,8 @@ _HASHED = (*_TEXTUAL, "uuid", "date", _BYTES)
 class Masking(ABC):
     """The functions with which a database computes masks."""
 
+    never = "1 = 0"
+    """A condition that is never true."""
     has_keys = True
     """Whether a session can hold a key that no statement shows."""
 
@@ -41,7 +43,7 @@ class Masking(ABC):
                 mask.
         """
         if mask.kind == NULL:
-            return f"CASE WHEN 1 = 0 THEN {value} END"
+            return f"CASE WHEN {self.never} THEN {value} END"
         supported = TIMES if mask.kind == YEAR else _TEXTUAL if mask.kind == LAST4 else _HASHED
         if tag not in supported:
             expected = {
@@ -104,8 +106,16 @@ class Masking(ABC):
     def last4(self, text: str) -> str:
         # A text no longer than the visible part is hidden completely.
         count = self.length(text)
-        hidden = self.linked(f"repeat('*', {count} - 4)", self.ending(text))
-        return f"CASE WHEN {count} > 4 THEN {hidden} ELSE repeat('*', {count}) END"
+        hidden = self.linked(self.stars(count, 4), self.ending(text))
+        return f"CASE WHEN {self.exceeds(count, 4)} THEN {hidden} ELSE {self.stars(count, 0)} END"
+
+    def stars(self, count: str, but: int) -> str:
+        """Return as many stars as a number says, or some less."""
+        return f"repeat('*', {count} - {but})" if but else f"repeat('*', {count})"
+
+    def exceeds(self, count: str, limit: int) -> str:
+        """Return the test whether a number is greater than a limit."""
+        return f"{count} > {limit}"
 
     def length(self, text: str) -> str:
         """Return the length of a text in characters."""

@@ -174,6 +174,10 @@ class SqlTarget(ABC):
         with self._reading() as session:
             return TargetKeys(session, run).count_after_merge()
 
+    def respelled_keys(self, run: RunRow) -> Sequence[int]:
+        with self._reading() as session:
+            return TargetKeys(session, run).respelled
+
     def buckets_after_merge(
         self, run: RunRow, bits: int, within: KeyRanges | None = None
     ) -> dict[int, Bucket]:

@@ -24,6 +24,7 @@ def read_drift(
     request: PlanRequest,
     target: TargetCatalog,
     columns: Sequence[Column],
+    raw: Sequence[Column],
     table: TargetTable | None,
     night: NightFacts | None,
     define: Callable[[], TableDefinition],
@@ -34,6 +35,7 @@ def read_drift(
         request: the request for the plan.
         target: the catalog of the target.
         columns: the source's columns that are copied.
+        raw: the source's columns, before any is left out or computed.
         table: the target's table; one that the run creates cannot have diverged.
         night: the facts about the last night; None if the load moves no watermark.
         define: returns the definition of the source's table with these columns.
@@ -49,13 +51,15 @@ def read_drift(
         request.loading,
         columns,
         table.columns,
+        raw,
         last,
         same_dialect=not are_shared(request.capabilities.formats),
         same_table=_is_same(night),
     )
     if differences is None:
         return None
-    dropped = dropped_columns(differences.dropped)
+    # The user alone can make these changes.
+    dropped = [*dropped_columns(differences.dropped), *differences.recomputed]
     if why := _why_not(request, target):
         changes = _refused_changes(differences, columns, why)
         return _drift([*changes, *dropped], table.columns, {}) if changes or dropped else None
@@ -73,12 +77,6 @@ def read_drift(
     )
     if not (altered or dropped):
         return None
-    altered = tuple(
-        replace(each, refused=f"--mask or --exclude-columns names it as {old}")
-        if (old := differences.hidden.get(each.column))
-        else each
-        for each in altered
-    )
     if differences.renamed:
         key = {*target.unique_key(request.route.target_ref)}
         key.update(request.loading.conflict_columns or ())
@@ -87,6 +85,16 @@ def read_drift(
             for each in altered
         )
     return _drift([*altered, *dropped], table.columns, expected)
+
+
+def is_elsewhere(night: NightFacts) -> bool:
+    """Whether the last night certainly read another server or database than this one reads."""
+    if night.last is None:
+        return False
+    then, now = night.last.source, night.versions
+    if then is None or now is None:
+        return False
+    return (then.system, then.database) != (now.system, now.database)
 
 
 def _is_same(night: NightFacts | None) -> bool:
@@ -99,7 +107,7 @@ def _is_same(night: NightFacts | None) -> bool:
     then, now = night.last.source, night.versions
     if then is None or now is None:
         return then is now  # both nights read by a column
-    return (then.system, then.database) == (now.system, now.database)
+    return not is_elsewhere(night)
 
 
 def _why_not(request: PlanRequest, target: TargetCatalog) -> str:

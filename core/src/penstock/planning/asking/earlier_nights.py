@@ -91,9 +91,10 @@ class NightsBefore:
 
 
 def _repeats(request: PlanRequest) -> bool:
-    """Whether a load continues a night, or leaves a watermark to one."""
-    loading = request.loading
-    return bool(loading.nightly.incremental) or loading.load_mode.starts_empty
+    """Whether a load continues a night, leaves a watermark to one, or hides columns as one does."""
+    loading, route = request.loading, request.route
+    hides = route.exclude_columns or route.masks or route.expressions
+    return bool(loading.nightly.incremental or loading.load_mode.starts_empty or hides)
 
 
 def _name(request: PlanRequest) -> str:

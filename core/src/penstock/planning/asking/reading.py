@@ -22,9 +22,10 @@ from penstock.errors import (
 )
 from penstock.model.extents import Bound
 from penstock.model.nights import Horizon, SourceVersions, Watermark, is_behind
+from penstock.model.source_columns import SourceColumn
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
-from penstock.planning.asking.drift import read_drift
+from penstock.planning.asking.drift import is_elsewhere, read_drift
 from penstock.planning.asking.earlier_nights import NightsBefore
 from penstock.planning.asking.pending_steps import PendingSteps
 from penstock.planning.asking.selected_columns import read_selected, selected_definition
@@ -129,11 +130,13 @@ class TableReader:
                 )
             ),
             night=(night := self._read(self._night)),
+            columns_before=self._read(lambda: self._columns_before(fact(night))),
             drift=self._read(
                 lambda: read_drift(
                     self._request,
                     target,
                     fact(self._selected),
+                    fact(self._columns),
                     fact(table),
                     fact(night),
                     self._source_definition,
@@ -162,7 +165,12 @@ class TableReader:
             fact(self._columns),
             in_arrow=are_shared(self._request.capabilities.formats),
             one_of_many=self._request.siblings is not None,
+            before=self._columns_of_last_night,
         )
+
+    def _columns_of_last_night(self) -> tuple[SourceColumn, ...]:
+        last = self._nights.last(self._request)
+        return last.columns if last is not None else ()
 
     def _wanted_definition(self) -> TableDefinition | None:
         route, loading, target = self._route, self._loading, self._target
@@ -238,6 +246,19 @@ class TableReader:
             return self._versions(source)
         except PermanentError as error:
             return NightFacts(last=last, refused=error.message)
+
+    def _columns_before(self, night: NightFacts | None) -> tuple[SourceColumn, ...]:
+        """Return the columns as the last night found them, if it may have read the same source.
+
+        A load that moves no watermark must not reveal a column that nights hide.
+        """
+        route = self._route
+        if night is None and not (route.exclude_columns or route.masks or route.expressions):
+            return ()
+        last = self._nights.last(self._request) if night is None else night.last
+        if last is None or (night is not None and is_elsewhere(night)):
+            return ()
+        return last.columns
 
     def _versions(self, source: VersionedSource) -> NightFacts:
         """Read the facts of a night by row versions.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
 from penstock.backends.api.optional.expressions import ComputesColumns, DefinesComputed
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import PlanningError
+from penstock.model.source_columns import SourceColumn, match_earlier
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import DISTINCT, EXPRESSION, KEY, Column, ColumnPair, MaskingKey
 from penstock.planning.computed_model import with_columns
@@ -24,6 +25,7 @@ def read_selected(
     *,
     in_arrow: bool,
     one_of_many: bool,
+    before: Callable[[], Sequence[SourceColumn]] = tuple,
 ) -> tuple[Column, ...]:
     """Return the columns that the copy reads.
 
@@ -34,6 +36,7 @@ def read_selected(
         in_arrow: whether they have the trait `arrow`.
         one_of_many: whether the options also apply to other tables, so that a column may be
             missing.
+        before: returns the columns as the last night found them, for messages.
 
     Returns:
         the columns; computed ones have the traits `EXPRESSION`, `DISTINCT` and `KEY`.
@@ -43,7 +46,7 @@ def read_selected(
         UsageError: the key of a mask is not set.
     """
     if not one_of_many:
-        _check_known(route, columns)
+        _check_known(route, columns, before)
     selected = [column for column in columns if not route.excludes(column.name)]
     if columns and not selected:
         raise PlanningError(
@@ -53,7 +56,11 @@ def read_selected(
     masked = [column for column in selected if route.mask_of(column.name)]
     if not (masked or route.expressions):
         return tuple(selected)
-    by_name = _computed(route, source, masked, in_arrow=in_arrow)
+    identities = {column.name: column.identity for column in columns}
+    by_name = {
+        name: replace(column, identity=identities.get(name, ""))
+        for name, column in _computed(route, source, masked, in_arrow=in_arrow).items()
+    }
     names = {column.name for column in selected}
     return (
         *(by_name.get(column.name, column) for column in selected),
@@ -98,14 +105,24 @@ def _computed(
     }
 
 
-def _check_known(route: Route, columns: Sequence[Column]) -> None:
+def _check_known(
+    route: Route, columns: Sequence[Column], before: Callable[[], Sequence[SourceColumn]]
+) -> None:
     names = [column.name for column in columns]
     for flag, rules in (("--exclude-columns", route.exclude_columns), ("--mask", route.masks)):
         for rule in rules or ():
             if not any(meets(name, rule) for name in names):
                 what = "no column matches" if is_pattern(rule) else "no column"
+                renamed = "".join(
+                    f", which is called {name!r} now"
+                    for name, then in match_earlier(
+                        before(), tuple(map(SourceColumn.of, columns))
+                    ).same.items()
+                    if then.name == rule
+                )
                 raise PlanningError(
-                    f"{flag}: {what} {rule!r} in {route.source_name}; it has {', '.join(names)}"
+                    f"{flag}: {what} {rule!r} in {route.source_name}{renamed}; it has "
+                    f"{', '.join(names)}"
                 )
 
 

@@ -81,12 +81,12 @@ class CurrentReads:
         anything_committed: bool,
     ) -> Iterator[Event]:
         is_held = _is_held(view)
-        now = source.state(view.spec.relation)
+        now = view.read_state(source)
         view.snapshots = view.stored
         event = view.renew("renewed", "as requested: read the source as it is now")
         # From here on the tables are safe from being rewritten.
         view.check_layout(
-            source.state(view.spec.relation),
+            view.read_state(source),
             anything_committed=anything_committed,
             may_start_over=False,
         )

@@ -57,7 +57,7 @@ class OptionPolicy:
         Raises:
             Superseded: another process has just replaced the snapshot.
         """
-        now = source.state(view.spec.relation)
+        now = view.read_state(source)
         if view.check_layout(now, anything_committed=anything_committed):
             yield self._start_over(view, source, control, now)
         elif view.spec.snapshot == "shared":
@@ -87,7 +87,7 @@ class OptionPolicy:
         if view.spec.loss_policy == "fail":
             raise SnapshotLost(_choices(view, "the source ended its session"))
         with closing(view.open()) as source:
-            now = source.state(view.spec.relation)
+            now = view.read_state(source)
             if view.check_layout(now, anything_committed=anything_committed):
                 yield self._start_over(view, source, control, now)
             else:
@@ -116,7 +116,7 @@ class OptionPolicy:
             else:
                 event = view.renew("taken", "all partitions are read as of this moment")
             # Checked again: from here on, the tables can no longer be replaced by others.
-            view.check_layout(source.state(view.spec.relation), anything_committed=False)
+            view.check_layout(view.read_state(source), anything_committed=False)
         elif policy == "accept":
             event = view.renew(
                 "renewed",
@@ -124,11 +124,11 @@ class OptionPolicy:
                 "ones; rows that changed in between may be missing or doubled",
             )
             # Checked again: from here on, the table can no longer be rewritten.
-            view.check_layout(source.state(view.spec.relation), anything_committed=True)
+            view.check_layout(view.read_state(source), anything_committed=True)
         else:
             # Taken first: later writes do not matter, and earlier ones are counted.
             event = view.renew("renewed", "nothing was written to the source in between")
-            after = source.state(view.spec.relation)
+            after = view.read_state(source)
             if after.moment != view.state.moment:
                 self._check_unwritten(view, after)
                 # If many runs share the snapshot, the first one waits for all.
@@ -141,7 +141,7 @@ class OptionPolicy:
                         "the snapshot was lost",
                     )
                     view.pause(seconds_left)
-                after = source.state(view.spec.relation)
+                after = view.read_state(source)
                 self._check_unwritten(view, after)
                 event = view.event(
                     "renewed",
@@ -159,7 +159,9 @@ class OptionPolicy:
             SnapshotLost: the table was written to, or the source cannot tell.
         """
         was = view.state
-        if now.layout != was.layout:
+        if now.shape != was.shape:
+            why = "has other columns or types since, so values of unchanged rows may differ"
+        elif now.layout != was.layout:
             why = f"was rewritten since ({view.backend.rewrites}?), so its rows may have changed"
         elif not (was.writes and now.writes):
             why = "may have been written to since: this source cannot tell whether it was"
@@ -175,7 +177,7 @@ class OptionPolicy:
     ) -> SnapshotChanged:
         view.snapshots = ()
         event = view.renew("renewed", "started over: committed partitions are copied again")
-        view.check_layout(source.state(view.spec.relation), anything_committed=False)
+        view.check_layout(view.read_state(source), anything_committed=False)
         view.restart(control, now)
         return event
 

@@ -16,7 +16,9 @@ from penstock.events import Event, SnapshotChanged, Warned
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Files
 from penstock.model.plans import PartitionPlan
 from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.source_columns import SourceColumn
 from penstock.run.snapshot.handle import SnapshotHandle
+from penstock.run.snapshot.planned_columns import check_columns
 from penstock.spec.copy_spec import CopySpec
 
 # How often to try to take a snapshot while another session waits to change the table.
@@ -187,9 +189,8 @@ class SourceView:
 
     def note_state(self, source: SourceCatalog) -> None:
         """Note the state of the source, before its snapshot is taken."""
-        source.columns(self.spec.relation)  # raises if the table does not exist
         # Read before the snapshot is taken: a write in between counts as a later one.
-        self._state = source.state(self.spec.relation)
+        self._state = self.read_state(source)
         if self.spec.cursor_columns and isinstance(source, ReadsByColumn):
             source.note_open()
 
@@ -256,20 +257,32 @@ class SourceView:
 
     # What a policy does
 
+    def read_state(self, source: SourceCatalog) -> SourceState:
+        """Return the source's state, with its columns.
+
+        Raises:
+            PlanningError: the table does not exist.
+        """
+        relation = self.spec.relation
+        columns = tuple(map(SourceColumn.of, source.columns(relation)))
+        return replace(source.state(relation), columns=columns)
+
     def check_layout(
         self, now: SourceState, *, anything_committed: bool, may_start_over: bool = True
     ) -> bool:
         """Whether block ranges no longer hold the same rows, so that the run starts over.
 
         Args:
-            now: the current state of the source.
+            now: the current state of the source; see `read_state`.
             anything_committed: whether the run has committed partitions.
             may_start_over: whether the run may start over.
 
         Raises:
-            PlanningError: block ranges no longer hold the same rows, and the run may not start
-                over; or the table now consists of other tables than planned.
+            PlanningError: the columns are no longer those that the run was planned with; block
+                ranges no longer hold the same rows, and the run may not start over; or the table
+                now consists of other tables than planned.
         """
+        check_columns(self.spec, self.run_id, self.plan, self.state.columns, now.columns)
         if self._by_tables and now.parts != self.state.parts:
             raise PlanningError(
                 f"{self.spec.source_name} consists of other tables than when run {self.run_id} "

@@ -16,6 +16,9 @@ from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
 
+GIVEN_UP = "given-up"
+"""The status of a run that no longer claims its table; it may still be resumed."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
@@ -67,6 +70,32 @@ class NewRun:
     plan: PartitionPlan
     state: SourceState
     snapshot: Snapshot | None
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRun:
+    """A run that has changed its target's table, and is neither done nor given up."""
+
+    run_id: str
+    spec: Mapping[str, Any]
+    since: str
+    """When it was prepared, or when its last execution ended, whichever is later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a run's table lacks, although the run has committed all of it."""
+
+    what: str
+    """What happened to the table, as far as it shows."""
+    expected: int
+    """The rows that the run has committed."""
+    found: int | None
+    """The rows that are there instead; None if they were not counted."""
+    partial: bool = False
+    """Whether some of the rows are still there."""
+    safe_to_repeat: bool = False
+    """Whether none of the rows can be there, so that loading them again doubles none."""
 
 
 @contextmanager
@@ -148,6 +177,37 @@ class ControlStore(Protocol):
             plan: the plan.
             state: the state of the source's tables, as its catalog returned it.
             snapshot: the snapshot with which its rows are read; None without one.
+        """
+        ...
+
+    def replan(self, run: NewRun, generation: int) -> None:
+        """Give a run another request and plan, and forget what it has committed.
+
+        Attempts that are still open can no longer commit.
+
+        Args:
+            run: the new request and plan, with the id of an existing run.
+            generation: the generation to end.
+
+        Raises:
+            Superseded: the generation has already ended.
+        """
+        ...
+
+    def begun_runs(self) -> tuple[BegunRun, ...]:
+        """Return the runs that have changed their tables, and are neither done nor given up."""
+        ...
+
+    def losses(self, run_ids: Sequence[str], *, counted: bool) -> Mapping[str, Loss]:
+        """Look again at the tables of runs that have committed every partition.
+
+        Args:
+            run_ids: the runs.
+            counted: whether to count the rows, which reads the tables; otherwise only whether
+                there are any.
+
+        Returns:
+            what is missing, by run; nothing for runs whose rows are there as far as can be told.
         """
         ...
 

@@ -35,6 +35,10 @@ class CursorState:
     """Whether an index finds the values."""
     source: Mapping[str, str] = field(default_factory=dict)
     """As in `Cursor`."""
+    proof: Mapping[str, str] = field(default_factory=dict)
+    """As in `Cursor`."""
+    assumed: str = ""
+    """As in `Cursor`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,9 @@ class CursorRange:
     condition: str
     behind: bool
     """Whether the source's greatest value is less than at the last read."""
+    broken: str = ""
+    """Why rows may have changed without a new value since the last read, although that was proven
+    to be impossible then; empty if they have not."""
 
 
 @runtime_checkable

@@ -106,6 +106,15 @@ class FindsDeletedRows(Protocol):
 
 
 @runtime_checkable
+class RespellsKeys(Protocol):
+    """A `FindsDeletedRows` whose keys may be equal and not the same, such as 'a' and 'A'."""
+
+    def respelled_keys(self, run: RunRow) -> Sequence[int]:
+        """Return the digests of the target's keys that the merge will spell differently."""
+        ...
+
+
+@runtime_checkable
 class CountsRanges(Protocol):
     """A `FindsDeletedRows` that counts keys by range: cheaper than computing their digests."""
 

@@ -6,6 +6,7 @@ import duckdb
 import pyarrow as pa
 
 from penstock.backends.api.execution.attempt import Attempt
+from penstock.backends.duckdb.connection import allow_values_of
 from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import first_lines, translated
 from penstock.backends.duckdb.session import DuckSession
@@ -31,6 +32,7 @@ class DuckLoading(SqlLoading[FileStage]):
     def insert_staged(self, stage: FileStage, table: str) -> int:
         insert = f"INSERT INTO {table} ({self._listed}) SELECT * FROM {ROWS}"
         with translated("target", self._subject):
+            allow_values_of(self._connection, stage.widest)
             self._connection.register(ROWS, stage.batches())
             try:
                 ((rows,),) = self._connection.execute(insert).fetchall()

@@ -33,7 +33,9 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
     if not rows:
         raise missing_table_error(table, read_relations(session), session.side)
     columns = []
-    for name, type_name, *sizes, nullable, computed, identity, default, collation, page in rows:
+    for row in rows:
+        name, type_name, *sizes, nullable, computed, identity, default, collation = row[:10]
+        page, table_id, number, formula = row[10:]
         type_ = type_of(type_name, *sizes)
         generated = bool(computed) or type_.name in ("timestamp", "rowversion")
         columns.append(
@@ -49,6 +51,9 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
                     CODE_PAGE: int(page or 0) if type_.name in _IN_CODE_PAGES else 0,
                     IDENTITY: bool(identity),
                 },
+                identity=f"{table_id}.{number}",
+                collation=collation or "",
+                formula=formula or "",
             )
         )
     return tuple(columns)

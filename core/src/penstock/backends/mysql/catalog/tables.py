@@ -63,7 +63,7 @@ _COMMENT = TableQuery(
 )
 COLUMNS = TableQuery(
     "column_name, column_type, is_nullable, column_default, extra,"
-    f" {MYSQL.computed}, character_set_name, collation_name",
+    f" {MYSQL.computed}, character_set_name, collation_name, generation_expression",
     "information_schema.columns",
     *_NAME_COLUMNS,
     order="ordinal_position",
@@ -125,9 +125,13 @@ def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ..
             generated=computed == 1,
             has_default=default is not None or "auto_increment" in extra,
             traits={TYPE: type_, CHARSET: charset or "", COLLATION: collation or ""},
+            place=place,
+            collation=collation or "",
+            formula=str(formula or ""),
         )
-        for (name, type_text, nullable, default, extra, computed, charset, collation), type_ in zip(
-            rows, types, strict=True
+        for place, (row, type_) in enumerate(zip(rows, types, strict=True), start=1)
+        for name, type_text, nullable, default, extra, computed, charset, collation, formula in (
+            row,
         )
     )
 
@@ -239,7 +243,9 @@ def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]
 def numbered_column(session: MySqlSession, table: TableRef) -> str:
     """Return the AUTO_INCREMENT column; empty if the table has none."""
     rows = session.about(COLUMNS, table)
-    return next((str(name) for name, *_, extra, _, _, _ in rows if "auto_increment" in extra), "")
+    return next(
+        (str(name) for name, *_, extra, _, _, _, _ in rows if "auto_increment" in extra), ""
+    )
 
 
 def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:

@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 from penstock.backends.parquet.files.scan import FileScan, in_engine
 from penstock.backends.shared.background import BufferedIterator
 from penstock.backends.shared.values.arrow import has_empty_struct
-from penstock.errors import PenstockError
+from penstock.backends.shared.values.plain_texts import plain_texts
 from penstock.model.extents import FilePart
 
 # Batches read before DuckDB takes them.
@@ -34,8 +34,8 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
     scan: FileScan
     parts: Sequence[FilePart]
     head: int | None
-    failures: list[PenstockError]
-    """The failures of scans, of which DuckDB reports only the text."""
+    failures: list[Exception]
+    """The failures of scans, of which DuckDB reports only the text, with Python's traceback."""
     recorded_conditions: list[ds.Expression | None] | None
     """If it is a list, nothing is read, and conditions are recorded here."""
 
@@ -95,7 +95,11 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
                 )
                 yield from rows.to_batches()
 
-        yield from BufferedIterator(chosen, AHEAD).take(_waited)
+        try:
+            yield from BufferedIterator(chosen, AHEAD).take(_waited)
+        except Exception as error:
+            self.failures.append(error)
+            raise
 
     def _batches(
         self, schema: pa.Schema, condition: ds.Expression | None
@@ -103,16 +107,18 @@ class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
         def chosen(part: FilePart) -> Sequence[int] | None:
             return None if condition is None else self.scan.groups(part, condition)
 
-        try:
-            for batch in self.scan.batches(self.parts, schema.names, chosen, self.head):
-                arrays = [
-                    array if array.type == type_ else array.cast(type_)
-                    for array, type_ in zip(batch.columns, schema.types, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-        except PenstockError as error:
-            self.failures.append(error)
-            raise
+        for batch in self.scan.batches(self.parts, schema.names, chosen, self.head):
+            arrays = [
+                array if array.type == type_ else _in_engine(array, type_)
+                for array, type_ in zip(batch.columns, schema.types, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _in_engine(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(array.type):
+        return plain_texts(array)
+    return array.cast(type_)
 
 
 class _Scanner:

@@ -15,11 +15,12 @@ from penstock.backends.duckdb.errors import translate
 from penstock.backends.duckdb.session import DuckSession, streamed
 from penstock.backends.parquet.errors import DRIVER_ERRORS, from_driver
 from penstock.backends.parquet.files.duckdb_scan import ScannedFiles
-from penstock.backends.parquet.files.footers import key_fields, read_footers
+from penstock.backends.parquet.files.footers import key_fields, plain_schema, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
+from penstock.backends.parquet.files.snapshot import fingerprint_of
 from penstock.backends.parquet.location import FilesLocation
 from penstock.backends.sql.session import Row
-from penstock.errors import Diagnosis, PlanningError, SnapshotLost
+from penstock.errors import Diagnosis, PenstockError, PlanningError, SnapshotLost
 from penstock.model.tables import Located, Query, Relation
 
 SOURCE = "source"
@@ -73,9 +74,28 @@ class FileSession(DuckSession):
 
     def __init__(self, files: ScannedFiles, side: str) -> None:
         super().__init__(session(files, worker=False), side)
+        self._files = files
+
+    @contextmanager
+    def planning(self, subject: str) -> Iterator[None]:
+        with failing(self._files), super().planning(subject):
+            yield
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
-        return streamed(self.connection, query, self.side, subject, self._stored_values)
+        with failing(self._files):
+            yield from streamed(self.connection, query, self.side, subject, self._stored_values)
+
+
+@contextmanager
+def failing(files: ScannedFiles) -> Iterator[None]:
+    """Raise the failure of a scan of the files in place of DuckDB's report of it."""
+    files.failures.clear()
+    try:
+        yield
+    except PenstockError as error:
+        if files.failures:
+            raise files.failures[0] from error
+        raise
 
 
 @contextmanager
@@ -110,7 +130,7 @@ def listed_as(location: FilesLocation, token: str | None) -> tuple[ListedFile, .
         SnapshotLost: the files have changed.
     """
     files = list_files(location)
-    if token is not None and token != fingerprint(files):
+    if token is not None and fingerprint_of(token) != fingerprint(files):
         raise SnapshotLost(
             f"source: the files of {location} have changed since planning: some were added, "
             "removed or rewritten"
@@ -122,4 +142,4 @@ def schema_of(filesystem: fs.FileSystem, files: Sequence[ListedFile]) -> pa.Sche
     """Return the schema of files that were found to have the same columns, from one of them."""
     (first,) = read_footers(filesystem, files[:1], "source")
     keys = [key for key in key_fields(files) if key.name not in first.schema.names]
-    return pa.schema([*first.schema, *keys])
+    return pa.schema([*plain_schema(first.schema), *keys])

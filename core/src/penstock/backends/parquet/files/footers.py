@@ -18,8 +18,9 @@ from penstock.backends.parquet.files.damage import (
     footer_length,
     is_encrypted,
 )
-from penstock.backends.parquet.files.listing import ListedFile
-from penstock.backends.parquet.files.types import key_type, travelling
+from penstock.backends.parquet.files.listing import ListedFile, fingerprint
+from penstock.backends.parquet.files.types import in_file, key_type, travelling
+from penstock.backends.parquet.files.widening import widened
 from penstock.errors import PlanningError
 
 # Reading footers mostly waits.
@@ -35,7 +36,7 @@ class Footer:
 
     file: ListedFile
     schema: pa.Schema
-    """The schema of the file's content, in the types that travel."""
+    """The schema of the file's content; see `in_file`."""
     groups: tuple[tuple[int, int], ...]
     """The rows and stored bytes of each row group."""
 
@@ -45,6 +46,27 @@ class Footer:
 
     def as_source_file(self) -> SourceFile:
         return SourceFile(self.file.path, self.file.size, self.file.version, self.groups)
+
+
+_cache: dict[str, tuple[Footer, ...]] = {}
+"""The plan and its snapshot both ask about the same files."""
+MOST_CACHED = 8
+
+
+def footers_of(filesystem: fs.FileSystem, files: Sequence[ListedFile]) -> tuple[Footer, ...]:
+    """Return the footers of a source's files, read once as long as these do not change.
+
+    Raises:
+        TransientError, PermanentError: a file cannot be read; names it.
+    """
+    key = fingerprint(files)
+    if key in _cache:
+        return _cache[key]
+    footers = read_footers(filesystem, files, "source")
+    while len(_cache) >= MOST_CACHED:
+        _cache.pop(next(iter(_cache)), None)
+    _cache[key] = footers
+    return footers
 
 
 def read_footers(
@@ -76,7 +98,8 @@ def _read_footer(filesystem: fs.FileSystem, file: ListedFile, side: str) -> Foot
         # compression give the shares.
         share = file.size / (sum(group.total_byte_size for group in groups) or 1)
         sizes = tuple((group.num_rows, round(group.total_byte_size * share)) for group in groups)
-        return Footer(file, plain_schema(parquet.schema_arrow), sizes)
+        schema = [part.with_type(in_file(part.type)) for part in parquet.schema_arrow]
+        return Footer(file, pa.schema(schema).remove_metadata(), sizes)
 
 
 def _tail(handle: pa.NativeFile) -> bytes:
@@ -157,14 +180,56 @@ def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
             f"{side}: {first.file.path}: expected distinct column names, found {repeated[0]!r} "
             "twice"
         )
+    if "" in first.schema.names:
+        raise PlanningError(
+            f"{side}: {first.file.path}: expected column names, found an empty one for column "
+            f"{first.schema.names.index('') + 1:,}; rename it in the file"
+        )
     nullable = {
         part.name for footer in _one_per_schema(footers) for part in footer.schema if part.nullable
     }
     keys = key_fields([footer.file for footer in footers])
     return pa.schema(
-        [pa.field(part.name, part.type, part.name in nullable) for part in first.schema]
+        [
+            pa.field(name, travelling(type_), name in nullable)
+            for name, type_ in _widened(footers).items()
+            if type_ is not None
+        ]
         + [field for field in keys if field.name not in first.schema.names]
     )
+
+
+def _widened(footers: Sequence[Footer]) -> dict[str, pa.DataType | None]:
+    """Return types that hold the values of all files; None if they are too unlike."""
+    types: dict[str, pa.DataType | None] = {part.name: part.type for part in footers[0].schema}
+    for footer in _one_per_schema(footers)[1:]:
+        for part in footer.schema:
+            type_ = types.get(part.name)
+            types[part.name] = None if type_ is None else widened(type_, part.type)
+    return types
+
+
+def widened_columns(footers: Sequence[Footer], schema: pa.Schema) -> list[str]:
+    """Return remarks on columns that some files store as another type than the one they get.
+
+    Args:
+        footers: the files' footers.
+        schema: from `common_schema`.
+    """
+    lines = []
+    for part in schema:
+        others: dict[str, str] = {}
+        for footer in _one_per_schema(footers):
+            place = footer.schema.get_field_index(part.name)
+            if place < 0:
+                continue
+            stored = footer.schema.field(place).type
+            if travelling(stored) != part.type or (pa.types.is_null(stored) and len(footers) > 1):
+                others.setdefault(str(stored), footer.file.path)
+        if others and not (len(others) == 1 and "null" in others and part.type == pa.int32()):
+            found = ", ".join(f"{kind} in {path}" for kind, path in others.items())
+            lines.append(f"column {part.name!r} is read as {part.type}: it is {found}")
+    return lines
 
 
 def _one_per_schema(footers: Sequence[Footer]) -> list[Footer]:
@@ -179,11 +244,13 @@ def _one_per_schema(footers: Sequence[Footer]) -> list[Footer]:
 def _differences(footers: Sequence[Footer]) -> Iterator[tuple[str, str, str, str]]:
     first = footers[0]
     expected = {part.name: str(part.type) for part in first.schema}
+    common = _widened(footers)
     for footer in footers[1:]:
         if not footer.schema.equals(first.schema):
             actual = {part.name: str(part.type) for part in footer.schema}
             for name in expected | actual:
-                if expected.get(name) != actual.get(name):
+                differs = expected.get(name) != actual.get(name)
+                if differs and (common[name] is None or not {name} <= expected.keys() & actual):
                     yield (
                         footer.file.path,
                         name,

@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 import pyarrow.types as is_
 from pyarrow import fs
 
-from penstock.backends.parquet.errors import translated
+from penstock.backends.parquet.errors import Broken, translated
 from penstock.backends.parquet.files import int96
 from penstock.backends.parquet.files.damage import check_values
 from penstock.backends.parquet.files.footers import open_file
 from penstock.backends.parquet.files.listing import ListedFile, local_file
-from penstock.backends.parquet.files.types import converted, engine, key_value
+from penstock.backends.parquet.files.types import converted, engine, key_value, travelling
+from penstock.backends.shared.values.arrow import first_failing, shown
 from penstock.errors import (
     Diagnosis,
     Interrupted,
@@ -143,6 +144,13 @@ class FileScan:
         with translated(self._side, part.path):
             fragment = _FORMAT.make_fragment(part.path, self._filesystem)
             stored = fragment.physical_schema
+            if any(
+                field.name in stored.names
+                and travelling(stored.field(field.name).type) != field.type
+                and field.name in text
+                for field in self.schema
+            ):
+                return None  # other files have the column as another type
             keys = ListedFile(part.path, 0, "").keys
             outer = [
                 field for field in self.schema if field.name in keys.keys() - set(stored.names)
@@ -256,7 +264,7 @@ class FileScan:
             if self._stopped():
                 raise Interrupted(f"{self._side}: {part.path}: reading was canceled")
             check_values(batch, first)
-            shaped = self._shaped(batch, columns, keys)
+            shaped = self._shaped(batch, columns, keys, first)
             remaining -= batch.num_rows
             first += batch.num_rows
             self._widest = max(self._widest, shaped.nbytes / max(batch.num_rows, 1))
@@ -285,23 +293,47 @@ class FileScan:
         return max(1, min(BATCH_ROWS if sure else UNSURE_ROWS, int(BATCH_BYTES / width)))
 
     def _shaped(
-        self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
+        self,
+        batch: pa.RecordBatch,
+        columns: Sequence[str],
+        keys: Mapping[str, str | None],
+        first: int,
     ) -> pa.RecordBatch:
         """Return a batch with its columns in order and in the types that travel.
 
         Columns whose values come from the names of folders are included.
+
+        Args:
+            batch: the rows of a file.
+            columns: the columns, in order.
+            keys: the values in the names of the file's folders.
+            first: the number of its first row in the file.
+
+        Raises:
+            Broken: a value does not fit a type that other files need.
         """
         names = set(batch.schema.names)
         arrays = []
         for name in columns:
             type_ = self.schema.field(name).type
             if name in names:
-                arrays.append(converted(batch.column(name), type_))
+                arrays.append(_widened(batch.column(name), type_, name, first))
             else:
                 arrays.append(pa.repeat(key_value(keys[name], type_), batch.num_rows))
         if not arrays:  # Without columns, rows are only counted.
             return batch
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _widened(array: pa.Array, type_: pa.DataType, name: str, first: int) -> pa.Array:
+    try:
+        return converted(array, type_)
+    except pa.ArrowInvalid as error:
+        row = first_failing(array, lambda part: converted(part, type_))
+        raise Broken(
+            f"column {name!r}, row {first + row:,}: expected a value of {type_}, the type that the "
+            f"column has in other files, found {shown(array, row)}; cast it in the file"
+        ) from error
 
 
 def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int, bool]:

@@ -21,10 +21,20 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 def travelling(type_: pa.DataType) -> pa.DataType:
     """Return the type that represents another in a stream's batches."""
+    if is_.is_null(type_):
+        return pa.int32()
+    return _nested(in_file(type_), travelling)
+
+
+def in_file(type_: pa.DataType) -> pa.DataType:
+    """Return the type that represents another in comparisons of files.
+
+    Unlike in a stream's batches, a column whose values are all NULL may have a type of its own.
+    """
     if isinstance(type_, pa.BaseExtensionType):
-        return type_ if type_ == pa.uuid() else travelling(type_.storage_type)
+        return type_ if type_ == pa.uuid() else in_file(type_.storage_type)
     if is_.is_dictionary(type_) or is_.is_run_end_encoded(type_):
-        return travelling(type_.value_type)
+        return in_file(type_.value_type)
     if is_.is_large_string(type_) or is_.is_string_view(type_):
         return pa.string()
     if is_.is_large_binary(type_) or is_.is_binary_view(type_) or is_.is_fixed_size_binary(type_):
@@ -38,10 +48,8 @@ def travelling(type_: pa.DataType) -> pa.DataType:
     if is_.is_time32(type_):
         return pa.time64("us")
     if is_.is_timestamp(type_) and type_.tz is not None:
-        return pa.timestamp(type_.unit, "UTC")
-    if is_.is_null(type_):
-        return pa.int32()
-    return _nested(type_, travelling)
+        return pa.timestamp(type_.unit, "UTC") if type_.tz != "UTC" else type_
+    return _nested(type_, in_file) if is_.is_nested(type_) else type_
 
 
 def engine(type_: pa.DataType) -> pa.DataType:

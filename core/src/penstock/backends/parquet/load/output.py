@@ -19,6 +19,7 @@ from penstock.backends.parquet.load.names import NULL_FOLDER, data_name, folder_
 from penstock.backends.parquet.load.steps import stored_schema
 from penstock.backends.parquet.storage.uploads import MOST_IN_MEMORY, Sink, Uploads
 from penstock.backends.shared.attempts.transfer import Transfer
+from penstock.backends.shared.values.arrow import exactly
 from penstock.backends.shared.values.row_groups import ROW_GROUP_ROWS, RowGroups
 from penstock.errors import Diagnosis, PermanentError
 
@@ -137,7 +138,7 @@ class Output:
             .group_by(names, use_threads=False)
             .aggregate([("position", "list")])
         )
-        values = zip(*(groups[name].cast(pa.string()).to_pylist() for name in names), strict=True)
+        values = zip(*(_folder_texts(groups[name]) for name in names), strict=True)
         members = groups["position_list"].combine_chunks()
         table = pa.Table.from_batches([rows.select(self._schema.names).take(members.flatten())])
         del rows, keys
@@ -195,3 +196,7 @@ class Output:
         file.writer = None  # its metadata grows with the number of row groups
         file.sink.end(wait)
         file.size = file.sink.size
+
+
+def _folder_texts(values: pa.ChunkedArray) -> list[str | None]:
+    return list(exactly(values.combine_chunks(), pa.string()).to_pylist())

@@ -19,6 +19,7 @@ from botocore.exceptions import ClientError
 
 from penstock.backends.parquet.errors import translated
 from penstock.backends.shared.attempts.locked_files import try_lock
+from penstock.backends.shared.private_files import PRIVATE, READABLE, make_own_folder, open_new
 from penstock.errors import Diagnosis, TransientError
 
 if TYPE_CHECKING:
@@ -79,16 +80,20 @@ class LocalDocuments:
     def _path(self, name: str) -> str:
         return os.path.join(self._root, name)
 
+    def _mode(self, path: str) -> int:
+        """Return a document's mode: readers of a dataset need those that are in no subfolder."""
+        return READABLE if os.path.dirname(path) == self._root.rstrip("/") else PRIVATE
+
     def create(self, name: str, content: bytes) -> bool:
         # A link is created atomically with all its content, and a process stopped in the middle
         # does not keep others waiting, as it would with a lock.
         path = self._path(name)
         with translated("target", path):
             while True:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
                 draft = f"{path}.{uuid4().hex}.draft"
                 try:
-                    write_synced(draft, content)
+                    make_own_folder(os.path.dirname(path), self._root)
+                    write_synced(draft, content, self._mode(path))
                     os.link(draft, path)
                 except FileExistsError:
                     current = self.get(name)
@@ -107,7 +112,7 @@ class LocalDocuments:
             current = self.get(name)
             if current is None or current[1] != version:
                 return False
-            write_synced(path + ".draft", content)
+            write_synced(path + ".draft", content, self._mode(path))
             os.rename(path + ".draft", path)
             sync_folder(os.path.dirname(path))
             return True
@@ -157,7 +162,7 @@ class LocalDocuments:
             TransientError: a stopped process holds the lock.
         """
         path = self._path("lock")
-        with open(path, "ab+") as file:
+        with os.fdopen(open_new(path, os.O_RDWR | os.O_APPEND), "ab+") as file:
             deadline = time.monotonic() + LOCK_SECONDS
             while not try_lock(file.fileno()):
                 if time.monotonic() > deadline:
@@ -170,9 +175,15 @@ class LocalDocuments:
             yield
 
 
-def write_synced(path: str, content: bytes) -> None:
-    """Write a file durably, so that it survives a crash of the machine."""
-    with open(path, "wb") as file:
+def write_synced(path: str, content: bytes, mode: int) -> None:
+    """Write a file durably, so that it survives a crash of the machine.
+
+    Args:
+        path: the file's path.
+        content: the content.
+        mode: its mode if it is new.
+    """
+    with os.fdopen(open_new(path, os.O_WRONLY | os.O_TRUNC, mode), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -14,6 +14,7 @@ from penstock.backends.parquet.load.names import SUFFIXES, is_data
 from penstock.backends.parquet.storage.documents import sync_folder, write_synced
 from penstock.backends.parquet.storage.uploads import Gathering, Sink, Upload
 from penstock.backends.shared.attempts.transfer import Transfer
+from penstock.backends.shared.private_files import OUTPUT, make_own_folder
 from penstock.errors import Diagnosis, TransientError
 
 LOCAL_BUFFER = 4 << 20
@@ -62,7 +63,8 @@ class LocalSink(Gathering):
     def _begin(self) -> None:
         if not self._is_begun:
             self._is_begun = True
-            _in_folder(self._path, lambda: open(self._path, "xb").close())
+            documents = self._path.removesuffix(self._name)
+            _in_folder(self._path, lambda: open(self._path, "xb").close(), within=documents)
 
     def upload(self) -> Upload:
         return {"file": self._name}
@@ -130,7 +132,7 @@ class LocalUploads:
         # Two processes that end a run at once write the same content, each under its own name.
         draft = os.path.join(self._hidden, f"{os.path.basename(path)}.{token_hex(4)}.draft")
         with translated("target", full):
-            write_synced(draft, content)
+            write_synced(draft, content, OUTPUT)
             _in_folder(full, lambda: os.rename(draft, full))
 
     def visible(self) -> Mapping[str, int]:
@@ -172,20 +174,24 @@ class LocalUploads:
             os.rmdir(os.path.dirname(folder))
 
 
-def _in_folder(path: str, call: Callable[[], object], needed: str = "") -> None:
+def _in_folder(path: str, call: Callable[[], object], needed: str = "", within: str = "") -> None:
     """Create a file in a folder, which is created if it is missing.
 
     Args:
         path: the file to create.
         call: creates the file.
         needed: a file without which it cannot be created.
+        within: the folder of the documents, if it is created there.
 
     Raises:
         FileNotFoundError: the needed file does not exist.
     """
     for retries in reversed(range(FOLDER_ATTEMPTS)):
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            if within:
+                make_own_folder(os.path.dirname(path), within)
+            else:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
             call()
             return
         except FileNotFoundError:

@@ -6,7 +6,6 @@ The texts follow our session settings: ISO dates, UTC.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,13 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.backends.shared.values.hex_values import from_hex, uuids
+from penstock.backends.shared.values.plain_values import days, microseconds, microseconds_of_day
 from penstock.backends.shared.values.text_values import checked
-
-_DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)")
-_TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
-_BC = " BC"
-_DAY = 86_400_000_000
-_MOST = (1 << 63) - 1
 
 
 def parse(texts: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -71,56 +65,6 @@ def _convert_each(texts: pa.Array, read: Callable[[str], Any], type_: pa.DataTyp
         return pa.array(values, type_)
     except (KeyError, OverflowError) as error:
         raise ValueError(str(error)) from error
-
-
-def days(text: str) -> int:
-    """Return the days from 1970-01-01 to a date, for every year that the server supports.
-
-    Raises:
-        ValueError: the date is infinite.
-    """
-    match = _DATE.fullmatch(text.removesuffix(_BC))
-    if match is None:
-        raise ValueError(text)
-    year, month, day = map(int, match.groups())
-    if text.endswith(_BC):
-        year = 1 - year
-    # Counting years from March puts leap days at the end of a year. 400 years have 146,097 days,
-    # and 719,468 days lie between 0000-03-01 and 1970-01-01.
-    year -= month < 3
-    of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
-    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
-
-
-def microseconds_of_day(text: str) -> int:
-    """Return the microseconds since midnight of a time.
-
-    Raises:
-        ValueError: the text is not a time, or it is 24:00:00, which Arrow does not support.
-    """
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
-    hours, minutes, seconds, fraction = match.groups()
-    of_day = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
-    of_day = of_day * 1_000_000 + int((fraction or "").ljust(6, "0"))
-    if of_day >= _DAY:
-        raise ValueError(text)
-    return of_day
-
-
-def microseconds(text: str) -> int:
-    """Return the microseconds from 1970-01-01 00:00 to a timestamp (UTC if it has a time zone).
-
-    Raises:
-        ValueError: the timestamp is infinite, or so late that the number does not fit into 64 bits.
-    """
-    era = _BC if text.endswith(_BC) else ""
-    date, _, time = text.removesuffix(_BC).partition(" ")
-    total = days(date + era) * _DAY + microseconds_of_day(time.removesuffix("+00"))
-    if abs(total) > _MOST:
-        raise ValueError(text)
-    return total
 
 
 def lists(texts: pa.Array, type_: pa.DataType) -> pa.Array:

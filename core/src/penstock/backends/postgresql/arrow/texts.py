@@ -16,13 +16,7 @@ from penstock.backends.postgresql.arrow.families import family, family_of, unwra
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.shared.values.arrow import compacted, is_list
 from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
-
-_DAY = 86_400_000_000
-# Within these dates Arrow writes years as the server does: 0001-01-01 to 9999-12-31.
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-# With more digits than this after the decimal point, Arrow may write an exponent, and a text column
-# would keep it.
-_MOST_PLAIN_DIGITS = 6
+from penstock.backends.shared.values.plain_texts import is_usual, plain_texts
 
 
 def simplify(array: pa.Array) -> pa.Array:
@@ -69,16 +63,11 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
         return uuid_texts(array)
     if mine == "bytes" and theirs == "bytes":
         return hexadecimal(array)
-    if mine == "decimal":
-        if 0 <= type_.scale <= _MOST_PLAIN_DIGITS:
-            return array.cast(pa.string())
-        return _convert_each(array, lambda value: format(value, "f"))
-    if mine == "date":
-        return _dates(array.cast(pa.date32()))
-    if mine == "time":
-        return _times(array.cast(pa.time64("us")))
+    if mine in ("decimal", "date", "time"):
+        return plain_texts(array)
     if mine == "timestamp":
-        return _timestamps(array.cast(pa.timestamp("us", type_.tz)))
+        # The session's time zone is UTC.
+        return plain_texts(array.cast(pa.timestamp("us", type_.tz)), "+00")
     if mine == "integer" and theirs == "number":
         # The server would wrap numbers that are negative or too large.
         wide = target.bare.name == "xid8"
@@ -124,47 +113,6 @@ def _interval(value: Any) -> str:
     return f"{value.months} mons {value.days} days {value.nanoseconds // 1000} microseconds"
 
 
-def _dates(array: pa.Array) -> pa.Array:
-    if _is_usual(array.view(pa.int32()), _FIRST_DAY, _LAST_DAY):
-        return array.cast(pa.string())
-    days = array.view(pa.int32()).to_pylist()
-    return pa.array((None if day is None else date_text(day) for day in days), pa.string())
-
-
-def _timestamps(array: pa.Array) -> pa.Array:
-    """Return timestamps as texts in UTC, the session's time zone."""
-    numbers, zone = array.view(pa.int64()), "+00" if array.type.tz else ""
-    if _is_usual(numbers, _FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1):
-        values = numbers.view(pa.timestamp("us")).cast(pa.string())
-        return pc.binary_join_element_wise(values, zone, "") if zone else values
-    values = (None if n is None else _timestamp_text(n, zone) for n in numbers.to_pylist())
-    return pa.array(values, pa.string())
-
-
-def _times(array: pa.Array) -> pa.Array:
-    numbers = array.view(pa.int64())
-    if _is_usual(numbers, 0, _DAY - 1):
-        return array.cast(pa.string())
-    values = (None if n is None else _time_text(n) for n in numbers.to_pylist())
-    return pa.array(values, pa.string())
-
-
-def _time_text(number: int) -> str:
-    """Return a time, in microseconds since midnight, as text.
-
-    Raises:
-        ValueError: the number exceeds a day. 24:00:00, which the server supports, is allowed.
-    """
-    if not 0 <= number <= _DAY:
-        raise ValueError(f"{number} microseconds of a day")
-    return _clock(number)
-
-
-def _clock(of_day: int) -> str:
-    seconds, fraction = divmod(of_day, 1_000_000)
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
-
-
 def _check_times(array: pa.Array) -> None:
     """Check the times inside nested values.
 
@@ -180,38 +128,8 @@ def _check_times(array: pa.Array) -> None:
         _check_times(simplify(array.items))
     elif is_list(type_):
         _check_times(simplify(array.flatten()))
-    elif pa.types.is_time(type_):
-        of_day = array.cast(pa.time64("ns")).view(pa.int64())
-        if not _is_usual(of_day, 0, 1000 * _DAY - 1):
-            raise ValueError("a time beyond a day")
-
-
-def _is_usual(numbers: pa.Array, first: int, last: int) -> bool:
-    ends = pc.min_max(numbers).as_py()
-    return ends["min"] is None or (first <= ends["min"] and ends["max"] <= last)
-
-
-def date_text(day: int) -> str:
-    """Return a date of any year as the server writes it.
-
-    Args:
-        day: days since 1970-01-01.
-    """
-    era, of_era = divmod(day + 719_468, 146_097)
-    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    day_of_month = of_year - (153 * month + 2) // 5 + 1
-    month = (month + 2) % 12 + 1
-    year += era * 400 + (month < 3)
-    shown, suffix = (year, "") if year > 0 else (1 - year, " BC")
-    return f"{shown:04}-{month:02}-{day_of_month:02}{suffix}"
-
-
-def _timestamp_text(number: int, zone: str) -> str:
-    day, of_day = divmod(number, _DAY)
-    shown, era, _ = date_text(day).partition(" BC")
-    return f"{shown} {_clock(of_day)}{zone}{era}"
+    elif pa.types.is_time(type_) and not is_usual(array):
+        raise ValueError("a time beyond a day")
 
 
 def _quoted(text: str) -> str:

@@ -44,7 +44,8 @@ class Parent:
     """The target table, whose definition is read once for all attempts of a worker."""
 
     def __init__(self, connection: Connection, spec: WorkerSpec) -> None:
-        oid = table_oid(connection, spec.target_table, "target")
+        with connection.own_path():
+            oid = table_oid(connection, spec.target_table, "target")
         (self.definition,) = read_tables(connection, [oid])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from psycopg import sql
 
 from penstock.backends.postgresql.compare.checksums import OLDEST
-from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.connection import FIRE_DEFERRED, Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP
 from penstock.backends.postgresql.session.statements import keeps_xmin, rows_of, statement
 from penstock.errors import Diagnosis, PermanentError, UsageError
@@ -57,7 +57,10 @@ def delete_rows(connection: Connection, table: TableRef, records: Sequence[Commi
     delete = statement("delete_loaded").format(
         table=rows_of(table), transactions=sql.Literal("{" + ",".join(by_loader) + "}")
     )
-    deleted = {by_loader[loader]: count for loader, count in connection.execute(delete).fetchall()}
+    with connection.users_path():
+        rows = connection.execute(delete).fetchall()
+        connection.execute(FIRE_DEFERRED)
+    deleted = {by_loader[loader]: count for loader, count in rows}
     differences = [
         f"{record.partition_id}: expected {record.rows:,} rows, found "
         f"{deleted.get(record.partition_id, 0):,}"

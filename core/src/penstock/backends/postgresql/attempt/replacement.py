@@ -55,7 +55,9 @@ class ReplacedRows:
         _, has_xmin = compute_all(connection, [lock, keeps], "target", wait)
         if not has_xmin:  # rows on another server do not record the transaction that wrote them
             return compute(connection, self._count(self._condition), "target", wait) - rows
-        foreign = sql.SQL("({}) AND NOT xmin = {}").format(self._condition, OWN_XMIN)
+        foreign = sql.SQL("({}) AND NOT xmin OPERATOR(pg_catalog.=) {}").format(
+            self._condition, OWN_XMIN
+        )
         remaining = compute(connection, self._count(foreign), "target", wait)
         if remaining:
             _, remaining = compute_all(

@@ -24,7 +24,11 @@ from penstock.backends.postgresql.session.statements import (
     rows_of,
     statement,
 )
-from penstock.backends.shared.attempts.refusals import key_twice, key_with_null
+from penstock.backends.shared.attempts.refusals import (
+    key_twice,
+    key_with_null,
+    keys_respelled,
+)
 from penstock.backends.sql.catalog.unique_keys import find_key
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import ColumnPair, TableRef
@@ -43,6 +47,11 @@ table not analyzed since its load, it would assume that many rows share a key, a
 ANY_WAY = (
     "SELECT pg_catalog.set_config(name, reset_val, true) FROM pg_catalog.pg_settings"
     " WHERE name IN ('enable_hashjoin', 'enable_mergejoin')"
+)
+COPIED_BEFORE = (
+    "another partition may have copied; expected equal keys to be spelled alike; copy in one "
+    "partition (--partitions 1), or give the key a type or a collation that distinguishes all "
+    "values"
 )
 Run = Callable[[Sequence[sql.Composed]], Sequence[int]]
 """Runs statements one after the other, and returns how many rows each has found."""
@@ -77,7 +86,8 @@ class PostgresStage:
         self._stage = stage
         self.identifier = quoted(stage)
         """Where the rows go first."""
-        keys = read_unique_keys(connection, target)
+        with connection.own_path():
+            keys = read_unique_keys(connection, target)
         key = find_key(keys, conflict_columns)
         if key is None:
             raise PermanentError(
@@ -87,9 +97,9 @@ class PostgresStage:
             )
         self._key = key
         parameters = {"table": name(target)}
-        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, columns = (
-            connection.first(statement("upsert_facts"), parameters)
-        )
+        with connection.own_path():
+            facts = connection.first(statement("upsert_facts"), parameters)
+        partitioned, fixed, self._may_drop_rows, self._blocks, referenced, columns = facts
         copied = {pair.target for pair in pairs} | {mark}
         self.may_replace = (
             len(keys) > 1
@@ -102,6 +112,11 @@ class PostgresStage:
         self._table = sql.SQL("{}" if partitioned else "ONLY {}").format(quoted(target))
         self._columns = column_list(pair.target for pair in pairs)
         self._updatable = [pair.target for pair in pairs if pair.target not in fixed]
+        self._inexact = [column.name for column in key.columns if not column.exact]
+        self._told_apart = any(
+            pair.cast or pair.canonical for pair in pairs if pair.target in self._inexact
+        )
+        """Whether the source has another type, which may tell keys apart that are equal here."""
         self._match = sql.SQL(" AND ").join(
             _equal(column, nulls_equal=key.nulls_equal) for column in key.columns
         )
@@ -139,7 +154,7 @@ class PostgresStage:
         matching = sql.SQL("{} AS s WHERE {}").format(quoted(deleted_keys), self._match)
         if not mark:
             return sql.SQL("DELETE FROM {} AS t USING {}").format(self._table, matching)
-        return sql.SQL("UPDATE {} AS t SET {} = now() FROM {} AND t.{} IS NULL").format(
+        return sql.SQL("UPDATE {} AS t SET {} = pg_catalog.now() FROM {} AND t.{} IS NULL").format(
             self._table, sql.Identifier(mark), matching, sql.Identifier(mark)
         )
 
@@ -159,24 +174,60 @@ class PostgresStage:
     ) -> sql.Composed:
         """Return the selected target rows as they will be after the merge, as an item of FROM.
 
+        Keys are those of the source, also if the target spells an equal one differently now.
+
         Args:
             where: the run's condition; None for all rows.
             columns: the columns to return.
             among: alternative conditions on the key, which select the rows without overlap; all
                 rows if empty.
         """
-        selected_rows = self._selected_rows(where)
+        same = self._match
+        if self._inexact:
+            same = sql.SQL("{} AND NOT {}").format(same, self._respelled)
         new = sql.SQL(" OR ").join([raw(f"({test})") for test in among] or [sql.SQL("true")])
         return sql.SQL(
             "(SELECT {columns} FROM {rows} AS t UNION ALL SELECT {columns} FROM {stage} AS s"
             " WHERE ({new}) AND NOT EXISTS (SELECT FROM {there} AS t WHERE {match})) AS t"
         ).format(
             columns=column_list(columns),
-            rows=self._selected_rows(where, among),
-            there=selected_rows,
+            rows=self._kept_rows(where, among),
+            there=self._selected_rows(where),
+            stage=self.identifier,
+            match=same,
+            new=new,
+        )
+
+    @property
+    def respells(self) -> bool:
+        """Whether equal keys may be spelled differently, so that the merge changes them."""
+        return bool(self._inexact)
+
+    @property
+    def _respelled(self) -> sql.Composed:
+        """Return the condition under which equal keys are spelled differently."""
+        return _differ("s", self._inexact)
+
+    @property
+    def respelled_rows(self) -> sql.Composed:
+        """The target's rows whose keys the merge will spell differently, as an item of FROM."""
+        return sql.SQL("(SELECT t.* FROM {} AS s JOIN {} AS t ON {} AND {}) AS t").format(
+            self.identifier, self._table, self._match, self._respelled
+        )
+
+    def _kept_rows(self, where: str | None, among: Sequence[str]) -> sql.Composed:
+        """Return the selected target rows whose keys the merge leaves as they are."""
+        selected_rows = self._selected_rows(where, among)
+        if not self._inexact:
+            return selected_rows
+        return sql.SQL(
+            "(SELECT * FROM {rows} AS t WHERE NOT EXISTS"
+            " (SELECT FROM {stage} AS s WHERE {match} AND {respelled}))"
+        ).format(
+            rows=selected_rows,
             stage=self.identifier,
             match=self._match,
-            new=new,
+            respelled=self._respelled,
         )
 
     def _selected_rows(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
@@ -200,21 +251,40 @@ class PostgresStage:
         return sql.SQL("{} AS s").format(self.identifier)
 
     def target_rows(self, where: str | None, among: Sequence[str] = ()) -> sql.Composed:
-        """Return the selected target rows, as an item of FROM."""
-        return sql.SQL("{} AS t").format(self._selected_rows(where, among))
+        """Return the selected target rows whose keys stay as they are, as an item of FROM."""
+        return sql.SQL("{} AS t").format(self._kept_rows(where, among))
 
     def create(self, connection: Connection) -> None:
         connection.execute(
             statement("stage").format(columns=self._columns, table=quoted(self.target))
         )
 
-    def merge(self, rows: int, run: Run) -> LoadResult:
+    def merge(
+        self,
+        rows: int,
+        run: Run,
+        *,
+        holds_equal_keys: bool,
+        advice: str = COPIED_BEFORE,
+    ) -> LoadResult:
         """Update the rows that differ, and insert the missing ones.
+
+        Args:
+            rows: the number of staged rows.
+            run: runs the statements.
+            holds_equal_keys: whether the stage has all rows of the source whose keys the target
+                treats as equal.
+            advice: where other such rows may be, and what to do; see `key_respelled`.
 
         Raises:
             PermanentError: a key is NULL or a duplicate, or a trigger drops rows.
         """
         self._check_nulls(run)
+        if self._told_apart and not holds_equal_keys:
+            query = sql.SQL("SELECT FROM {}").format(self.respelled_rows)
+            (count,) = run([query])
+            if count:
+                raise keys_respelled(self._key.names, count, advice)
         with self._translated_conflicts():
             _, *updated, inserted = run([self._unique_index(), *self._updates(), self._insert()])
         if self._may_drop_rows and inserted + sum(updated) < rows:
@@ -351,7 +421,9 @@ def _differ(row: str, names: Iterable[str]) -> sql.Composed:
         sql.SQL(", ").join(sql.Identifier(side, column) for column in names) for side in ("t", row)
     )
     # Without the cast to record they would be compared column by column.
-    return sql.SQL("ROW({})::record OPERATOR(pg_catalog.*<>) ROW({})::record").format(existing, new)
+    return sql.SQL(
+        "ROW({})::pg_catalog.record OPERATOR(pg_catalog.*<>) ROW({})::pg_catalog.record"
+    ).format(existing, new)
 
 
 def _assignments(names: Iterable[str], row: str) -> sql.Composed:

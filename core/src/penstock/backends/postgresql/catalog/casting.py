@@ -34,11 +34,12 @@ def castable(
     """
     types = {column.name: data_type(column) for column in columns}
     with planning("source", "casts"):
-        rows = connection.execute(
-            "SELECT name, pg_catalog.to_regtype(name)::oid::int8"
-            " FROM unnest(%s::text[]) AS asked (name)",
-            [sorted({name for _, name in pairs})],
-        ).fetchall()
+        with connection.users_path():
+            rows = connection.execute(
+                "SELECT name, pg_catalog.to_regtype(name)::pg_catalog.oid::pg_catalog.int8"
+                " FROM pg_catalog.unnest(%s::pg_catalog.text[]) AS asked (name)",
+                [sorted({name for _, name in pairs})],
+            ).fetchall()
         oids = {name: oid for name, oid in rows if oid is not None}
         read = (type_cache or Types(connection)).read((oid, -1) for oid in oids.values())
         by_name = {name: kind for name, (kind, _) in zip(oids, read, strict=True)}

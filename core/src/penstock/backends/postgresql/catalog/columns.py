@@ -33,6 +33,9 @@ class Attribute:
     """The column's number among all that the table has ever had; 0 outside a table."""
     table: int = 0
     """The table's object id."""
+    collation: str | None = None
+    """See `Column`, as for the next one; None for an empty text."""
+    formula: str | None = None
 
 
 def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Column, ...]:
@@ -48,7 +51,7 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
         TableReplaced: the target's table was dropped or recreated in between.
         PermanentError: the source's table was, so that a snapshot does not show its columns.
     """
-    with planning(side, f"table {ref}"):
+    with planning(side, f"table {ref}"), connection.own_path():
         oid = table_oid(connection, ref, side)
         columns = columns_of(connection, [oid], Types(connection))
     if oid not in columns:
@@ -111,6 +114,8 @@ def describe_columns(
                 "dimensions": item.dimensions,
             },
             f"{item.table}.{item.number}" if item.number else "",
+            collation=item.collation or "",
+            formula=item.formula or "",
         )
         for item, (kind, text) in zip(attributes, types, strict=True)
     )

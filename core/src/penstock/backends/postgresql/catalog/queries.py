@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from penstock.backends.postgresql.catalog.columns import Attribute, describe_columns
-from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.connection import TAKE_USERS_PATH, Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.session.query_text import without_end
 from penstock.backends.postgresql.session.statements import named_columns, relation
@@ -30,7 +30,9 @@ def query_columns(connection: Connection, query: Query) -> tuple[Column, ...]:
     """
     # In one transaction that is rolled back, so that no setting of the query remains.
     with planning("source", "--query"), connection.transaction(force_rollback=True):
-        connection.execute("SET LOCAL transaction_read_only = on")
+        with connection.together():
+            connection.execute("SET LOCAL transaction_read_only = on")
+            connection.execute(TAKE_USERS_PATH)
         _check_single(connection, query)
         columns = described_query(connection, query)
     _check_names(columns)
@@ -73,7 +75,8 @@ def described_query(connection: Connection, query: Query) -> tuple[Column, ...]:
         PlanningError: the query writes.
     """
     try:
-        cursor = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(relation(query)))
+        with connection.users_path():
+            cursor = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(relation(query)))
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise _writes(error) from error
     except psycopg.errors.SyntaxError as error:
@@ -103,15 +106,22 @@ def described_columns(
         pairs: the pairs.
     """
     query = sql.SQL("SELECT {} FROM {} LIMIT 0").format(named_columns(pairs), relation(read))
-    result = connection.execute(query).pgresult
+    with connection.users_path():
+        result = connection.execute(query).pgresult
     assert result is not None
     return result_columns(connection, result)
 
 
 def result_columns(connection: Connection, result: psycopg.pq.abc.PGresult) -> tuple[Column, ...]:
-    """Return the columns of a result."""
+    """Return the columns of a result; those that are columns of a table have its ids."""
     attributes = [
-        Attribute((result.fname(place) or b"").decode(), result.ftype(place), result.fmod(place))
+        Attribute(
+            (result.fname(place) or b"").decode(),
+            result.ftype(place),
+            result.fmod(place),
+            number=result.ftablecol(place),
+            table=result.ftable(place),
+        )
         for place in range(result.nfields)
     ]
     return describe_columns(connection, attributes)
@@ -138,7 +148,8 @@ def _try(connection: Connection, query: Query) -> None:
         connection.execute("SET LOCAL transaction_read_only = on")
         connection.execute(f"SET LOCAL statement_timeout = {TRIAL_MS}")
         try:
-            connection.execute(sql.SQL("SELECT * FROM {} LIMIT 1").format(relation(query)))
+            with connection.users_path():
+                connection.execute(sql.SQL("SELECT * FROM {} LIMIT 1").format(relation(query)))
         except psycopg.errors.QueryCanceled:
             return
         except psycopg.errors.ReadOnlySqlTransaction as error:

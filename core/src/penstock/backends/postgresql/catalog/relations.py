@@ -143,7 +143,7 @@ def match_other_objects(
 
 def search_path(connection: Connection, side: str) -> tuple[str, ...]:
     """Return the existing schemas of the search path that the user may use."""
-    with translated(side):
+    with translated(side), connection.users_path():
         return tuple(connection.value("SELECT pg_catalog.current_schemas(false)"))
 
 
@@ -151,11 +151,11 @@ def find_by_name(connection: Connection, table: str, side: str) -> TableRef | No
     """Return the table that an unqualified name resolves to; None without one.
 
     Args:
-        connection: a session with the user's search path.
+        connection: a session on the server.
         table: the name, unquoted.
         side: the side of the server, for error messages.
     """
-    with translated(side):
+    with translated(side), connection.users_path():
         schema = connection.value(statement("find"), {"name": table})
     return None if schema is None else TableRef(schema, table)
 

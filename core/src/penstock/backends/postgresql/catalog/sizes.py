@@ -226,7 +226,8 @@ def _plan(
         sql.SQL(columns), relation(read), sql.SQL("true") if where is None else raw(where)
     )
     subject = "--query" if isinstance(read, Query) else f"table {read}"
-    with planning("source", subject if where is None else f"--where on {read}"):
+    subject = subject if where is None else f"--where on {read}"
+    with planning("source", subject), connection.users_path():
         ((plans,),) = connection.execute(query).fetchall()
     plan: dict[str, Any] = plans[0]["Plan"]
     return plan

@@ -28,8 +28,10 @@ def read_states(connection: Connection, oids: Sequence[int]) -> dict[int, Source
     moments = connection.execute(statement("moment"))
     moment = str(moments.fetchall()[0][0])
     return {
-        oid: SourceState(identity, layout, "" if elsewhere else moment, writes, parts)
-        for oid, identity, layout, writes, parts, elsewhere in states.fetchall()
+        oid: SourceState(
+            identity, layout, "" if elsewhere else moment, writes, parts, shape=shape or ""
+        )
+        for oid, identity, layout, writes, parts, elsewhere, shape in states.fetchall()
     }
 
 
@@ -80,10 +82,12 @@ def may_have_moved(
         return True
     for extent, rows in extents:
         query = statement("written_since").format(
-            rows=select(relation, extent, where, sql.SQL("xmin::text::bigint AS xmin")),
+            rows=select(
+                relation, extent, where, sql.SQL("xmin::pg_catalog.text::pg_catalog.int8 AS xmin")
+            ),
             since=sql.Literal(int(match[1]) % (1 << 32)),
         )
-        with planning("source", f"{relation}"):
+        with planning("source", f"{relation}"), connection.users_path():
             total, written_rows = connection.first(query)
         if written_rows or (rows is not None and total != rows):
             return True

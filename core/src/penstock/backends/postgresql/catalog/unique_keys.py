@@ -22,6 +22,8 @@ class KeyColumn:
     collate: str
     """COLLATE and the index's collation, if it differs from the column's."""
     operator_class: str
+    exact: bool
+    """Whether equal values are also the same, which does not hold for 1.0 and 1.00."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,9 @@ def unique_keys_of(
     rows = connection.execute(query, {"tables": [name(table) for table in tables]}).fetchall()
     for place, index, primary, obstacle, nulls_equal, columns in rows:
         key_columns = tuple(
-            KeyColumn(c["name"] or "", c["nullable"], c["equals"], c["collate"], c["class"])
+            KeyColumn(
+                c["name"] or "", c["nullable"], c["equals"], c["collate"], c["class"], c["exact"]
+            )
             for c in columns
         )
         keys[tables[place - 1]] += (UniqueKey(index, primary, obstacle, nulls_equal, key_columns),)

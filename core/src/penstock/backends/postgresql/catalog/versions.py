@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.session.statements import for_server, statement
+from penstock.backends.postgresql.session.statements import built_in, for_server, statement
 from penstock.errors import PlanningError
 from penstock.model.nights import Horizon, SourceVersions
 from penstock.model.tables import TableRef
@@ -129,7 +129,8 @@ def changed_rows_condition(since: Horizon, new_tables: Sequence[int]) -> str:
         new_tables: the object ids of tables of which all rows are read.
     """
     oldest = max(since.xmin % 2**32, FIRST_NORMAL)
-    changed = f"pg_catalog.age(xmin) BETWEEN 0 AND pg_catalog.age('{oldest}'::pg_catalog.xid)"
+    age, oldest_age = "pg_catalog.age(xmin)", f"pg_catalog.age('{oldest}'::pg_catalog.xid)"
+    changed = f"{age} {built_in('>=')} 0 AND {age} {built_in('<=')} {oldest_age}"
     return or_in_tables(changed, new_tables)
 
 
@@ -143,4 +144,4 @@ def or_in_tables(condition: str, tables: Sequence[int]) -> str:
     if not tables:
         return f"({condition})"
     listed = ", ".join(map(str, sorted(tables)))
-    return f"({condition} OR tableoid IN ({listed}))"
+    return f"({condition} OR tableoid {built_in('=')} ANY (ARRAY[{listed}]::pg_catalog.oid[]))"

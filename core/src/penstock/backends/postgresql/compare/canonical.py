@@ -35,15 +35,18 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
         case "integer" | "decimal" if name not in _WHOLE:
             if name == "numeric" and bare.typmod >= 0 and numeric_modifier(bare.typmod)[1] > 0:
                 # The text always has a decimal point.
-                trim = "pg_catalog.rtrim(pg_catalog.rtrim({}::text, '0'), '.')"
+                trim = "pg_catalog.rtrim(pg_catalog.rtrim({}::pg_catalog.text, '0'), '.')"
                 return sql.SQL(trim).format(value)
             return sql.SQL(
-                "CASE WHEN pg_catalog.scale({0}) > 0"
-                " THEN pg_catalog.rtrim(pg_catalog.rtrim({0}::text, '0'), '.')"
-                " ELSE {0}::text END"
+                "CASE WHEN pg_catalog.scale({0}) OPERATOR(pg_catalog.>) 0"
+                " THEN pg_catalog.rtrim(pg_catalog.rtrim({0}::pg_catalog.text, '0'), '.')"
+                " ELSE {0}::pg_catalog.text END"
             ).format(_cast(value, "numeric", name))
         case "float":
-            return sql.SQL("CASE WHEN {0} = 'NaN' THEN 'NaN' ELSE {1}::text END").format(
+            return sql.SQL(
+                "CASE WHEN {0} OPERATOR(pg_catalog.=) 'NaN'::pg_catalog.float8 THEN 'NaN'"
+                " ELSE {1}::pg_catalog.text END"
+            ).format(
                 _cast(value, "float8", name),
                 _bits(sql.SQL("pg_catalog.float8send({})").format(_cast(value, "float8", name))),
             )
@@ -52,30 +55,35 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
         case "date":
             # Infinite dates have no day number.
             return sql.SQL(
-                "CASE WHEN pg_catalog.isfinite({0}) THEN ({0} - '1970-01-01'::date)::text"
-                " ELSE {0}::text END"
+                "CASE WHEN pg_catalog.isfinite({0})"
+                " THEN ({0} OPERATOR(pg_catalog.-) '1970-01-01'::pg_catalog.date)::pg_catalog.text"
+                " ELSE {0}::pg_catalog.text END"
             ).format(_cast(value, "date", name))
         case "time":
             binary = sql.SQL("pg_catalog.time_send({})").format(_cast(value, "time", name))
-            return sql.SQL("{}::bigint::text").format(_bits(binary))
+            return sql.SQL("{}::pg_catalog.int8::pg_catalog.text").format(_bits(binary))
         case "timestamp":
             type_name = "timestamptz" if name == "timestamptz" else "timestamp"
             binary = sql.SQL("pg_catalog.{}({})").format(
                 sql.Identifier(f"{type_name}_send"), _cast(value, type_name, name)
             )
             # Infinite timestamps are the lowest and the highest 64-bit number.
-            return sql.SQL("({}::bigint::numeric + {})::text").format(
-                _bits(binary), sql.Literal(_EPOCH)
-            )
+            return sql.SQL(
+                "({}::pg_catalog.int8::pg_catalog.numeric OPERATOR(pg_catalog.+) {})"
+                "::pg_catalog.text"
+            ).format(_bits(binary), sql.Literal(_EPOCH))
         case "boolean" | "integer" | "decimal" | "text" | "uuid":
-            return sql.SQL("{}::text").format(value)
+            return sql.SQL("{}::pg_catalog.text").format(value)
         case _:
             raise PlanningError(f"checksums: expected a known kind of value, found {kind!r}")
 
 
 def framed(text: sql.Composable) -> sql.Composable:
     """Prefix a text with its length, so that its end is unambiguous whatever it contains."""
-    return sql.SQL("coalesce(pg_catalog.octet_length({0})::text || ':' || {0}, '-')").format(text)
+    return sql.SQL(
+        "coalesce(pg_catalog.octet_length({0})::pg_catalog.text OPERATOR(pg_catalog.||) ':'"
+        " OPERATOR(pg_catalog.||) {0}, '-')"
+    ).format(text)
 
 
 def _cast(value: sql.Composable, type_: str, name: str) -> sql.Composable:
@@ -86,7 +94,9 @@ def _cast(value: sql.Composable, type_: str, name: str) -> sql.Composable:
 
 def _bits(binary: sql.Composable) -> sql.Composable:
     """Return the eight bytes of a value's binary form."""
-    return sql.SQL("('x' || pg_catalog.encode({}, 'hex'))::bit(64)").format(binary)
+    return sql.SQL("('x' OPERATOR(pg_catalog.||) pg_catalog.encode({}, 'hex'))::bit(64)").format(
+        binary
+    )
 
 
 def _list(value: sql.Composable, kind: str, element: DataType, depth: int) -> sql.Composable:
@@ -95,8 +105,8 @@ def _list(value: sql.Composable, kind: str, element: DataType, depth: int) -> sq
             # unnest would turn each attribute into a column.
             value = sql.SQL("{}::pg_catalog.text[]").format(value)
         return sql.SQL(
-            "CASE WHEN {0} IS NOT NULL THEN (SELECT '{{' || coalesce(pg_catalog.string_agg({1}, ','"
-            " ORDER BY place), '') || '}}' FROM pg_catalog.unnest({0}) WITH ORDINALITY"
+            "CASE WHEN {0} IS NOT NULL THEN (SELECT pg_catalog.concat('{{', pg_catalog.string_agg("
+            "{1}, ',' ORDER BY place), '}}') FROM pg_catalog.unnest({0}) WITH ORDINALITY"
             " AS listed (item, place)) END"
         ).format(value, framed(canonical_text(sql.Identifier("item"), kind, element)))
     return sql.SQL("CASE WHEN {} IS NOT NULL THEN {} END").format(
@@ -120,6 +130,6 @@ def _level(
     else:
         item = _level(value, kind, element, depth, within)
     return sql.SQL(
-        "(SELECT '{{' || coalesce(pg_catalog.string_agg({item}, ',' ORDER BY {place}), '')"
-        " || '}}' FROM pg_catalog.generate_subscripts({value}, {dimension}) AS {place})"
+        "(SELECT pg_catalog.concat('{{', pg_catalog.string_agg({item}, ',' ORDER BY {place}), '}}')"
+        " FROM pg_catalog.generate_subscripts({value}, {dimension}) AS {place})"
     ).format(item=framed(item), place=place, value=value, dimension=sql.Literal(len(within)))

@@ -37,6 +37,8 @@ KEY_LENGTH = 300
 # Transaction ids have 32 bits: after half a turn an old one could be mistaken for a new one.
 OLDEST = 1 << 31
 _INTEGERS = ("smallint", "integer", "bigint")
+# Machines disagree on shifts by more.
+_INT8_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Values:
     def digest(self) -> sql.Composable:
         """Return the digest of a row. A single whole number is its own digest."""
         if not self.texts:
-            return sql.SQL("0::bigint")
+            return sql.SQL("0::pg_catalog.int8")
         if self.integers and not self.canonical:
             if len(self.texts) == 1:
                 (value,) = self.texts.values()
@@ -67,7 +69,7 @@ class Values:
             text = sql.SQL("coalesce(({})::pg_catalog.text, 'NULL')").format(values[0])
         elif self.canonical:
             texts = [sql.SQL("coalesce({}, 'NULL')").format(value) for value in values]
-            text = sql.SQL("'(' || {} || ')'").format(sql.SQL(" || ',' || ").join(texts))
+            text = sql.SQL("pg_catalog.concat('(', {}, ')')").format(sql.SQL(", ',', ").join(texts))
         else:
             text = sql.SQL("ROW({})::pg_catalog.text").format(sql.SQL(", ").join(values))
         return sql.SQL("pg_catalog.left({}, {})").format(text, sql.Literal(KEY_LENGTH))
@@ -139,26 +141,36 @@ def _digest(
 
     The column's position is the seed, so that exchanged values change the digest.
     """
-    text = "coalesce(pg_catalog.hashtextextended(({})::pg_catalog.text COLLATE {}, {}), 0)"
-    number = "coalesce(pg_catalog.hashint8extended({}::pg_catalog.int8, {}), 0)"
+    text = (
+        'coalesce(pg_catalog.hashtextextended(({})::pg_catalog.text COLLATE pg_catalog."C", {}), 0)'
+    )
+    # The server's hash of a number begins with 32 bits of it, which 1 and 2^32 share.
+    number = (
+        "coalesce(pg_catalog.hashint8extended({0}::pg_catalog.int8, {1})"
+        " OPERATOR(pg_catalog.#) ({0}::pg_catalog.int8 OPERATOR(pg_catalog.<<) {2}), 0)"
+    )
     hashes = [
-        sql.SQL(number).format(value, sql.Literal(place))
+        sql.SQL(number).format(value, sql.Literal(place), sql.Literal(place % _INT8_BITS))
         if is_integer
-        else sql.SQL(text).format(value, sql.Identifier("C"), sql.Literal(place))
+        else sql.SQL(text).format(value, sql.Literal(place))
         for place, (value, is_integer) in enumerate(
             zip(values, integers or [False] * len(values), strict=True), start=1
         )
     ]
     # Hash the result again: if two rows exchanged one value, some bits of the sums would be equal.
-    return sql.SQL("pg_catalog.hashint8extended({}, 0)").format(
-        sql.SQL(" OPERATOR(pg_catalog.#) ").join(hashes)
+    # As a text, since the hash of a number would keep only 32 bits, and keys would share digests.
+    return sql.SQL("pg_catalog.hashtextextended(({})::pg_catalog.text COLLATE {}, 0)").format(
+        sql.SQL(" OPERATOR(pg_catalog.#) ").join(hashes), sql.Identifier("C")
     )
 
 
 def _canonical_digest(values: Sequence[sql.Composable]) -> sql.Composable:
     """Return the digest that every system can compute: 60 bits of the MD5 of the whole row."""
-    row = sql.SQL(" || ';' || ").join(map(framed, values))
-    return sql.SQL("('x' || pg_catalog.left(pg_catalog.md5({}), 15))::bit(60)::bigint").format(row)
+    row = sql.SQL(" OPERATOR(pg_catalog.||) ';' OPERATOR(pg_catalog.||) ").join(map(framed, values))
+    return sql.SQL(
+        "('x' OPERATOR(pg_catalog.||) pg_catalog.left(pg_catalog.md5({}), 15))"
+        "::bit(60)::pg_catalog.int8"
+    ).format(row)
 
 
 def check_encoding(connection: Connection, side: str) -> None:
@@ -193,7 +205,7 @@ def read_checksum(
     if values.texts:
         check_encoding(connection, side)
     query = statement("checksum").format(digest=values.digest(), rows=rows, condition=condition)
-    with planning(side, "checksum"):
+    with planning(side, "checksum"), connection.users_path():
         count, digest = connection.first(query)
     return Checksum(int(count), str(digest))
 
@@ -230,13 +242,14 @@ def read_loaded(
             return None
         partitions = {_xmin(record): record.partition_id for record in records}
         query = statement("checksums").format(
-            transactions=_array(partitions),
+            is_listed=_is_listed(partitions),
             digest_others=sql.SQL("true" if digest_others else "false"),
             digest=values.digest(),
             table=rows_of(table),
             condition=sql.SQL("true") if where is None else raw(where),
         )
-        rows = connection.execute(query).fetchall()
+        with connection.users_path():
+            rows = connection.execute(query).fetchall()
     sums = {partition_id: Checksum(0, "0") for partition_id in ("", *partitions.values())}
     sums.update(
         (partitions[loader] if loader else "", Checksum(int(count), total))
@@ -251,15 +264,20 @@ def writer_conditions(
     loaded_by: Sequence[CommitRecord], other_than: Sequence[CommitRecord]
 ) -> Iterator[sql.Composable]:
     """Yield conditions on the transactions that wrote rows."""
-    for records, test in ((loaded_by, "xmin = ANY"), (other_than, "xmin <> ALL")):
+    for records, test in ((loaded_by, "{}"), (other_than, "NOT ({})")):
         if records:
-            yield sql.SQL("{} ({}::xid[])").format(
-                sql.SQL(test), _array([_xmin(record) for record in records])
-            )
+            yield sql.SQL(test).format(_is_listed([_xmin(record) for record in records]))
 
 
 def _xmin(record: CommitRecord) -> str:
     return str(int(record.transaction) % (1 << 32))
+
+
+def _is_listed(transactions: Sequence[str] | Mapping[str, str]) -> sql.Composed:
+    """Return a condition for rows that some transactions wrote."""
+    return sql.SQL("xmin OPERATOR(pg_catalog.=) ANY ({}::pg_catalog.xid[])").format(
+        _array(transactions)
+    )
 
 
 def _array(numbers: Sequence[str] | Mapping[str, str]) -> sql.Literal:
@@ -289,7 +307,7 @@ def read_rows(
     check_encoding(connection, side)
     chosen: sql.Composable = sql.SQL("true")
     if only:
-        chosen = sql.SQL("key = ANY (ARRAY[{}])").format(
+        chosen = sql.SQL("key OPERATOR(pg_catalog.=) ANY (ARRAY[{}]::pg_catalog.text[])").format(
             sql.SQL(", ").join(sql.Literal(text) for text in only)
         )
     query = statement("row_digests").format(
@@ -302,6 +320,7 @@ def read_rows(
     with (
         planning(side, "digests of rows"),
         connection.transaction(),
+        connection.in_users_path(),
         connection.cursor(name="penstock_rows") as cursor,
     ):
         cursor.itersize = BATCH

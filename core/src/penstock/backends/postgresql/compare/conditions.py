@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from psycopg import sql
 
-from penstock.backends.postgresql.session.statements import relation, type_name
+from penstock.backends.postgresql.session.statements import built_in, equality, relation, type_name
 from penstock.backends.sql.dialect import (
     CHARACTERS,
+    DAY,
     LOWER,
     NEW_UUID,
     NOW,
@@ -90,20 +91,49 @@ class PostgresDialect(Dialect):
 
     def key(self, key: Key) -> str:
         expression = super().key(key)
-        return f"{expression} COLLATE {self.ident(key.collation)}" if key.collation else expression
+        collation = f"pg_catalog.{self.ident(key.collation)}"
+        return f"{expression} COLLATE {collation}" if key.collation else expression
 
     def bound(self, bound: Bound) -> str:
         return f"{self.literal(bound.text)}::{type_name(bound.type).as_string(None)}"
 
+    # These conditions are evaluated under the user's search path.
+
+    def comparison(self, left: str, operator: str, right: str) -> str:
+        return f"{left} {built_in(operator)} {right}"
+
+    def listed(self, value: str, tag: str, values: Sequence[str], *, negated: bool) -> str:
+        test = f"{value} {equality(tag)} ANY (ARRAY[{', '.join(values)}])"
+        return f"NOT ({test})" if negated else test
+
+    def in_bucket(self, number: str, modulus: int, remainder: int) -> str:
+        place = f"coalesce({number} {built_in('%')} {modulus}, 0)"
+        return self.comparison(place, "=", str(remainder))
+
+    counted = "pg_catalog.count(*)"
+
+    def greatest(self, value: str) -> str:
+        return f"pg_catalog.max({value})"
+
+    def earlier(self, value: str, tag: str, seconds: int) -> str:
+        if tag != "date":
+            return f"({value} {built_in('-')} INTERVAL '{seconds}' SECOND)"
+        days = -(-seconds // DAY)
+        return f"({value} {built_in('-')} {days})"
+
     def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
         # From PostgreSQL 14 on, a TID range scan reads only these blocks.
-        parts = [f"ctid >= '({lower},0)'::tid"]
-        return parts if upper is None else [*parts, f"ctid < '({upper},0)'::tid"]
+        blocks = [(">=", lower), *([] if upper is None else [("<", upper)])]
+        return [
+            self.comparison("ctid", operator, f"'({block},0)'::pg_catalog.tid")
+            for operator, block in blocks
+        ]
 
     def hash_number(self, value: str) -> str:
         # The mask clears the sign bit, since % keeps the sign. COLLATE "C" hashes the bytes, even
         # if the column's collation treats different bytes as equal.
-        return f'(pg_catalog.hashtextextended({value}::text COLLATE "C", 0) & 9223372036854775807)'
+        text = f'{value}::pg_catalog.text COLLATE pg_catalog."C"'
+        return f"(pg_catalog.hashtextextended({text}, 0) {built_in('&')} 9223372036854775807)"
 
 
 DIALECT = PostgresDialect()

@@ -10,7 +10,13 @@ from penstock.backends.api.optional.nights import Bucket, KeySelection
 from penstock.backends.postgresql.compare.checksums import Values, check_encoding
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.session.statements import column_list, ident, quoted, statement
+from penstock.backends.postgresql.session.statements import (
+    built_in,
+    column_list,
+    ident,
+    quoted,
+    statement,
+)
 from penstock.model.tables import TableRef
 
 
@@ -30,7 +36,7 @@ def read_buckets(
     query = statement("key_buckets").format(
         digest=values.digest(), mask=sql.Literal(2**bits - 1), rows=rows
     )
-    with planning(side, "digests of keys"):
+    with planning(side, "digests of keys"), connection.users_path():
         sums = connection.execute(query).fetchall()
     return {number: Bucket(count, int(total)) for number, count, total in sums}
 
@@ -50,14 +56,16 @@ def read_ranges(
     Returns:
         Row counts by the number of the range.
     """
-    query = sql.SQL("SELECT {}::int8 >> {}, count(*) FROM {} GROUP BY 1").format(
-        sql.Identifier(column), sql.Literal(bits), rows
-    )
+    query = sql.SQL(
+        "SELECT {}::pg_catalog.int8 OPERATOR(pg_catalog.>>) {}, pg_catalog.count(*) FROM {}"
+        " GROUP BY 1"
+    ).format(sql.Identifier(column), sql.Literal(bits), rows)
     with planning(side, "ranges of keys"), connection.transaction():
         # The planner expects far more groups than there are, and so would not compute them in
         # parallel.
         connection.execute("SELECT pg_catalog.set_config('parallel_tuple_cost', '0', true)")
-        counts = dict(connection.execute(query).fetchall())
+        with connection.users_path():
+            counts = dict(connection.execute(query).fetchall())
     return None if None in counts else counts
 
 
@@ -70,10 +78,10 @@ def range_bits(connection: Connection, rows: sql.Composable, column: str, count:
         column: the whole-number column.
         count: the requested number of ranges.
     """
-    query = sql.SQL("SELECT min({0})::int8, max({0})::int8 FROM {1}").format(
-        sql.Identifier(column), rows
-    )
-    with planning("source", "ranges of keys"):
+    query = sql.SQL(
+        "SELECT pg_catalog.min({0})::pg_catalog.int8, pg_catalog.max({0})::pg_catalog.int8 FROM {1}"
+    ).format(sql.Identifier(column), rows)
+    with planning("source", "ranges of keys"), connection.users_path():
         first, last = connection.first(query)
     return 0 if first is None else int(((last - first) // count).bit_length())
 
@@ -87,13 +95,17 @@ def span_conditions(where: str | None, column: str, spans: Sequence[tuple[int, i
         spans: the first and the last value of each span.
     """
     name = ident(column)
-    tests = [f"{name} BETWEEN {first} AND {last}" for first, last in spans]
+    at_least, at_most = built_in(">="), built_in("<=")
+    tests = [f"{name} {at_least} {first} AND {name} {at_most} {last}" for first, last in spans]
     return [test if where is None else f"({where}) AND {test}" for test in tests]
 
 
 def bucket_condition(values: Values, selection: KeySelection) -> sql.Composed:
     """Return a condition for the keys in some buckets."""
-    return sql.SQL("{digest} & {mask} = ANY ({buckets}::bigint[])").format(
+    return sql.SQL(
+        "{digest} OPERATOR(pg_catalog.&) {mask} OPERATOR(pg_catalog.=)"
+        " ANY ({buckets}::pg_catalog.int8[])"
+    ).format(
         digest=values.digest(),
         mask=sql.Literal(2**selection.bits - 1),
         buckets=sql.Literal(list(selection.buckets)),
@@ -126,4 +138,5 @@ def keep_keys(
         # A difference that matches no digest: the target lacks a key that it should have.
         digests=sql.Literal([each for each in digests if -(2**63) <= each < 2**63]),
     )
-    return connection.execute(query).rowcount
+    with connection.users_path():
+        return connection.execute(query).rowcount

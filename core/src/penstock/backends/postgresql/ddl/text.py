@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.backends.postgresql.session.statements import ident, literal, name
-from penstock.model.tables import TableRef
+from penstock.errors import PlanningError
+from penstock.model.tables import Column, TableRef
 
 Json = Mapping[str, Any]
 
 LONGEST_NAME = 63
+
+
+def check_lengths(table: TableRef, columns: Sequence[Column]) -> None:
+    """Check the names of a table that is created, which the server would cut.
+
+    Raises:
+        PlanningError: a name is too long.
+    """
+    names = {"table": [table.name], "column": [column.name for column in columns]}
+    for kind, of_kind in names.items():
+        for name_ in of_kind:
+            length = len(name_.encode())
+            if length > LONGEST_NAME:
+                advice = "--target-table" if kind == "table" else "an alias in a --query"
+                raise PlanningError(
+                    f"target: {kind} {name_!r}: expected a name of at most {LONGEST_NAME} bytes, "
+                    f"the most that the server keeps, found {length}; shorten it by {advice}"
+                )
 
 
 def temporary_name(run_id: str, original: str) -> str:

@@ -18,9 +18,11 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.session.statements import (
     for_server,
     name,
+    name_of_type,
     raw,
     relation,
     statement,
+    tag_of,
     type_name,
 )
 from penstock.backends.sql.catalog.keys import (
@@ -60,8 +62,10 @@ MOST_BLOCKS = 20_000
 UNUSABLE = (psycopg.errors.ProgrammingError, psycopg.errors.DataError, psycopg.NotSupportedError)
 # A cast to a date silently drops the time of day, and not every date is a timestamp.
 _EXACT = (
-    "CASE WHEN value BETWEEN '4713-01-01 BC' AND '294276-12-31'"
-    " THEN value_text::timestamp = value::timestamp ELSE true END"
+    "CASE WHEN value OPERATOR(pg_catalog.>=) '4713-01-01 BC'::pg_catalog.date"
+    " AND value OPERATOR(pg_catalog.<=) '294276-12-31'::pg_catalog.date"
+    " THEN value_text::pg_catalog.timestamp OPERATOR(pg_catalog.=) value::pg_catalog.timestamp"
+    " ELSE true END"
 )
 
 Rows = list[tuple[Any, ...]]
@@ -117,7 +121,8 @@ def check_same_rows(connection: Connection, table: TableRef, extent: Extent) -> 
     if differing:
         raise PlanningError(
             f"--mode replace deletes by --key {key.text}, which compares values of type "
-            f"{', '.join(differing)} in the source, and of type {column_type} in {table}; expected "
+            f"{', '.join(map(name_of_type, differing))} in the source, and of type "
+            f"{name_of_type(column_type)} in {table}; expected "
             "the same type on both sides, or --strategy hash"
         )
 
@@ -138,7 +143,8 @@ def check_closed(connection: Connection, read: Relation, text: str) -> None:
         text: the user's SQL.
     """
     query = closed(text, relation(read).as_string(connection))
-    connection.execute(sql.SQL(f"EXPLAIN {query}"))
+    with connection.users_path():
+        connection.execute(sql.SQL(f"EXPLAIN {query}"))
 
 
 class SourceKey:
@@ -162,13 +168,13 @@ class SourceKey:
         with planning("source", self._subject):
             if key.expression:
                 check_closed(connection, read, key.text)
-            cursor = connection.execute(
-                sql.SQL("SELECT {} FROM {} LIMIT 0").format(self._expression, relation(read))
-            )
+            query = sql.SQL("SELECT {} FROM {} LIMIT 0").format(self._expression, relation(read))
+            with connection.users_path():
+                cursor = connection.execute(query)
             assert cursor.description is not None
             parameters = {"oid": cursor.description[0].type_code}
-            schema, kind, collatable = connection.first(statement("base_type"), parameters)
-        self.type: str = kind if schema == "pg_catalog" else f"{schema}.{kind}"
+            schema, kind, collatable, equals = connection.first(statement("base_type"), parameters)
+        self.type: str = tag_of(schema, kind, equals)
         """The tag that its bounds have."""
         self.collatable: bool = collatable
 
@@ -180,8 +186,8 @@ class SourceKey:
             # Like citext, whose comparison depends on the database's locale.
             raise PlanningError(
                 f"{self._subject}: --mode replace deletes the target's rows with equal keys, and "
-                f"{self.type} may compare differently there; use --strategy hash, which compares "
-                "no values"
+                f"{name_of_type(self.type)} may compare differently there; use --strategy hash, "
+                "which compares no values"
             )
         # The order of bytes is the only one that does not depend on a library's version.
         return "C"
@@ -192,17 +198,17 @@ class SourceKey:
         Raises:
             PlanningError: values of the type have no exact text or no total order.
         """
-        check_ranged(self._key, self.type, RANGED)
+        check_ranged(self._key, name_of_type(self.type), RANGED)
 
     @cached_property
     def _collate(self) -> sql.Composable:
         """Return the collation in which the partitions' conditions compare."""
         if self._key.collation:
-            return sql.SQL("COLLATE {}").format(sql.Identifier(self._key.collation))
+            return sql.SQL("COLLATE pg_catalog.{}").format(sql.Identifier(self._key.collation))
         collation = None
         if self.collatable:
             query = sql.SQL("SELECT pg_catalog.pg_collation_for((SELECT {} FROM {} LIMIT 0))")
-            with planning("source", self._subject):
+            with planning("source", self._subject), self._connection.users_path():
                 collation = self._connection.value(
                     query.format(self._expression, relation(self._read))
                 )
@@ -287,7 +293,8 @@ class SourceKey:
     def ntile(self, where: str | None, count: int) -> KeyStatistics:
         """See `SourceCatalog.ntile`."""
         self.check_ranged()
-        with planning("source", f"--strategy ntile: {self._subject}"):
+        subject = f"--strategy ntile: {self._subject}"
+        with planning("source", subject), self._connection.users_path():
             rows = self._connection.execute(
                 statement("ntile").format(
                     key=self._expression,
@@ -311,7 +318,7 @@ class SourceKey:
             collate=self._collate,
             exact=sql.SQL(_EXACT if self.type == "date" else "true"),
         )
-        with planning("source", f"{self._subject}: bounds"):
+        with planning("source", f"{self._subject}: bounds"), self._connection.users_path():
             rows = self._connection.execute(query, {"texts": list(texts)}).fetchall()
         return tuple(RankedBound(Bound(self.type, text), rank, exact) for text, rank, exact in rows)
 
@@ -358,9 +365,13 @@ class SourceKey:
         """
         connection = self._connection
         if where is not None:
-            with contextlib.suppress(*UNUSABLE), connection.transaction():
+            with (
+                contextlib.suppress(*UNUSABLE),
+                connection.transaction(),
+                connection.users_path(),
+            ):
                 return connection.execute(query(raw(where))).fetchall(), True
-        with planning("source", subject), connection.transaction():
+        with planning("source", subject), connection.transaction(), connection.users_path():
             return connection.execute(query(_condition(None))).fetchall(), False
 
     def _sample(self, where: str | None, most: int = SAMPLE_BLOCKS) -> tuple[Rows, str]:
@@ -372,14 +383,14 @@ class SourceKey:
             sampled, blocks = self._connection.first(query, {"table": name(self._read)})
             if not sampled:
                 return [], NOTHING
-            rows = self._connection.execute(
-                statement("sample").format(
-                    key=self._expression,
-                    table=relation(self._read),
-                    percent=sql.Literal(min(100.0, 100.0 * most / blocks)),
-                    condition=_condition(where),
-                )
-            ).fetchall()
+            sample = statement("sample").format(
+                key=self._expression,
+                table=relation(self._read),
+                percent=sql.Literal(min(100.0, 100.0 * most / blocks)),
+                condition=_condition(where),
+            )
+            with self._connection.users_path():
+                rows = self._connection.execute(sample).fetchall()
         return rows, f"a sample of {min(int(blocks), most):,} blocks (never analyzed)"
 
     def windows(
@@ -392,7 +403,7 @@ class SourceKey:
             where: the run's condition; None for all rows.
             limit: the maximum number of windows; more are an error.
         """
-        check_timed(self._key, self.type)
+        check_timed(self._key, name_of_type(self.type))
         subject = f"--interval {interval!r}"
         with planning("source", subject):
             try:
@@ -425,17 +436,20 @@ class SourceKey:
     def _first_and_last(self) -> tuple[str | None, str | None, str]:
         """Return the lowest and the highest finite value, if they can be had without a scan."""
         _, indexed = self._facts
-        finite = sql.SQL("isfinite({})").format(self._expression).as_string(self._connection)
+        finite = (
+            sql.SQL("pg_catalog.isfinite({})").format(self._expression).as_string(self._connection)
+        )
         if not indexed:
             rows, origin = self._histogram(finite)
             if not rows:
                 rows, origin = self._sample(finite)
             if rows:
                 return rows[0][0], rows[-1][0], origin.replace(", those within --where", "")
-        query = sql.SQL("SELECT min({0})::text, max({0})::text FROM {1} WHERE {2}").format(
-            self._expression, relation(self._read), sql.SQL(finite)
-        )
-        with planning("source", self._subject):
+        query = sql.SQL(
+            "SELECT pg_catalog.min({0})::pg_catalog.text, pg_catalog.max({0})::pg_catalog.text"
+            " FROM {1} WHERE {2}"
+        ).format(self._expression, relation(self._read), sql.SQL(finite))
+        with planning("source", self._subject), self._connection.users_path():
             low, high = self._connection.first(query)
         return low, high, "the index on the key" if indexed else "a scan of the key"
 
@@ -460,13 +474,13 @@ class SourceKey:
             subject = self._subject
         else:
             values, subject = raw(query), "--values-query"
-            with planning("source", subject):
+            with planning("source", subject), self._connection.users_path():
                 self._connection.execute(sql.SQL(f"EXPLAIN {query}"))
                 described = self._connection.execute(
                     sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(values)
                 ).description
             check_one_column(len(described or ()))
-        with planning("source", subject):
+        with planning("source", subject), self._connection.users_path():
             rows = self._connection.execute(
                 statement("distinct").format(
                     values=values,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog.existing_tables import TableLink
 from penstock.backends.postgresql.catalog.privileges import missing_grant
+from penstock.backends.postgresql.connection import TAKE_USERS_PATH
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.definition import OF_PARTITIONS
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
@@ -70,7 +71,9 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
             if not linked or len(linked) < len(_referring(facts, ref)):
                 _check_referenced(facts, ref)
             rows = f"ONLY {name(ref)}" if only else name(ref)
-            before.append(steps.before("truncate", f"truncate {ref}", f"TRUNCATE {rows}"))
+            # Triggers are fired under the user's path.
+            truncate = (TAKE_USERS_PATH, f"TRUNCATE {rows}", steps.FULL_NAMES)
+            before.append(steps.before("truncate", f"truncate {ref}", *truncate))
         if request.unlogged or request.indexes == "defer":
             from penstock.backends.postgresql.load import temporary_changes as while_loading  # noqa: PLC0415 - seldom
 

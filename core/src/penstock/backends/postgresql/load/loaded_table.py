@@ -93,7 +93,8 @@ class LoadedTable:
     def _execute(self, query: str, **values: Any) -> Cursor[tuple[Any, ...]]:
         """Execute a .sql file about a run."""
         text = statement(query).format(schema=self._schema)
-        return self._connection.execute(text, {"run_id": self._run_id, **values})
+        with self._connection.own_path():
+            return self._connection.execute(text, {"run_id": self._run_id, **values})
 
     def note(self, table: TableRef, *, children: bool = True) -> None:
         """Store in the run's row what identifies the table.

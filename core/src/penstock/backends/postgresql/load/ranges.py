@@ -51,10 +51,12 @@ class Ranges:
         rows, remaining = rows_of(self._target), 0
         for selected in self._conditions:
             query = statement("delete_partition").format(table=rows, condition=selected)
-            self._connection.execute(query)
+            with self._connection.users_path():
+                self._connection.execute(query)
         for selected in self._conditions:
             query = statement("left_of_partition").format(table=rows, condition=selected)
-            remaining += int(self._connection.value(query))
+            with self._connection.users_path():
+                remaining += int(self._connection.value(query))
         if remaining:
             raise self._error(f"{remaining:,} rows were not deleted")
 
@@ -70,7 +72,8 @@ class Ranges:
         query = statement("insert_staged").format(
             target=quoted(self._target), columns=self._columns, stage=self._stage
         )
-        inserted = self._connection.execute(query).rowcount
+        with self._connection.users_path():
+            inserted = self._connection.execute(query).rowcount
         if inserted != rows:
             raise self._error(f"{inserted:,} of {rows:,} rows were inserted")
         return LoadResult(rows, inserted, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from psycopg import sql
 
@@ -11,11 +12,13 @@ from penstock.backends.postgresql.catalog.sequences import ColumnSequence
 from penstock.backends.postgresql.ddl.steps import CHECK
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.session.statements import ident, literal, name, statement
-from penstock.model.plans import Step
-from penstock.model.tables import TableRef
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.tables import NotCopied, TableRef
 
 # The prefix of ids of steps that advance a sequence.
 ADVANCE = "advance "
+# The last number of any sequence.
+MOST = (1 << 63) - 1
 
 
 def advance_existing(
@@ -103,6 +106,22 @@ def advance_steps(
     return steps
 
 
+def with_used_up(load: LoadPlan, request: LoadRequest) -> LoadPlan:
+    """Return the load, with the columns listed whose next number no sequence can return."""
+    positions = request.sequence_positions or {}
+    items = [
+        NotCopied(
+            "next numbers",
+            f"{step.sequence_of}: the source's next one is {position.last:,}, beyond a bigint, so "
+            "new rows need a number of their own",
+            table=str(request.target),
+        )
+        for step in load.steps
+        if (position := positions.get(step.sequence_of)) is not None and position.last > MOST
+    ]
+    return replace(load, not_copied=(*load.not_copied, *items)) if items else load
+
+
 def _statement(
     item: ColumnSequence, table: TableRef, *, is_counted: bool, comparable: bool, only: bool
 ) -> str:
@@ -112,7 +131,7 @@ def _statement(
 
     most = "max" if item.increment > 0 else "min"
     rows = f"{'ONLY ' if only else ''}{name(table)}"
-    outermost = f"(SELECT pg_catalog.{most}({ident(item.column)}) FROM {rows})::bigint"
+    outermost = f"(SELECT pg_catalog.{most}({ident(item.column)}) FROM {rows})::numeric"
     return (
         statement("advance_sequence")
         .format(
@@ -120,7 +139,8 @@ def _statement(
             sequence=escape(name(item.ref)),
             last=sql.SQL("%(last)s" if is_counted else "NULL"),
             called=sql.SQL("%(called)s" if is_counted else "NULL"),
-            outermost=escape(outermost) if comparable else sql.SQL("NULL::bigint"),
+            outermost=escape(outermost) if comparable else sql.SQL("NULL::numeric"),
+            limit=sql.SQL("seqmax" if item.increment > 0 else "seqmin"),
             beyond=sql.SQL(">" if item.increment > 0 else "<"),
         )
         .as_string(None)

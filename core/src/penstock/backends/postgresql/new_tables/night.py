@@ -13,7 +13,7 @@ from psycopg import sql
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import LoadResult
 from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, PostgresStage, Run
-from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.connection import FIRE_DEFERRED, Connection
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.text import shorten, temporary_name
 from penstock.backends.postgresql.load.drift import (
@@ -30,6 +30,7 @@ from penstock.backends.postgresql.session.statements import (
     rows_of,
     statement,
 )
+from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.errors import PermanentError
 from penstock.model.drift import original_names
@@ -191,12 +192,14 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
         merged[place] = (
             stage.insert(rows)
             if isinstance(stage, Ranges)
-            else _merge(connection, stage, rows, run_for(stage, place))
+            else _merge(connection, stage, nights[place], run_for(stage, place))
         )
     for place in late:
         delete(place)
     table_list = ", ".join(name(night.plan.load.table) for night in nights)
-    connection.execute(f"DROP TABLE {table_list}".encode())
+    with connection.together(), connection.users_path():
+        connection.execute(FIRE_DEFERRED)
+        connection.execute(f"DROP TABLE {table_list}".encode())
     stored = storages(connection, [_merge_target(night) for night in nights])
     return [
         _merge_counts(
@@ -206,17 +209,21 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
     ]
 
 
-def _merge(connection: Connection, stage: PostgresStage, rows: int, run: Run) -> LoadResult:
+def _merge(connection: Connection, stage: PostgresStage, night: NightLoad, run: Run) -> LoadResult:
     """Merge a stage.
 
     If values of another unique key change places, updating rows one by one would collide, so such
     rows are deleted first.
     """
+    plan, rows = night.plan, night.rows
+    # See `penstock.backends.sql.loads.night.merge`.
+    is_checked = night.spec.deletion.is_enabled or not (plan.selection or plan.has_given_partitions)
+    merge = partial(stage.merge, rows, run, holds_equal_keys=is_checked, advice=OF_ANOTHER_ROW)
     if not stage.may_replace:
-        return stage.merge(rows, run)
+        return merge()
     try:
         with connection.transaction():
-            return stage.merge(rows, run)
+            return merge()
     except PermanentError as error:
         if not isinstance(error.__cause__, psycopg.errors.UniqueViolation):
             raise
@@ -260,7 +267,9 @@ def _merge_counts(
     if planned and planned.rows is not None:
         count = planned.rows + inserted - (0 if night.spec.deletion.column else deleted)
     elif planned:
-        count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
+        query = f"SELECT pg_catalog.count(*) FROM {rows_of(ref).as_string(connection)}"
+        with connection.users_path():
+            count = connection.value(query)
     return MergeCounts(inserted, updated, deleted, count, stored)
 
 
@@ -313,7 +322,8 @@ def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> P
 
 
 def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:
-    return [connection.execute(query).rowcount for query in queries]
+    with connection.users_path():
+        return [connection.execute(query).rowcount for query in queries]
 
 
 def storages(connection: Connection, tables: Sequence[TableRef]) -> dict[TableRef, str]:

@@ -186,7 +186,11 @@ def types_of_columns(
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {ident(ref.schema)}")
         for each in enums.values():
             connection.execute(create_type(each))
-        connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({', '.join(definitions)})")
+        # Types that the user specified may lack a schema.
+        with connection.users_path():
+            connection.execute(
+                f"CREATE UNLOGGED TABLE {name(rehearsed)} ({', '.join(definitions)})"
+            )
         yield rehearsed
 
 
@@ -219,7 +223,7 @@ def kinds_of(columns: Sequence[Column]) -> dict[str, str]:
 
 
 def _check_type(connection: Connection, column: str, type_text: str) -> None:
-    with planning("target", f"--types {column}={type_text}"):
+    with planning("target", f"--types {column}={type_text}"), connection.users_path():
         oid = connection.value("SELECT pg_catalog.to_regtype(%s)", [type_text])
     if oid is None:
         raise PlanningError(f"--types {column}={type_text}: expected a type that the target has")

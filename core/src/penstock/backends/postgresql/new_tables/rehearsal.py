@@ -273,7 +273,7 @@ class Rehearsals:
         types.learn(self._type_modifiers.values())
         return describe_columns(self._connection, attributes, types)
 
-    def _attribute(self, name: str, type_: str, **more: bool) -> Attribute:
+    def _attribute(self, name: str, type_: str, **more: Any) -> Attribute:
         oid, typmod = self._type_modifiers[type_]
         # Whatever the declaration says, an array column of a new table has one dimension.
         return Attribute(name, oid, typmod, dimensions=int(type_.endswith("[]")), **more)

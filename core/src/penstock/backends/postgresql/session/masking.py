@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.session.statements import built_in
 from penstock.backends.sql.masking import Masking
 
 if TYPE_CHECKING:
@@ -31,7 +32,24 @@ class PostgresMasking(Masking):
         return f"pg_catalog.sha256({data})"
 
     def joined(self, first: str, second: str) -> str:
-        return f"({first} || {second})"
+        return f"({first} {built_in('||')} {second})"
+
+    never = "false"
+
+    def stars(self, count: str, but: int) -> str:
+        return f"pg_catalog.repeat('*', {count} {built_in('-')} {but})"
+
+    def exceeds(self, count: str, limit: int) -> str:
+        return f"{count} {built_in('>')} {limit}"
+
+    def length(self, text: str) -> str:
+        return f"pg_catalog.char_length({text})"
+
+    def ending(self, text: str) -> str:
+        return f"pg_catalog.right({text}, 4)"
+
+    def linked(self, first: str, second: str) -> str:
+        return f"{first} {built_in('||')} {second}"
 
     def stored_bytes(self, name: str) -> str:
         # As a subquery it is evaluated once instead of for each row.

@@ -45,8 +45,8 @@ class SharedRoundTrips:
         self._questions: dict[_Key, Question] = {}
         self._answers: dict[_Key, psycopg.Cursor[Any]] = {}
         self._waits = False
-        self.full_names = False
-        """Whether what is asked now is asked where the server writes names with their schemas."""
+        self.users_path = False
+        """Whether what is asked now is asked under the user's search path."""
 
     def answer(self, question: Question) -> psycopg.Cursor[Any]:
         """Return the answer, or a placeholder that raises `NotAnswered` when it is used."""
@@ -80,7 +80,7 @@ class SharedRoundTrips:
 
         Args:
             calls: the calls, each of which may be repeated.
-            send: sends questions together, some of them while names are full; returns all cursors.
+            send: sends questions together, some of them under the user's path; returns all cursors.
         """
         unfinished: Sequence[Callable[[], object]] = list(calls)
         while unfinished:
@@ -88,9 +88,9 @@ class SharedRoundTrips:
             unfinished = [call for call in unfinished if self._waits_after(call)]
             if unfinished:
                 plain = {key: question for key, question in self._questions.items() if not key[2]}
-                full = {key: question for key, question in self._questions.items() if key[2]}
-                cursors = send(list(plain.values()), list(full.values()))
-                self._answers |= zip((*plain, *full), cursors, strict=True)
+                users = {key: question for key, question in self._questions.items() if key[2]}
+                cursors = send(list(plain.values()), list(users.values()))
+                self._answers |= zip((*plain, *users), cursors, strict=True)
 
     def _waits_after(self, call: Callable[[], object]) -> bool:
         """Whether a call is unfinished.
@@ -111,4 +111,4 @@ class SharedRoundTrips:
             text = query.as_bytes(self._context)
         else:
             text = query if isinstance(query, bytes) else query.encode()
-        return text, repr(values), self.full_names
+        return text, repr(values), self.users_path

@@ -26,7 +26,9 @@ CSV = "csv"
 """The format that record batches are decoded from."""
 _COPY_FORMATS = {BINARY: "binary", TEXT: "text", LINES: "text", CSV: "csv"}
 
-OWN_XMIN = sql.SQL("(pg_catalog.txid_current() % 4294967296)::text::xid")
+OWN_XMIN = sql.SQL(
+    "(pg_catalog.txid_current() OPERATOR(pg_catalog.%) 4294967296)::pg_catalog.text::pg_catalog.xid"
+)
 """The value of xmin in rows written by this transaction, as part of an SQL expression: a query with
 parameters would need its % doubled.
 """
@@ -190,7 +192,44 @@ def column_expression(pair: ColumnPair) -> sql.Composable:
     return sql.SQL("{}::{}").format(column, sql.SQL(pair.cast)) if pair.cast else column
 
 
+def built_in(operator: str) -> str:
+    """Return one of the server's own operators, whatever the search path.
+
+    Spelled like this, each one binds more tightly than the usual comparisons, and less tightly than
+    the usual arithmetic.
+    """
+    return f"OPERATOR(pg_catalog.{operator})"
+
+
+def tag_of(schema: str, name: str, equals: str | None) -> str:
+    """Return a type's tag: ``int8`` is built in, ``schema.name`` is not.
+
+    Args:
+        schema: the type's schema.
+        name: the type's name.
+        equals: the operator by which the type compares values for equality, as ``schema.name``;
+            None for one that is built in.
+    """
+    if schema == "pg_catalog":
+        return name
+    return f"{schema}.{name}" + (f"{_EQUALS}{equals}" if equals else "")
+
+
+_EQUALS = " by "
+
+
 def type_name(tag: str) -> sql.Composable:
-    """Return a type from its tag: ``int8`` is built in, ``schema.name`` is not."""
-    schema, dot, name = tag.partition(".")
+    """Return a type from its tag."""
+    schema, dot, name = tag.partition(_EQUALS)[0].partition(".")
     return sql.Identifier(schema, name) if dot else sql.Identifier("pg_catalog", tag)
+
+
+def name_of_type(tag: str) -> str:
+    """Return the name of a type, given its tag, for people."""
+    return tag.partition(_EQUALS)[0]
+
+
+def equality(tag: str) -> str:
+    """Return the operator by which a type, given its tag, compares values for equality."""
+    operator = tag.partition(_EQUALS)[2]
+    return f"OPERATOR({operator})" if operator else built_in("=")

@@ -60,7 +60,8 @@ def rewriters(connection: Connection, table: str | None) -> list[OtherSession]:
         connection: a session of the server.
         table: its quoted name; if None, any table of the database.
     """
-    rows: list[Any] = connection.execute(statement("rewriters"), {"table": table}).fetchall()
+    with connection.own_path():
+        rows: list[Any] = connection.execute(statement("rewriters"), {"table": table}).fetchall()
     return [OtherSession(*row) for row in rows]
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from penstock.backends.postgresql.attempt.older_sessions import Guard
-from penstock.backends.postgresql.connection import Connection, connect
+from penstock.backends.postgresql.connection import NOTE_PATH, Connection, connect
 from penstock.backends.postgresql.errors import from_driver, planning
 from penstock.backends.postgresql.session.waiting import (
     SNAPSHOT,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 # A standby may replay what it has received before it reports it.
 EXPORT = """
-    SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text,
+    SELECT pg_catalog.pg_export_snapshot(), pg_catalog.clock_timestamp()::pg_catalog.text,
         pg_catalog.concat_ws(
             ':', pg_catalog.txid_snapshot_xmin(s), pg_catalog.txid_snapshot_xmax(s), {reached},
             coalesce(pg_catalog.pg_wal_lsn_diff(
@@ -55,13 +55,13 @@ EXPORT = """
                 '0/0'
             ), 0)
         ),
-        pg_catalog.pg_is_in_recovery()
+        pg_catalog.pg_is_in_recovery(), {note_path}
     FROM pg_catalog.txid_current_snapshot() AS s
 """
 
 
 def _export_query(reached: int) -> str:
-    return EXPORT.replace("{reached}", str(reached))
+    return EXPORT.replace("{reached}", str(reached)).replace("{note_path}", NOTE_PATH)
 
 
 class SnapshotSession:
@@ -69,7 +69,7 @@ class SnapshotSession:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._connection = connect(url, "source", SNAPSHOT, set_up=False)
+        self._connection = connect(url, "source", SNAPSHOT, set_up=False, users_path=True)
 
     def hold(self, relations: Sequence[Relation]) -> ExportedSnapshot:
         """Take the snapshot, once. From then on it owns the session."""
@@ -116,8 +116,9 @@ class ExportedSnapshot:
             cursor = self._connection.begin(ONE_MOMENT, f"{locks}; {_export_query(0)}")
             while cursor.nextset():
                 pass
-            token, moment, horizon, standby = cursor.fetchall()[0]
+            token, moment, horizon, standby, *_ = cursor.fetchall()[0]
             if not standby:
+                self._connection.has_users_path = False
                 return Snapshot(token, moment, horizon)
             # A standby's position must be read before the snapshot is taken.
             self._connection.execute("ROLLBACK")
@@ -146,7 +147,8 @@ class ExportedSnapshot:
                 raise too_many_locks(len(relations), room, error.sqlstate or "") from error
         connection.guard = None
         with planning("source", "snapshot"):
-            token, moment, horizon, _ = connection.first(_export_query(reached))
+            token, moment, horizon, *_ = connection.first(_export_query(reached))
+            connection.has_users_path = False
             return Snapshot(token, moment, horizon)
 
     def is_alive(self) -> bool:

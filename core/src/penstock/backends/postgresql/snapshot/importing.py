@@ -50,11 +50,12 @@ def import_locked(
     if not locks:
         return None
     refs = [read for read in tables if isinstance(read, TableRef)]
-    oids = ", ".join(f"{literal(name(ref))}::regclass::oid::bigint" for ref in refs)
+    oids = ", ".join(f"{literal(name(ref))}::pg_catalog.regclass::pg_catalog.int8" for ref in refs)
     try:
         cursor = connection.begin(
             ONE_MOMENT,
-            f"{_importing(token)}; {locks}; {lock_patience(seconds)}; SELECT ARRAY[{oids}]",
+            f"{_importing(token)}{connection.leaving_path}; {locks}; {lock_patience(seconds)}; "
+            f"SELECT ARRAY[{oids}]",
         )
         while cursor.nextset():
             pass
@@ -79,7 +80,7 @@ def import_snapshot(connection: Connection, token: str) -> None:
         SnapshotLost: the snapshot's holder is gone.
     """
     try:
-        connection.begin(ONE_MOMENT, _importing(token))
+        connection.begin(ONE_MOMENT, f"{_importing(token)}{connection.leaving_path}")
     except psycopg.Error as error:
         with contextlib.suppress(psycopg.Error):
             connection.execute("ROLLBACK")

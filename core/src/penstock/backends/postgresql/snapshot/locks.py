@@ -38,7 +38,7 @@ def check_room(connection: Connection, tables: Sequence[TableRef]) -> None:
         PlanningError: the locks would leave no room for others.
     """
     parameters = {"schemas": [ref.schema for ref in tables], "names": [ref.name for ref in tables]}
-    with planning("source", "snapshot"):
+    with planning("source", "snapshot"), connection.own_path():
         count, each, sessions, prepared = connection.first(statement("lock_room"), parameters)
     room = each * (sessions + prepared)
     if count > room:
@@ -117,7 +117,7 @@ def _lock(
     subject = f"snapshot of {', '.join(map(str, relations[:3]))}"
     subject += ", ..." if len(relations) > 3 else ""
     try:
-        with connection.transaction():
+        with connection.transaction(), connection.users_path():
             connection.execute(query)
     except (*UNLOCKABLE, psycopg.errors.OutOfMemory):
         raise

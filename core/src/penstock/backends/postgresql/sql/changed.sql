@@ -1,5 +1,5 @@
--- How the table differs from the one that a run was prepared for, and whether it is still the same
--- table; no row if it does not differ. Child tables may be added, but not removed. The query locks
+-- How the table differs from the one that a run was prepared for, whether it is still the same
+-- table with all its children, and whether it is the same one at all; no row if it does not differ. Child tables may be added, but not removed. The query locks
 -- nothing, since attaching or detaching waits for locks on the table.
 WITH before AS MATERIALIZED (
     SELECT
@@ -16,7 +16,8 @@ SELECT
         WHEN part.oid IS NULL THEN 'lost a child table'
         ELSE 'was truncated or rewritten'
     END,
-    before.now IS NOT DISTINCT FROM before.oid AND part.oid IS NOT NULL
+    before.now IS NOT DISTINCT FROM before.oid AND part.oid IS NOT NULL,
+    before.now IS NOT DISTINCT FROM before.oid
 FROM before
 CROSS JOIN LATERAL pg_catalog.jsonb_each_text(before.files) AS f
 LEFT JOIN pg_catalog.pg_inherits AS i ON i.inhrelid = f.key::oid AND i.inhparent = before.oid

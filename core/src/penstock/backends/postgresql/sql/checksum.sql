@@ -1,1 +1,3 @@
-SELECT count(*), coalesce(sum({digest}), 0)::text FROM {rows} WHERE {condition}
+SELECT pg_catalog.count(*), coalesce(pg_catalog.sum({digest}), 0)::pg_catalog.text
+FROM {rows}
+WHERE {condition}

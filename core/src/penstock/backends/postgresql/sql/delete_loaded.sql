@@ -1,5 +1,7 @@
 -- Delete the rows that some transactions wrote; return the count for each transaction.
 WITH gone AS (
-    DELETE FROM {table} WHERE xmin = ANY ({transactions}::xid[]) RETURNING xmin AS loader
+    DELETE FROM {table}
+    WHERE xmin OPERATOR(pg_catalog.=) ANY ({transactions}::pg_catalog.xid[])
+    RETURNING xmin AS loader
 )
-SELECT loader::text, count(*) FROM gone GROUP BY loader
+SELECT loader::pg_catalog.text, pg_catalog.count(*) FROM gone GROUP BY loader

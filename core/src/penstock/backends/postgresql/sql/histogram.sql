@@ -5,33 +5,42 @@
 WITH stats AS (
     SELECT
         s.null_frac,
-        s.most_common_vals::text::{type}[] AS common,
+        s.most_common_vals::pg_catalog.text::{type}[] AS common,
         s.most_common_freqs AS shares,
-        s.histogram_bounds::text::{type}[] AS bounds,
-        (SELECT coalesce(sum(share), 0) FROM unnest(s.most_common_freqs) AS f (share)) AS common_share
+        s.histogram_bounds::pg_catalog.text::{type}[] AS bounds,
+        coalesce((
+            SELECT pg_catalog.sum(share)
+            FROM pg_catalog.unnest(s.most_common_freqs) AS f (share)
+        ), 0) AS common_share
     FROM pg_catalog.pg_stats AS s
-    WHERE s.schemaname = {schema} AND s.tablename = {table} AND s.attname = {column}
-    ORDER BY s.inherited = {only}, s.inherited DESC
+    WHERE s.schemaname OPERATOR(pg_catalog.=) {schema}::pg_catalog.name
+        AND s.tablename OPERATOR(pg_catalog.=) {table}::pg_catalog.name
+        AND s.attname OPERATOR(pg_catalog.=) {column}::pg_catalog.name
+    ORDER BY s.inherited OPERATOR(pg_catalog.=) {only}, s.inherited DESC
     LIMIT 1
 ), points AS (
-    SELECT h.bound {collate} AS bound, CASE WHEN h.position < cardinality(bounds)
-        THEN greatest(0, 1 - null_frac - common_share) / (cardinality(bounds) - 1)
+    SELECT h.bound {collate} AS bound, CASE
+        WHEN h.position OPERATOR(pg_catalog.<) pg_catalog.cardinality(bounds) THEN greatest(
+            0, 1 OPERATOR(pg_catalog.-) null_frac OPERATOR(pg_catalog.-) common_share
+        ) OPERATOR(pg_catalog./) (pg_catalog.cardinality(bounds) OPERATOR(pg_catalog.-) 1)
         ELSE 0
     END AS share
-    FROM stats, unnest(bounds) WITH ORDINALITY AS h (bound, position)
+    FROM stats, pg_catalog.unnest(bounds) WITH ORDINALITY AS h (bound, position)
     UNION ALL
     SELECT c.bound {collate}, c.share
-    FROM stats, unnest(common, shares) AS c (bound, share)
+    FROM stats, ROWS FROM (
+        pg_catalog.unnest(common), pg_catalog.unnest(shares)
+    ) AS c (bound, share)
 ), weighted AS (
-    SELECT bound AS {column_name}, sum(share)::float8 AS share FROM points GROUP BY bound
+    SELECT bound AS {column_name}, pg_catalog.sum(share)::pg_catalog.float8 AS share FROM points GROUP BY bound
 )
 -- The output has a different name from the key, so that ORDER BY does not sort the text.
 SELECT
-    {key}::text AS bound_text,
+    {key}::pg_catalog.text AS bound_text,
     share,
     (SELECT null_frac FROM stats),
-    (SELECT coalesce(cardinality(bounds), 0) FROM stats),
-    (SELECT coalesce(cardinality(common), 0) FROM stats)
+    (SELECT coalesce(pg_catalog.cardinality(bounds), 0) FROM stats),
+    (SELECT coalesce(pg_catalog.cardinality(common), 0) FROM stats)
 FROM weighted
 WHERE {condition}
 ORDER BY {key}

@@ -2,8 +2,8 @@
 -- comparison that the partitions' conditions make.
 WITH written AS (
     SELECT position, value_text, value_text::{type} {collate} AS value
-    FROM unnest(%(texts)s::text[]) WITH ORDINALITY AS u (value_text, position)
+    FROM pg_catalog.unnest(%(texts)s::pg_catalog.text[]) WITH ORDINALITY AS u (value_text, position)
 )
-SELECT value::text, dense_rank() OVER (ORDER BY value), {exact} AS exact
+SELECT value::pg_catalog.text, pg_catalog.dense_rank() OVER (ORDER BY value), {exact} AS exact
 FROM written
 ORDER BY position

@@ -2,4 +2,4 @@
 SELECT
 FROM {table} AS t
 JOIN {stage} AS s ON {match}
-WHERE {differ} AND NOT t.xmin = {own}
+WHERE {differ} AND NOT t.xmin OPERATOR(pg_catalog.=) {own}

@@ -1,6 +1,7 @@
 -- Facts that identify tables. Tuples are counted since the last reset of the statistics; a crash
 -- resets them, and then a table with rows and no inserts shows that the counts mean nothing. A
--- standby counts none. The last column: whether rows may be on another server.
+-- standby counts none. Then, whether rows may be on another server, and a digest of what gives stored
+-- values their names and texts.
 WITH RECURSIVE tree AS (
     SELECT oid AS root, oid FROM unnest(%(oids)s::oid[]) AS asked (oid)
     UNION
@@ -33,6 +34,35 @@ WITH RECURSIVE tree AS (
         sum(deleted) FILTER (WHERE stored) AS deleted
     FROM parts
     GROUP BY root
+), types AS (
+    -- Columns of child tables have the names and types of the root's.
+    SELECT roots.oid AS root, a.atttypid AS oid
+    FROM unnest(%(oids)s::oid[]) AS roots (oid)
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = roots.oid
+    WHERE a.attnum > 0 AND NOT a.attisdropped
+    UNION
+    SELECT types.root, part.oid
+    FROM types
+    JOIN pg_catalog.pg_type AS t ON t.oid = types.oid
+    CROSS JOIN LATERAL (
+        SELECT t.typbasetype AS oid
+        UNION ALL SELECT t.typelem
+        UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute AS a
+            WHERE a.attrelid = t.typrelid AND t.typrelid <> 0 AND a.attnum > 0
+    ) AS part
+    WHERE part.oid <> 0
+), shape (root, fact) AS (
+    SELECT tree.root, pg_catalog.concat_ws(
+        ' ', a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod,
+        CASE WHEN a.attgenerated <> '' THEN pg_catalog.pg_get_expr(d.adbin, d.adrelid) END
+    )
+    FROM tree
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = tree.oid AND a.attnum > 0
+        AND NOT a.attisdropped AND (tree.oid = tree.root OR a.attgenerated <> '')
+    LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    UNION ALL
+    SELECT types.root, pg_catalog.concat_ws(' ', 'enum', e.oid, e.enumlabel)
+    FROM types JOIN pg_catalog.pg_enum AS e ON e.enumtypid = types.oid
 )
 SELECT
     c.oid::bigint,
@@ -51,7 +81,11 @@ SELECT
         )
     END,
     CASE WHEN length(oids) > 32 THEN md5(oids) ELSE coalesce(oids, '') END,
-    c.relkind IN ('v', 'f') OR whole.elsewhere
+    c.relkind IN ('v', 'f') OR whole.elsewhere,
+    (
+        SELECT pg_catalog.md5(pg_catalog.string_agg(fact, E'\n' ORDER BY fact COLLATE "C"))
+        FROM shape WHERE shape.root = c.oid
+    )
 FROM whole
 JOIN pg_catalog.pg_class AS c ON c.oid = whole.root
 CROSS JOIN (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()) AS d

@@ -1,6 +1,7 @@
 -- The unique indexes of tables, by the position of each table, the primary key first. "obstacle" is
 -- the reason why an index cannot find rows; "columns" are its key columns in order, each with the
--- operator by which the index compares two values for equality.
+-- operator by which the index compares two values for equality, and "exact" if values that are equal
+-- are also the same: 1.0 and 1.00 are not.
 SELECT
     asked.place,
     i.relname,
@@ -24,7 +25,14 @@ SELECT
                         THEN pg_catalog.format('COLLATE %%I.%%I', con.nspname, co.collname)
                     ELSE ''
                 END,
-                'class', pg_catalog.format('%%I.%%I', ocn.nspname, oc.opcname)
+                'class', pg_catalog.format('%%I.%%I', ocn.nspname, oc.opcname),
+                'exact', ocn.nspname = 'pg_catalog' AND oc.opcintype IN (
+                    'bool'::regtype, '"char"'::regtype, 'name'::regtype, 'bytea'::regtype,
+                    'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'oid'::regtype,
+                    'uuid'::regtype, 'date'::regtype, 'time'::regtype, 'timetz'::regtype,
+                    'timestamp'::regtype, 'timestamptz'::regtype, 'anyenum'::regtype,
+                    'text'::regtype
+                ) AND coalesce(used.collisdeterministic, true)
             )
             ORDER BY k.position
         )
@@ -33,6 +41,7 @@ SELECT
         JOIN pg_catalog.pg_namespace AS ocn ON ocn.oid = oc.opcnamespace
         LEFT JOIN pg_catalog.pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.attnum
         LEFT JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
+        LEFT JOIN pg_catalog.pg_collation AS used ON used.oid = x.indcollation[k.position - 1]
         LEFT JOIN pg_catalog.pg_collation AS co
             ON co.oid = x.indcollation[k.position - 1] AND co.oid <> a.attcollation
         LEFT JOIN pg_catalog.pg_namespace AS con ON con.oid = co.collnamespace

@@ -32,7 +32,7 @@ WITH RECURSIVE tree AS (
     WHERE part.oid <> 0
 ), attributes AS (
     SELECT a.attrelid, pg_catalog.concat_ws(
-        ' ', a.attnum, a.atttypid, a.atttypmod, a.attisdropped, a.attmissingval,
+        ' ', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped, a.attmissingval,
         CASE WHEN a.attgenerated = 'v' THEN pg_catalog.pg_get_expr(d.adbin, d.adrelid) END
     ) AS fact
     FROM (SELECT DISTINCT oid FROM leaves) AS leaf
@@ -42,7 +42,7 @@ WITH RECURSIVE tree AS (
     SELECT types.root, pg_catalog.concat_ws(' ', 'enum', e.enumtypid, e.oid, e.enumlabel)
     FROM types JOIN pg_catalog.pg_enum AS e ON e.enumtypid = types.oid
     UNION ALL
-    SELECT types.root, pg_catalog.concat_ws(' ', 'field', a.attrelid, a.attnum, a.atttypid, a.attisdropped)
+    SELECT types.root, pg_catalog.concat_ws(' ', 'field', a.attrelid, a.attnum, a.attname, a.atttypid, a.attisdropped)
     FROM types
     JOIN pg_catalog.pg_type AS t ON t.oid = types.oid AND t.typrelid <> 0
     JOIN pg_catalog.pg_attribute AS a ON a.attrelid = t.typrelid AND a.attnum > 0

@@ -29,6 +29,8 @@ class FileStage:
         self._writer: Any = None
         self._caster: Caster | None = None
         self._rows = 0
+        self.widest = 0
+        """The size in bytes of the largest batch that was staged."""
 
     def staged_type(self, source_type: pa.DataType, column_type: pa.DataType) -> pa.DataType:
         """Return the type in which values are staged for a column of another type.
@@ -80,6 +82,7 @@ class FileStage:
                 Diagnosis(side="target"),
             ) from error
         self._rows += block.num_rows
+        self.widest = max(self.widest, cast.nbytes)
 
     def end(self, wait: Wait) -> int:
         assert self._writer is not None

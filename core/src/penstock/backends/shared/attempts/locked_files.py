@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 
+from penstock.backends.shared.private_files import make_own_folder, open_new
 from penstock.errors import Diagnosis, PermanentError, TransientError
 
 POLL = 0.02
@@ -53,8 +54,8 @@ def create(folder: str, name: str) -> int:
     """
     while True:
         try:
-            os.makedirs(folder, exist_ok=True)
-            return os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o666)
+            make_own_folder(folder, os.path.dirname(folder))
+            return open_new(os.path.join(folder, name), os.O_RDWR)
         except FileNotFoundError:
             continue  # the folder is being removed at this moment
         except OSError as error:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from urllib.parse import quote, unquote
 
 from penstock.backends.shared.attempts.locked_files import is_locked, locked
+from penstock.backends.shared.private_files import open_new
 from penstock.errors import PenstockError, PermanentError, TargetBusy, TransientError
 
 LOCK = "lock"
@@ -74,7 +75,7 @@ class Presence:
 
     def _locked(self, begin: str) -> tuple[str, int]:
         path = os.path.join(self._folder, begin + secrets.token_hex(4))
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = open_new(path, os.O_RDWR)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return path, descriptor
 
@@ -97,15 +98,15 @@ class Presence:
         )
 
     def leave(self, run_ids: Collection[str] | None = None) -> None:
-        """Leave runs. May be called twice.
+        """Leave runs, and remove what killed processes have left. May be called twice.
 
         Args:
             run_ids: the runs to leave; all by default.
         """
         entries = [entry for entry in self._locked_files if run_ids is None or entry[0] in run_ids]
-        if not entries:
+        if not entries and (run_ids is not None or not os.path.isdir(self._folder)):
             return
-        with suppress(TransientError, PermanentError), self._hold_lock(LEAVE_SECONDS):
+        with suppress(TransientError, PermanentError, OSError), self._hold_lock(LEAVE_SECONDS):
             self._release(entries)
             if not list(self._alive()):
                 os.unlink(os.path.join(self._folder, LOCK))

@@ -219,6 +219,21 @@ def key_respelled(
     )
 
 
+def keys_respelled(key: Sequence[str], count: int, advice: str) -> PermanentError:
+    """Return the error of `key_respelled` without the keys.
+
+    Args:
+        key: the columns of the key.
+        count: the number of copied keys.
+        advice: as there.
+    """
+    return PermanentError(
+        f"--mode upsert: the target's key ({', '.join(key)}) treats {count:,} of the copied keys "
+        f"as equal to others, spelled differently, of existing rows that {advice}",
+        Diagnosis(side="target"),
+    )
+
+
 def superseded(run_id: str) -> Superseded:
     """Return the error of an execution that another one has displaced."""
     return Superseded(

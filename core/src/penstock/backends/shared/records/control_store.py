@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from penstock.backends.api.execution.control import RunningAttempt, RunRow
+from penstock.backends.api.execution.control import Loss, RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Hold, Kind
+from penstock.backends.shared.records.lasting_rows import Lasting, Seen, all_lasting, loss_of
 from penstock.backends.shared.records.step_records import StepRecords
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
@@ -34,6 +35,37 @@ class RecordedRuns(StepRecords):
             records: the commit records of the partitions.
             rows_of: the table from which the rows are deleted; None to leave them.
         """
+
+    def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
+        """Look at the tables of runs that are complete; see `ControlStore.losses`.
+
+        Args:
+            runs: the runs, with what to look for.
+
+        Returns:
+            what is there, by run; nothing for runs about which nothing can be told.
+        """
+        return {}
+
+    def losses(self, run_ids: Sequence[str], *, counted: bool) -> dict[str, Loss]:
+        runs = self._last_nights(self.load_runs(run_ids))
+        lasting = all_lasting(runs, self.committed_of(list(runs)), counted=counted)
+        seen = self.see_again(lasting) if lasting else {}
+        found = [run for run in lasting if run.run_id in seen]
+        losses = {run.run_id: loss_of(run, seen[run.run_id]) for run in found}
+        return {run_id: loss for run_id, loss in losses.items() if loss is not None}
+
+    def _last_nights(self, runs: Mapping[str, RunRow]) -> dict[str, RunRow]:
+        """Return runs without nights after which others have merged, and may have deleted rows."""
+        names = {night.name for run in runs.values() if (night := run.plan.night) is not None}
+        latest = self.latest_watermarks(sorted(names)) if names else {}
+        return {
+            run_id: run
+            for run_id, run in runs.items()
+            if run.plan.night is None
+            or run.plan.night.name not in latest
+            or latest[run.plan.night.name].run_id == run_id
+        }
 
     # Requests to copy partitions again
 

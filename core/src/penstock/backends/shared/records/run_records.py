@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.backends.api.execution.control import (
+    BegunRun,
     NewRun,
     Outlook,
     RunHead,
@@ -18,6 +19,7 @@ from penstock.backends.api.execution.records import NOW, Hold, Kind, RecordStore
 from penstock.backends.shared.attempts.refusals import superseded
 from penstock.backends.shared.records.watermark_records import WatermarkRecords
 from penstock.errors import PermanentError
+from penstock.model.awaited import during
 from penstock.model.codec import from_json, to_json
 from penstock.model.journal import Journal
 from penstock.model.plans import PartitionPlan
@@ -26,6 +28,8 @@ from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
 
+BEGUN = ("running", "failed", "interrupted", "partial")
+"""The statuses of runs that may have begun, and are neither done nor given up."""
 _RUN = (
     *("run_id", "generation", "spec", "plan", "source_state", "snapshots", "status"),
     *("created_at", "prepared_at", "finished_at", "failures", "snapshot_released_at"),
@@ -77,9 +81,11 @@ class RunRecords(WatermarkRecords):
     def batch_id(self, batch_id: str) -> None:
         self._records.batch_id = batch_id
 
+    @during("creating the control tables")
     def create(self) -> None:
         self._records.create()
 
+    @during("storing the run")
     def create_run(
         self,
         run_id: str,
@@ -91,6 +97,7 @@ class RunRecords(WatermarkRecords):
         row = _new_row(NewRun(run_id, spec, plan, state, snapshot))
         return self._records.add(Kind.RUN, [row]) == 1
 
+    @during("storing the runs")
     def create_runs(self, runs: Sequence[NewRun]) -> frozenset[str]:
         if len(runs) > 1 and self._records.joins([run.run_id for run in runs]):
             if self._records.add(Kind.RUN, list(map(_new_row, runs))) == len(runs):
@@ -103,6 +110,38 @@ class RunRecords(WatermarkRecords):
             run.run_id
             for run in runs
             if self.create_run(run.run_id, run.spec, run.plan, run.state, run.snapshot)
+        )
+
+    def replan(self, run: NewRun, generation: int) -> None:
+        row = _new_row(run)
+        kept = {
+            name: row[name]
+            for name in ("spec", "plan", "partitions", "fingerprint", "source_state", "snapshots")
+        }
+        begun: dict[str, Any] = {
+            "status": "created",
+            "prepared_at": None,
+            "finished_at": None,
+            "failures": [],
+        }
+
+        def change() -> None:
+            self._check_generation(run.run_id, generation)
+            for kind in (Kind.COMMIT, Kind.STEP, Kind.RECOPY):
+                self._records.delete(kind, {"run_id": run.run_id})
+            changes = {**kept, **begun, "generation": generation + 1, "snapshot_released_at": None}
+            self._change(run.run_id, changes)
+
+        with self._records.exclusive(run.run_id):
+            self._records.transact(run.run_id, change, Hold.ALONE)
+
+    def begun_runs(self) -> tuple[BegunRun, ...]:
+        columns = ("run_id", "spec", "prepared_at", "finished_at")
+        rows = self._records.read(Kind.RUN, {"status": BEGUN}, columns)
+        return tuple(
+            BegunRun(row["run_id"], row["spec"], max(row["prepared_at"], row["finished_at"] or ""))
+            for row in rows
+            if row["prepared_at"] is not None
         )
 
     def load_run(self, run_id: str) -> RunRow | None:
@@ -147,6 +186,7 @@ class RunRecords(WatermarkRecords):
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
         return None
 
+    @during("storing how the run ended")
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         changes = _ended(status, failures)
 
@@ -156,6 +196,7 @@ class RunRecords(WatermarkRecords):
 
         self._records.transact(run_id, change)
 
+    @during("storing how the runs ended")
     def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
         run_ids = sorted(statuses)
         if len(run_ids) < 2 or not self._records.joins(run_ids):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.execution.control import GIVEN_UP, RunRow
 from penstock.backends.api.execution.records import NOW, Hold, Kind, Row
 from penstock.backends.shared.attempts.refusals import load_lost, not_committed
 from penstock.backends.shared.records.bisection import bisected
@@ -25,6 +25,7 @@ from penstock.errors import (
     TargetBusy,
     TargetChanged,
 )
+from penstock.model.awaited import during
 from penstock.model.nights import check_epoch
 from penstock.model.plans import (
     GONE_STEP,
@@ -133,7 +134,7 @@ class StepRecords(RunRecords, ABC):
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
         pending: dict[TableRef, tuple[tuple[str, Step], ...]] = dict.fromkeys(tables, ())
-        stopped = ["running", "failed", "interrupted", "partial"]
+        stopped = ["running", "failed", "interrupted", "partial", GIVEN_UP]
         if not self._records.steps_with_records:
             # Its first steps may be done without a record that the run is prepared.
             stopped.append("created")
@@ -234,6 +235,7 @@ class StepRecords(RunRecords, ABC):
     @abstractmethod
     def check_target(self, run_id: str) -> None: ...
 
+    @during("preparing the target")
     def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
         def do_one(run_id: str) -> bool:
             return self.prepare(run_id, loads[run_id])
@@ -285,6 +287,7 @@ class StepRecords(RunRecords, ABC):
             changes = self.after_preparing(run, load)
             self._change(run.run_id, {"prepared_at": NOW, "status": "running", **changes})
 
+    @during("preparing the target")
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         row = self._read(run_id, ("prepared_at",))
         if row is None:
@@ -351,6 +354,7 @@ class StepRecords(RunRecords, ABC):
 
     # After the last partition
 
+    @during("doing the steps after the load")
     def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
         run_ids = sorted(steps)
         if len(run_ids) < 2 or not self._joins_steps(run_ids):
@@ -400,6 +404,10 @@ class StepRecords(RunRecords, ABC):
                 self.after_step(run, step)
 
     def finish(self, run_id: str, step: Step) -> bool:
+        with during(f"doing a step: {step.name}"):
+            return self._finish(run_id, step)
+
+    def _finish(self, run_id: str, step: Step) -> bool:
         row = {"run_id": run_id, "step_id": step.id}
 
         def do_steps() -> bool:
@@ -555,7 +563,7 @@ class StepRecords(RunRecords, ABC):
         mine = {night.name: night.epoch for night in nights if night is not None}
         if not mine:
             return
-        stopped = ("created", "running", "failed", "interrupted", "partial")
+        stopped = ("created", "running", "failed", "interrupted", "partial", GIVEN_UP)
         rows = self._records.read(Kind.RUN, {"status": stopped}, ("run_id",))
         other_runs = self.load_runs([row["run_id"] for row in rows if row["run_id"] not in run_ids])
         stages = [

@@ -12,6 +12,7 @@ import pyarrow.types as pt
 
 from penstock.backends.shared.values.hex_values import uuid_texts, uuids_of
 from penstock.backends.shared.values.json_texts import json_texts
+from penstock.backends.shared.values.plain_texts import has_plain_text, plain_texts
 from penstock.errors import PermanentError, PlanningError
 from penstock.model import values
 from penstock.model.tables import Column
@@ -226,6 +227,8 @@ def exactly(array: pa.Array, target_type: pa.DataType) -> pa.Array:
         ]
         missing = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(parts, fields=list(target_type), mask=missing)
+    if has_plain_text(mine) and is_text(target_type):
+        return plain_texts(array).cast(target_type)
     if mine == pa.uuid() and pt.is_string(target_type):
         return uuid_texts(array).cast(target_type)
     if target_type == pa.uuid() and is_text(mine):
@@ -355,11 +358,9 @@ def _moment(value: pa.Scalar) -> str:
     if pt.is_duration(kind):
         return f"{value.value} {kind.unit}"
     try:
-        text = str(value.cast(pa.string()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        text = ""
-    if text and not text.startswith("<"):  # Arrow's placeholder for values without text
-        return text
+        return str(plain_texts(pa.array([value], kind))[0])
+    except (ValueError, pa.ArrowException):
+        pass  # it exceeds a day, or 64 bits of microseconds
     unit = "days" if pt.is_date32(kind) else "ms" if pt.is_date64(kind) else kind.unit
     return (
         f"{value.value} {unit}{' since 1970' if pt.is_date(kind) or pt.is_timestamp(kind) else ''}"

@@ -40,7 +40,7 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
     rows = session.about(session.dialect.column_facts, table)
     facts = {column: traits for column, *traits in rows}
     columns = []
-    for column, type_ in session.column_types(table):
+    for place, (column, type_) in enumerate(session.column_types(table), start=1):
         # The catalog describes a view as of its creation.
         nullable, default, computed = facts.get(column, ("YES", None, 0))
         columns.append(
@@ -51,6 +51,8 @@ def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
                 generated=computed == 1,
                 has_default=default is not None,
                 traits={TYPE: type_},
+                place=place,
+                formula=str(default) if computed == 1 and default is not None else "",
             )
         )
     return tuple(columns)

@@ -57,9 +57,17 @@ class TargetKeys:
         Rows whose keys the stage spells differently are left out: after the merge they have the
         stage's spelling.
         """
+        if not self.respelled:
+            return self._key_rows(self._selected)
+        listed = ", ".join(map(str, self.respelled))
+        return self._key_rows(f"{self._selected} AND {self._digest} NOT IN ({listed})")
+
+    @cached_property
+    def respelled(self) -> Sequence[int]:
+        """The digests of existing keys that the stage spells differently."""
         respelled = self._dialect.respelled_condition(self._key)
         if respelled == NEVER:
-            return self._key_rows(self._selected)
+            return ()
         existing = (
             f"(SELECT {self._listed}, {self._digest} AS digest FROM {self._table}"
             f" WHERE {self._selected}) AS t"
@@ -69,10 +77,7 @@ class TargetKeys:
             f"SELECT t.digest FROM {staged} JOIN {existing} ON {self._match} WHERE {respelled}",
             SUBJECT,
         )
-        if not rows:
-            return self._key_rows(self._selected)
-        listed = ", ".join(str(int(digest)) for (digest,) in rows)
-        return self._key_rows(f"{self._selected} AND {self._digest} NOT IN ({listed})")
+        return [int(digest) for (digest,) in rows]
 
     @property
     def _new(self) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.execution.records import Row
 from penstock.backends.shared.records.control_store import RecordedRuns
+from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.backends.sql.catalog.relations import read_columns, read_relations
 from penstock.backends.sql.definitions.column_changes import is_applied
@@ -16,6 +17,7 @@ from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.missing_table import MAKE, make
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.loads.deleted_keys import TargetKeys
+from penstock.backends.sql.loads.lasting_rows import see_again
 from penstock.backends.sql.loads.load_plan import SWAP
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.loads.night import follow, merge, stage_tables
@@ -45,6 +47,10 @@ class LoadedRuns(RecordedRuns):
             if not self.steps_done(run_id) & {SWAP, MERGE_STEP}:
                 table = LoadedTable(self._tables, run.plan.load.table)
                 table.check(run_id, mode_of(run.spec), thoroughly=True)
+
+    def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
+        with self._tables.reading() as tables_exist:
+            return see_again(self._tables.session, runs) if tables_exist else {}
 
     # Steps
 

@@ -16,7 +16,7 @@ from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.loads.merging import Merging
 from penstock.backends.sql.rows.conditions import condition
 from penstock.model.codec import to_json
-from penstock.model.extents import KeyIsNull, KeyOther, KeyRange, KeyValues, Whole
+from penstock.model.extents import KeyIsNull, KeyOther, KeyRange, KeyValues, selects_all
 
 S_contra = TypeVar("S_contra", contravariant=True)
 STAGE = "penstock_stage"
@@ -69,7 +69,7 @@ def final_fields(result: LoadResult, bytes: int) -> Row:
 def holds_equal_keys(attempt: Attempt, orders: Mapping[str, str]) -> bool:
     """See `SqlLoading.holds_equal_keys` and `SqlLoading.orders`."""
     extent = attempt.partition.extent
-    if isinstance(extent, Whole):
+    if selects_all(extent, attempt.spec.key_sources):
         return True
     if not isinstance(extent, KeyRange | KeyValues | KeyOther | KeyIsNull):
         return False

@@ -162,9 +162,10 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         _drop_stages(session, dialect, spec, load)
         return MergeCounts(rows, 0)
     merging = Merging(session, dialect, table, names, load.conflict_columns, mark)
-    # If the stage holds only changes, the source has rows that it lacks.
-    all_rows = not (plan.selection or plan.has_given_partitions)
-    loaded = merging.merge(stage, rows, lambda: all_rows, OF_ANOTHER_ROW)
+    # If the stage holds only changes, the source has rows that it lacks. The search for deleted
+    # rows has checked that none of them has a key that is spelled differently here.
+    is_checked = spec.deletion.is_enabled or not (plan.selection or plan.has_given_partitions)
+    loaded = merging.merge(stage, rows, lambda: is_checked, OF_ANOTHER_ROW)
     _drop_stages(session, dialect, spec, load)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
     count, night = None, plan.night

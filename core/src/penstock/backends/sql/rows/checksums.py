@@ -49,7 +49,7 @@ def row_text(dialect: CatalogDialect, texts: Sequence[str]) -> str:
     parts: list[str] = []
     for text in texts:
         parts += ["';'", dialect.framed_text(text)]
-    return dialect.joined(parts[1:]) or "''"
+    return dialect.joined_all(parts[1:]) or "''"
 
 
 def read_checksum(

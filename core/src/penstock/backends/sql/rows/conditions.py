@@ -52,27 +52,28 @@ def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
             ends = []
             if first is not None:
                 value = dialect.bound_operand(key, first)
-                ends.append(f"{dialect.compared_key(key, first.type)} >= {value}")
+                ends.append(dialect.comparison(dialect.compared_key(key, first.type), ">=", value))
             if last is not None:
                 value = dialect.bound_operand(key, last)
-                ends.append(f"{dialect.compared_key(key, last.type)} < {value}")
+                ends.append(dialect.comparison(dialect.compared_key(key, last.type), "<", value))
             return ends
         case KeyIsNull(key):
             return [f"{dialect.key(key)} IS NULL"]
         case KeyValues(key, values):
-            return [_listed(dialect, key, "IN", values)]
+            return [_listed(dialect, key, values)]
         case KeyOther(key, values):
-            return [_listed(dialect, key, "NOT IN", values)]
+            return [_listed(dialect, key, values, negated=True)]
         case Crossing(first, second):
             return [*_extent(dialect, first), *_extent(dialect, second)]
         case HashBucket(key, modulus, remainder):
             # Rows with a NULL key are in the first bucket.
             number = dialect.hash_number(dialect.key(key))
-            return [f"coalesce({number} % {modulus}, 0) = {remainder}"]
+            return [dialect.in_bucket(number, modulus, remainder)]
         case _:
             raise PlanningError(f"{dialect.name} cannot select rows by {extent}")
 
 
-def _listed(dialect: Dialect, key: Key, test: str, values: Sequence[Bound]) -> str:
-    listed = ", ".join(dialect.bound_operand(key, value) for value in values)
-    return f"{dialect.compared_key(key, values[0].type)} {test} ({listed})"
+def _listed(dialect: Dialect, key: Key, values: Sequence[Bound], *, negated: bool = False) -> str:
+    listed = [dialect.bound_operand(key, value) for value in values]
+    tag = values[0].type
+    return dialect.listed(dialect.compared_key(key, tag), tag, listed, negated=negated)

@@ -76,8 +76,10 @@ class CursorSql:
         text = self.as_text(tag, "value")
         up_to = "value"
         for least in (each for each in (clock, upper_limit) if each):
-            up_to = f"CASE WHEN {up_to} > {least} THEN {least} ELSE {up_to} END"
-        tested = f"CASE WHEN value > {limit} THEN 1 ELSE 0 END" if limit else "0"
+            is_above = self.dialect.comparison(up_to, ">", least)
+            up_to = f"CASE WHEN {is_above} THEN {least} ELSE {up_to} END"
+        is_late = self.dialect.comparison("value", ">", limit)
+        tested = f"CASE WHEN {is_late} THEN 1 ELSE 0 END" if limit else "0"
         query = f"SELECT {text}, {self.as_text(tag, up_to)}, {tested} FROM ({greatest}) AS newest"
         rows = self.fetch(query, subject)
         greatest_text, read_to, is_ahead = rows[0] if rows else (None, None, 0)
@@ -125,7 +127,9 @@ class CursorSql:
     def _nulls(self, where: str | None, columns: Sequence[str], subject: str) -> int:
         tests = [] if where is None else [raw(where)]
         chosen = " AND ".join([*tests, self._is_null(columns)])
-        ((count,),) = self.fetch(f"SELECT count(*) FROM {self.rows} WHERE {chosen}", subject)
+        ((count,),) = self.fetch(
+            f"SELECT {self.dialect.counted} FROM {self.rows} WHERE {chosen}", subject
+        )
         return int(count)
 
     def _name(self, column: str) -> str:
@@ -161,7 +165,7 @@ class CursorSql:
         if not state.text:
             return "1"
         mine, theirs = (self.dialect.bound(each) for each in (Bound(state.type, state.text), last))
-        return f"CASE WHEN {mine} < {theirs} THEN 1 ELSE 0 END"
+        return f"CASE WHEN {self.dialect.comparison(mine, '<', theirs)} THEN 1 ELSE 0 END"
 
     def _earlier(self, last: Bound, lookback: str, name: str) -> str:
         """Return a value that is smaller by the lookback."""
@@ -185,7 +189,7 @@ class CursorSql:
         tests = []
         for place, column in enumerate(columns):
             others = self._is_null(columns[:place])
-            test = f"{self._name(column)} >= {value}"
+            test = self.dialect.comparison(self._name(column), ">=", value)
             tests.append(f"({others} AND {test})" if others else test)
         if nulls:
             tests.append(f"({self._is_null(columns)})")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.backends.api.execution.control import RunningAttempt, RunRow
+from penstock.backends.api.execution.control import GIVEN_UP, RunningAttempt, RunRow
 from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.sql.definitions.missing_table import MAKE, make
 from penstock.backends.sql.loads.load_plan import SWAP
@@ -26,7 +26,7 @@ from penstock.spec.modes import mode_of
 EXECUTIONS = 8
 # Lock names per question.
 MOST_NAMES = 1_000
-UNFINISHED = ("created", "running", "failed", "interrupted", "partial")
+UNFINISHED = ("created", "running", "failed", "interrupted", "partial", GIVEN_UP)
 
 
 class ServerRuns(LoadedRuns):

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.backends.parquet.errors import Broken, translated
+from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.files.footers import key_fields
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint
 from penstock.backends.text.files import csv_rows, json_rows
@@ -144,8 +144,6 @@ def _look_at_json(filesystem: fs.FileSystem, path: str, columns: dict[str, Colum
     for rows in json_rows.objects(lambda: opened(filesystem, path)):
         count += len(rows)
         for name in {key: None for row in rows for key in row}:
-            if not name:
-                raise Broken("a key is empty; expected a column name")
             values = [value for row in rows if (value := row.get(name)) is not None]
             column = columns.setdefault(name, ColumnType())
             kinds = set(map(json_rows.kind, values))

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 from pyarrow import csv
 
 from penstock.backends.parquet.errors import Broken
+from penstock.backends.text.files.csv_quotes import NOT_CLOSED, Survey, first_row, survey
 from penstock.backends.text.files.streams import TextStream
 from penstock.backends.text.location import TextOptions
 from penstock.model import values
 
 # A row must fit into a block; if it does not, the file is read again with larger blocks.
-BLOCK_BYTES, MOST_BLOCK_BYTES = 4 << 20, 1 << 30
+BLOCK_BYTES, MOST_ROW_BYTES = 4 << 20, 1 << 30
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _NOT_UTF8 = re.compile(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8")
+
+_OTHER_ENCODING = (
+    "expected UTF-8, found other bytes; convert the file first, as with iconv -f latin1 -t utf-8"
+)
 
 Opened = Callable[[], TextStream]
 """Opens the file at its beginning."""
@@ -28,16 +35,19 @@ def names_of(opened: Opened, options: TextOptions) -> tuple[str, ...]:
     Raises:
         Broken: two columns have the same name, or the file cannot be parsed.
     """
-    with opened() as stream:
-        piece = stream.read()
-    if not piece:
+    row = first_row(opened, options.delimiter)
+    if not row:
         return ()
-    reader = _reader(opened(), options, BLOCK_BYTES, None)
+    try:
+        names_row = row.decode()
+    except UnicodeDecodeError:
+        raise Broken(f"row 1: {_OTHER_ENCODING}") from None
+    reader = _reader(io.BytesIO(names_row.encode()), options, len(row) + 1, None)
     header = reader.schema.names
     reader.close()
     names = [name if options.header and name else f"c{n}" for n, name in enumerate(header, 1)]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise Broken(
                 f"its header has two columns {name!r}; expected distinct names (if the first line "
                 "is a row, add ?header=false to the file's name)"
@@ -75,9 +85,25 @@ def batches(
                 yield new
             return
         except pa.ArrowInvalid as error:
-            if "straddling" not in str(error) or block >= MOST_BLOCK_BYTES:
+            if "straddling" not in str(error):
                 raise
-            block *= 8
+            block = _block_for(survey(opened, options.delimiter), block)
+
+
+def _block_for(rows: Survey, block: int) -> int:
+    """Return a block size that holds every row.
+
+    Raises:
+        Broken: a row is too long, maybe because a quote is not closed.
+    """
+    if rows.open_row is not None:
+        raise Broken(f"row {rows.open_row:,}: {NOT_CLOSED}")
+    if rows.longest >= MOST_ROW_BYTES or rows.longest < block // 2:
+        raise Broken(
+            f"row {rows.longest_row:,}: expected at most {MOST_ROW_BYTES:,} bytes, found "
+            f"{rows.longest:,}"
+        )
+    return max(2 * block, rows.longest + BLOCK_BYTES)
 
 
 def _batches(
@@ -87,8 +113,12 @@ def _batches(
     selected: Sequence[str],
     block: int,
 ) -> Iterator[pa.RecordBatch]:
+    last: pa.Buffer | None = None
     with opened() as stream:
-        reader = _reader(stream, options, block, names)
+        try:
+            reader = _reader(stream, options, block, names)
+        except pa.ArrowInvalid as error:
+            raise _explained(error, names, opened, options) from error
         places = [names.index(name) for name in selected]
         while True:
             try:
@@ -96,16 +126,19 @@ def _batches(
             except StopIteration:
                 break
             except pa.ArrowInvalid as error:
-                raise _explained(error, names, stream) from error
+                raise _explained(error, names, opened, options) from error
+            if batch.num_rows:
+                last = batch.column(len(names) - 1)[batch.num_rows - 1].as_buffer()
             yield batch.select(places)
-        if stream.quotes % 2:
-            raise Broken(
-                'a quote (") is not closed; expected each quote within a value to be doubled'
-            )
+    # The value of a quote that is not closed ends with the file's last line break.
+    if last is not None and last.to_pybytes()[-1:] == b"\n":
+        rows = survey(opened, options.delimiter)
+        if rows.open_row is not None:
+            raise Broken(f"row {rows.open_row:,}: {NOT_CLOSED}")
 
 
 def _reader(
-    stream: TextStream, options: TextOptions, block: int, names: Sequence[str] | None
+    stream: io.IOBase, options: TextOptions, block: int, names: Sequence[str] | None
 ) -> csv.CSVStreamingReader:
     convert = csv.ConvertOptions(
         strings_can_be_null=True,
@@ -113,30 +146,29 @@ def _reader(
         null_values=[""],
         column_types={name: pa.string() for name in names or ()},
     )
-    try:
-        return csv.open_csv(
-            pa.PythonFile(stream, mode="r"),
-            read_options=csv.ReadOptions(
-                use_threads=False,
-                block_size=block,
-                column_names=list(names) if names else None,
-                # Not lines, since a name may contain a line break.
-                skip_rows_after_names=1 if names and options.header else 0,
-                autogenerate_column_names=not names and not options.header,
-            ),
-            parse_options=csv.ParseOptions(
-                delimiter=options.delimiter,
-                newlines_in_values=True,
-                # In a file with a single column, an empty line is a NULL.
-                ignore_empty_lines=names is None or len(names) > 1,
-            ),
-            convert_options=convert,
-        )
-    except pa.ArrowInvalid as error:
-        raise _explained(error, names or (), stream) from error
+    return csv.open_csv(
+        pa.PythonFile(stream, mode="r"),
+        read_options=csv.ReadOptions(
+            use_threads=False,
+            block_size=block,
+            column_names=list(names) if names else None,
+            # Not lines, since a name may contain a line break.
+            skip_rows_after_names=1 if names and options.header else 0,
+            autogenerate_column_names=not names and not options.header,
+        ),
+        parse_options=csv.ParseOptions(
+            delimiter=options.delimiter,
+            newlines_in_values=True,
+            # In a file with a single column, an empty line is a NULL.
+            ignore_empty_lines=names is None or len(names) > 1,
+        ),
+        convert_options=convert,
+    )
 
 
-def _explained(error: pa.ArrowInvalid, names: Sequence[str], stream: TextStream) -> pa.ArrowInvalid:
+def _explained(
+    error: pa.ArrowInvalid, names: Sequence[str], opened: Opened, options: TextOptions
+) -> pa.ArrowInvalid:
     words = str(error)
     if isinstance(error, Broken):
         return error
@@ -144,16 +176,15 @@ def _explained(error: pa.ArrowInvalid, names: Sequence[str], stream: TextStream)
         return pa.ArrowInvalid(words)
     if match := _RAGGED.search(words):
         row, expected, got = map(int, match.groups())
-        hint = "" if stream.quotes % 2 == 0 else ' (a quote, ", may not be closed)'
+        rows = survey(opened, options.delimiter)
+        if rows.open_row is not None and rows.open_row <= row:
+            return Broken(f"row {rows.open_row:,}: {NOT_CLOSED}")
         return Broken(
             f"row {row:,}: expected {expected:,} values, as in the first row, found "
-            f"{got:,}{hint}; values that contain delimiters must be quoted"
+            f"{got:,}; values that contain delimiters must be quoted"
         )
     if match := _NOT_UTF8.search(words):
         place, row = int(match[1]), int(match[2])
         name = repr(names[place]) if place < len(names) else f"{place + 1:,}"
-        return Broken(
-            f"row {row:,}, column {name}: expected UTF-8, found other bytes; convert the file "
-            "first, as with iconv -f latin1 -t utf-8"
-        )
+        return Broken(f"row {row:,}, column {name}: {_OTHER_ENCODING}")
     return Broken(f"cannot be read as CSV: {values.server_message(words)}")

@@ -130,22 +130,22 @@ class _Double(_Candidate):
 
 
 class _Date(_Cast):
-    form = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+    form = r"^[0-9]{4,7}-[0-9]{2}-[0-9]{2}( BC)?$"
     kinds = frozenset({STRING})
     kind = pa.date32()
 
 
-_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+_MOMENT = r"^[0-9]{4,6}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
 
 
 class _Timestamp(_Cast):
-    form = _MOMENT + "$"
+    form = _MOMENT + "( BC)?$"
     kinds = frozenset({STRING})
     kind = pa.timestamp("us")
 
 
 class _Zoned(_Cast):
-    form = _MOMENT + r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+    form = _MOMENT + r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)( BC)?$"
     kinds = frozenset({STRING})
     kind = pa.timestamp("us", "UTC")
 

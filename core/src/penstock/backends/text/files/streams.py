@@ -38,8 +38,6 @@ class TextStream(io.RawIOBase):
         self._stream = stream
         self._has_begun = self._ended = False
         self._last = b""
-        self.quotes = 0
-        """How many double quotes were read."""
 
     def readable(self) -> bool:
         return True
@@ -60,7 +58,6 @@ class TextStream(io.RawIOBase):
                 if piece.startswith(mark):
                     raise Broken(f"expected UTF-8, found {name}; convert it first, as with iconv")
             piece = piece.removeprefix(_BOM)
-        self.quotes += piece.count(b'"')
         return piece
 
     def _filled(self, size: int) -> bytes:

@@ -9,6 +9,7 @@ import pyarrow.types as is_
 from penstock.backends.parquet.errors import Broken
 from penstock.backends.shared.values.arrow import exactly, first_failing, is_bytes, is_text, shown
 from penstock.backends.shared.values.hex_values import from_hex
+from penstock.backends.shared.values.plain_values import plain_values
 
 JSON = {b"penstock": b"json"}
 """The metadata of a column whose texts are JSON."""
@@ -35,8 +36,16 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
             raise pa.ArrowInvalid(f"outside the range of {kind}")
         return numbers
     if is_.is_time(kind):  # Arrow cannot cast text to this type
-        moments = pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp("us"))
-        return moments.cast(pa.time64("us")).cast(kind)
+        moments = pc.binary_join_element_wise("1970-01-01", texts, " ")
+        try:
+            return moments.cast(pa.timestamp("us")).cast(pa.time64("us")).cast(kind)
+        except pa.ArrowInvalid:
+            return plain_values(texts, kind)  # of which one may be 24:00:00
+    if is_.is_date(kind) or is_.is_timestamp(kind):
+        try:
+            return exactly(texts, kind)
+        except pa.ArrowInvalid:
+            return plain_values(texts, kind)
     if is_.is_dictionary(kind):
         return typed(texts, kind.value_type)
     return exactly(texts, kind)

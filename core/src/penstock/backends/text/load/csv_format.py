@@ -8,6 +8,7 @@ from pyarrow import csv
 
 from penstock.backends.shared.values.arrow import is_bytes
 from penstock.backends.shared.values.json_texts import json_texts
+from penstock.backends.shared.values.plain_texts import has_plain_text, is_usual
 from penstock.backends.text.load.texts import is_nested, texts
 from penstock.backends.text.location import TextOptions
 
@@ -17,6 +18,8 @@ def _flat(array: pa.Array) -> pa.Array:
     if is_nested(kind):
         return json_texts(array)
     if isinstance(array, pa.ExtensionArray) or is_bytes(kind) or is_.is_dictionary(kind):
+        return texts(array)
+    if has_plain_text(kind) and not is_usual(array):
         return texts(array)
     return array.cast(pa.float32()) if is_.is_float16(kind) else array
 

@@ -49,7 +49,7 @@ def _value(array: pa.Array, field: pa.Field) -> pa.Array:
         return texts(array)
     content = texts(array)
     if is_.is_timestamp(kind):
-        content = pc.replace_substring(content, " ", "T")
+        content = pc.replace_substring(content, " ", "T", max_replacements=1)
     return _quoted(content)
 
 

@@ -8,6 +8,7 @@ import pyarrow.types as is_
 
 from penstock.backends.shared.values.arrow import is_bytes, is_list, is_text
 from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
+from penstock.backends.shared.values.plain_texts import has_plain_text, plain_texts
 
 
 def is_nested(kind: pa.DataType) -> bool:
@@ -34,6 +35,8 @@ def texts(array: pa.Array) -> pa.Array:
         # In PostgreSQL's notation.
         mark, nothing = (pa.scalar(text, pa.large_string()) for text in ("\\x", ""))
         return pc.binary_join_element_wise(mark, to_hex(array), nothing)
+    if has_plain_text(kind):
+        return plain_texts(array).cast(pa.large_string())
     return array.cast(pa.string()).cast(pa.large_string())
 
 

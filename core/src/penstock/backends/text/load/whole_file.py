@@ -15,6 +15,7 @@ from secrets import token_hex
 
 from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.storage.documents import sync_folder
+from penstock.backends.shared.private_files import make_own_folder
 from penstock.backends.text.load.storage import TextStorage
 from penstock.errors import Diagnosis, TransientError
 
@@ -51,7 +52,7 @@ class WholeFile:
         name = f"{FOLDER}/{self._name}-{token_hex(6)}.part"
         path = self._path(name)
         with translated("target", path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            make_own_folder(os.path.dirname(path), self._storage.hidden)
             with open(path, "xb") as file:
                 file.write(header)
                 file.flush()

@@ -1,0 +1,88 @@
+"""`give_up`: runs that no process is expected to continue, so that others may have their tables.
+
+`forget_lost` does it for runs whose rows are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+
+from penstock.backends.api.execution.control import GIVEN_UP, ControlStore, NewRun
+from penstock.errors import TargetBusy
+from penstock.run.connections import resolve
+from penstock.run.resume_checks import missing_run_error
+from penstock.run.value_display import isolate_display
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.ids import check_run_id
+
+
+@isolate_display
+def give_up(run_ids: str | Iterable[str], *, target: str, control_schema: str = "penstock") -> None:
+    """Give runs up: others may empty, drop or replace their tables, and nothing waits for them.
+
+    What they have committed stays. A run that is resumed claims its table again. Runs that are done
+    stay done.
+
+    Args:
+        run_ids: the id of a run, or several.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
+
+    Raises:
+        UsageError: no such run.
+        TargetBusy: a process is executing one of them now.
+    """
+    ids = [run_ids] if isinstance(run_ids, str) else list(run_ids)
+    for run_id in ids:
+        check_run_id(run_id)
+    url, backend, *_ = resolve(target, "--target")
+    with closing(backend.target(url, control_schema)) as catalog:
+        for run_id in ids:
+            _give_up(run_id, catalog.control, control_schema)
+
+
+def _give_up(run_id: str, control: ControlStore, control_schema: str) -> None:
+    run = control.load_run(run_id)
+    if run is None:
+        raise missing_run_error(run_id, control_schema)
+    if run.status in ("done", GIVEN_UP):
+        return
+    table = CopySpec.from_stored(run.spec, "", "").target_ref
+    if run.status == "running" and control.is_at_work(run_id, table):
+        raise TargetBusy(f"run {run_id} is being executed now; stop it first, then give it up")
+    control.set_status(run_id, GIVEN_UP, run.failures)
+    control.release_snapshot(run_id)
+
+
+@isolate_display
+def forget_lost(
+    run_ids: Iterable[str], *, target: str, control_schema: str = "penstock"
+) -> tuple[str, ...]:
+    """Forget what runs have committed, if none of it is in their tables any more.
+
+    They are given up, and no longer keep others of their series from loading the same partitions.
+
+    Args:
+        run_ids: the ids of runs.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
+
+    Returns:
+        The runs that were forgotten.
+    """
+    url, backend, *_ = resolve(target, "--target")
+    forgotten: list[str] = []
+    with closing(backend.target(url, control_schema)) as catalog:
+        control = catalog.control
+        ids = list(dict.fromkeys(run_ids))
+        losses, runs = control.losses(ids, counted=False) if ids else {}, control.load_runs(ids)
+        for run_id, loss in losses.items():
+            run = runs[run_id]
+            if loss.partial or not loss.safe_to_repeat:
+                continue
+            same = NewRun(run_id, run.spec, run.plan, run.source_state, None)
+            control.replan(same, run.generation)
+            control.set_status(run_id, GIVEN_UP, ())
+            forgotten.append(run_id)
+    return tuple(forgotten)

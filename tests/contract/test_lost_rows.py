@@ -1,0 +1,55 @@
+"""A run that is complete, and whose rows others have removed since."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock import copy, create, find_loss, status
+from penstock.errors import TargetChanged
+from penstock.events import Warned
+
+from .copying import ROWS, Pair
+
+CUT = {"strategy": "range", "key": "id", "partitions": 3}
+
+
+def test_a_run_does_not_end_as_done_over_an_empty_table(inward: Pair) -> None:
+    inward.make()
+    inward.copy(run_id="r", **CUT)
+    assert find_loss("r", target=inward.ends["target"]) is None
+    assert inward.copy(run_id="r", **CUT).status == "done"
+    inward.theirs.empty()
+    with pytest.raises(TargetChanged, match="start a new run"):
+        inward.resume("r")
+    with pytest.raises(TargetChanged, match="start a new run") as caught:
+        inward.copy(run_id="r", **CUT)
+    assert f"expected {len(ROWS.rows)} rows" in caught.value.message
+    assert status("r", target=inward.ends["target"]).run.status == "done"
+
+
+def test_a_run_whose_rows_are_gone_is_planned_again(inward: Pair) -> None:
+    inward.make()
+    inward.copy(run_id="r", **CUT)
+    inward.theirs.empty()
+    spec = inward.spec(run_id="r", **CUT)
+    if not inward.theirs.starts_over:
+        with pytest.raises(TargetChanged, match="start a new run"):
+            create(spec, renew=True)
+        return
+    assert create(spec, renew=True).renewed
+    assert inward.resume("r").status == "done"
+    inward.check()
+    assert not create(spec, renew=True).renewed
+    assert inward.resume("r").status == "done"
+    inward.check()
+
+
+def test_missing_rows_are_named(inward: Pair) -> None:
+    inward.make()
+    inward.copy(run_id="r", **CUT)
+    inward.theirs.empty(2)
+    remaining = len(inward.theirs.read())
+    events = list(copy(inward.spec(run_id="r", **CUT)))
+    (warning,) = [event for event in events if isinstance(event, Warned)]
+    assert f"expected {len(ROWS.rows)} rows, found {remaining}" in warning.message
+    assert len(inward.theirs.read()) == remaining
