@@ -17,7 +17,9 @@ from penstock.events import (
     PartitionTiming,
     Planned,
     Retrying,
+    SnapshotChanged,
 )
+from penstock.model.tables import NotCopied
 
 RUN = "orders-1"
 MOVED: Mapping[str, Any] = {
@@ -154,3 +156,27 @@ def test_a_task_with_some_partitions_counts_only_those() -> None:
     committed = (Opened(**of_attempt(1), label=""), Committed(**of_attempt(1), **MOVED))
     assert lines(planned(), *committed)[-1].endswith("(1 of 2)")
     assert lines(planned(), *committed, only=1)[-1].endswith("(1 of 1)")
+
+
+def test_warnings_of_a_plan_are_logged_as_warnings() -> None:
+    said: list[str] = []
+    warned: list[str] = []
+    event = replace(
+        planned(),
+        warnings=("the name is taken",),
+        not_copied=(NotCopied("triggers", "t"),),
+    )
+    lost = SnapshotChanged(run_id=RUN, state="lost", taken_at="", message="its session has ended")
+    taken = SnapshotChanged(run_id=RUN, state="taken", taken_at="", message="")
+    failed = Failed(**of_attempt(1), error=LOST)
+    retried = Retrying(run_id=RUN, partition_id="p0001", attempt=2, delay=1.0)
+    list(narrate((taken, event, lost, failed, retried), said.append, warn=warned.append))
+    assert warned[0] == "warning: the name is taken"
+    assert warned[1].startswith("snapshot lost")
+    assert [line.split(":")[0].strip() for line in warned[2:]] == [
+        "failed",
+        "the connection was lost",
+        "retrying",
+    ]
+    assert said[0].startswith("snapshot taken")
+    assert any("not copied: triggers (1)" in line for line in said)

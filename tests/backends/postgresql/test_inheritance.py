@@ -51,7 +51,17 @@ def test_a_family_recreated_repeatedly_stays_the_same(pair: Pair) -> None:
     pair.source.run(FAMILY, ROWS)
     for _ in range(3):
         end = finish(pair, mode="recreate")
-        assert not any(table.not_copied for table in end.tables)
+        omitted = {
+            item.table: (item.kind, item.name.partition(":")[0])
+            for table in end.tables
+            for item in table.not_copied
+        }
+        # PostgreSQL has no statement that would make them the parent's again.
+        kind = "parts that only the parent defines"
+        assert omitted == {
+            "public.city": (kind, "id, name, named"),
+            "public.capital": (kind, "id, name, people, named"),
+        }
         assert_each_is_itself(pair)
     tree = "SELECT inhrelid::regclass::text, inhparent::regclass::text FROM pg_inherits ORDER BY 1"
     assert pair.target.rows(tree) == pair.source.rows(tree)

@@ -12,8 +12,17 @@ import psycopg
 import pytest
 from tests.conftest import fresh_database
 
-from penstock import PlanningError, SnapshotLost, copy, plan, resume
-from penstock.events import Committed, DegreeChanged, Failed, Finished, Opened, Planned
+from penstock import BatchSpec, PlanningError, SnapshotLost, copy, copy_all, plan, resume
+from penstock.events import (
+    BatchFinished,
+    Committed,
+    DegreeChanged,
+    Failed,
+    Finished,
+    Opened,
+    Planned,
+    SnapshotChanged,
+)
 from penstock_testkit import PostgresServer, Server
 
 if TYPE_CHECKING:
@@ -155,7 +164,87 @@ def test_a_recovery_conflict_is_retried(standby: Standby) -> None:
             failures.append(event)
     locker.join()
     assert [failure.error["transient"] for failure in failures] == [True]
+    assert "conflict with recovery" in failures[0].error["message"]
+    assert "hot_standby_feedback" in failures[0].error["hint"]
     standby.pair.assert_same()
+
+
+@pytest.mark.parametrize("reads_on", [False, True], ids=["fails", "accepts"])
+def test_the_reason_for_a_lost_snapshot_is_told(standby: Standby, reads_on: bool) -> None:
+    """The standby ends the snapshot's session, since the primary has vacuumed its rows away."""
+    pair = standby.pair
+    # Workers sleep between two rows: the snapshot outlives the delay.
+    spec = pair.spec(
+        strategy="range",
+        key="id",
+        partitions=20,
+        where="pg_sleep(0.02) IS NOT NULL",
+        on_snapshot_lost="accept" if reads_on else "fail",
+    )
+    lost: list[SnapshotChanged] = []
+    locker: threading.Thread | None = None
+
+    def conflict() -> None:
+        for _ in range(5):
+            standby.write_only("UPDATE t SET name = name || 'y'", "VACUUM t")
+            time.sleep(0.2)
+
+    def run() -> None:
+        nonlocal locker
+        for event in copy(spec):
+            if isinstance(event, Committed) and locker is None:
+                locker = threading.Thread(target=conflict)
+                locker.start()
+            if isinstance(event, SnapshotChanged) and event.state == "lost":
+                lost.append(event)
+
+    if reads_on:
+        run()
+    else:
+        with pytest.raises(SnapshotLost, match=r"conflict with recovery.*hot_standby_feedback"):
+            run()
+    assert locker is not None
+    locker.join()
+    assert lost
+    assert "conflict with recovery" in lost[0].message
+    assert "hot_standby_feedback" in lost[0].message
+
+
+def test_a_role_whose_transactions_are_serializable(standby: Standby) -> None:
+    """A standby supports no such transaction, not even for the first question."""
+    pair = standby.pair
+    standby.write(
+        "CREATE ROLE careful SUPERUSER LOGIN",
+        "ALTER ROLE careful SET default_transaction_isolation = 'serializable'",
+    )
+    source = pair.source.url.replace("postgres@", "careful@")
+    try:
+        with (
+            psycopg.connect(source, autocommit=True) as plain,
+            pytest.raises(psycopg.errors.FeatureNotSupported),
+        ):
+            plain.execute("SELECT 1")
+        report = pair.copy(source=source, partitions=3, degree=2, verify="checksums")
+        assert report.rows == 3000
+        (finished,) = [
+            event
+            for event in copy_all(
+                BatchSpec.from_mapping(
+                    {
+                        "source": source,
+                        "target": pair.target.url,
+                        "tables": "public.t",
+                        "mode": "recreate",
+                    },
+                    "test",
+                )
+            )
+            if isinstance(event, BatchFinished)
+        ]
+        assert finished.status == "done"
+        pair.assert_same()
+    finally:
+        standby.write("DROP ROLE careful")
 
 
 def test_a_standby_as_target_is_refused(standby: Standby) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -178,8 +179,13 @@ class PrepareCopyOperator(PenstockOperator):
         self.log.info(
             "run %s: %d partitions by %s", run.run_id, len(plan.partitions), plan.strategy
         )
-        for reason in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
+        for reason in plan.reasons:
             self._log_line(f"    {reason}")
+        for warning in plan.warnings:
+            self._log_warning(f"warning: {warning}")
+        if kinds := Counter(item.kind for item in plan.load.not_copied):
+            omitted = ", ".join(f"{kind} ({count:,})" for kind, count in kinds.items())
+            self._log_line(f"    not copied: {omitted}; the report at the end lists them")
         return str(run.run_id)
 
     def _workers(self) -> list[Any]:

@@ -24,6 +24,9 @@ from penstock.spec.table_sections import SectionMatcher
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
 """The tables of a batch, and the objects that it leaves out."""
 
+# The ends of the kinds of objects that can be copied like tables.
+_COPYABLE = ("views", "tables")
+
 
 class BatchTables:
     """The search for the tables of a batch.
@@ -112,7 +115,10 @@ class BatchTables:
             patterns = (each.pattern for each in self._batch.sections if not each.is_query)
             include = tuple(name for pattern in patterns for name in self._searched(pattern))
         objects = self._source.other_objects(include, exclude)
-        return tuple(item for item in objects if item.name not in copied)
+        # A function may have the name of a table.
+        return tuple(
+            item for item in objects if not (item.kind.endswith(_COPYABLE) and item.name in copied)
+        )
 
     def _without_copied_heirs(
         self, spec: CopySpec, tables: Collection[Relation], missing: list[TableRef]

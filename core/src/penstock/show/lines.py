@@ -9,7 +9,7 @@ from typing import Protocol, Self, TextIO
 
 from penstock.events import Committed, Event, Progress
 from penstock.show.folding import FEW
-from penstock.show.notes import Notes
+from penstock.show.notes import Notes, note
 from penstock.show.tally import Tally
 from penstock.show.text import duration, megabytes, number, one_line, percent, size
 
@@ -88,6 +88,11 @@ class Narrator:
             self._last_progress = self._clock()
             return (self._progress(),)
         return ()
+
+    def is_warning(self, event: Event) -> bool:
+        """Whether an event is displayed as a warning or an error."""
+        shown = note(event, self.tally)
+        return shown is not None and shown.style != "plain"
 
     def _committed(self, event: Committed) -> str:
         tally = self.tally

@@ -15,18 +15,26 @@ from penstock.events import (
     Finished,
     Planned,
     Retrying,
+    SnapshotChanged,
+    StepChanged,
     Warned,
 )
 from penstock.model.plans import MOST_NAMED
 from penstock.show.console import make_console
 from penstock.show.folding import FEW, folded_lines
 from penstock.show.lines import Narrator
+from penstock.show.notes import warning_lines
 from penstock.show.report_table import failure_line, print_batch, print_report
 from penstock.show.tally import Tally
 from penstock.show.text import error_lines, one_line
 
 SLOWEST = 10
 REPORT_WIDTH = 100
+
+
+# Events that are logged as warnings if they are displayed as such. The number of streams changes
+# for many reasons, most of them harmless.
+_GRAVE = (Retrying, SnapshotChanged, StepChanged, Warned)
 
 
 def narrate(
@@ -46,7 +54,7 @@ def narrate(
         events: the events of an execution.
         say: receives a line, without a line break.
         only: how many partitions were requested; 0 for the whole plan.
-        warn: receives the lines of warnings; by default `say`.
+        warn: receives the lines of warnings, including those of plans; by default `say`.
         commits: log each committed partition; False if another component reports them.
     """
     narrator = Narrator(Tally(only))
@@ -62,9 +70,16 @@ def narrate(
             lines = ()
         elif isinstance(event, Retrying):
             lines = (*failed.pop((event.run_id, event.partition_id), ()), *lines)
-        write = warn if warn is not None and isinstance(event, Warned) else say
+        warned = set(warning_lines(event.warnings)) if isinstance(event, Planned) else ()
+        grave = isinstance(event, _GRAVE) and narrator.is_warning(event)
         for line in lines:
-            write(line)
+            if warn is None or not (grave or line in warned):
+                say(line)
+            elif grave:
+                warn(line)
+            else:  # a log may show it without the line above, which names the table
+                table = narrator.tally.table(event.run_id) if narrator.tally.is_batch else ""
+                warn(f"{one_line(table)}: {line.strip()}" if table else line.strip())
         yield event
 
 

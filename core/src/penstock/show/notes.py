@@ -273,8 +273,12 @@ def _streams(event: Planned | BatchStarted) -> str:
 
 def plan_warnings(event: Planned) -> Iterable[str]:
     """Return a plan's warnings and what it leaves out, one line each."""
-    for warning in event.warnings:
-        yield f"    warning: {one_line(warning)}"
+    yield from warning_lines(event.warnings)
     for dropped, what in ((False, "not copied"), (True, "dropped with the target's old table")):
         if items := [item for item in event.not_copied if item.dropped is dropped]:
             yield f"    {what}: {one_line(kinds(items))}; the report at the end lists them"
+
+
+def warning_lines(warnings: Iterable[str]) -> Iterable[str]:
+    """Return a plan's warnings, one line each."""
+    return (f"    warning: {one_line(warning)}" for warning in warnings)

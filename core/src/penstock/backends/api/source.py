@@ -43,6 +43,15 @@ class HeldSnapshot(Protocol):
         ...
 
 
+@runtime_checkable
+class ExplainedLoss(HeldSnapshot, Protocol):
+    """A snapshot whose source says why it ended the session that held it."""
+
+    def why_lost(self) -> str:
+        """Return the server's reason; empty while it is held, and if none is known."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingSession:
     """A session whose statement waits for a lock held by a snapshot."""

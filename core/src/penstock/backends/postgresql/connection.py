@@ -49,6 +49,8 @@ SENT_SECONDS = 0.2
 # clears them too. With row_security off, a policy that would hide rows causes an error instead of a
 # silent gap.
 SETTINGS = {
+    # A role's may be one that a standby does not have, or that makes writers fail.
+    "default_transaction_isolation": "read committed",
     "datestyle": "ISO, YMD",
     "intervalstyle": "postgres",
     "extra_float_digits": "3",
@@ -111,8 +113,10 @@ LEAVE_AGAIN = "SELECT " + _SET_PATH.format(f"'{OWN_PATH}'")
 SETTINGS_SOURCE = {"default_transaction_read_only": "on"}
 # For transactions that set their own.
 SET_IN_TRANSACTION = {"default_transaction_read_only": "transaction_read_only"}
-# These affect a session outside a transaction, where the pooler's own rules apply.
-SET_OUTSIDE = ("idle_session_timeout",)
+# These affect a session outside a transaction, where the pooler's own rules apply, or a transaction
+# before it begins.
+SET_OUTSIDE = ("idle_session_timeout", "default_transaction_isolation")
+_READ_COMMITTED = "ISOLATION LEVEL READ COMMITTED"
 # Detect a vanished peer within two minutes, not within the system's two hours.
 KEEPALIVES = {
     "keepalives_idle": 60,
@@ -175,6 +179,7 @@ def connect(
         # raises to cancel would be lost.
         connection.pgconn.notice_handler = None
         try:
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             settings = _settings(connection.info.server_version, side)
             if lock_seconds:
                 settings["lock_timeout"] = f"{round(lock_seconds * 1000)}ms"
@@ -325,7 +330,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         self._set, self._is_set = settings, True
         is_scoped, self._is_scoped = self._is_scoped, False
         try:
-            if self.execute(*self._setting()).rowcount == 0:
+            try:
+                cursor = self.execute(*self._setting())
+            except psycopg.errors.FeatureNotSupported:
+                # The role's transactions are serializable, which a standby does not support.
+                with super().transaction():
+                    cursor = super().execute(*self._setting())
+            if cursor.rowcount == 0:
                 self.set_in_transactions(settings)
         finally:
             self._is_scoped = is_scoped
@@ -386,7 +397,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """Begin a transaction explicitly, in one round trip.
 
         Args:
-            modes: the transaction's modes, such as an isolation level.
+            modes: the transaction's modes; READ COMMITTED without any.
             first_statements: for a transaction not begun `together` with others.
 
         Returns:
@@ -395,7 +406,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         self._settle()
         if self._is_sending_together:  # one statement at a time
             self._is_in_transaction = True
-            cursor = super().execute(f"BEGIN {modes}".encode())
+            cursor = super().execute(f"BEGIN {modes or _READ_COMMITTED}".encode())
             if self._each_time:
                 values = [self.info.backend_pid, list(self._set), list(self._set.values())]
                 super().execute(SET_IN_BATCH, values)
@@ -406,7 +417,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         if not modes:
             suffix = f"{self.leaving_path}{suffix}"
         with self._translated_loss():
-            cursor = super().execute(f"BEGIN {modes}{self._each_time}{suffix}".encode())
+            begin = f"BEGIN {modes or _READ_COMMITTED}"
+            cursor = super().execute(f"{begin}{self._each_time}{suffix}".encode())
             if not modes:  # no statement may precede the import of a snapshot
                 self.note_pid()
         return cursor

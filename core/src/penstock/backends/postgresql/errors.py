@@ -66,6 +66,11 @@ _UNCHECKED = (
     "column as bytea (--query)"
 )
 
+_SPARE_READS = (
+    "A standby ends reads that hold back its replay: set hot_standby_feedback = on there, raise "
+    "its max_standby_streaming_delay, or read from the primary."
+)
+
 # A pooler reports all of its errors under one SQLSTATE, which also means a lost connection.
 _POOLER_NEVER = r"(?i)statement pooling|long transactions not allowed"
 
@@ -113,11 +118,14 @@ def from_driver(
     diag = error.diag
     state = error.sqlstate or ""
     message = (diag.message_primary or str(error)).strip()
+    hint = diag.message_hint or ""
+    if is_recovery_conflict(diag):
+        hint = " ".join(filter(None, (hint, _SPARE_READS)))
     diagnosis = Diagnosis(
         side=side,
         code=state,
         detail=diag.message_detail or "",
-        hint=diag.message_hint or "",
+        hint=hint,
         context=diag.context or "",
         constraint=diag.constraint_name or "",
     )
@@ -148,6 +156,19 @@ def from_driver(
         # OperationalErrors.
         transient = isinstance(error, psycopg.OperationalError)
     return (TransientError if transient else PermanentError)(message, diagnosis)
+
+
+def is_recovery_conflict(diag: psycopg.errors.Diagnostic) -> bool:
+    """Whether a standby has ended a session or statement because it held back replay."""
+    # The text may be translated. The function has the first name since PostgreSQL 17.
+    return (
+        diag.source_function
+        in (
+            "ProcessRecoveryConflictInterrupt",
+            "ProcessInterrupts",
+        )
+        and diag.sqlstate == "40001"
+    )
 
 
 def is_loss(error: psycopg.OperationalError) -> bool:

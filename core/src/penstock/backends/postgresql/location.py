@@ -19,20 +19,23 @@ DEFAULT_PORT = 5432
 _FORM = "postgresql://user:password@host:port/database"
 _ESCAPES = "write %2F, %40, %3A, %23, %3F, %25, %26, %5B or %5D for / @ : # ? % & [ ] in a password"
 MAX_PORT = 65535
+_URL = re.compile(r"[^\s=]*://")
+_SLASH_IN_LOGIN = re.compile(r"[^/]*//[^/?]*/[^?]*@")
 _PARAMETER = re.compile(r"[a-z_]+")
 _SECRET_NAME = re.compile(r"pass|secret|token|key", re.I)
 _HIDDEN = ("password", "sslpassword", "oauth_client_secret")
 
 
 def parts_of(url: str, flag: str) -> dict[str, Any]:
-    """Return libpq's parameters for a URL.
+    """Return libpq's parameters for a URL, or for what `resolve` has turned it into.
 
     Raises:
         UsageError: libpq cannot parse the URL, or could not connect anywhere with it. The message
             shows neither the URL nor libpq's own message: any part of them may belong to a
             password.
     """
-    if re.search(r"^[^/]*//[^/?]*/[^?]*@", url) or url.count("@") > 1:
+    # A resolved URL is a list of parameters, in which no @ is escaped.
+    if _URL.match(url) and (_SLASH_IN_LOGIN.match(url) or url.count("@") > 1):
         raise UsageError(
             f"{flag}: malformed URL: expected {_FORM}, found an unescaped '/' or '@' before the "
             f"host; {_ESCAPES}"
@@ -74,6 +77,8 @@ def _unknown_parameters(url: str) -> list[str]:
 def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
     """Check a URL and add PGPASSWORD to it, so that no child process needs it in its environment.
 
+    Several hosts are tried in their order, whatever `load_balance_hosts` says.
+
     Args:
         url: the URL, as the user gave it.
         environ: the environment of the process.
@@ -85,6 +90,9 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
     parts = parts_of(url, flag)
     if "password" not in parts and environ.get("PGPASSWORD"):
         parts["password"] = environ["PGPASSWORD"]
+    if parts.get("load_balance_hosts") or environ.get("PGLOADBALANCEHOSTS"):
+        # All sessions of a run must reach one server, from any process: a snapshot exists on one.
+        parts["load_balance_hosts"] = "disable"
     return conninfo.make_conninfo("", **parts)
 
 

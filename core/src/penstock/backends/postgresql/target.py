@@ -49,6 +49,7 @@ from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.ddl.text import check_lengths
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import check_same_rows
+from penstock.backends.postgresql.load.claimed_names import ClaimedNames
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
 from penstock.backends.postgresql.load.sequences import with_used_up
@@ -100,12 +101,13 @@ class PostgresTarget:
         self.control = ControlTables(self._connection, control_schema, watch)
         self._current_facts: TargetFacts | None = None
         self._outdated: set[TableRef] = set()
+        self._claimed_names = ClaimedNames()
         self._stages: dict[str, tuple[PostgresStage, CopySpec]] = {}
 
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
         refs = [each for each in relations if isinstance(each, TableRef)]
-        before, self._current_facts = self._current_facts, TargetFacts(self._connection, refs)
+        before, self._current_facts = self._current_facts, self._facts_about(refs)
         self._outdated.clear()
         self._creators.clear()
         try:
@@ -139,7 +141,10 @@ class PostgresTarget:
         facts = self._current_facts
         if facts is not None and table in facts.refs and table not in self._outdated:
             return facts
-        return TargetFacts(self._connection, [table])
+        return self._facts_about([table])
+
+    def _facts_about(self, tables: Sequence[TableRef]) -> TargetFacts:
+        return TargetFacts(self._connection, tables, self._claimed_names)
 
     @contextmanager
     def _described(self, table: TableRef) -> Iterator[TargetFacts]:

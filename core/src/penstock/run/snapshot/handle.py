@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock.backends.api.source import (
+    ExplainedLoss,
     HeldSnapshot,
     LockingSnapshot,
     SourceCatalog,
@@ -66,6 +67,12 @@ class SnapshotHandle:
     def holds_alive(self) -> bool:
         """Whether a snapshot is held, and not lost."""
         return self._snapshot is not None and self._snapshot.is_alive()
+
+    def why_lost(self) -> str:
+        """Return the source's reason for the loss of the snapshot; empty if it gave none."""
+        if isinstance(self._snapshot, ExplainedLoss) and not self._snapshot.is_alive():
+            return self._snapshot.why_lost()
+        return ""
 
     def take(self) -> Snapshot:
         """Take a snapshot."""

@@ -85,7 +85,7 @@ class OptionPolicy:
         """See `LossPolicy.replace_lost`."""
         view.close()
         if view.spec.loss_policy == "fail":
-            raise SnapshotLost(_choices(view.run_id, "the source ended its session"))
+            raise SnapshotLost(_choices(view, "the source ended its session"))
         with closing(view.open()) as source:
             now = view.read_state(source)
             if view.check_layout(now, anything_committed=anything_committed):
@@ -170,7 +170,7 @@ class OptionPolicy:
         else:
             return
         view.close()
-        raise SnapshotLost(_choices(view.run_id, f"{view.spec.source_name} {why}"))
+        raise SnapshotLost(_choices(view, f"{view.spec.source_name} {why}"))
 
     def _start_over(
         self, view: SourceView, source: SourceCatalog, control: ControlStore, now: SourceState
@@ -210,10 +210,11 @@ def retry_if_superseded(
             anything_committed = bool(control.committed(view.run_id))
 
 
-def _choices(run_id: str, why: str) -> str:
+def _choices(view: SourceView, why: str) -> str:
+    because = f" The source ended its session: {view.lost_because}." if view.lost_because else ""
     return (
-        f"the snapshot of run {run_id} is lost: {why}. Rows that changed in between could be "
-        "missing or doubled. To continue, use --on-snapshot-lost accept (read the remaining "
-        "partitions as they are now) or --on-snapshot-lost restart (copy everything again; not "
-        "with mode append)"
+        f"the snapshot of run {view.run_id} is lost: {why}.{because} Rows that changed in between "
+        "could be missing or doubled. To continue, use --on-snapshot-lost accept (read the "
+        "remaining partitions as they are now) or --on-snapshot-lost restart (copy everything "
+        "again; not with mode append)"
     )

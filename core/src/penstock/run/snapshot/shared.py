@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from penstock.backends.api.source import (
+    ExplainedLoss,
     HeldSnapshot,
     LockingSnapshot,
     SourceCatalog,
@@ -67,6 +68,9 @@ class _Share:
 
     def is_alive(self) -> bool:
         return self._snapshot.is_alive()
+
+    def why_lost(self) -> str:
+        return self._snapshot.why_lost() if isinstance(self._snapshot, ExplainedLoss) else ""
 
     def close(self) -> None:
         self._shared.give_back(self)

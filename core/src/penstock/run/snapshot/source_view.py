@@ -118,6 +118,8 @@ class SourceView:
         self._by_blocks = self._by_tables = False
         self._plan: PartitionPlan | None = None
         self.started_over = False
+        self.lost_because = ""
+        """The source's reason for ending the last lost snapshot's session; empty if unknown."""
         self.generation = 1
         self._state: SourceState | None = None
         self.snapshots: tuple[Snapshot, ...] = ()
@@ -360,8 +362,11 @@ class SourceView:
         return self._handle.watch()
 
     def lost_event(self, message: str) -> SnapshotChanged:
-        """Return the event of a lost snapshot."""
-        return self.event("lost", message)
+        """Return the event of a lost snapshot, with the source's reason, which is kept."""
+        self.lost_because = self._handle.why_lost() or self.lost_because
+        return self.event(
+            "lost", f"{message}: {self.lost_because}" if self.lost_because else message
+        )
 
     def released_event(self) -> SnapshotChanged:
         """Return the event of a snapshot that is no longer needed."""

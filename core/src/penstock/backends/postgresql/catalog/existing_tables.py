@@ -26,6 +26,7 @@ class Relation:
     owner: str
     partition: bool
     inherits: bool
+    hypertable: bool
     identity: str
     """As in `SourceState.identity`."""
 

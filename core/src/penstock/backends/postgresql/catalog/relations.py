@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.session.statements import name, statement
+from penstock.backends.postgresql.session.statements import for_server, name, statement
 from penstock.errors import PlanningError
 from penstock.model.tables import NotCopied, TableRef
 
@@ -117,7 +117,7 @@ def match_tables(
 def read_other_objects(connection: Connection) -> Rows:
     """Return the rows that `match_other_objects` filters."""
     with full_names(connection):
-        return connection.execute(statement("others")).fetchall()
+        return connection.execute(for_server(connection, "others")).fetchall()
 
 
 def match_other_objects(
@@ -125,17 +125,19 @@ def match_other_objects(
 ) -> tuple[NotCopied, ...]:
     """Return functions, views and the like that match the same patterns.
 
+    Objects without a schema match patterns for every schema.
+
     Args:
         rows: the rows from `read_other_objects`.
         include: patterns of the objects to return.
         exclude: patterns of the objects to leave out.
     """
     objects = []
-    for kind, schema, label, remedy in rows:
+    for kind, schema, label, remedy, shown in rows:
         ref = TableRef(schema, label)
         names = (f"{schema}.{label}", str(ref))
         if _matches(names, include) and not _matches(names, exclude):
-            objects.append(NotCopied(kind, str(ref), remedy))
+            objects.append(NotCopied(kind, shown or (str(ref) if schema else label), remedy))
     return tuple(objects)
 
 

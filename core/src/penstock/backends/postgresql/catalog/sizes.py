@@ -15,7 +15,8 @@ from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.keys import keys
-from penstock.backends.postgresql.session.statements import for_server, raw, relation, statement
+from penstock.backends.postgresql.session.statements import for_server, raw, relation
+from penstock.errors import PlanningError
 from penstock.model.tables import Query, Relation, TableRef
 
 CTID_VERSION = 140000  # TID range scans: https://www.postgresql.org/docs/release/14.0/
@@ -33,6 +34,7 @@ class Size:
     tuples: float
     pages: int
     has_children: bool
+    hypertable: bool
     analyzed: bool
     """Whether a foreign table has been analyzed."""
     readable: bool
@@ -45,7 +47,8 @@ def sizes_of(connection: Connection, oids: Sequence[int]) -> dict[int, Size]:
     ranged = [f"pg_catalog.{kind}" for kind in keys.RANGED]
     parameters = {"oids": list(oids), "ranged": ranged}
     return {
-        oid: Size(*row) for oid, *row in connection.execute(statement("statistics"), parameters)
+        oid: Size(*row)
+        for oid, *row in connection.execute(for_server(connection, "statistics"), parameters)
     }
 
 
@@ -74,7 +77,7 @@ def read_statistics(described: RelationFacts, read: Relation, where: str | None)
         return _planner_statistics(connection, read, where, storage, sampled=sampled)
     if where is None and not size.readable:
         _plan(connection, read, None)  # the server's error gives the reason
-    if size.kind == "p" or (size.has_children and not read.only):
+    if size.kind == "p" or size.hypertable or (size.has_children and not read.only):
         with planning("source", f"table {read}"):
             children = described.get("children", read, partial(_children_of, connection))
         return _tree_statistics(connection, read, where, size, children)
@@ -126,12 +129,19 @@ def _tree_statistics(
 ) -> TableStatistics:
     """Return the statistics of a partitioned table, or of one with inheritance children."""
     children = [each.child for each in members]
+    if size.hypertable and read.only:
+        raise PlanningError(
+            f"source: {read} is a hypertable, whose rows are in its chunks: --descendants exclude "
+            "would copy none of them"
+        )
     closed = [str(each.child.table) for each in members if not each.readable]
     hidden = [str(each.child.table) for each in members if each.hidden]
     tables = f"{len(members):,} table{'' if len(members) == 1 else 's'}"
     what = f"{KINDS['p']} of {tables}" if size.kind == "p" else _heirs_text(len(members) - 1)
     if not members:
         what = f"{KINDS['p']} without partitions"
+    elif size.hypertable:
+        what = f"a hypertable of {tables}, whose compressed rows have no blocks of their own"
     elif closed:
         what += (
             f"; {connection.info.user!r} may not read {len(closed):,} of its tables directly "
@@ -149,7 +159,7 @@ def _tree_statistics(
         storage=what,
         default_key=size.key,
         rows_hint="ANALYZE the table",
-        children=() if closed or hidden else tuple(children),
+        children=() if closed or hidden or size.hypertable else tuple(children),
     )
 
 

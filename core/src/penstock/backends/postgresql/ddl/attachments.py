@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS, foreign_key
 from penstock.backends.postgresql.ddl.text import Json, comment, replace_table_name
-from penstock.backends.postgresql.session.statements import ident, name
+from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.model.tables import NotCopied, TableRef
 
 ENABLED = {"D": "DISABLE", "R": "ENABLE REPLICA", "A": "ENABLE ALWAYS"}
@@ -79,14 +79,19 @@ def row_security(table: Json, ref: TableRef) -> list[str]:
 def triggers(table: Json) -> list[str]:
     """Return the table's triggers under its own name, which is part of the text from the server."""
     ref = TableRef(table["schema"], table["name"])
+    return [
+        statement
+        for trigger in table["attached"]["triggers"]
+        for statement in (trigger["definition"], *_state("TRIGGER", trigger, ref))
+    ]
+
+
+def _state(kind: str, item: Json, ref: TableRef) -> list[str]:
+    """Return statements that disable a trigger or rule as the source's is, and its comment."""
     statements = []
-    for trigger in table["attached"]["triggers"]:
-        statements.append(trigger["definition"])
-        if word := ENABLED.get(trigger["enabled"]):
-            statements.append(f"ALTER TABLE {name(ref)} {word} TRIGGER {ident(trigger['name'])}")
-        of = f"{ident(trigger['name'])} ON {name(ref)}"
-        statements += comment("TRIGGER", of, trigger["comment"])
-    return statements
+    if word := ENABLED.get(item["enabled"]):
+        statements.append(f"ALTER TABLE {name(ref)} {word} {kind} {ident(item['name'])}")
+    return statements + comment(kind, f"{ident(item['name'])} ON {name(ref)}", item["comment"])
 
 
 def publications(table: Json) -> list[str]:
@@ -140,11 +145,19 @@ def _objects(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]
             yield FOREIGN_KEYS, constraint["name"], [foreign_key(constraint, ref)]
     for trigger in parts["triggers"]:
         if not trigger["inherited"]:
-            yield "triggers", trigger["name"], [_for_table(trigger["definition"], "ON", ref)]
+            create = _for_table(trigger["definition"], "ON", ref)
+            yield "triggers", trigger["name"], [create, *_state("TRIGGER", trigger, ref)]
+        elif trigger["enabled"] != trigger["parent_enabled"]:
+            word = ENABLED.get(trigger["enabled"], "ENABLE")
+            alter = f"ALTER TABLE {name(ref)} {word} TRIGGER {ident(trigger['name'])}"
+            yield "triggers", trigger["name"], [alter]
     for rule in parts["rules"]:
-        yield "rules", rule["name"], [_for_table(rule["definition"].rstrip(";"), "TO", ref)]
+        create = _for_table(rule["definition"].rstrip(";"), "TO", ref)
+        yield "rules", rule["name"], [create, *_state("RULE", rule, ref)]
     for policy in parts["policies"]:
-        yield "policies", policy["name"], [_policy(policy, table, ref)]
+        of = f"{ident(policy['name'])} ON {name(ref)}"
+        commented = comment("POLICY", of, policy["comment"])
+        yield "policies", policy["name"], [_policy(policy, table, ref), *commented]
     if table["row_security"]:
         yield "row security", ref.name, row_security(table, ref)
     for grant in parts["grants"]:
@@ -154,9 +167,20 @@ def _objects(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]
             yield "grants", what, [_grant(grant, ref)]
     for publication in parts["publications"]:
         yield "publications", publication["name"], [_publication(publication, ref)]
+    if table["hypertable"]:
+        # Its columns, intervals and policies are in TimescaleDB's own tables.
+        create = f"SELECT create_hypertable({literal(name(ref))}, ..., migrate_data => true)"
+        yield "hypertables", ref.name, [f"-- with its time column and interval: {create}"]
+    if table["typed"] and table["kind"] == "r":
+        yield "typed tables", table["typed"], [f"ALTER TABLE {name(ref)} OF {table['typed']}"]
     for sequence in table["sequences"]:
+        sequence_name = ident(sequence["schema"], sequence["name"])
+        for privilege, grantee, grantable in sequence.get("grants", ()):
+            what = f"{privilege} on sequence {sequence['name']} to {grantee}"
+            option = " WITH GRANT OPTION" if grantable else ""
+            grant = f"GRANT {privilege} ON SEQUENCE {sequence_name} TO {grantee}{option}"
+            yield "grants", what, [grant]
         if not sequence["readable"]:
-            sequence_name = ident(sequence["schema"], sequence["name"])
             what = "sequences that the user may not read"
             yield (
                 what,

@@ -45,7 +45,7 @@ Json = dict[str, Any]
 # A column that is just a name and a type, and a table that is just its columns.
 PLAIN_COLUMN: Json = {
     "not_null": False, "default": None, "generated": "", "identity": "", "storage": None,
-    "compression": None, "statistics": None, "options": [],
+    "compression": None, "statistics": None, "options": [], "inherited": False,
 }  # fmt: skip
 _PLAIN_TABLE: Json = {
     "partition_key": None, "persistence": "p", "options": [], "toast_options": [], "method": None,
@@ -197,8 +197,9 @@ def plain_table(
     """
     return {
         "oid": 0, "schema": "", "name": name, "written": name, "regclass": "", "kind": "q",
-        "owner": "", "tablespace": None, "comment": None, "typed": False, "row_security": False,
-        "force_row_security": False, "bound": None, "parent": None, "inherits": [], "needs": [],
+        "owner": "", "tablespace": None, "comment": None, "typed": None, "hypertable": False,
+        "row_security": False, "force_row_security": False, "bound": None, "parent": None,
+        "inherits": [], "needs": [],
         **_PLAIN_TABLE,
         "columns": [
             {

@@ -19,6 +19,8 @@ from penstock.model.plans import Step, makes_foreign_key
 from penstock.model.tables import NotCopied, TableRef
 
 INHERITANCE = "inheritance"
+INHERITED_PARTS = "parts that only the parent defines"
+"""A child's columns and checks from its parents, which become its own, too."""
 # The prefix of ids of steps that restore a link.
 _RESTORE = "restore "
 
@@ -77,6 +79,13 @@ def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> No
     if len(copied) < len(parents):
         links.omitted.append(omitted)
         return
+    inherited = [column["name"] for column in table["columns"] if column["inherited"]]
+    inherited += [
+        each["name"] for each in table["constraints"] if each["kind"] == "c" and not each["local"]
+    ]
+    if inherited:
+        what = f"{', '.join(inherited)}: dropped from a parent, they stay here, as its own"
+        links.omitted.append(NotCopied(INHERITED_PARTS, what, "", str(ref)))
     modes = {ref: "ACCESS EXCLUSIVE", **dict.fromkeys(copied, "SHARE UPDATE EXCLUSIVE")}
     links.to_others.append(
         steps.after(

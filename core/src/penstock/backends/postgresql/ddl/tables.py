@@ -235,7 +235,7 @@ def comments(table: Json, names: Names, version: int) -> list[str]:
         statements += comment("COLUMN", f"{name(ref)}.{ident(column['name'])}", column["comment"])
     kinds = ("c", "n") if version >= 180000 else ("c",)
     for constraint in table["constraints"]:
-        if constraint["kind"] in kinds and constraint["validated"]:
+        if constraint["kind"] in kinds and not is_unchecked(constraint):
             statements += constraint_comment(ref, constraint["name"], constraint["comment"])
     return statements
 

@@ -191,15 +191,38 @@ def create_type(type_: Json) -> str:
     quoted_name = ident(type_["schema"], type_["name"])
     statements = [_type_statement(type_, quoted_name)]
     if type_["kind"] == "d":
+        statements += _unchecked(type_, quoted_name)
         statements += comment("DOMAIN", quoted_name, type_["comment"])
+        for check in type_["checks"] or ():
+            of = f"{ident(check['name'])} ON DOMAIN {quoted_name}"
+            statements += comment("CONSTRAINT", of, check["comment"])
     else:
         statements += comment("TYPE", quoted_name, type_["comment"])
+        for attribute in type_["attributes"] or ():
+            of = f"{quoted_name}.{ident(attribute['name'])}"
+            statements += comment("COLUMN", of, attribute["comment"])
     body = (
         f"BEGIN IF pg_catalog.to_regtype({literal(quoted_name)}) IS NULL THEN\n"
         + "".join(f"{one};\n" for one in statements)
         + "END IF; END"
     )
     return f"DO {literal(body)}"
+
+
+def _unchecked(type_: Json, quoted_name: str) -> list[str]:
+    """Return statements that add a domain's checks that existing values may violate.
+
+    CREATE DOMAIN does not accept them.
+    """
+    return [
+        f"ALTER DOMAIN {quoted_name} ADD CONSTRAINT {ident(check['name'])} {check['definition']}"
+        for check in type_["checks"] or ()
+        if _is_unchecked(check)
+    ]
+
+
+def _is_unchecked(check: Json) -> bool:
+    return bool(check["definition"].endswith(" NOT VALID"))
 
 
 def _type_statement(type_: Json, quoted_name: str) -> str:
@@ -214,7 +237,11 @@ def _type_statement(type_: Json, quoted_name: str) -> str:
             words.append(f"DEFAULT {type_['default']}")
         if type_["not_null"]:
             words.append("NOT NULL")
-        words += [f"CONSTRAINT {ident(c['name'])} {c['definition']}" for c in type_["checks"] or ()]
+        words += [
+            f"CONSTRAINT {ident(check['name'])} {check['definition']}"
+            for check in type_["checks"] or ()
+            if not _is_unchecked(check)
+        ]
         return " ".join(words)
     if type_["kind"] == "r":
         parts = _range_parts(type_["range"])

@@ -19,7 +19,7 @@ from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.table_model import TableDefinition
+from penstock.model.table_model import PARTITIONING, TableDefinition
 from penstock.model.tables import NotCopied, TableRef
 from penstock.spec.deletes import HARD
 from penstock.spec.modes import REPLACE, UPSERT
@@ -54,7 +54,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     with planning("target", f"table {ref}"):
         tree = facts.tree(ref)
         # Tables that inherit from it are separate, and left alone.
-        only = tree[0].kind == "r" and tree[0].inherits
+        only = tree[0].kind == "r" and tree[0].inherits and not tree[0].hypertable
         _check_heirs(facts, request)
         before: list[Step] = []
         if request.changes:
@@ -156,16 +156,21 @@ def _plan_created(
     from penstock.backends.postgresql.new_tables.missing_table import plan_missing  # noqa: PLC0415 - as above
     from penstock.backends.postgresql.new_tables.recreate import plan_recreate  # noqa: PLC0415 - as above
 
+    facts.claimed_names.begin(request.target, request.siblings.targets.values())
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
         of_children = definition.content.get(OF_PARTITIONS, ())
         omitted_before = [
             NotCopied(kind, label, "", str(request.target)) for kind, label in of_children
         ]
+        cut = definition.model.partitioning
+        if cut and definition.content["tables"][0]["partition_key"] is None:
+            remedy = f"{cut} of {request.target}: --mode recreate --partitioning keeps it"
+            omitted_before.insert(0, NotCopied(PARTITIONING, cut, remedy, str(request.target)))
         return plan(facts, request, definition.content, omitted_before)
     from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 
-    translated = read_translated(facts.connection, request, definition)
+    translated = read_translated(facts, request, definition)
     if not request.mode.recreates:
         more = [step.statement for step in translated.steps]
         return plan_missing(facts, request, translated.content, translated.omitted, more)
@@ -179,13 +184,15 @@ def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:
     Raises:
         PlanningError: the source and the target both consist of several tables.
     """
-    children = facts.heirs(request.target) if request.heirs else ()
-    if children:
+    if not request.heirs or facts.tree(request.target)[0].hypertable:
+        return
+    if children := facts.heirs(request.target):
         raise PlanningError(
             f"source: {request.source} is read with the rows of its inheritance children "
             f"({', '.join(map(str, request.heirs))}), and {request.target} has children of its own "
-            f"in the target ({', '.join(map(str, children))}); use --descendants exclude, and copy "
-            "each table by itself, as copy-all does"
+            f"in the target ({', '.join(map(str, children))}); copy all of these tables, each into "
+            "its own, as copy-all does: with --descendants exclude, only the rows of "
+            f"{request.source} itself are copied, and none of its children's"
         )
 
 

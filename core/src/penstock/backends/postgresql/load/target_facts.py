@@ -35,6 +35,7 @@ from penstock.backends.postgresql.catalog.sequences import ColumnSequence, seque
 from penstock.backends.postgresql.catalog.unique_keys import UniqueKey, unique_keys_of
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.claimed_names import ClaimedNames
 from penstock.backends.postgresql.load.loadable_relations import check_loadable, read_loadable
 from penstock.backends.postgresql.session.answers import Answers
 from penstock.errors import PenstockError, PlanningError, TransientError, replaced_while_planned
@@ -59,8 +60,14 @@ class TargetFacts:
         refs: the tables it will be asked about.
     """
 
-    def __init__(self, connection: Connection, refs: Sequence[TableRef]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        refs: Sequence[TableRef],
+        claimed_names: ClaimedNames | None = None,
+    ) -> None:
         self.connection = connection
+        self.claimed_names = claimed_names or ClaimedNames()
         self.refs = frozenset(refs)
         self.types = Types(connection)
         schemas = dict.fromkeys(ref.schema for ref in refs)

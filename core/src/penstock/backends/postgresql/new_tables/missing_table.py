@@ -27,6 +27,7 @@ from penstock.backends.postgresql.new_tables.recreate import (
     advance_new,
     creation,
     names_for,
+    other_owners,
     schema_steps,
     type_steps,
 )
@@ -69,7 +70,7 @@ def plan_missing(
             key, remarks = conflict_columns(facts, request, rehearsal)
             parts = connection.execute(_parts(rehearsal)).fetchall()
         names = names_for(facts, ref, definitions, [], warnings)
-        schemas = schema_steps(facts, names, missing)
+        schemas = schema_steps(facts, names, definitions, missing)
     make = steps.before(
         "make",
         f"create {ref} if it does not exist",
@@ -95,7 +96,11 @@ def plan_missing(
         conflict_columns=key,
         volatile=table["persistence"] == "u",
         warnings=(*warnings, *remarks),
-        not_copied=(*omitted_before, *_not_created(table, names)),
+        not_copied=(
+            *omitted_before,
+            *_not_created(table, names),
+            *other_owners(connection, definitions, names),
+        ),
     )
 
 
@@ -127,7 +132,7 @@ def plan_under_temporary_name(
     column = request.deletes.column
     marks = [f"ALTER TABLE {name(new)} ADD COLUMN {ident(column)} timestamptz"] if column else []
     before = [
-        *schema_steps(facts, names, missing),
+        *schema_steps(facts, names, definitions, missing),
         *type_steps(missing),
         steps.before("drop", f"drop {new} if it exists", f"DROP TABLE IF EXISTS {name(new)}"),
         steps.before(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from penstock.backends.api.facts import LoadRequest
@@ -240,15 +241,16 @@ class TranslatedTable:
 
 
 def read_translated(
-    connection: Connection, request: LoadRequest, definition: TableDefinition
+    facts: TargetFacts, request: LoadRequest, definition: TableDefinition
 ) -> TranslatedTable:
     """Plan a table like another system's.
 
     Args:
-        connection: a session on the target.
+        facts: the facts about the target.
         request: the request, with the columns found by `created_columns`.
         definition: the source's definition.
     """
+    connection = facts.connection
     ref, columns, model = request.target, request.new_columns, definition.model
     enum_of_column = enum_types(ref, columns, definition)
     enums = {
@@ -286,6 +288,7 @@ def read_translated(
         request.siblings,
         computed={column.name: texts[column.name] for column in columns if column.generated},
         at_once=not request.mode.recreates,
+        taken_names=partial(_is_taken, facts, ref),
     )
     rendered = rendering.of(model.only(list(names)))
     sequences: list[Json] = []
@@ -309,6 +312,8 @@ def read_translated(
                 column["default"] = f"nextval({sequence['written']})"
         elif name in rendered.columns:
             column["default"] = rendered.columns[name].removeprefix("DEFAULT ")
+    for index in rendered.indexes:
+        facts.claimed_names.add(ref.schema, index.name, ref)
     content = {
         "tables": [
             {
@@ -327,6 +332,14 @@ def read_translated(
     # After all other changes to the table's own catalog row.
     late = tuple(steps_of(rendered, ref, LAST))
     return TranslatedTable(content, omitted, late)
+
+
+def _is_taken(facts: TargetFacts, ref: TableRef, name: str) -> bool:
+    """Whether another relation has a name, or will have it, in the schema of a new table."""
+    dropped = [relation.oid for relation in facts.tree(ref)]
+    return facts.claimed_names.holds(ref.schema, name) or facts.names(ref.schema).holds(
+        name, dropped
+    )
 
 
 def _foreign_key(key: ForeignKey, model: TableModel, request: LoadRequest) -> Json:

@@ -17,7 +17,7 @@ from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of, relink_steps, unlink_steps
-from penstock.backends.postgresql.ddl.text import Json, Names, shorten
+from penstock.backends.postgresql.ddl.text import Json, Names, comment, shorten
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_steps
@@ -74,7 +74,7 @@ def plan_recreate(
     before = [
         *unlink_steps(linked),
         steps.before("drop", f"drop {ref}", f"DROP TABLE IF EXISTS {name(ref)}"),
-        *schema_steps(facts, names, missing),
+        *schema_steps(facts, names, definitions, missing),
         *type_steps([each for each in missing if each["oid"]]),
         *(_create_step(request, table, names, version, missing) for table in definitions),
     ]
@@ -90,7 +90,12 @@ def plan_recreate(
         volatile=request.unlogged
         or any(t["persistence"] == "u" and t["partition_key"] is None for t in definitions),
         warnings=tuple(warnings),
-        not_copied=(*omitted_before, *omitted, *dropped_objects),
+        not_copied=(
+            *omitted_before,
+            *omitted,
+            *other_owners(facts.connection, definitions, names),
+            *dropped_objects,
+        ),
         links=(*links.to_others, *relink_steps(linked)),
     )
 
@@ -203,6 +208,17 @@ def _owner_warnings(connection: Connection, old: Sequence[existing_tables.Relati
     return [f"the target's owner changes from {old[0].owner} to {user}"]
 
 
+def other_owners(
+    connection: Connection, definitions: Sequence[Json], names: Names
+) -> Iterator[NotCopied]:
+    """Yield the source's owners of tables that another user creates in the target."""
+    for table in definitions:
+        if table["owner"] not in ("", connection.info.user):
+            owner, ref = table["owner"], names.table(table)
+            remedy = f"ALTER TABLE {name(ref)} OWNER TO {ident(owner)};"
+            yield NotCopied("owners", owner, remedy, str(ref))
+
+
 def names_for(
     facts: TargetFacts,
     ref: TableRef,
@@ -226,13 +242,18 @@ def names_for(
     dropped = {relation.oid for relation in old}
     new_names: dict[str, set[str]] = defaultdict(set)
     new_names[ref.schema].add(ref.name)
+    claimed = facts.claimed_names
 
     def free(schema: str, preferred: str, what: str) -> str:
         used, taken_names = new_names[schema], facts.names(schema)
         if preferred.startswith(root["name"]) and ref.name != root["name"]:
             preferred = shorten(ref.name + preferred[len(root["name"]) :], "")
         candidate, count = preferred, 0
-        while candidate in used or taken_names.holds(candidate, dropped):
+        while (
+            candidate in used
+            or taken_names.holds(candidate, dropped)
+            or claimed.holds(schema, candidate)
+        ):
             count += 1
             candidate = shorten(preferred, f"_{count}")
         if candidate != preferred:
@@ -241,6 +262,7 @@ def names_for(
                 f"{schema}"
             )
         used.add(candidate)
+        claimed.add(schema, candidate, ref)
         return candidate
 
     def schema_of(item: Json) -> str:
@@ -325,22 +347,30 @@ def type_steps(types: Sequence[Json]) -> list[Step]:
     ]
 
 
-def schema_steps(facts: TargetFacts, names: Names, types: Sequence[Json]) -> list[Step]:
+def schema_steps(
+    facts: TargetFacts, names: Names, definitions: Sequence[Json], types: Sequence[Json]
+) -> list[Step]:
     """Return steps that create the schemas that do not exist, unless another run has done so.
+
+    They get the comments of the source's schemas.
 
     Args:
         facts: the facts about the target.
         names: the names of the new objects.
+        definitions: the tables.
         types: the types created with the table.
     """
     schemas = {ref.schema for ref in (*names.tables.values(), *names.sequences.values())}
     schemas |= {type_["schema"] for type_ in types}
+    comments = {type_["schema"]: type_.get("schema_comment") for type_ in types}
+    comments |= {names.table(each).schema: each.get("schema_comment") for each in definitions}
     return [
         replace(
             steps.before(
                 f"schema {schema}",
                 f"create schema {schema}",
                 f"CREATE SCHEMA IF NOT EXISTS {ident(schema)}",
+                *comment("SCHEMA", ident(schema), comments.get(schema)),
             ),
             makes_schema=schema,
             done=completion.has_schema(schema),

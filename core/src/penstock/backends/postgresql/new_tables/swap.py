@@ -84,7 +84,7 @@ def _check(facts: TargetFacts, ref: TableRef) -> None:
         raise PlanningError(
             f"{NEEDS}: expected {ref} to be a table that is not partitioned, found {kind}"
         )
-    if tree[0].partition or tree[0].inherits:
+    if tree[0].partition or tree[0].inherits or tree[0].hypertable:
         raise PlanningError(
             f"{NEEDS}: expected {ref} to be a table without inheritance, found one that is a "
             "partition, inherits, or is inherited from"

@@ -75,9 +75,36 @@ _SINCE: Mapping[str, tuple[int, str, str]] = {
         " WHERE s.pnpubid = b.oid AND s.pnnspid = c.relnamespace)",
         "false",
     ),
+    "published_schemas": (
+        150000,
+        "(SELECT ' FOR TABLES IN SCHEMA '"
+        " || pg_catalog.string_agg(pg_catalog.quote_ident(n.nspname), ', ')"
+        " FROM pg_catalog.pg_publication_namespace AS s"
+        " JOIN pg_catalog.pg_namespace AS n ON n.oid = s.pnnspid WHERE s.pnpubid = p.oid)",
+        "''",
+    ),
+    "published_via_root": (
+        130000,
+        "CASE WHEN p.pubviaroot THEN ', publish_via_partition_root = true' ELSE '' END",
+        "''",
+    ),
     "waitstart": (140000, "l.waitstart", "NULL::timestamptz"),
     "nulls_equal": (150000, "x.indnullsnotdistinct", "false"),
 }
+
+
+# TimescaleDB keeps the rows of a hypertable in chunks, which inherit from it; every statement about
+# the hypertable is about all of them.
+CHUNKS = "_timescaledb_internal"
+"""The schema of chunks."""
+_HYPERTABLE = sql.SQL(
+    "(EXISTS (SELECT FROM pg_catalog.pg_trigger AS blocker"
+    " WHERE blocker.tgrelid = c.oid AND blocker.tgname = 'ts_insert_blocker')"
+    " OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS chunk"
+    " JOIN pg_catalog.pg_class AS piece ON piece.oid = chunk.inhrelid"
+    f" WHERE chunk.inhparent = c.oid AND piece.relnamespace::regnamespace::text = '{CHUNKS}'))"
+)
+"""Whether the relation `c` is a hypertable."""
 
 
 def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sql.Composed:
@@ -92,7 +119,7 @@ def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sq
     spellings = {
         key: sql.SQL(new if version >= since else old) for key, (since, new, old) in _SINCE.items()
     }
-    return statement(name).format(**spellings, **parts)
+    return statement(name).format(hypertable=_HYPERTABLE, **spellings, **parts)
 
 
 def ident(*names: str) -> str:

@@ -16,7 +16,7 @@ import psycopg
 
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.connection import NOTE_PATH, Connection, connect
-from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.errors import from_driver, planning
 from penstock.backends.postgresql.session.waiting import (
     SNAPSHOT,
     waiting_for,
@@ -99,6 +99,7 @@ class ExportedSnapshot:
         self._waiting: Sequence[WaitingSession] = ()
         self._looking: threading.Thread | None = None
         self._looked_at = 0.0
+        self._why_lost = ""
         try:
             self.snapshot = self._export_at_once(relations) or self._export(relations)
         except BaseException:
@@ -164,10 +165,14 @@ class ExportedSnapshot:
                 self._connection.pgconn.consume_input()
                 if self._has_input():
                     self._connection.execute("SELECT 1")
-        except (psycopg.Error, PenstockError):
+        except (psycopg.Error, PenstockError) as error:
+            self._why_lost = _reason(error)
             self._connection.close()
             return False
         return True
+
+    def why_lost(self) -> str:
+        return self._why_lost
 
     def _has_input(self) -> bool:
         ready, _, _ = select.select([self._connection.fileno()], [], [], 0)
@@ -210,3 +215,10 @@ class ExportedSnapshot:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _reason(error: psycopg.Error | PenstockError) -> str:
+    """Return the server's reason for the end of a session, with its detail and its hint."""
+    ours = error if isinstance(error, PenstockError) else from_driver(error, "source")
+    told = (ours.message.removeprefix("source: "), ours.diagnosis.detail, ours.diagnosis.hint)
+    return "; ".join(" ".join(text.split()).rstrip(".") for text in told if text)

@@ -88,8 +88,20 @@ def import_snapshot(connection: Connection, token: str) -> None:
         if error.sqlstate not in SNAPSHOT_GONE:
             raise ours from error
         raise SnapshotLost(
-            f"source: snapshot {token} can no longer be imported: its session has ended",
+            f"source: snapshot {token} can no longer be imported: its session has ended"
+            + _elsewhere(connection),
             ours.diagnosis,
         ) from error
     with translated("source"):
         connection.note_pid()
+
+
+def _elsewhere(connection: Connection) -> str:
+    """Return what else may be the reason, if the URL leads to several servers."""
+    hosts = connection.info.get_parameters().get("host", "")
+    if "," not in hosts:
+        return ""
+    return (
+        f", or it exists on another of the hosts {hosts}: this session has reached "
+        f"{connection.info.host}"
+    )

@@ -11,14 +11,25 @@ SELECT c.oid::bigint, json_build_object(
                 JOIN pg_catalog.pg_trigger AS p ON p.tgrelid = i.inhparent
                 WHERE i.inhrelid = c.oid AND p.tgname = t.tgname AND p.tgfoid = t.tgfoid
             ),
+            'parent_enabled', (
+                SELECT p.tgenabled::text
+                FROM pg_catalog.pg_inherits AS i
+                JOIN pg_catalog.pg_trigger AS p ON p.tgrelid = i.inhparent
+                WHERE c.relispartition AND i.inhrelid = c.oid
+                    AND p.tgname = t.tgname AND p.tgfoid = t.tgfoid
+            ),
             'comment', pg_catalog.obj_description(t.oid, 'pg_trigger')
         ) ORDER BY t.tgname), '[]')
         FROM pg_catalog.pg_trigger AS t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal
+            -- A part of every hypertable of TimescaleDB.
+            AND t.tgname <> 'ts_insert_blocker'
     ),
     'rules', (
         SELECT coalesce(json_agg(json_build_object(
             'name', r.rulename,
-            'definition', pg_catalog.pg_get_ruledef(r.oid)
+            'definition', pg_catalog.pg_get_ruledef(r.oid),
+            'enabled', r.ev_enabled::text,
+            'comment', pg_catalog.obj_description(r.oid, 'pg_rewrite')
         ) ORDER BY r.rulename), '[]')
         FROM pg_catalog.pg_rewrite AS r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'
     ),

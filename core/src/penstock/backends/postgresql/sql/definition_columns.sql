@@ -13,6 +13,7 @@ SELECT c.oid::bigint, json_agg(json_build_object(
     'compression', {compression},
     'statistics', nullif(a.attstattarget, -1),
     'options', coalesce(a.attoptions, '{{}}'),
+    'inherited', NOT a.attislocal,
     'comment', pg_catalog.col_description(c.oid, a.attnum)
 ) ORDER BY a.attnum)
 FROM pg_catalog.pg_class AS c

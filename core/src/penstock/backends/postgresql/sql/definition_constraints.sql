@@ -26,6 +26,7 @@ SELECT k.conrelid::bigint, json_agg(json_build_object(
     ),
     'on_delete', k.confdeltype::text,
     'on_update', k.confupdtype::text,
+    'local', k.conislocal,
     'inherited', k.conparentid <> 0,
     'references_itself', k.confrelid = k.conrelid,
     'references', (

@@ -13,6 +13,15 @@ SELECT d.refobjid::bigint, json_agg(json_build_object(
     'max', s.seqmax,
     'cache', s.seqcache,
     'cycle', s.seqcycle,
+    'grants', (
+        SELECT coalesce(json_agg(json_build_array(
+            g.privilege_type,
+            CASE WHEN g.grantee = 0 THEN 'PUBLIC'
+                ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(g.grantee)) END,
+            g.is_grantable
+        )), '[]')
+        FROM pg_catalog.aclexplode(c.relacl) AS g WHERE g.grantee <> c.relowner
+    ),
     'readable', pg_catalog.has_sequence_privilege(c.oid, 'SELECT'),
     'comment', pg_catalog.obj_description(c.oid, 'pg_class')
 ) ORDER BY a.attnum)

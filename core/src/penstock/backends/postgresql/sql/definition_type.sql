@@ -15,6 +15,7 @@ SELECT t.oid::bigint, json_build_object(
             AND d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.deptype = 'e'
     ),
     'comment', pg_catalog.obj_description(t.oid, 'pg_type'),
+    'schema_comment', pg_catalog.obj_description(n.oid, 'pg_namespace'),
     'labels', (
         SELECT json_agg(e.enumlabel ORDER BY e.enumsortorder)
         FROM pg_catalog.pg_enum AS e WHERE e.enumtypid = t.oid
@@ -28,7 +29,8 @@ SELECT t.oid::bigint, json_build_object(
         THEN pg_catalog.format('%I.%I', cn.nspname, co.collname) END,
     'checks', (
         SELECT json_agg(json_build_object(
-            'name', k.conname, 'definition', pg_catalog.pg_get_constraintdef(k.oid)
+            'name', k.conname, 'definition', pg_catalog.pg_get_constraintdef(k.oid),
+            'comment', pg_catalog.obj_description(k.oid, 'pg_constraint')
         ) ORDER BY k.conname)
         FROM pg_catalog.pg_constraint AS k WHERE k.contypid = t.oid AND k.contype = 'c'
     ),
@@ -38,7 +40,8 @@ SELECT t.oid::bigint, json_build_object(
             'type', pg_catalog.format_type(a.atttypid, a.atttypmod),
             'type_oid', a.atttypid::bigint,
             'collation', CASE WHEN a.attcollation <> at.typcollation
-                THEN pg_catalog.format('%I.%I', acn.nspname, ac.collname) END
+                THEN pg_catalog.format('%I.%I', acn.nspname, ac.collname) END,
+            'comment', pg_catalog.col_description(rel.oid, a.attnum)
         ) ORDER BY a.attnum)
         FROM pg_catalog.pg_attribute AS a
         JOIN pg_catalog.pg_type AS at ON at.oid = a.atttypid

@@ -9,6 +9,7 @@ SELECT
     c.reltuples::float8,
     c.relpages,
     EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid),
+    {hypertable},
     c.relkind = 'f' AND EXISTS (
         SELECT FROM pg_catalog.pg_stats AS s
         WHERE s.schemaname = n.nspname AND s.tablename = c.relname

@@ -4,7 +4,8 @@ SELECT
     n.nspname,
     c.relname,
     c.relkind NOT IN ('r', 'p') OR c.relispartition
-        OR n.nspname IN ('pg_catalog', 'information_schema')
+        -- The last one has the chunks of TimescaleDB's tables.
+        OR n.nspname IN ('pg_catalog', 'information_schema', '_timescaledb_internal')
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')

@@ -23,6 +23,7 @@ SELECT
         SELECT FROM pg_catalog.pg_inherits AS i
         WHERE i.inhrelid = c.oid OR (i.inhparent = c.oid AND c.relkind <> 'p')
     ),
+    {hypertable},
     pg_catalog.format(
         '%s/%s/%s', extract(epoch FROM pg_catalog.pg_postmaster_start_time()), d.oid, c.oid
     )

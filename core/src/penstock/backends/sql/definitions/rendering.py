@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.backends.api.facts import Siblings
@@ -46,6 +46,9 @@ from penstock.model.table_model import (
 )
 from penstock.model.tables import NotCopied, Relation, TableRef
 
+COMMENT = "-- "
+"""The beginning of a remedy that is no statement to run as it is."""
+_UNTRANSLATED = "translate the expression from the source's SQL"
 _SHORT = ("boolean", "integer", "decimal", "float", "date", "time", "timestamp", "moment", "uuid")
 """Kinds of values that every index can hold."""
 
@@ -142,6 +145,8 @@ class Rendering:
         bare: create nothing that slows down a load: no checks, no indexes.
         same_dialect: whether the source's text is in the target's own dialect.
         missing_columns: columns that such text may refer to and the table lacks.
+        taken_names: whether an index cannot have a name, in databases where it shares the names of
+            a schema with tables.
     """
 
     dialect: Dialect
@@ -157,6 +162,7 @@ class Rendering:
     bare: bool = False
     same_dialect: bool = False
     missing_columns: Collection[str] = ()
+    taken_names: Callable[[str], bool] = field(default=lambda _: False)
 
     def of(self, model: TableModel) -> Rendered:
         return replace(self, kinds=_visible_kinds(self.kinds, model))._of(model)
@@ -206,7 +212,7 @@ class Rendering:
                 remedy = self.dialect.default_set(self.table, name, text) or self._only_with_table(
                     f"{self.dialect.ident(name)} {type_} DEFAULT {text}"
                 )
-                rendered.omitted.append(replace(omitted[DEFAULTS], remedy=_terminated(remedy)))
+                rendered.omitted.append(replace(omitted[DEFAULTS], remedy=self._foreign(remedy)))
         if column.on_update is not None:
             moment = column.on_update.text
             if not self.same_dialect:
@@ -223,7 +229,7 @@ class Rendering:
                 remedy = self.dialect.generated_statement(
                     self.table, name, column.native, source_text
                 )
-                rendered.omitted.append(replace(omitted[GENERATED], remedy=_terminated(remedy)))
+                rendered.omitted.append(replace(omitted[GENERATED], remedy=self._foreign(remedy)))
         if column.comment:
             inline = self.dialect.comment_clause(column.comment)
             suffix = f"{suffix} {inline}".strip()
@@ -295,8 +301,8 @@ class Rendering:
             text = check_text(check.test.meaning, self.kinds, self.dialect)
         omitted = omitted_check(check)
         if text is None:
-            remedy = self._check_remedy(check.name, check.test.text)
-            rendered.omitted.append(replace(omitted, remedy=_terminated(remedy)))
+            remedy = self._foreign(self._check_remedy(check.name, check.test.text))
+            rendered.omitted.append(replace(omitted, remedy=remedy))
             return
         if not check.test.text:
             omitted = replace(omitted, name=text)
@@ -323,11 +329,11 @@ class Rendering:
 
     def _only_with_table(self, clause: str) -> str:
         """Return the reason for no statement, if only a new table accepts the clause."""
-        return f"-- in CREATE TABLE {self._table_name}: {clause}"
+        return f"{COMMENT}in CREATE TABLE {self._table_name}: {clause}"
 
     def _index(self, index: IndexModel, rendered: Rendered) -> None:
         omitted, dialect = omitted_index(index), self.dialect
-        called = self._accepted_name(index.name, "", rendered)
+        called = self._free_name(self._accepted_name(index.name, "", rendered), rendered)
         kind = "UNIQUE" if index.unique else dialect.index_kinds.get(index.method, "")
         remedy = f"CREATE {f'{kind} INDEX'.lstrip()} {dialect.ident(called)} ON {self._table_name}"
         if self.same_dialect:
@@ -345,12 +351,7 @@ class Rendering:
                 test = check_text(index.predicate.meaning, self.kinds, dialect)
             plain = test is not None
         if not plain or not dialect.has_indexes:
-            text = index.text
-            if whole and index.predicate is None:
-                text = f"({', '.join(map(dialect.ident, index.columns))})"
-            rendered.omitted.append(
-                self._with(omitted, f"{remedy} {text}" if dialect.has_indexes else "")
-            )
+            rendered.omitted.append(replace(omitted, remedy=self._foreign_index(index, remedy)))
             return
         descending = index.descending if dialect.descends else ()
         parts = [dialect.index_part(each, self.types.get(each, "")) for each in index.columns]
@@ -377,6 +378,32 @@ class Rendering:
         ):
             if len(kept_parts) < len(all_parts):
                 rendered.omitted.append(NotCopied(kind, f"{index.name}: {', '.join(all_parts)}"))
+
+    def _foreign_index(self, index: IndexModel, remedy: str) -> str:
+        """Return what would create an index with an expression or method of another system.
+
+        Args:
+            index: the index.
+            remedy: the statement up to the columns.
+        """
+        dialect = self.dialect
+        if not dialect.has_indexes:
+            return ""
+        whole = bool(index.columns) and self.kinds.keys() >= set(index.columns)
+        text = index.text
+        if whole and index.predicate is None:
+            text = f"({', '.join(map(dialect.ident, index.columns))})"
+            if index.method in dialect.index_kinds or not index.method:
+                return _terminated(f"{remedy} {text}")
+        if index.method:  # another method would create an index for other queries
+            return _comment(f"the source's {index.method.upper()} index {index.name}: {text}")
+        return self._foreign(f"{remedy} {text}")
+
+    def _foreign(self, statement: str) -> str:
+        """Return a statement with an expression of the source, as a comment if it is another's."""
+        if not statement or self.same_dialect:
+            return _terminated(statement)
+        return _comment(f"{_UNTRANSLATED}: {statement.removeprefix(COMMENT)};")
 
     def _foreign_key(self, foreign_key: ForeignKeyModel, rendered: Rendered) -> None:
         dialect, omitted = self.dialect, omitted_foreign_key(foreign_key)
@@ -405,6 +432,22 @@ class Rendering:
     def _with(self, omitted: NotCopied, remedy: str) -> NotCopied:
         return replace(omitted, remedy=_terminated(remedy), table=str(self.table))
 
+    def _free_name(self, name: str, rendered: Rendered) -> str:
+        """Return an index name that no other relation has, with a number if need be."""
+        candidate, count = name, 0
+        mine = {index.name for index in rendered.indexes}
+        while self.taken_names(candidate) or (count and candidate in mine):
+            count += 1
+            suffix = f"_{count}"
+            room = self.dialect.longest_name - len(suffix)
+            candidate = name.encode()[:room].decode(errors="ignore") + suffix
+        if candidate != name:
+            rendered.warnings.append(
+                f"index {name} is named {candidate}, because the name is taken in schema "
+                f"{self.table.schema}"
+            )
+        return candidate
+
     def _accepted_name(
         self, name: str, text: str, rendered: Rendered, *, is_constraint: bool = False
     ) -> str:
@@ -421,6 +464,8 @@ class Rendering:
         word = rf"(?<![a-z0-9]){re.escape(self.table.name)}(?![a-z0-9])"
         if not keeps_name and not re.search(word, name):
             name = f"{self.table.name}_{name}"
+        if is_constraint and not keeps_name and self._may_be_of_another(name):
+            name += f"_{hashlib.sha256(f'{self.table.name}.{name}'.encode()).hexdigest()[:8]}"
         called = shortened(name, self.dialect.longest_name, text)
         if called != name:
             rendered.warnings.append(
@@ -428,6 +473,17 @@ class Rendering:
                 "bytes"
             )
         return called
+
+    def _may_be_of_another(self, name: str) -> bool:
+        """Whether a constraint of a table copied with this one may get the same name.
+
+        `x_id` of a table `a` and `id` of a table `a_x` would.
+        """
+        mine = f"{self.table.name}_"
+        return any(
+            each.name.startswith(mine) and name.startswith(f"{each.name}_")
+            for each in self.siblings.targets.values()
+        )
 
 
 def referring(
@@ -526,6 +582,11 @@ def steps_of(
     ]
     for rank, (kind, clause) in enumerate(clauses, first):
         yield clause.step(kind, table, rank)
+
+
+def _comment(text: str) -> str:
+    """Return a text as a comment of one line."""
+    return COMMENT + " ".join(text.split("\n"))
 
 
 def _terminated(statement: str) -> str:
