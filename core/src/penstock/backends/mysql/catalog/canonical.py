@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.backends.mysql.stream.geometries import with_srid_expression
 from penstock.backends.sql.dialect import Type
 
 _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year")
@@ -28,9 +29,10 @@ def canonical(value: str, type_: Type, kind: str) -> str:
         case "boolean":
             return f"CASE WHEN {value} = 0 THEN 'false' WHEN {value} <> 0 THEN 'true' END"
         case "bytes":
-            if type_.name == "geometry":
-                value = f"ST_AsBinary({value})"
-            return f"CONVERT(lower(hex({value})) USING utf8mb4)"
+            # ST_AsBinary omits the reference system, and exchanges coordinates of some.
+            spatial = type_.name == "geometry"
+            digits = with_srid_expression(value) if spatial else f"lower(hex({value}))"
+            return f"CONVERT({digits} USING utf8mb4)"
         case "date":
             return f"CONVERT(to_days({value}) - 719528 USING utf8mb4)"
         case "time":
