@@ -48,6 +48,7 @@ SENT_SECONDS = 0.2
 # must select the same rows on both. Timeouts of the role are meant for its other work; pg_dump
 # clears them too. With row_security off, a policy that would hide rows causes an error instead of a
 # silent gap.
+READ_COMMITTED = "read committed"
 SETTINGS = {
     "datestyle": "ISO, YMD",
     "intervalstyle": "postgres",
@@ -58,6 +59,14 @@ SETTINGS = {
     "lc_monetary": "C",
     "array_nulls": "on",
     "xmloption": "content",
+    # Definitions and names are compared as texts; a user's condition means the same everywhere.
+    "quote_all_identifiers": "off",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    # Otherwise an index finds only some rows, at random.
+    "gin_fuzzy_search_limit": "0",
+    # Each statement sees what others have committed; snapshots have a level of their own.
+    "default_transaction_isolation": READ_COMMITTED,
     "row_security": "off",
     "statement_timeout": "0",
     "lock_timeout": "0",
@@ -111,8 +120,9 @@ LEAVE_AGAIN = "SELECT " + _SET_PATH.format(f"'{OWN_PATH}'")
 SETTINGS_SOURCE = {"default_transaction_read_only": "on"}
 # For transactions that set their own.
 SET_IN_TRANSACTION = {"default_transaction_read_only": "transaction_read_only"}
-# These affect a session outside a transaction, where the pooler's own rules apply.
-SET_OUTSIDE = ("idle_session_timeout",)
+# These affect a session outside a transaction, where the pooler's own rules apply, or a
+# transaction's first statement.
+SET_OUTSIDE = ("idle_session_timeout", "default_transaction_isolation")
 # Detect a vanished peer within two minutes, not within the system's two hours.
 KEEPALIVES = {
     "keepalives_idle": 60,
@@ -325,7 +335,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         self._set, self._is_set = settings, True
         is_scoped, self._is_scoped = self._is_scoped, False
         try:
-            if self.execute(*self._setting()).rowcount == 0:
+            try:
+                set_ = self.execute(*self._setting()).rowcount
+            except psycopg.errors.FeatureNotSupported:
+                # A standby has no serializable transactions, not even as a role's default.
+                self.execute(f"BEGIN ISOLATION LEVEL {READ_COMMITTED}".encode())
+                set_ = self.execute(*self._setting()).rowcount
+                self.execute("COMMIT")
+            if set_ == 0:
                 self.set_in_transactions(settings)
         finally:
             self._is_scoped = is_scoped
@@ -359,6 +376,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def set_in_transactions(self, settings: Mapping[str, str]) -> None:
         """Have each transaction begin with some settings."""
         self._set, self._is_set = settings, True
+        if self.isolation_level is None:
+            self.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         self._each_time = "".join(
             f"; SET LOCAL {SET_IN_TRANSACTION.get(name, name)} = "
             + sql.Literal(value).as_string(self)
@@ -393,6 +412,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             The results of all statements.
         """
         self._settle()
+        imports = bool(modes)
+        if self._each_time and not imports:
+            modes = f"ISOLATION LEVEL {READ_COMMITTED}"
         if self._is_sending_together:  # one statement at a time
             self._is_in_transaction = True
             cursor = super().execute(f"BEGIN {modes}".encode())
@@ -403,11 +425,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 super().execute(LEAVE_USERS_PATH)
             return cursor
         suffix = f"; {first_statements}" if first_statements else ""
-        if not modes:
+        if not imports:
             suffix = f"{self.leaving_path}{suffix}"
         with self._translated_loss():
             cursor = super().execute(f"BEGIN {modes}{self._each_time}{suffix}".encode())
-            if not modes:  # no statement may precede the import of a snapshot
+            if not imports:  # no statement may precede the import of a snapshot
                 self.note_pid()
         return cursor
 
