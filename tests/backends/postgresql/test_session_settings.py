@@ -218,14 +218,14 @@ def test_behind_a_pooler(server: PostgresServer, databases: tuple[str, str]) -> 
     """Each transaction begins with the settings, which its isolation level cannot follow."""
     settings = {name: value for group in HOSTILE.values() for name, value in group.items()}
     with altered(databases, "role", settings), PgBouncer(server, "transaction") as bouncer:
-        source, target = (url.rpartition("/")[2] for url in databases)
+        source, target = map(bouncer.url_for, databases)
         OneCopy(
-            source=bouncer.url_for(source), target=bouncer.url_for(target), table="public.Item",
+            source=source, target=target, table="public.Item",
             mode="recreate", verify="checksums",
         ).done()  # fmt: skip
         assert definitions(plain(databases[1])) == definitions(plain(databases[0]))
         assert run(databases[1], ALL) == run(databases[0], ALL)
-        with closing(connect(bouncer.url_for(target), "target", "penstock:test")) as connection:
+        with closing(connect(target, "target", "penstock:test")) as connection:
             query = "SELECT pg_catalog.current_setting('transaction_isolation')"
             assert connection.value(query) == "read committed"
             connection.begin()
