@@ -27,7 +27,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             trimmed = f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
             return f"CASE WHEN locate('.', {text}) THEN {trimmed} ELSE {text} END"
         case "boolean":
-            return f"CASE WHEN {value} = 0 THEN 'false' WHEN {value} <> 0 THEN 'true' END"
+            return f"CASE {value} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE {text} END"
         case "bytes":
             # ST_AsBinary omits the reference system, and exchanges coordinates of some.
             spatial = type_.name == "geometry"

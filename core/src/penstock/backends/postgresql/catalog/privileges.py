@@ -168,7 +168,7 @@ def check_writable_server(connection: Connection) -> None:
         " pg_catalog.pg_is_in_recovery()"
     )
     if is_read_only:
-        found = "a standby" if is_standby else "default_transaction_read_only = on"
+        found = "a read-only standby" if is_standby else "default_transaction_read_only = on"
         raise PlanningError(
             f"target: expected a server that accepts writes, found {found} at "
             f"{connection.info.host}:{connection.info.port}"
