@@ -361,6 +361,13 @@ def read_definition(
     utf8 = all(column.traits[CHARSET] in _UTF8 for column in columns)
     statement = read_table(read_statement(session, table), table, columns, utf8=utf8)
     texts = {name: _NEXT.sub("", text) for name, text in statement.columns.items()}
+    if unread := [column.name for column in columns if column.name not in texts]:
+        # Otherwise keys and NOT NULL would be lost.
+        raise PlanningError(
+            f"source: {table}: expected SHOW CREATE TABLE to describe column {unread[0]!r} as the "
+            f"information schema does, found {', '.join(map(repr, texts)) or 'no columns'}; if the "
+            "table was altered a moment ago, try again"
+        )
     for name in texts.keys() & set(emptied):
         texts[name] = _NOT_NULL.sub(r"\1 NULL", texts[name])
     defined = [
