@@ -120,7 +120,7 @@ def test_values_of_several_columns(name: str, open_database: Callable[[str], Dat
         [NULL if text is None else f"'{text}'" for text in side]
         for side in zip(*pairs, strict=True)
     ]
-    kinds = ["", "text"] if name == "postgresql" else [None]
+    kinds: list[str | None] = ["", "text"] if name == "postgresql" else [None]
     check_distinct(
         database, [(type_, side) for side in sides], [{"c0": kind, "c1": kind} for kind in kinds]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from penstock.backends.postgresql import connection as postgresql
 
 PAGE = Path(__file__).parents[2] / "docs" / "session-settings.md"
 _OTHERS = re.compile(r"max_query_size|cancel_http_\w+|output_format_\w+|enable_extended_\w+")
-SETTINGS = {
+SETTINGS: Mapping[str, Mapping[str, object]] = {
     "PostgreSQL": {
         **postgresql.SETTINGS,
         **postgresql.SETTINGS_14,

@@ -50,12 +50,11 @@ def test_between_tables(mysql_url: str, database: str) -> None:
     found = rows(mysql_url, ALL.replace("places", "copies"))
     assert found == rows(mysql_url, ALL)
     run_id = copied.done().run_id
-    ends = {"source": mysql_url, "target": mysql_url}
-    assert verify(run_id, **ends, checksum=True).ok
+    assert verify(run_id, source=mysql_url, target=mysql_url, checksum=True).ok
     # Only the reference system changes.
     execute(mysql_url, "UPDATE copies SET shape = ST_GeomFromText('LINESTRING(0 0,1 2)', 3857)"
             " WHERE id = 2")  # fmt: skip
-    assert not verify(run_id, **ends, checksum=True).ok
+    assert not verify(run_id, source=mysql_url, target=mysql_url, checksum=True).ok
 
 
 def test_through_postgresql(
