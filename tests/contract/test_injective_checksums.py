@@ -66,17 +66,18 @@ def check_distinct(
     distinct = fill(database, types)
     wrong = []
     with closing(database.backend.source(database.url)) as source:
-        table = TableRef(*str(database.table).split("."))
+        schema, name = str(database.table).split(".")
+        table = TableRef(schema, name)
         columns = source.in_arrow(table, source.columns(table))
         found = {each.name.lower(): each for each in columns}
         for chosen in compared:
             pairs = [
                 ColumnPair(
-                    found[name].name,
-                    name,
-                    canonical=kind_of(arrow_type(found[name])) if kind is None else kind,
+                    found[column].name,
+                    column,
+                    canonical=kind_of(arrow_type(found[column])) if kind is None else kind,
                 )
-                for name, kind in chosen.items()
+                for column, kind in chosen.items()
             ]
             rows = zip(*(distinct[int(name[1:])] for name in chosen), strict=True)
             texts: dict[str, tuple[str, ...]] = {}
