@@ -40,6 +40,10 @@ class ClickHouse(Database):
     def source(self) -> Mapping[str, Any]:
         return {**super().source, "snapshot": "none"}
 
+    def execute(self, statement: str) -> None:
+        with closing(connect_clickhouse(self.url)) as client:
+            client.command(statement)
+
     def make(self, rows: Rows, key: str = "") -> None:
         columns = [f"`{name}` {self.types[kind].name}" for name, kind in rows.columns.items()]
         with closing(connect_clickhouse(self.url)) as client:

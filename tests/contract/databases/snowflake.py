@@ -34,6 +34,7 @@ CHOSEN = (
     "test_many_records_at_once[snowflake]",
     "test_changed_rows_are_found[snowflake]",
     "test_usual_types_agree_with_the_kinds[snowflake]",
+    "test_values_of_each_type[snowflake]",
 )
 # Rows per statement: inserting them one by one takes as long as the copy.
 AT_ONCE = 100

@@ -16,7 +16,27 @@ from penstock.errors import Diagnosis, PermanentError, TransientError
 OLDEST = (24, 8)
 # One statement contains a run's plan.
 MOST_QUERY = 256 << 20
+# What a query does at a limit of the user's profile; "break" would return some of the rows.
+_LIMITS = (
+    "read", "result", "timeout", "group_by", "sort", "distinct", "join", "set",
+    "transfer",
+)  # fmt: skip
 SETTINGS = {
+    **{f"{what}_overflow_mode": "throw" for what in _LIMITS},
+    "limit": 0,
+    "offset": 0,
+    # A row that does not match has NULL, and a column is NULL only if its type says so.
+    "join_use_nulls": 0,
+    "data_type_default_nullable": 0,
+    "cast_keep_nullable": 0,
+    "extremes": 0,
+    # Rows that were loaded before are loaded again.
+    "insert_deduplicate": 0,
+    # Texts of values.
+    "output_format_decimal_trailing_zeros": 0,
+    "bool_true_representation": "true",
+    "bool_false_representation": "false",
+    "date_time_output_format": "simple",
     # Inserts are complete when they are answered.
     "async_insert": 0,
     "session_timezone": "UTC",

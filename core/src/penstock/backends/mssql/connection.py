@@ -28,6 +28,12 @@ _SETTINGS = (
     "SET NOCOUNT ON",
     "SET TEXTSIZE 2147483647",
     "SET XACT_ABORT ON",
+    # All rows are read and changed, and each statement outside a transaction is one.
+    "SET ROWCOUNT 0",
+    "SET IMPLICIT_TRANSACTIONS OFF",
+    # As indexes on computed columns require.
+    "SET ARITHABORT ON",
+    "SET NUMERIC_ROUNDABORT OFF",
 )
 
 

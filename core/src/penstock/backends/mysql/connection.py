@@ -15,6 +15,7 @@ from pymysql.constants import CLIENT, COMMAND
 
 from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.location import URLS, tls_options
+from penstock.backends.mysql.session_settings import MARIADB, MYSQL, session_settings
 from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.awaited import awaiting
@@ -22,25 +23,11 @@ from penstock.model.awaited import awaiting
 NO_SUCH_THREAD = 1094
 SERVER = "MySQL"
 _STATE = "SELECT state, left(info, 1000) FROM information_schema.processlist WHERE id = %s"
-OLDEST = {"MySQL": (8, 0), "MariaDB": (10, 6)}
-# The first version of MariaDB that uses MySQL's name of a system variable.
-_RENAMED = (11, 1)
+OLDEST = {MYSQL: (8, 0), MARIADB: (10, 6)}
 CONNECT_SECONDS = 10
-# Values that do not fit are errors; a zero in an AUTO_INCREMENT column stays zero.
-SQL_MODE = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
-_SETTINGS = (
-    f"sql_mode = '{SQL_MODE}'",
-    "time_zone = '+00:00'",
-    # The other side may be slower than the server's patience with its clients.
-    "net_write_timeout = 86400",
-    "net_read_timeout = 86400",
-    "wait_timeout = 86400",
-)
-# MySQL's generated keys are no columns of the user's; since 8.0.30.
-_HIDING = ("show_gipk_in_create_table_and_information_schema = OFF",)
 # Tables are created as they are defined, stages without a key among them. Only some users may set
 # these.
-_CREATING = ("sql_require_primary_key = OFF", "sql_generate_invisible_primary_key = OFF")
+_CREATING = {"sql_require_primary_key": "OFF", "sql_generate_invisible_primary_key": "OFF"}
 # An unknown variable; a missing privilege.
 _MAY_NOT_SET = {1193, 1227}
 # https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_set_option.html
@@ -48,8 +35,6 @@ _ON, _OFF = b"\0\0", b"\1\0"
 # Statements sent at once.
 MOST_TOGETHER = 100
 _LOADING = CLIENT.LOCAL_FILES | CLIENT.MULTI_STATEMENTS
-# Even a note may report lost digits.
-_NOTED = ("sql_notes = 1",)
 # Seconds to wait for a lock on a table's definition: a server's own limit is a day, or a year.
 LOCK_SECONDS = 600
 # Seconds. Detect a vanished peer within two minutes, not within the system's two hours.
@@ -89,6 +74,10 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     @property
     def is_mariadb(self) -> bool:
         return "mariadb" in self.server_version.lower()
+
+    @property
+    def system(self) -> str:
+        return MARIADB if self.is_mariadb else MYSQL
 
     @property
     def number(self) -> int:
@@ -269,7 +258,7 @@ def connect(
         try:
             connection.connect()
             _keep_alive(connection)
-            _set_up(connection, lock_seconds, isolation, _NOTED if loads else ())
+            _set_up(connection, lock_seconds, isolation)
         except BaseException:
             connection.abandon()
             raise
@@ -306,27 +295,17 @@ def _keep_alive(connection: Connection) -> None:
             connection._sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
 
 
-def _set_up(connection: Connection, lock_seconds: int, isolation: str, more: Sequence[str]) -> None:
+def _set_up(connection: Connection, lock_seconds: int, isolation: str) -> None:
     """Apply all settings in one statement."""
-    optional: tuple[tuple[str, ...], ...] = ((),)
-    if connection.is_mariadb:
-        renamed = _version(connection) >= _RENAMED
-        timeouts: tuple[str, ...] = ("max_statement_time = 0",)
-    else:
-        renamed = True
-        timeouts = ("max_execution_time = 0", "information_schema_stats_expiry = 0")
-        creating = _CREATING if connection.side == "target" else ()
-        optional = ((*_HIDING, *creating), _HIDING, ()) if creating else (_HIDING, ())
-    variable = "transaction_isolation" if renamed else "tx_isolation"
-    session_settings = (f"lock_wait_timeout = {lock_seconds}", f"{variable} = '{isolation}'")
-    settings = (*_SETTINGS, *session_settings, *timeouts, *more)
-    for fewer, extra in enumerate(optional, 1):
-        listed = ", ".join(f"SESSION {setting}" for setting in (*settings, *extra))
+    settings = session_settings(connection.system, _version(connection), isolation, lock_seconds)
+    creates = not connection.is_mariadb and connection.side == "target"
+    for extra in (_CREATING, {}) if creates else ({},):
+        listed = (f"SESSION {name} = {value}" for name, value in {**settings, **extra}.items())
         try:
-            connection.change(f"SET {listed}")
+            connection.change(f"SET {', '.join(listed)}")
         except pymysql.Error as error:
             # A statement that fails sets nothing.
-            if code_of(error) not in _MAY_NOT_SET or fewer == len(optional):
+            if code_of(error) not in _MAY_NOT_SET or not extra:
                 raise
         else:
             return
@@ -334,7 +313,7 @@ def _set_up(connection: Connection, lock_seconds: int, isolation: str, more: Seq
 
 def _version(connection: Connection) -> tuple[int, ...]:
     digits = connection.server_version.removeprefix("5.5.5-").split("-")[0].split(".")
-    return tuple(int(part) for part in digits[:2])
+    return tuple(int(part) for part in digits[:3])
 
 
 def _check_version(connection: Connection) -> None:
@@ -343,7 +322,7 @@ def _check_version(connection: Connection) -> None:
     Raises:
         PermanentError: the server is older than the versions this was tested with.
     """
-    system = "MariaDB" if connection.is_mariadb else "MySQL"
+    system = connection.system
     if _version(connection) < OLDEST[system]:
         text = connection.server_version.removeprefix("5.5.5-")
         connection.abandon()

@@ -12,6 +12,7 @@ from penstock.backends.mysql.capabilities import TARGET
 from penstock.backends.mysql.catalog.tables import (
     COLLATION,
     DIALECT,
+    SRID,
     TRANSACTIONAL,
     creation_time,
     engine_of,
@@ -48,6 +49,7 @@ from penstock.spec.modes import Mode
 
 # Per table.
 MOST_TYPES = 50
+_GIVEN_SRID = "a value without a SRID gets the column's,"
 
 
 class MySqlTarget(ServerTarget[MySqlSession]):
@@ -246,7 +248,14 @@ def _fitting(mine: Column, theirs: Column) -> Fit:
     if fit.canonical == "text" and _is_json(theirs) and not _is_json(mine):
         # MySQL reformats it; MariaDB keeps the text.
         return replace(fit, warning=losses.JSON, canonical="")
+    if SRID in theirs.traits and not _is_spatial(mine) and not fit.reason:
+        return replace(fit, warning=f"{_GIVEN_SRID} {theirs.traits[SRID]}", canonical="")
     return fit
+
+
+def _is_spatial(column: Column) -> bool:
+    type_ = column.traits.get(TYPE)
+    return isinstance(type_, MyType) and type_.name == "geometry"
 
 
 def _is_json(column: Column) -> bool:

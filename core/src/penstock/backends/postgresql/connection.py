@@ -49,8 +49,6 @@ SENT_SECONDS = 0.2
 # clears them too. With row_security off, a policy that would hide rows causes an error instead of a
 # silent gap.
 SETTINGS = {
-    # A role's may be one that a standby does not have, or that makes writers fail.
-    "default_transaction_isolation": "read committed",
     "datestyle": "ISO, YMD",
     "intervalstyle": "postgres",
     "extra_float_digits": "3",
@@ -60,6 +58,15 @@ SETTINGS = {
     "lc_monetary": "C",
     "array_nulls": "on",
     "xmloption": "content",
+    # Definitions and names are compared as texts; a user's condition means the same everywhere.
+    "quote_all_identifiers": "off",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    # Otherwise an index finds only some rows, at random.
+    "gin_fuzzy_search_limit": "0",
+    # Each statement sees what others have committed; snapshots have a level of their own. A role's
+    # may be one that a standby does not have, or that makes writers fail.
+    "default_transaction_isolation": "read committed",
     "row_security": "off",
     "statement_timeout": "0",
     "lock_timeout": "0",

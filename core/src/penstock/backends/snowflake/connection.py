@@ -32,7 +32,16 @@ _SETTINGS = {
     "DATE_OUTPUT_FORMAT": "YYYY-MM-DD",
     "TIME_OUTPUT_FORMAT": "HH24:MI:SS.FF6",
     "TIMESTAMP_NTZ_OUTPUT_FORMAT": _MICROS,
+    "TIMESTAMP_TZ_OUTPUT_FORMAT": f"{_MICROS} TZHTZM",
     "BINARY_OUTPUT_FORMAT": "HEX",
+    "BINARY_INPUT_FORMAT": "HEX",
+    # A quoted name is the name, a result has all its rows, and new columns no collation.
+    "QUOTED_IDENTIFIERS_IGNORE_CASE": False,
+    "ROWS_PER_RESULTSET": 0,
+    "DEFAULT_DDL_COLLATION": "",
+    "ERROR_ON_NONDETERMINISTIC_MERGE": True,
+    # Weeks begin on Mondays.
+    "WEEK_START": 0,
     "LOCK_TIMEOUT": LOCK_SECONDS,
     "CLIENT_TELEMETRY_ENABLED": False,
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from penstock.backends.clickhouse.types import UTC, ChType
 
+_MICROSECONDS = 6
+
 
 def canonical(value: str, type_: ChType, kind: str) -> str:
     """Return the canonical text of a value; see `Dialect.canonical`.
@@ -32,14 +34,15 @@ def _canonical_text(value: str, type_: ChType, kind: str) -> str:
             bits = f"leftPad(bin(reinterpretAsUInt64(assumeNotNull({wide}))), 64, '0')"
             return f"if(isNaN({wide}), 'NaN', {bits})"
         case "boolean":
-            return f"if({value} != 0, 'true', 'false')"
+            return f"multiIf({value} = 0, 'false', {value} = 1, 'true', toString({value}))"
         case "bytes":
             return f"lower(hex({value}))"
         case "date":
             return f"toString(toInt32(toDate32({value})))"
         case "timestamp":
-            finest = 9 if type_.name == "DateTime64" and int(type_.arguments[0]) > 6 else 6
-            moment = f"toDateTime64({value}, {finest}, '{UTC}')"
+            if type_.name == "DateTime64" and int(type_.arguments[0]) > _MICROSECONDS:
+                return _with_nanoseconds(f"toDateTime64({value}, 9, '{UTC}')")
+            moment = f"toDateTime64({value}, {_MICROSECONDS}, '{UTC}')"
             return f"toString(toUnixTimestamp64Micro({moment}))"
         case "uuid":
             return f"lower({text})"
@@ -49,6 +52,15 @@ def _canonical_text(value: str, type_: ChType, kind: str) -> str:
             return f"concat('{{', {inner}, '}}')"
         case _:
             return text
+
+
+def _with_nanoseconds(moment: str) -> str:
+    """Return the microseconds of a moment, and the nanoseconds beyond them if there are any."""
+    number = f"toUnixTimestamp64Nano(assumeNotNull({moment}))"
+    beyond = f"positiveModulo({number}, 1000)"
+    micros = f"toString(intDiv({number} - {beyond}, 1000))"
+    digits = f"leftPad(toString({beyond}), 3, '0')"
+    return f"if({beyond} = 0, {micros}, concat({micros}, '.', {digits}))"
 
 
 def framed(text: str) -> str:

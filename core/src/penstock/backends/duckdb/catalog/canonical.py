@@ -36,6 +36,8 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             wide = f"CAST({value} AS DOUBLE)"
             bits = f"CAST(CAST({wide} AS BIT) AS VARCHAR)"
             return f"CASE WHEN isnan({wide}) THEN 'NaN' ELSE {bits} END"
+        case "boolean" if type_id in _WHOLE:
+            return f"CASE {value} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE {text} END"
         case "boolean":
             return f"CAST(CAST({value} AS BOOLEAN) AS VARCHAR)"
         case "bytes":
@@ -50,6 +52,8 @@ def canonical(value: str, type_: Type, kind: str) -> str:
                 f"CASE WHEN isfinite(CAST({value} AS DATE)) THEN CAST({days} AS VARCHAR) ELSE "
                 f"{text} END"
             )
+        case "time" if type_id == "time_ns":
+            return _with_nanoseconds(value)
         case "time":
             return f"CAST(epoch_us(CAST({value} AS TIME)) AS VARCHAR)"
         case "timestamp":
@@ -57,6 +61,8 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             stamp_type = "TIMESTAMP_NS" if type_id == _ZONED_NS else "TIMESTAMP"
             stamp = value if type_id in _STAMPS else f"CAST({value} AS {stamp_type})"
             number = f"CAST(epoch_us({stamp}) AS VARCHAR)"
+            if type_id in ("timestamp_ns", _ZONED_NS):
+                number = _with_nanoseconds(stamp)
             return f"CASE WHEN isfinite({stamp}) THEN {number} ELSE {text} END"
         case "uuid":
             return f"lower(CAST(CAST({value} AS UUID) AS VARCHAR))"
@@ -68,6 +74,15 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             )
         case _:
             return text
+
+
+def _with_nanoseconds(value: str) -> str:
+    """Return the microseconds of a time, and the nanoseconds beyond them if there are any."""
+    number = f"epoch_ns({value})"
+    beyond = f"(({number} % 1000 + 1000) % 1000)"
+    micros = f"CAST(({number} - {beyond}) // 1000 AS VARCHAR)"
+    digits = f"lpad(CAST({beyond} AS VARCHAR), 3, '0')"
+    return f"CASE WHEN {beyond} = 0 THEN {micros} ELSE {micros} || '.' || {digits} END"
 
 
 def _all_fraction(decimal: Type) -> bool:

@@ -32,7 +32,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
                 f" WHEN RIGHT({trimmed}, 1) = '.' THEN {integer} ELSE {trimmed} END"
             )
         case "boolean":
-            return f"CASE {value} WHEN 0 THEN 'false' WHEN 1 THEN 'true' END"
+            return f"CASE {value} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE {text} END"
         case "bytes":
             if type_.name in ("geometry", "geography"):
                 value = f"{value}.STAsBinary()"

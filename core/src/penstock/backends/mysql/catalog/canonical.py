@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.backends.mysql.stream.geometries import with_srid_expression
 from penstock.backends.sql.dialect import Type
 
 _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year")
@@ -26,11 +27,12 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             trimmed = f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
             return f"CASE WHEN locate('.', {text}) THEN {trimmed} ELSE {text} END"
         case "boolean":
-            return f"CASE WHEN {value} = 0 THEN 'false' WHEN {value} <> 0 THEN 'true' END"
+            return f"CASE {value} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE {text} END"
         case "bytes":
-            if type_.name == "geometry":
-                value = f"ST_AsBinary({value})"
-            return f"CONVERT(lower(hex({value})) USING utf8mb4)"
+            # ST_AsBinary omits the reference system, and exchanges coordinates of some.
+            spatial = type_.name == "geometry"
+            digits = with_srid_expression(value) if spatial else f"lower(hex({value}))"
+            return f"CONVERT({digits} USING utf8mb4)"
         case "date":
             return f"CONVERT(to_days({value}) - 719528 USING utf8mb4)"
         case "time":

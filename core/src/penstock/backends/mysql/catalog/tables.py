@@ -36,6 +36,10 @@ others, and the name, timing and body of each trigger.
 """
 CHARSET, COLLATION = "character set", "collation"
 """Traits of a column with texts."""
+SRID = "srid"
+"""The trait of a spatial column with the number of the only reference system that it accepts."""
+# Only MySQL has such columns. Each server executes only its own comment.
+_SRID = "/*!80003 srs_id */ /*M!100000 NULL */"
 _UTF8 = ("", "utf8", "utf8mb3", "utf8mb4", "ascii")
 _NAME_COLUMNS = ("table_schema", "table_name")
 _TABLE = TableQuery(
@@ -63,7 +67,7 @@ _COMMENT = TableQuery(
 )
 COLUMNS = TableQuery(
     "column_name, column_type, is_nullable, column_default, extra,"
-    f" {MYSQL.computed}, character_set_name, collation_name, generation_expression",
+    f" {MYSQL.computed}, character_set_name, collation_name, generation_expression, {_SRID}",
     "information_schema.columns",
     *_NAME_COLUMNS,
     order="ordinal_position",
@@ -124,15 +128,29 @@ def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ..
             nullable=nullable == "YES",
             generated=computed == 1,
             has_default=default is not None or "auto_increment" in extra,
-            traits={TYPE: type_, CHARSET: charset or "", COLLATION: collation or ""},
+            traits={
+                TYPE: type_,
+                CHARSET: charset or "",
+                COLLATION: collation or "",
+                **({} if srid is None else {SRID: int(srid)}),
+            },
             place=place,
             collation=collation or "",
             formula=str(formula or ""),
         )
         for place, (row, type_) in enumerate(zip(rows, types, strict=True), start=1)
-        for name, type_text, nullable, default, extra, computed, charset, collation, formula in (
-            row,
-        )
+        for (
+            name,
+            type_text,
+            nullable,
+            default,
+            extra,
+            computed,
+            charset,
+            collation,
+            formula,
+            srid,
+        ) in (row,)
     )
 
 
@@ -243,9 +261,7 @@ def unique_keys(session: MySqlSession, table: TableRef) -> tuple[UniqueKey, ...]
 def numbered_column(session: MySqlSession, table: TableRef) -> str:
     """Return the AUTO_INCREMENT column; empty if the table has none."""
     rows = session.about(COLUMNS, table)
-    return next(
-        (str(name) for name, *_, extra, _, _, _, _ in rows if "auto_increment" in extra), ""
-    )
+    return next((str(name) for name, _, _, _, extra, *_ in rows if "auto_increment" in extra), "")
 
 
 def is_indexed(session: MySqlSession, table: TableRef, name: str) -> bool:
@@ -345,6 +361,13 @@ def read_definition(
     utf8 = all(column.traits[CHARSET] in _UTF8 for column in columns)
     statement = read_table(read_statement(session, table), table, columns, utf8=utf8)
     texts = {name: _NEXT.sub("", text) for name, text in statement.columns.items()}
+    if unread := [column.name for column in columns if column.name not in texts]:
+        # Otherwise keys and NOT NULL would be lost.
+        raise PlanningError(
+            f"source: {table}: expected SHOW CREATE TABLE to describe column {unread[0]!r} as the "
+            f"information schema does, found {', '.join(map(repr, texts)) or 'no columns'}; if the "
+            "table was altered a moment ago, try again"
+        )
     for name in texts.keys() & set(emptied):
         texts[name] = _NOT_NULL.sub(r"\1 NULL", texts[name])
     defined = [

@@ -12,15 +12,13 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.backends.mysql.stream.geometries import with_srid
 from penstock.backends.mysql.stream.rows import Rows
 from penstock.backends.mysql.types import MyType, types_of
 from penstock.backends.shared.values.hex_values import uuids
 from penstock.backends.shared.values.text_values import Refused, checked
 from penstock.model.tables import Column
 
-_SRID_BYTES = 4
-# No value is longer. Without a limit, Arrow fails (pyarrow 26).
-_LONGEST = 1 << 30
 DATES = ("date", "datetime", "timestamp")
 # A month or day of zero.
 _ZERO_DATE = "-00"
@@ -153,8 +151,7 @@ def _parsed(texts: pa.Array, type_: MyType, arrow_type: pa.DataType) -> pa.Array
         ValueError: a value does not fit. This includes `pyarrow.ArrowInvalid`.
     """
     if type_.name == "geometry":
-        # The server puts the reference system's number before the WKB.
-        return pc.binary_slice(texts, _SRID_BYTES, _LONGEST)
+        return with_srid(texts)
     if pa.types.is_binary(arrow_type):
         return texts
     if pa.types.is_string(arrow_type):

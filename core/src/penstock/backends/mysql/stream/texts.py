@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from penstock.backends.mysql.catalog.tables import CHARSET
+from penstock.backends.mysql.catalog.tables import CHARSET, SRID
+from penstock.backends.mysql.stream.geometries import NO_SRID, stored_digits
 from penstock.backends.mysql.types import TYPES, MyType
 from penstock.backends.shared.values.arrow import exactly, is_bytes, is_text
 from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
@@ -46,7 +47,7 @@ def texts(array: pa.Array, column: Column) -> pa.Array:
     if pt.is_timestamp(array.type) and array.type.tz and not pt.is_string(arrow_type):
         array = array.cast(pa.timestamp(array.type.unit))  # in UTC, the session's time zone
     if type_.binary:
-        return _digits(array, type_)
+        return _digits(array, type_, column.traits.get(SRID, NO_SRID))
     if pt.is_integer(arrow_type):
         return _integers(array, type_)
     if pt.is_decimal(arrow_type):
@@ -124,18 +125,19 @@ def _times(array: pa.Array, type_: MyType) -> pa.Array:
     return times.cast(pa.string())
 
 
-def _digits(array: pa.Array, type_: MyType) -> pa.Array:
-    """Return binary values as hexadecimal digits."""
+def _digits(array: pa.Array, type_: MyType, srid: int) -> pa.Array:
+    """Return binary values as hexadecimal digits.
+
+    Args:
+        array: the values.
+        type_: the type of the column.
+        srid: the SRID of spatial values that name none.
+    """
     values = exactly(_stored(array), pa.large_binary())
     if type_.name == "binary":
         _check(pc.equal(pc.binary_length(values), type_.length))
     digits = to_hex(values)
-    if type_.name != "geometry":
-        return digits
-    # In the form that the server stores, which it rejects if it is malformed. In MariaDB its own
-    # function for this returns NULL.
-    srid, nothing = (pa.scalar(text, digits.type) for text in ("00000000", ""))
-    return pc.binary_join_element_wise(srid, digits, nothing)
+    return stored_digits(digits, srid) if type_.name == "geometry" else digits
 
 
 def _stored(array: pa.Array) -> pa.Array:

@@ -163,8 +163,13 @@ def check_writable_server(connection: Connection) -> None:
     Raises:
         PlanningError: the server is read-only.
     """
-    if connection.value("SHOW transaction_read_only") == "on":
+    is_read_only, is_standby = connection.first(
+        "SELECT pg_catalog.current_setting('transaction_read_only') = 'on',"
+        " pg_catalog.pg_is_in_recovery()"
+    )
+    if is_read_only:
+        found = "a read-only standby" if is_standby else "default_transaction_read_only = on"
         raise PlanningError(
-            "target: expected a server that accepts writes, found a read-only one (a standby?) at "
+            f"target: expected a server that accepts writes, found {found} at "
             f"{connection.info.host}:{connection.info.port}"
         )

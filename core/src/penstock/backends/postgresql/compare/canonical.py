@@ -29,7 +29,11 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
     if kind.startswith(LIST):
         element = bare.components[0] if bare.kind == "array" else bare
         depth = kind.count(LIST)
-        return _list(value, kind.removeprefix(LIST * depth), element, depth)
+        listed = _list(value, kind.removeprefix(LIST * depth), element, depth)
+        # An array may have other dimensions than declared, which no list of this depth has.
+        return sql.SQL(
+            "CASE WHEN pg_catalog.array_ndims({0}) <> {1} THEN {0}::pg_catalog.text ELSE {2} END"
+        ).format(value, sql.Literal(depth), listed)
     name = bare.name if bare.schema == "pg_catalog" else ""
     match kind:
         case "integer" | "decimal" if name not in _WHOLE:

@@ -23,6 +23,8 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             return f"CASE WHEN CONTAINS({text}, '.') THEN {trimmed} ELSE {text} END"
         case "integer":
             return f"CAST(CAST({value} AS NUMBER(38,0)) AS VARCHAR)"
+        case "boolean" if type_.name != "boolean":
+            return f"CASE {value} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE {text} END"
         case "boolean":
             truth = f"CAST({value} AS BOOLEAN)"
             return f"CASE {truth} WHEN TRUE THEN 'true' WHEN FALSE THEN 'false' END"
