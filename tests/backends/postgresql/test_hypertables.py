@@ -79,7 +79,7 @@ def test_a_hypertable_is_loaded_as_one_table(metrics: Pair, mode: str, has_chunk
     assert not load.table.only
     statements = [step.statement for step in load.before if step.id == "truncate"]
     assert len(statements) == (mode == "truncate")
-    assert all(each.endswith('TRUNCATE "public"."metric"') for each in statements)
+    assert all('TRUNCATE "public"."metric"' in each for each in statements)
 
 
 def test_a_swap_is_refused(metrics: Pair) -> None:
