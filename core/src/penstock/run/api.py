@@ -439,7 +439,6 @@ def verify(
             raise UsageError(
                 "--show-rows shows values of rows: expected --show-values errors, found never"
             )
-        ends.check_table_names(spec)
         check_same_columns(spec, run, source_catalog)
         return verify_run(
             spec, run, source_catalog, target_catalog, checksums=checksum, show_rows=show_rows

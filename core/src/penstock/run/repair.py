@@ -117,7 +117,6 @@ def plan_repair(
             stored = CopySpec.from_stored(run.spec, source, target)
         values.choose(stored.show_values)
         _check_complete(stored, run, source_catalog, target_catalog)
-        ends.check_table_names(stored)
         check_same_columns(stored, run, source_catalog)
         spec = _repair_spec(stored, run, target_catalog)
         ends.check_supported(spec)

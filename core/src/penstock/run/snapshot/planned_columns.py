@@ -10,6 +10,7 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Crossing, KeyRange
 from penstock.model.plans import PartitionPlan
 from penstock.model.source_columns import SourceColumn, other_columns, shape_changes
+from penstock.model.tables import Located
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.masks import mentions
 
@@ -53,6 +54,8 @@ def check_same_columns(spec: CopySpec, run: RunRow, source: SourceCatalog) -> No
     Raises:
         PlanningError: a name stands for another column, or for none.
     """
+    if isinstance(spec.relation, Located):
+        return  # columns of files are known by their names alone
     now = tuple(map(SourceColumn.of, source.columns(spec.relation)))
     if lines := other_columns(run.source_state.columns, now, _used_by(spec, run.plan)):
         raise changed_error(spec, run.run_id, lines)
