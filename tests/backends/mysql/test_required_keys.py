@@ -50,7 +50,7 @@ def test_tables_without_keys(setting: str) -> None:
             "GRANT RELOAD ON *.* TO plain",
         )
         if setting == "sql_require_primary_key":
-            with pytest.raises(PlanningError, match="sql_require_primary_key.*SESSION_VARIABLES"):
+            with pytest.raises(PlanningError, match=r"sql_require_primary_key.*SESSION_VARIABLES"):
                 load("bare", "recreate", "plain")
         else:
             # The key that is added is no column of the user's.
