@@ -7,7 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import pymysql
@@ -15,7 +15,12 @@ from pymysql.constants import CLIENT, COMMAND
 
 from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.location import URLS, tls_options
-from penstock.backends.mysql.session_settings import MARIADB, MYSQL, session_settings
+from penstock.backends.mysql.session_settings import (
+    MARIADB,
+    MYSQL,
+    WITH_GENERATED_KEYS,
+    session_settings,
+)
 from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.awaited import awaiting
@@ -26,10 +31,15 @@ _STATE = "SELECT state, left(info, 1000) FROM information_schema.processlist WHE
 OLDEST = {MYSQL: (8, 0), MARIADB: (10, 6)}
 CONNECT_SECONDS = 10
 # Tables are created as they are defined, stages without a key among them. Only some users may set
-# these.
-_CREATING = {"sql_require_primary_key": "OFF", "sql_generate_invisible_primary_key": "OFF"}
-# An unknown variable; a missing privilege.
-_MAY_NOT_SET = {1193, 1227}
+# these: with the first version that has them.
+REQUIRES_KEYS = "sql_require_primary_key"
+_CREATING = {
+    REQUIRES_KEYS: (8, 0, 13),
+    "sql_generate_invisible_primary_key": WITH_GENERATED_KEYS,
+}
+# The key of a table of our own, on a server that requires one. Only names select it.
+_OWN_KEY = "`penstock_row` bigint unsigned{} PRIMARY KEY /*!80023 INVISIBLE */"
+MAY_NOT_SET = 1227
 # https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_set_option.html
 _ON, _OFF = b"\0\0", b"\1\0"
 # Statements sent at once.
@@ -70,6 +80,8 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     """As in `wait_for_locks`."""
     snapshot = ""
     """The snapshot that lent the session; empty if none has."""
+    creates_freely = True
+    """Whether the session has set how tables are created, as far as the server has settings."""
 
     @property
     def is_mariadb(self) -> bool:
@@ -78,6 +90,22 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     @property
     def system(self) -> str:
         return MARIADB if self.is_mariadb else MYSQL
+
+    @cached_property
+    def requires_keys(self) -> bool:
+        """Whether each table that the session creates needs a primary key."""
+        if self.creates_freely:
+            return False
+        found = self.rows(f"SHOW VARIABLES WHERE Variable_name = '{REQUIRES_KEYS}'")
+        return any(value == "ON" for _, value in found)
+
+    def own_key(self, *, counted: bool = True) -> str:
+        """Return the column that is the key of a table of our own; empty if it needs none.
+
+        Args:
+            counted: whether rows get numbers, rather than there being none.
+        """
+        return _OWN_KEY.format(" AUTO_INCREMENT" if counted else "") if self.requires_keys else ""
 
     @property
     def number(self) -> int:
@@ -297,16 +325,20 @@ def _keep_alive(connection: Connection) -> None:
 
 def _set_up(connection: Connection, lock_seconds: int, isolation: str) -> None:
     """Apply all settings in one statement."""
-    settings = session_settings(connection.system, _version(connection), isolation, lock_seconds)
-    creates = not connection.is_mariadb and connection.side == "target"
-    for extra in (_CREATING, {}) if creates else ({},):
+    version = _version(connection)
+    settings = session_settings(connection.system, version, isolation, lock_seconds)
+    creating = {}
+    if not connection.is_mariadb and connection.side == "target":
+        creating = {name: "OFF" for name, since in _CREATING.items() if version >= since}
+    for extra in (creating, {}) if creating else ({},):
         listed = (f"SESSION {name} = {value}" for name, value in {**settings, **extra}.items())
         try:
             connection.change(f"SET {', '.join(listed)}")
         except pymysql.Error as error:
             # A statement that fails sets nothing.
-            if code_of(error) not in _MAY_NOT_SET or not extra:
+            if code_of(error) != MAY_NOT_SET or not extra:
                 raise
+            connection.creates_freely = False
         else:
             return
 

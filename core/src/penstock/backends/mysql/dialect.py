@@ -192,8 +192,10 @@ class MySqlDialect(CatalogDialect):
     def schema_statements(self, name: str) -> Sequence[str]:
         return (f"CREATE DATABASE IF NOT EXISTS {self.ident(name)}",)
 
-    def empty_copy(self, table: TableRef, like: TableRef, columns: Sequence[str]) -> str:
-        statement = super().empty_copy(table, like, columns)
+    def empty_copy(
+        self, table: TableRef, like: TableRef, columns: Sequence[str], own_key: str = ""
+    ) -> str:
+        statement = super().empty_copy(table, like, columns, own_key)
         return statement.replace(" AS SELECT", " ENGINE = InnoDB AS SELECT", 1)
 
     def rename_statement(self, table: TableRef, name: str) -> str:

@@ -25,7 +25,7 @@ from penstock.backends.mysql.dialect import BY_BYTES, native_name, order_name
 from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.drift import column_changes
 from penstock.backends.mysql.load.loading import read_settings
-from penstock.backends.mysql.load.rehearsal import temporary_table, without_numbers
+from penstock.backends.mysql.load.rehearsal import own_key, temporary_table, without_numbers
 from penstock.backends.mysql.load.table_parts import rehearse_clones
 from penstock.backends.mysql.load.tables import MySqlTables, translated_types
 from penstock.backends.mysql.location import URLS
@@ -179,7 +179,8 @@ class MySqlTarget(ServerTarget[MySqlSession]):
 
     def _temporary_table(self, columns: Sequence[Column]) -> AbstractContextManager[str]:
         plain = [replace(each, nullable=True) for each in without_numbers(columns)]
-        body = ", ".join(listed_columns(self._session.dialect, plain))
+        listed = listed_columns(self._session.dialect, plain)
+        body = ", ".join([*listed, *own_key(self._session, ())])
         return temporary_table(self._session, body)
 
     @contextmanager

@@ -283,7 +283,9 @@ class MySqlTransaction:
             empty = f"SELECT {listed} FROM {table} LIMIT 0"
             with translated("target"):
                 self._open.change(f"DROP TEMPORARY TABLE IF EXISTS {STAGE}")
-                self._open.change(f"CREATE TEMPORARY TABLE {STAGE} ENGINE = InnoDB AS {empty}")
+                own = f"({key})" if (key := self._open.own_key()) else ""
+                created = f"CREATE TEMPORARY TABLE {STAGE} {own} ENGINE = InnoDB"
+                self._open.change(f"{created} AS {empty}")
             table, all_columns = STAGE, tuple(columns)
         lines, schema = spec.format == LINES, schema_from_text(spec.schema)
         if lines:

@@ -440,7 +440,9 @@ class CatalogDialect(Dialect):
         """Return the statement that drops a table if it exists."""
         return f"DROP TABLE IF EXISTS {self.table(table)}"
 
-    def empty_copy(self, table: TableRef, like: TableRef, columns: Sequence[str]) -> str:
+    def empty_copy(
+        self, table: TableRef, like: TableRef, columns: Sequence[str], own_key: str = ""
+    ) -> str:
         """Return the statement that creates an empty table with some columns of another.
 
         They keep their types; keys and checks are left out.
@@ -449,10 +451,12 @@ class CatalogDialect(Dialect):
             table: the table.
             like: the table to copy columns from.
             columns: the names of the columns.
+            own_key: see `TargetTables.own_key`.
         """
         listed = ", ".join(map(self.ident, columns))
+        key = f" ({own_key})" if own_key else ""
         empty = self.limited_query(f"SELECT {listed} FROM {self.table(like)}", 0)
-        return f"CREATE TABLE {self.table(table)} AS {empty}"
+        return f"CREATE TABLE {self.table(table)}{key} AS {empty}"
 
     def rename_statement(self, table: TableRef, name: str) -> str:
         """Return the statement that renames a table within its schema."""

@@ -15,6 +15,7 @@ from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
 NEW_TABLE = "the new table"
+PRIMARY = "PRIMARY KEY"
 
 
 def refused_clauses(
@@ -36,10 +37,12 @@ def refused_clauses(
         return {}
     plain = without_numbers(columns)
     reasons = {}
-    with temporary_table(session, _body(session, plain, ()), options) as name:
+    own = own_key(session, ())
+    with temporary_table(session, _body(session, plain, own), options) as name:
         for clause in clauses:
+            replaced = "DROP PRIMARY KEY, " if own and clause.startswith(PRIMARY) else ""
             try:
-                session.connection.change(f"ALTER TABLE {name} ADD {clause}")
+                session.connection.change(f"ALTER TABLE {name} {replaced}ADD {clause}")
             except pymysql.DatabaseError as error:
                 reasons[clause] = str(error.args[-1])
     return reasons
@@ -61,7 +64,7 @@ def check_creatable(
     """
     # Some servers require unique names for constraints.
     keys = [each for each in extras.constraints if not each.startswith("CONSTRAINT ")]
-    _make(session, columns, keys, extras.options, f"{table}", extras.columns)
+    _make(session, columns, keys, extras.options, f"{table}", extras.columns, as_is=True)
 
 
 def refused_columns(
@@ -109,6 +112,15 @@ def without_numbers(columns: Sequence[Column]) -> list[Column]:
     return [replace(each, type=each.type.replace(f" {AUTOMATIC}", "")) for each in columns]
 
 
+def own_key(session: MySqlSession, clauses: Sequence[str]) -> list[str]:
+    """Return the key of a table without one, if the server requires one."""
+    if any(each.startswith(PRIMARY) for each in clauses):
+        return []
+    with planning("target", "settings"):
+        own = session.connection.own_key(counted=False)
+    return [own] if own else []
+
+
 def _body(
     session: MySqlSession,
     columns: Sequence[Column],
@@ -125,12 +137,21 @@ def _make(
     options: str,
     subject: str = NEW_TABLE,
     more: Mapping[str, str] | None = None,
+    *,
+    as_is: bool = False,
 ) -> None:
-    """Create each such table once, within `describing`."""
-    accepted = _accepted_clauses(session, columns, options, more)
+    """Create each such table once, within `describing`.
+
+    Without a key it gets one of its own where the server requires one, except `as_is`.
+    """
+    own = own_key(session, clauses)
+    accepted = _accepted_clauses(session, columns, options, more, own)
+    if as_is and own:
+        own, accepted = [], set()
     if "" in accepted and accepted.issuperset(clauses):
         return  # a table with more clauses was created
-    with temporary_table(session, _body(session, columns, clauses, more), options, subject):
+    body = _body(session, columns, [*own, *clauses], more)
+    with temporary_table(session, body, options, subject):
         accepted.update(("", *clauses))
 
 
@@ -139,9 +160,10 @@ def _accepted_clauses(
     columns: Sequence[Column],
     options: str,
     more: Mapping[str, str] | None = None,
+    own: Sequence[str] = (),
 ) -> set[str]:
     """Return the accepted clauses, and the empty text if a table was created."""
-    return session.cached(("rehearsed", _body(session, columns, (), more), options), set)
+    return session.cached(("rehearsed", _body(session, columns, own, more), options), set)
 
 
 def rehearse_all(

@@ -18,6 +18,7 @@ from penstock.backends.mysql.catalog.tables import (
     unique_keys,
 )
 from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.rehearsal import check_creatable, refused_clauses
 from penstock.backends.mysql.load.table_parts import (
     UTF8,
@@ -185,6 +186,11 @@ class MySqlTables(TargetTables):
 
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
     deferrable_indexes = staticmethod(deferrable)  # type: ignore[assignment]
+
+    def own_key(self, session: Session) -> str:
+        assert isinstance(session, MySqlSession)
+        with planning("target", "settings"):
+            return session.connection.own_key()
 
     def extras(
         self, session: Session, request: LoadRequest, columns: Sequence[Column]

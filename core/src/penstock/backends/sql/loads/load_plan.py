@@ -61,6 +61,10 @@ class TargetTables:
     def __init__(self, definitions: str) -> None:
         self.definitions = definitions
 
+    def own_key(self, session: Session) -> str:
+        """Return a column to be the key of tables with staged rows; empty if they need no key."""
+        return ""
+
     def unique_keys(self, session: Session, table: TableRef) -> Sequence[UniqueKey]:
         """Return the unique keys, the primary key first."""
         return ()
@@ -307,7 +311,7 @@ def plan_load(
         mode = REPLACE if request.mode.deletes_by_partition else UPSERT
         plain = replace(request, mode=mode, changes=())
         plan = plan_load(session, tables, plain, columns, schema)
-        return staged(dialect, plan, request)
+        return staged(dialect, plan, request, tables.own_key(session))
     target_exists = request.target in read_relations(session)
     extras = TableExtras()
     warnings: list[str] = []

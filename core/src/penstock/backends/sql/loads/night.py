@@ -31,13 +31,14 @@ DROP = "drop stage"
 """The id of the step that drops what was merged, if dropping would end the merge's transaction."""
 
 
-def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> LoadPlan:
+def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest, own_key: str) -> LoadPlan:
     """Return the plan of an upsert with a stage.
 
     Args:
         dialect: the dialect of the statement.
         plan: the plan of the same upsert without a stage.
         request: the request for the load.
+        own_key: see `TargetTables.own_key`.
 
     Raises:
         PlanningError: all tables of the batch are to be merged in one transaction.
@@ -50,7 +51,8 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     ref = plan.table
     stage = replacement_table(request.run_id, ref)
     now = map(original_names(request.changes), [pair.target for pair in request.pairs])
-    script = _copy_script(dialect, stage, ref, [each for each in now if each is not None])
+    copied = [each for each in now if each is not None]
+    script = _copy_script(dialect, stage, ref, copied, own_key)
     altered = stage_script(dialect, stage, request.changes)
     what = f"create {stage}, the stage"
     before = [Step("stage", what, ";\n".join([script, *altered]))]
@@ -62,7 +64,7 @@ def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest) -> Loa
     after = [*changing, merging, *with_merge]
     if request.deletes.is_enabled:
         deleted = deleted_keys_table(stage)
-        script = _copy_script(dialect, deleted, ref, plan.conflict_columns)
+        script = _copy_script(dialect, deleted, ref, plan.conflict_columns, own_key)
         before.append(Step("gone keys", f"create {deleted}, for the keys of deleted rows", script))
         description = f"find rows of {ref} that the source no longer has"
         rank = FIRST - 1 - len(changing)
@@ -109,9 +111,9 @@ def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
 
 
 def _copy_script(
-    dialect: CatalogDialect, new: TableRef, like: TableRef, columns: Sequence[str]
+    dialect: CatalogDialect, new: TableRef, like: TableRef, columns: Sequence[str], own_key: str
 ) -> str:
-    return f"{dialect.drop_statement(new)};\n{dialect.empty_copy(new, like, columns)}"
+    return f"{dialect.drop_statement(new)};\n{dialect.empty_copy(new, like, columns, own_key)}"
 
 
 def deleted_keys_table(stage: TableRef) -> TableRef:
