@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pymysql
 from tests.faults.cli import PATIENCE
 from tests.faults.pair import connect
 
@@ -22,6 +23,7 @@ State = frozenset[tuple[int, Row, bool]]
 """Key, values, and whether the row is marked as deleted."""
 
 VALUES = "id, email, n, md5(big)"
+NO_FUNCTION = 1305
 
 
 class Target(ABC):
@@ -116,8 +118,18 @@ class MariaTarget(Target):
     def open(self) -> Any:
         return connect_mysql(self.url)
 
+    def _have_md5(self) -> None:
+        """Install the component that has MD5(), for `VALUES`: MySQL 9.6 and later."""
+        try:
+            self.run("SELECT md5('')")
+        except pymysql.OperationalError as error:
+            if error.args[0] != NO_FUNCTION:
+                raise
+            self.run("INSTALL COMPONENT 'file://component_classic_hashing'")
+
     def make(self, *, unique: bool, swaps: bool) -> None:
         mark = ", deleted_at datetime(6)" if self._marks else ""
+        self._have_md5()
         self.run(
             "CREATE TABLE items (id int PRIMARY KEY, email varchar(100) COLLATE utf8mb4_bin,"
             f" n bigint, big longtext{mark}{', UNIQUE (email)' if unique else ''})"

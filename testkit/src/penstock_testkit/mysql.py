@@ -61,7 +61,6 @@ GRANT ALL PRIVILEGES ON *.* TO '{USER}'@'%' WITH GRANT OPTION;
 CREATE DATABASE IF NOT EXISTS {DATABASE};
 """
 UNKNOWN_THREAD = 1094
-NO_FUNCTION = 1305
 
 
 class AnyMysqlServer(ABC):
@@ -232,8 +231,6 @@ class MysqlServer(AnyMysqlServer):
                 self.port = free_port()
             try:
                 self._launch(timeout)
-                if new:
-                    have_md5(self.url)
                 return
             except ServerError as error:
                 if not (tries_left and "Address already in use" in str(error)):
@@ -344,7 +341,6 @@ class MysqlServer(AnyMysqlServer):
 def any_mysql_server() -> Iterator[AnyMysqlServer]:
     """Yield the server in PENSTOCK_TEST_MYSQL, or else one of our own."""
     if url := os.environ.get(EXTERNAL):
-        have_md5(url)
         yield ExternalMysqlServer(url)
         return
     with MysqlServer() as server:
@@ -396,19 +392,6 @@ def _connection_class() -> Any:
             return super()._create_ssl_ctx(options) if options else context
 
     return Connection
-
-
-def have_md5(url: str) -> None:
-    """Install the component that has MD5(), if the server lacks it: MySQL 9.6 and later."""
-    import pymysql  # noqa: PLC0415
-
-    with closing(connect_mysql(url)) as admin, admin.cursor() as cursor:
-        try:
-            cursor.execute("SELECT md5('')")
-        except pymysql.OperationalError as error:
-            if error.args[0] != NO_FUNCTION:
-                raise
-            cursor.execute("INSTALL COMPONENT 'file://component_classic_hashing'")
 
 
 def _setting(value: Setting) -> str:

@@ -333,13 +333,13 @@ COALESCE(CAST(DATALENGTH(CAST(c AS varchar(max))) AS varchar(20)) + ':' + CAST(c
 '-')
 
 -- digest
-(CAST(SUBSTRING(HASHBYTES('MD5', CAST(c COLLATE Latin1_General_100_BIN2_UTF8 AS varchar(max))), 1,
-7) AS bigint) * 16 + CAST(SUBSTRING(HASHBYTES('MD5', CAST(c COLLATE Latin1_General_100_BIN2_UTF8 AS
-varchar(max))), 8, 1) AS int) / 16)
+(CAST(SUBSTRING(HASHBYTES('SHA2_256', CAST(c COLLATE Latin1_General_100_BIN2_UTF8 AS
+varchar(max))), 1, 7) AS bigint) * 16 + CAST(SUBSTRING(HASHBYTES('SHA2_256', CAST(c COLLATE
+Latin1_General_100_BIN2_UTF8 AS varchar(max))), 8, 1) AS int) / 16)
 
 -- digest without a collation of UTF-8
-(CAST(SUBSTRING(HASHBYTES('MD5', CAST(c AS varchar(max))), 1, 7) AS bigint) * 16 +
-CAST(SUBSTRING(HASHBYTES('MD5', CAST(c AS varchar(max))), 8, 1) AS int) / 16)
+(CAST(SUBSTRING(HASHBYTES('SHA2_256', CAST(c AS varchar(max))), 1, 7) AS bigint) * 16 +
+CAST(SUBSTRING(HASHBYTES('SHA2_256', CAST(c AS varchar(max))), 8, 1) AS int) / 16)
 
 -- sum of digests
 CAST(COALESCE(SUM(CAST(digest AS decimal(38,0))), 0) AS varchar(40))

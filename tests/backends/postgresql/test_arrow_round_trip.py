@@ -161,7 +161,7 @@ def frame(text: str | None) -> str:
 
 def digest_of(row: list[Any], kinds: list[str]) -> int:
     line = ";".join(frame(text_of(v, kind)) for v, kind in zip(row, kinds, strict=True))
-    return int(hashlib.md5(line.encode()).hexdigest()[:15], 16)
+    return int(hashlib.sha256(line.encode()).hexdigest()[:15], 16)
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

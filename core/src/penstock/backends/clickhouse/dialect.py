@@ -174,7 +174,7 @@ class ClickHouseDialect(CatalogDialect):
         return framed(text)
 
     def digest(self, text: str) -> str:
-        high = f"reinterpretAsUInt64(reverse(substring(MD5({text}), 1, 8)))"
+        high = f"reinterpretAsUInt64(reverse(substring(SHA256({text}), 1, 8)))"
         return f"bitShiftRight({high}, 4)"
 
     def total(self, digest: str) -> str:

@@ -237,7 +237,7 @@ class DuckDialect(CatalogDialect):
         return f"concat({', '.join(texts)})" if len(texts) > MOST_IN_CHAIN else self.joined(texts)
 
     def digest(self, text: str) -> str:
-        return f"CAST('0x' || left(md5({text}), 15) AS UBIGINT)"
+        return f"CAST('0x' || left(sha256({text}), 15) AS UBIGINT)"
 
     def interval(self, text: str) -> str:
         return self.cast(self.literal(text), "INTERVAL")

@@ -313,7 +313,7 @@ class MssqlDialect(CatalogDialect):
         return f"COALESCE({length} + ':' + {self.text(text)}, '-')"
 
     def digest(self, text: str) -> str:
-        digits = f"HASHBYTES('MD5', {self._bytes(text)})"
+        digits = f"HASHBYTES('SHA2_256', {self._bytes(text)})"
         high = f"CAST(SUBSTRING({digits}, 1, 7) AS bigint)"
         return f"({high} * 16 + CAST(SUBSTRING({digits}, 8, 1) AS int) / 16)"
 

@@ -356,7 +356,7 @@ class MySqlDialect(CatalogDialect):
         return f"coalesce(concat(length({text}), ':', {text}), '-')"
 
     def digest(self, text: str) -> str:
-        return f"CAST(conv(left(md5({text}), 15), 16, 10) AS UNSIGNED)"
+        return f"CAST(conv(left(sha2({text}, 256), 15), 16, 10) AS UNSIGNED)"
 
     # Windows of time
 

@@ -39,7 +39,6 @@ TRANSIENT = {
 }  # fmt: skip
 # PyMySQL uses the same codes for network errors and for errors that no retry can help.
 _NEVER = ("certificate", "unknown ca", "wrong version number", "ssl is required")
-NO_FUNCTION = 1305
 SYNTAX_ERROR = 1064
 SIGNAL = 1644
 """The code of errors raised by triggers, with their authors' text."""
@@ -47,11 +46,6 @@ CANNOT_CONNECT = 2003
 READ_ONLY_TRANSACTION = 1792
 # How PyMySQL writes the name of a plugin: 'b'parsec''.
 _PLUGIN = re.compile(r"'b'(\w+)''")
-# MySQL 9.6 and later. https://dev.mysql.com/doc/refman/9.6/en/encryption-functions.html
-_MD5 = (
-    "checksums need MD5: run INSTALL COMPONENT 'file://component_classic_hashing' on the server, "
-    "or pass --verify counts"
-)
 _LOGIN = (
     "check the user, the password, the hosts from which the user may connect, and whether the user "
     "must use TLS"
@@ -138,9 +132,7 @@ def from_driver(
     if code in CONSTRAINTS:
         words = f"expected {CONSTRAINTS[code]}, found: {words}"
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
-    if code == NO_FUNCTION and "md5" in words.lower():
-        advice = f"; {_MD5}"
-    elif code == READ_ONLY_TRANSACTION and side == "source":  # we open the source read-only
+    if code == READ_ONLY_TRANSACTION and side == "source":  # we open the source read-only
         advice = f"; {_READS}"
     elif code == CANNOT_CONNECT and "certificate verify failed" in words:
         advice = f"; {_CA}"

@@ -146,7 +146,7 @@ class SnowflakeDialect(CatalogDialect):
         return f"COALESCE({size} || ':' || {text}, '-')"
 
     def digest(self, text: str) -> str:
-        return f"TO_NUMBER(LEFT(MD5({text}), 15), '{'X' * 15}')"
+        return f"TO_NUMBER(LEFT(SHA2({text}, 256), 15), '{'X' * 15}')"
 
     def total(self, digest: str) -> str:
         return f"COALESCE({self.text(f'SUM({digest})')}, '0')"

@@ -643,7 +643,7 @@ class CatalogDialect(Dialect):
 
     @abstractmethod
     def digest(self, text: str) -> str:
-        """Return the first 60 bits of a text's MD5 as a whole number."""
+        """Return the first 60 bits of a text's SHA-256, in UTF-8, as a whole number."""
 
     def total(self, digest: str) -> str:
         """Return the exact sum of many digests as text; `0` for no rows.

@@ -165,10 +165,11 @@ def _digest(
 
 
 def _canonical_digest(values: Sequence[sql.Composable]) -> sql.Composable:
-    """Return the digest that every system can compute: 60 bits of the MD5 of the whole row."""
+    """Return the digest that every system can compute: 60 bits of the SHA-256 of the whole row."""
     row = sql.SQL(" OPERATOR(pg_catalog.||) ';' OPERATOR(pg_catalog.||) ").join(map(framed, values))
     return sql.SQL(
-        "('x' OPERATOR(pg_catalog.||) pg_catalog.left(pg_catalog.md5({}), 15))"
+        "('x' OPERATOR(pg_catalog.||) pg_catalog.encode(pg_catalog.substring("
+        "pg_catalog.sha256(pg_catalog.convert_to({}, 'UTF8')), 1, 8), 'hex'))"
         "::bit(60)::pg_catalog.int8"
     ).format(row)
 

@@ -35,7 +35,7 @@ def canonical_text(value: Any, kind: str) -> str | None:
 
 def digest(text: str | None) -> int | None:
     """See `CatalogDialect.digest`."""
-    return None if text is None else int(hashlib.md5(text.encode()).hexdigest()[:15], 16)
+    return None if text is None else int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
 
 
 class Total:
