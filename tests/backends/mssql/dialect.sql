@@ -267,7 +267,7 @@ CAST(CAST(CAST(FIRST AS datetime2(6)) AS date) AS datetime2(6))) <= LAST
 CAST("c" AS nvarchar(max))
 
 -- canonical boolean of bit
-CASE "c" WHEN 0 THEN 'false' WHEN 1 THEN 'true' END
+CASE "c" WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE CAST("c" AS nvarchar(max)) END
 
 -- canonical decimal of decimal(15,2)
 CASE WHEN CHARINDEX('.', CAST("c" AS varchar(60))) = 0 THEN CAST("c" AS varchar(60)) WHEN
