@@ -71,8 +71,18 @@ def find_losses(
         runs: complete runs, by id, with the options of this execution.
         control: the target's control store.
     """
-    ids = [run_id for run_id, (spec, run) in runs.items() if shows_in_target(spec, run)]
+    ids = [
+        run_id
+        for run_id, (spec, run) in runs.items()
+        if shows_in_target(spec, run) and not _is_in_between(run)
+    ]
     return control.losses(ids, counted=True) if ids else {}
+
+
+def _is_in_between(run: RunRow) -> bool:
+    """Whether a run has last steps to do, which may be moving its rows, or may load them again."""
+    load = run.plan.load
+    return run.status != "done" and (load.volatile or bool(load.after))
 
 
 def reasons_to_renew(
