@@ -47,7 +47,7 @@ def test_a_lock_of_another_session_is_named(pair: Pair) -> None:
         holder.execute("LOCK TABLE penstock.run")
         pid = holder.info.backend_pid
         run = pair.copy("--run-id", "another", "--mode", "truncate")
-        check_named(run, "target", f"waiting for session {pid}")
+        check_named(run, "target", f"session {pid}")
 
 
 def test_a_standby_that_is_absent_is_named(pair: Pair) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-LOG = logging.getLogger("penstock")
+LOG = logging.getLogger("penstock.waits")
 # Seconds until the first line about a call, and by what factor the time to the next one grows.
 QUIET, FACTOR = 5.0, 4.0
 _LOOK = 0.5
