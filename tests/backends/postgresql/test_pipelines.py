@@ -66,7 +66,7 @@ def _insert_together(
         then: an exception to raise in the block.
     """
     with session.together():
-        inserted = [session.execute("INSERT INTO t VALUES (%s)", [each]) for each in numbers]
+        inserted = [session.execute("INSERT INTO public.t VALUES (%s)", [each]) for each in numbers]
         style = session.execute("SELECT current_setting('DateStyle')")
         if then is not None:
             raise then
@@ -86,18 +86,18 @@ def test_a_transaction_starts_with_its_settings(session: Connection) -> None:
     with session.together():
         session.begin()
         style = session.execute("SELECT current_setting('DateStyle')")
-        inserted = session.execute("INSERT INTO t VALUES (%s), (%s)", [1, 2])
+        inserted = session.execute("INSERT INTO public.t VALUES (%s), (%s)", [1, 2])
     assert style.fetchall() == [("ISO, YMD",)]
     assert inserted.rowcount == 2
     assert session.info.transaction_status == TransactionStatus.INTRANS
 
 
 def test_the_first_error_is_raised_and_later_statements_are_skipped(session: Connection) -> None:
-    session.execute("INSERT INTO t VALUES (1)")
+    session.execute("INSERT INTO public.t VALUES (1)")
     with pytest.raises(psycopg.errors.UniqueViolation):
         _insert_together(session, 2, 1, 3)
     assert session.info.transaction_status == TransactionStatus.IDLE
-    assert session.execute("SELECT id FROM t").fetchall() == [(1,)]
+    assert session.execute("SELECT id FROM public.t").fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize("error", [StallError("stalled"), Interrupted("cancelled")], ids=str)
@@ -121,24 +121,31 @@ def test_an_error_in_the_block_is_raised_despite_missing_answers(
 
 def test_several_expressions_are_computed_together(session: Connection) -> None:
     wait = Waiter(Meter(), 60)
-    insert = sql.SQL("INSERT INTO t SELECT generate_series({}, 10)")
+    insert = sql.SQL("INSERT INTO public.t SELECT generate_series({}, 10)")
     session.execute("BEGIN")
-    counts = compute_all(session, [insert.format(1), sql.SQL("DELETE FROM t")], "target", wait)
+    counts = compute_all(
+        session, [insert.format(1), sql.SQL("DELETE FROM public.t")], "target", wait
+    )
     assert counts == [10, 10]
     session.execute("COMMIT")
     again: Callable[[], list[int]] = lambda: compute_all(  # noqa: E731
-        session, [insert.format(1), insert.format(9), sql.SQL("DELETE FROM t")], "target", wait
+        session,
+        [insert.format(1), insert.format(9), sql.SQL("DELETE FROM public.t")],
+        "target",
+        wait,
     )
     with pytest.raises(psycopg.errors.UniqueViolation):
         again()
     assert session.pgconn.pipeline_status == PipelineStatus.OFF
-    assert session.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
+    assert session.execute("SELECT count(*) FROM public.t").fetchall() == [(0,)]
 
 
 def test_each_expression_is_a_statement_of_its_own(session: Connection) -> None:
     """A condition is the user's, and cannot extend beyond its statement."""
     wait = Waiter(Meter(), 60)
-    deletion = sql.SQL("DELETE FROM t WHERE {}").format(raw("true); DROP TABLE t; SELECT (1"))
+    deletion = sql.SQL("DELETE FROM public.t WHERE {}").format(
+        raw("true); DROP TABLE public.t; SELECT (1")
+    )
     with pytest.raises(psycopg.errors.SyntaxError, match="multiple commands"):
         compute_all(session, [sql.SQL("SELECT 1"), deletion], "target", wait)
-    assert session.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
+    assert session.execute("SELECT count(*) FROM public.t").fetchall() == [(0,)]

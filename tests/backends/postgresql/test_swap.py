@@ -179,16 +179,22 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("statement", "name"),
         [
-            ("CREATE VIEW v AS SELECT id FROM t", "view v"),
-            ("CREATE MATERIALIZED VIEW v AS SELECT id FROM t", "materialized view v"),
-            ("CREATE TABLE o (id int CONSTRAINT points REFERENCES t)", "foreign key points of o"),
-            ("CREATE TABLE o (whole t[])", "column whole of table o"),
-            ("CREATE FUNCTION f() RETURNS SETOF t LANGUAGE sql AS 'TABLE t'", "function f()"),
+            ("CREATE VIEW v AS SELECT id FROM t", "view public.v"),
+            ("CREATE MATERIALIZED VIEW v AS SELECT id FROM t", "materialized view public.v"),
+            (
+                "CREATE TABLE o (id int CONSTRAINT points REFERENCES t)",
+                "foreign key points of public.o",
+            ),
+            ("CREATE TABLE o (whole t[])", "column whole of table public.o"),
+            (
+                "CREATE FUNCTION f() RETURNS SETOF t LANGUAGE sql AS 'TABLE t'",
+                "function public.f()",
+            ),
             ("CREATE TABLE o () INHERITS (t)", "inherited from"),
             ("CREATE RULE ruled AS ON DELETE TO t DO INSTEAD NOTHING", "ruled"),
             (
                 "CREATE TABLE o (id int); CREATE POLICY p ON o USING (id IN (SELECT id FROM t))",
-                "policy p on table o",
+                "policy p on table public.o",
             ),
         ],
     )
