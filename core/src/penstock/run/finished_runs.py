@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from penstock.backends.api.execution.control import ControlStore, Loss, RunRow
+from penstock.backends.api.execution.control import ControlStore, Loss, RunRow, reading_run
 from penstock.errors import Diagnosis, PenstockError, PermanentError, SpecMismatch, TargetChanged
 from penstock.events import Warned
 from penstock.planning.asking.search_path import with_stored_schemas
@@ -76,6 +76,9 @@ def find_losses(
         for run_id, (spec, run) in runs.items()
         if shows_in_target(spec, run) and not _is_in_between(run)
     ]
+    for run_id in ids:
+        with reading_run(run_id):
+            mode_of(runs[run_id][1].spec)
     return control.losses(ids, counted=True) if ids else {}
 
 
