@@ -98,12 +98,11 @@ class Comparison:
         return self.run.plan.load.table
 
     def _note_compared(self) -> None:
-        pairs = self._all_pairs
-        computed = [pair.target for pair in pairs if pair not in self.run.plan.pairs]
-        if computed:
+        copied = self.run.plan.pairs
+        compared = compared_pairs(self._all_pairs, self.run.plan.format)
+        if computed := [pair.target for pair in compared if pair not in copied]:
             self.notes.append(f"compared, too, since both sides compute it: {', '.join(computed)}")
-        compared = compared_pairs(pairs, self.run.plan.format)
-        skipped = [pair.target for pair in pairs if pair not in compared]
+        skipped = [pair.target for pair in copied if pair not in compared]
         if skipped:
             self.warnings += (
                 f"values of {', '.join(skipped)} are not compared by checksums, since the two "
