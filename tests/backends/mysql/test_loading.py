@@ -272,7 +272,7 @@ CHANGED = {
     "infinite": ("float", pa.array([float("-inf")]), "-inf"),
     "beyond a float": ("float", pa.array([2**24 + 1]), "16777217"),
     "another century": ("year", pa.array([69], pa.int16()), "69"),
-    "year 0 of time": ("date", pa.array([-719_163], pa.int32()).cast(pa.date32()), "0000-12-31"),
+    "year 0 of time": ("date", pa.array([-719_163], pa.int32()).cast(pa.date32()), "0001-12-31 BC"),
     "year 10000": ("datetime", pa.array([253_402_300_800], pa.timestamp("s")), "10000-01-01"),
     "seconds rounded": ("datetime", pa.array([WHOLE.replace(microsecond=500_000)]), ":05.5"),
     "hundredths rounded": (

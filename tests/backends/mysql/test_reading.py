@@ -332,8 +332,8 @@ def test_types_that_only_mysql_has(connection: Any) -> None:
         "INSERT INTO t VALUES (ST_GeomFromText('POINT(48 11)', 4326))",
     )
     # Longitude first, as every WKB reader expects it; the server itself writes latitude first.
-    wkb = struct.pack("<BIdd", 1, 1, 11.0, 48.0)
-    assert read(connection).column("g").to_pylist() == [wkb]
+    ewkb = struct.pack("<BIIdd", 1, 0x2000_0001, 4326, 11.0, 48.0)
+    assert read(connection).column("g").to_pylist() == [ewkb]
 
 
 @pytest.mark.parametrize(("type_", "form"), [("double", "<d"), ("float", "<f")])

@@ -114,7 +114,8 @@ def test_the_statements_for_a_model() -> None:
         (
             "defaults",
             "word: lower('X')",
-            '-- in CREATE TABLE "PUBLIC"."T": "WORD" varchar DEFAULT lower(\'X\');',
+            "-- translate the expression from the source's SQL: in CREATE TABLE"
+            ' "PUBLIC"."T": "WORD" varchar DEFAULT lower(\'X\');',
         ),
         ("check constraints", "c: id > 0", ""),
         ("indexes", "i", ""),

@@ -63,7 +63,7 @@ class ClickHouse(Database):
 
     def read(self) -> list[Row]:
         with closing(connect_clickhouse(self.url)) as client:
-            found = client.query_arrow("SELECT * FROM t", use_strings=True)
+            found = client.query_arrow(f"SELECT * FROM {self._table_name}", use_strings=True)
         return sorted((plain(row.values()) for row in found.to_pylist()), key=repr)
 
     def everything(self) -> list[str]:
