@@ -17,10 +17,10 @@ from penstock.backends.postgresql.arrow.encoder import Encoder, binary_form
 from penstock.backends.postgresql.arrow.parsing import parse
 from penstock.backends.postgresql.arrow.texts import as_json, hexadecimal
 from penstock.backends.postgresql.catalog.datatypes import DataType
+from penstock.backends.shared.texts.plain_texts import date_text
+from penstock.backends.shared.texts.plain_values import days, microseconds
 from penstock.backends.shared.values.arrow import compacted, exactly, first_failing
 from penstock.backends.shared.values.hex_values import from_hex, uuids
-from penstock.backends.shared.values.plain_texts import date_text
-from penstock.backends.shared.values.plain_values import days, microseconds
 from penstock.backends.shared.values.text_values import Refused
 from penstock.errors import PermanentError
 from penstock.model.tables import Column

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.backends.clickhouse import connection as clickhouse
 from penstock.backends.mssql import connection as mssql
-from penstock.backends.mysql.session_settings import MARIADB, MYSQL, session_settings
+from penstock.backends.mysql.catalog.session_settings import MARIADB, MYSQL, session_settings
 from penstock.backends.postgresql import connection as postgresql
 
 PAGE = Path(__file__).parents[2] / "docs" / "session-settings.md"

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from penstock import CopySpec, PartitionPlan, PlanningError, copy, plan
 from penstock.backends.mysql.catalog.bounds import dive
+from penstock.backends.mysql.catalog.session_settings import SQL_MODE
 from penstock.backends.mysql.dialect import BY_BYTES, MYSQL
-from penstock.backends.mysql.session_settings import SQL_MODE
 from penstock.backends.sql.rows.conditions import condition
 from penstock.events import Committed
 from penstock_testkit import AnyMysqlServer, Server

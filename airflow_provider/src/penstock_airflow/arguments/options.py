@@ -150,7 +150,7 @@ def build_spec(
         target: the target's URL, with its secrets.
         options: options of the copy by name; None for a default.
         run_id: the id of the run; None for a random one.
-        claim: who continues the run; None for nobody.
+        claim: who continues the run; None if no one does.
 
     Raises:
         UsageError: an argument is wrong; the message names it.

@@ -1,6 +1,6 @@
 """Who continues a run that has stopped: tasks that Airflow may still run.
 
-Until they have ended for good, no other run may empty or replace the table that they are loading.
+Until they have ended for good, no other run may empty or replace the table they load.
 """
 
 from __future__ import annotations

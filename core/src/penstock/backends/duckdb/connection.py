@@ -123,7 +123,7 @@ def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> Duc
     return configure(connection, worker=worker)
 
 
-# Written without functions, and with operators that are none: macros may replace all others.
+# A macro can replace any function and most operators, so this query uses neither.
 _REPLACED = """
     SELECT DISTINCT mine.function_name
     FROM system.main.duckdb_functions() AS mine

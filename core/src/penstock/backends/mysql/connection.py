@@ -13,14 +13,14 @@ from typing import Any
 import pymysql
 from pymysql.constants import CLIENT, COMMAND
 
-from penstock.backends.mysql.errors import code_of, translated
-from penstock.backends.mysql.location import URLS, tls_options
-from penstock.backends.mysql.session_settings import (
+from penstock.backends.mysql.catalog.session_settings import (
     MARIADB,
     MYSQL,
     WITH_GENERATED_KEYS,
     session_settings,
 )
+from penstock.backends.mysql.errors import code_of, translated
+from penstock.backends.mysql.location import URLS, tls_options
 from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.awaited import awaiting

@@ -30,6 +30,7 @@ from penstock.backends.postgresql.native import (
 )
 from penstock.backends.postgresql.session.cancellable import await_copy, end_copy, send
 from penstock.backends.postgresql.session.masking import secret_statements
+from penstock.backends.postgresql.session.source_casts import with_place
 from penstock.backends.postgresql.session.statements import (
     copy_format,
     named_columns,
@@ -38,7 +39,6 @@ from penstock.backends.postgresql.session.statements import (
 )
 from penstock.backends.postgresql.snapshot.importing import import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import join_locks
-from penstock.backends.postgresql.source_casts import with_place
 from penstock.backends.shared.opening import ConnectionOpening
 from penstock.errors import PermanentError
 from penstock.model.plans import Partition

@@ -49,11 +49,11 @@ from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.ddl.text import check_lengths
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import check_same_rows
-from penstock.backends.postgresql.load.claimed_names import ClaimedNames
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
 from penstock.backends.postgresql.load.sequences import with_used_up
 from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.new_tables.claimed_names import ClaimedNames
 from penstock.backends.postgresql.new_tables.night import deleted_keys_table, open_stage
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name, rows_of
 from penstock.backends.sql.rows.checksums import as_loaded

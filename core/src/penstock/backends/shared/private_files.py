@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 
 PRIVATE = 0o600
-"""The mode of files that nobody else reads."""
+"""The mode of files that only their user may read."""
 READABLE = 0o644
 """The mode of files that others may read, as far as the umask permits."""
 OUTPUT = 0o666

@@ -84,10 +84,10 @@ class BegunRun:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a run's table lacks, although the run has committed all of it."""
+    """Rows that a run has committed and its table no longer has."""
 
     what: str
-    """What happened to the table, as far as it shows."""
+    """What has happened to the table, if that can be told."""
     expected: int
     """The rows that the run has committed."""
     found: int | None

@@ -15,8 +15,8 @@ import pyarrow.dataset as ds
 
 from penstock.backends.parquet.files.scan import FileScan, in_engine
 from penstock.backends.shared.background import BufferedIterator
+from penstock.backends.shared.texts.plain_texts import plain_texts
 from penstock.backends.shared.values.arrow import has_empty_struct
-from penstock.backends.shared.values.plain_texts import plain_texts
 from penstock.model.extents import FilePart
 
 # Batches read before DuckDB takes them.

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.backends.shared.texts.plain_values import days, microseconds, microseconds_of_day
 from penstock.backends.shared.values.hex_values import from_hex, uuids
-from penstock.backends.shared.values.plain_values import days, microseconds, microseconds_of_day
 from penstock.backends.shared.values.text_values import checked
 
 

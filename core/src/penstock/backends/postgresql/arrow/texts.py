@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from penstock.backends.postgresql.arrow.families import family, family_of, unwrap
 from penstock.backends.postgresql.catalog.datatypes import DataType
+from penstock.backends.shared.texts.plain_texts import is_usual, plain_texts
 from penstock.backends.shared.values.arrow import compacted, is_list
 from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
-from penstock.backends.shared.values.plain_texts import is_usual, plain_texts
 
 
 def simplify(array: pa.Array) -> pa.Array:

@@ -70,7 +70,7 @@ def open_since(connection: Connection) -> OpenSince:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a cursor's proof rests on. The fields are those of `Cursor`."""
+    """The facts on which the proof of a cursor rests. The fields are those of `Cursor`."""
 
     unproven: str
     proof: Mapping[str, str] = field(default_factory=dict)

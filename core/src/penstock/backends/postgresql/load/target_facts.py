@@ -35,8 +35,8 @@ from penstock.backends.postgresql.catalog.sequences import ColumnSequence, seque
 from penstock.backends.postgresql.catalog.unique_keys import UniqueKey, unique_keys_of
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load.claimed_names import ClaimedNames
 from penstock.backends.postgresql.load.loadable_relations import check_loadable, read_loadable
+from penstock.backends.postgresql.new_tables.claimed_names import ClaimedNames
 from penstock.backends.postgresql.session.answers import Answers
 from penstock.errors import PenstockError, PlanningError, TransientError, replaced_while_planned
 from penstock.model.tables import Column, TableRef

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from penstock.backends.shared.texts.plain_texts import has_plain_text, plain_texts
 from penstock.backends.shared.values.hex_values import uuid_texts, uuids_of
 from penstock.backends.shared.values.json_texts import json_texts
-from penstock.backends.shared.values.plain_texts import has_plain_text, plain_texts
 from penstock.errors import PermanentError, PlanningError
 from penstock.model import values
 from penstock.model.tables import Column

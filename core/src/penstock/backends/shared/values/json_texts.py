@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
 
-from penstock.backends.shared.values.plain_texts import has_plain_text, is_usual, plain_texts
+from penstock.backends.shared.texts.plain_texts import has_plain_text, is_usual, plain_texts
 
 
 def json_texts(array: pa.Array) -> pa.Array:

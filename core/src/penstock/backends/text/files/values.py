@@ -7,9 +7,9 @@ import pyarrow.compute as pc
 import pyarrow.types as is_
 
 from penstock.backends.parquet.errors import Broken
+from penstock.backends.shared.texts.plain_values import plain_values
 from penstock.backends.shared.values.arrow import exactly, first_failing, is_bytes, is_text, shown
 from penstock.backends.shared.values.hex_values import from_hex
-from penstock.backends.shared.values.plain_values import plain_values
 
 JSON = {b"penstock": b"json"}
 """The metadata of a column whose texts are JSON."""

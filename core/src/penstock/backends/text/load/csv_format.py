@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.types as is_
 from pyarrow import csv
 
+from penstock.backends.shared.texts.plain_texts import has_plain_text, is_usual
 from penstock.backends.shared.values.arrow import is_bytes
 from penstock.backends.shared.values.json_texts import json_texts
-from penstock.backends.shared.values.plain_texts import has_plain_text, is_usual
 from penstock.backends.text.load.texts import is_nested, texts
 from penstock.backends.text.location import TextOptions
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_
 
+from penstock.backends.shared.texts.plain_texts import has_plain_text, plain_texts
 from penstock.backends.shared.values.arrow import is_bytes, is_list, is_text
 from penstock.backends.shared.values.hex_values import to_hex, uuid_texts
-from penstock.backends.shared.values.plain_texts import has_plain_text, plain_texts
 
 
 def is_nested(kind: pa.DataType) -> bool:

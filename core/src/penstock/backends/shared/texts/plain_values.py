@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.types as is_
 
-from penstock.backends.shared.values.plain_texts import date_text
+from penstock.backends.shared.texts.plain_texts import date_text
 
 _DATE = re.compile(r"(\d{4,7})-(\d\d)-(\d\d)")
 _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?")

@@ -1,0 +1,1 @@
+"""Values as texts that every reader understands."""
