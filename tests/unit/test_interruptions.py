@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.faults.cli import eventually
 
+from penstock.backends.parquet.storage import local_uploads
 from penstock.backends.parquet.storage.local_uploads import LocalUploads
 from penstock.errors import Interrupted
 from penstock.workers.interruptions import expect_dropped_calls, is_deferred
@@ -125,14 +126,14 @@ def test_an_interrupted_file_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_pat
     wait: Any = None
     sink = uploads.begin("a.parquet", "run", transfer, 1)
     sink.write(b"rows")
-    makedirs = os.makedirs
+    make_own_folder = local_uploads.make_own_folder
 
-    def interrupted(*words: Any, **options: Any) -> None:
-        makedirs(*words, **options)
+    def interrupted(folder: str, within: str) -> None:
+        make_own_folder(folder, within)
         (tmp_path / "_penstock/uploads/run/a.parquet.part").touch()
         raise Interrupted("cancelled")
 
-    monkeypatch.setattr(os, "makedirs", interrupted)
+    monkeypatch.setattr(local_uploads, "make_own_folder", interrupted)
     with pytest.raises(Interrupted):
         sink.drain(wait, crowded=True)
     assert list(tmp_path.rglob("*.part"))
