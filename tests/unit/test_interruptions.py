@@ -18,6 +18,7 @@ from tests.faults.cli import eventually
 
 from penstock.backends.parquet.storage import local_uploads
 from penstock.backends.parquet.storage.local_uploads import LocalUploads
+from penstock.backends.shared import private_files
 from penstock.errors import Interrupted
 from penstock.workers.interruptions import expect_dropped_calls, is_deferred
 
@@ -126,7 +127,7 @@ def test_an_interrupted_file_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_pat
     wait: Any = None
     sink = uploads.begin("a.parquet", "run", transfer, 1)
     sink.write(b"rows")
-    make_own_folder = local_uploads.make_own_folder
+    make_own_folder = private_files.make_own_folder
 
     def interrupted(folder: str, within: str) -> None:
         make_own_folder(folder, within)
