@@ -26,6 +26,13 @@ AT_START = ("PYTHON", "LC_", "LANG")
 WITH_DRIVERS = ("clickhouse", "duckdb", "file:", "mssql", "mysql", "parquet", "s3:", "snowflake")
 
 
+def umask() -> int:
+    """Return the umask of this process, which no function tells without setting it."""
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
 class Cli:
     """A running command, with an interface like that of `subprocess.Popen`.
 
@@ -57,7 +64,12 @@ class Cli:
         request = {
             "run": run,
             "arguments": [*arguments],
-            "process": {"folder": os.getcwd(), "env": environment, "session": session},
+            "process": {
+                "folder": os.getcwd(),
+                "umask": umask(),
+                "env": environment,
+                "session": session,
+            },
         }
         with ExitStack() as ours:
             self._answers, answer = os.pipe()

@@ -4,10 +4,10 @@ Importing them takes longer than a small copy. Usage: ``python -P cli_server.py 
 with the descriptor of a SOCK_SEQPACKET socket. Without ``drivers``, large drivers are not imported,
 because a fork takes longer the more memory there is.
 
-A request is JSON (what the fork runs, its arguments, folder and environment, and whether it leads a
-session of its own) with four descriptors: the three standard ones, and a pipe that receives two
-lines: the process id once the fork is set up, and the exit code, negative for a signal. A nursery
-receives a fifth one, its socket.
+A request is JSON (what the fork runs, its arguments, folder, umask and environment, and whether it
+leads a session of its own) with four descriptors: the three standard ones, and a pipe that receives
+two lines: the process id once the fork is set up, and the exit code, negative for a signal. A
+nursery receives a fifth one, its socket.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def report(answers: dict[int, int]) -> None:
         os.close(answers.pop(pid))
 
 
-def become(standard: list[int], *, folder: str, env: dict[str, str], session: bool) -> None:
+def become(
+    standard: list[int], *, folder: str, umask: int, env: dict[str, str], session: bool
+) -> None:
     """Make this process look as if it had been started on its own."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -108,6 +110,7 @@ def become(standard: list[int], *, folder: str, env: dict[str, str], session: bo
     if session:
         os.setsid()
     os.chdir(folder)
+    os.umask(umask)
     os.environ.clear()
     os.environ.update(env)
     time.tzset()

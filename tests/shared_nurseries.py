@@ -22,7 +22,7 @@ from penstock.run import connections
 from penstock.workers.early_fork import READY, READY_SECONDS
 from penstock.workers.process import Nursery, WorkerProcess
 
-from .cli import Cli, can_be_forked
+from .cli import Cli, can_be_forked, umask
 
 # The number kept while no copy uses them: each has its drivers in memory.
 MOST_IDLE = 8
@@ -56,7 +56,7 @@ class _SharedNursery(Nursery):
     """A nursery that outlives the copy it was started for."""
 
     def __init__(self, environment: Mapping[str, str], backends: Sequence[str]) -> None:
-        self.folder = os.getcwd()
+        self._folder, self._umask = os.getcwd(), umask()
         super().__init__(environment, backends)
 
     def _launch(self) -> None:
@@ -75,7 +75,8 @@ class _SharedNursery(Nursery):
     def suits(self, environment: Mapping[str, str], backends: Sequence[str]) -> bool:
         return (
             self._popen.poll() is None
-            and self.folder == os.getcwd()
+            and self._folder == os.getcwd()
+            and self._umask == umask()
             and self._environment == environment
             and self._backends == tuple(backends)
         )

@@ -106,6 +106,9 @@ def key_values(
 ) -> Values:
     """Return the values of a key, for digests that both sides compute.
 
+    Equal keys that are spelled differently have different digests, even if they differ in trailing
+    blanks alone: those of a character(n) are lost in a cast to text, but not in concat().
+
     Args:
         key: the columns of the key, in order.
         integers: the target names of the columns that hold whole numbers in the source.
@@ -115,7 +118,10 @@ def key_values(
     if values.canonical:
         return values
     here = {column.name for column in columns() if column.type in _INTEGERS}
-    texts = dict(values.texts)
+    written = sql.SQL("CASE WHEN {0} IS NOT NULL THEN pg_catalog.concat({0}) END")
+    texts: dict[str, sql.Composable] = {
+        name: written.format(value) for name, value in values.texts.items()
+    }
     for pair in key:
         if pair.target in integers:
             cast = "{}" if pair.source in here else "{}::pg_catalog.int8"

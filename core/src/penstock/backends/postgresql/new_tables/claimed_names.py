@@ -27,8 +27,9 @@ class ClaimedNames:
         self._owners |= {TableRef(each.schema, each.name): each for each in siblings}
         self._owners[TableRef(table.schema, table.name)] = table
 
-    def holds(self, schema: str, name: str) -> bool:
-        return TableRef(schema, name) in self._owners
+    def holds(self, schema: str, name: str, table: TableRef) -> bool:
+        """Whether another table than this one, which may be planned again, claims a name."""
+        return self._owners.get(TableRef(schema, name), table) != table
 
     def add(self, schema: str, name: str, table: TableRef) -> None:
         self._owners[TableRef(schema, name)] = table

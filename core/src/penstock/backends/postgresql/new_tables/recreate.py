@@ -252,7 +252,7 @@ def names_for(
         while (
             candidate in used
             or taken_names.holds(candidate, dropped)
-            or claimed.holds(schema, candidate)
+            or claimed.holds(schema, candidate, ref)
         ):
             count += 1
             candidate = shorten(preferred, f"_{count}")
