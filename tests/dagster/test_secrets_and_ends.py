@@ -119,6 +119,7 @@ def test_an_interrupt_ends_the_copy(warehouse: Warehouse) -> None:
                 if is_waiting and done:
                     break
                 time.sleep(0.05)
+        time.sleep(1)  # until the events of both have been reported, on a busy machine, too
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)

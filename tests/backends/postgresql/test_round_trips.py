@@ -190,4 +190,5 @@ def test_a_survey_queries_all_tables_at_once(pair: Pair) -> None:
             found = survey(source.url, tables=["public.*"])
             trips.append(source.round_trips)
         assert len(found.tables) == count
-    assert trips[0] == trips[1]
+    # A larger answer may arrive in additional pieces.
+    assert trips[1] - trips[0] < 3

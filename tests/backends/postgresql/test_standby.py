@@ -198,13 +198,15 @@ def test_the_reason_for_a_lost_snapshot_is_told(standby: Standby, reads_on: bool
             if isinstance(event, SnapshotChanged) and event.state == "lost":
                 lost.append(event)
 
-    if reads_on:
-        run()
-    else:
-        with pytest.raises(SnapshotLost, match=r"conflict with recovery.*hot_standby_feedback"):
+    try:
+        if reads_on:
             run()
-    assert locker is not None
-    locker.join()
+        else:
+            with pytest.raises(SnapshotLost, match=r"conflict with recovery.*hot_standby_feedback"):
+                run()
+    finally:
+        assert locker is not None
+        locker.join()
     assert lost
     assert "conflict with recovery" in lost[0].message
     assert "hot_standby_feedback" in lost[0].message
