@@ -13,7 +13,7 @@ _MOST_DIGITS, _MOST_WIDE_DIGITS = 38, 76
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """Return a type that holds the values of both types; None if there is none.
+    """Return a type that holds the values of both types, or None.
 
     A whole number of 64 bits beside a double becomes a double, and a time in another unit the finer
     one: the few values that do not fit are rejected when they are read.

@@ -4,8 +4,8 @@
 --
 -- The last columns show a later night what was altered in between: the triggers, their functions and
 -- the table's columns by their rows of the catalog, each of which names the transaction that wrote
--- it; and triggers that are gone by counts. A transaction that is still open may have called an
--- earlier version of a function that was replaced, which waits for nobody.
+-- it; and triggers that are gone by counts. Replacing a function waits for no transaction, so one that
+-- is still open may have called its earlier version.
 WITH RECURSIVE tree AS (
     SELECT %(table)s::regclass::oid AS oid
     UNION ALL

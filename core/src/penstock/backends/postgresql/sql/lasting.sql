@@ -1,5 +1,5 @@
--- The kind of the relation that has a name now, and whether policies hide some of its rows from this
--- user; NULL if there is none.
+-- The kind of the relation that has a name now (NULL if none has it), and whether policies hide some
+-- of its rows from this user.
 SELECT run.id, c.relkind::text, pg_catalog.row_security_active(c.oid)
 FROM ROWS FROM (
     pg_catalog.unnest(%(runs)s::text[]),
