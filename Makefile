@@ -8,7 +8,7 @@ READY := .venv/.ready
 CRATE := core/native
 NATIVE := .venv/.native
 # Each writes a part of a page, and with --check checks that the part is up to date.
-GENERATORS := capability_tables clearing_table module_tree option_arguments parts_tables type_tables
+GENERATORS := capability_tables clearing_table install_lines module_tree option_arguments parts_tables type_tables
 TYPED := $(wildcard core/src airflow_provider/src dagster_plugin/src testkit/src tests demo benchmarks scripts)
 
 .PHONY: help

@@ -4,7 +4,7 @@ The rows go into a table beside the old one, ordered by the source's primary key
 read one snapshot of the source. `verify` compares checksums of both sides, then renames the new
 table into the old one's place. If anything fails before that, the old table stays.
 
-It needs `pip install 'penstock[clickhouse]'`. The connection `clickhouse` has the type
+It needs `pip install './core[clickhouse]'`. The connection `clickhouse` has the type
 `clickhouse`, and its Port is that of HTTP.
 """
 

@@ -5,7 +5,7 @@ into a table beside the old one. `verify` compares row counts, then swaps the tw
 (`SWAP WITH`); the new table has the old one's grants. If anything fails before that, the old table
 stays.
 
-It needs `pip install 'penstock[snowflake]'`. The connection `snowflake` has the type `snowflake`,
+It needs `pip install './core[snowflake]'`. The connection `snowflake` has the type `snowflake`,
 with account, database and warehouse in Extra, as for Airflow's own hook.
 """
 

@@ -4,7 +4,7 @@ Planning reads only the files' footers. Mapped tasks read their own row groups, 
 `verify` counts the rows on both sides, and checks that the files are still those of the plan: a
 file added or rewritten during the copy fails the run, instead of being copied in part.
 
-It needs `pip install 'airflow-provider-penstock[parquet]'`, and the table `public.orders`, which
+It needs `pip install ./core './airflow_provider[parquet]'`, and the table `public.orders`, which
 mode `recreate` would create.
 
 The connection `lake` has the type `aws`: login and password are the keys, and its extras specify

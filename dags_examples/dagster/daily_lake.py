@@ -5,7 +5,7 @@ only the days that they need. A copy writes a day's new files, then switches
 `_penstock/manifest.json` to them in one step, then removes the old ones. So a day is the same
 however often it is materialized, even if a copy is killed.
 
-It needs `pip install 'dagster-penstock[parquet]'`.
+It needs `pip install ./core './dagster_plugin[parquet]'`.
 
 The step finds the bucket's keys as the AWS tools do: in AWS_ACCESS_KEY_ID and
 AWS_SECRET_ACCESS_KEY, in a profile, or in the instance metadata. AWS_ENDPOINT_URL_S3 names a server

@@ -3,7 +3,7 @@
 A day's rows go to a stage as Parquet files; one transaction deletes the day's old rows and loads
 the files. Days are staged in parallel, and a failed one is retried alone.
 
-It needs `pip install 'penstock[snowflake]'`, and reads the connections from the environment:
+It needs `pip install './core[snowflake]'`, and reads the connections from the environment:
 PG_SRC, and SNOWFLAKE_URL such as snowflake://user@account/database/schema?warehouse=load, with the
 password, token or passphrase in SNOWFLAKE_PASSWORD.
 """

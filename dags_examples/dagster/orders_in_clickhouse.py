@@ -4,7 +4,7 @@ The rows go into a table beside the old one, ordered by the source's primary key
 old one's place when it is complete. `verify="checksums"` gives the asset a check: both servers
 compute checksums of all values, as of the moment that was copied.
 
-It needs `pip install 'penstock[clickhouse]'`, and reads the connections from the environment:
+It needs `pip install './core[clickhouse]'`, and reads the connections from the environment:
 PG_SRC, and CLICKHOUSE_URL such as clickhouse://user:password@host:8443/shop.
 """
 

@@ -7,6 +7,7 @@ from importlib.metadata import metadata
 
 import pytest
 
+from penstock.backends.api.installation import install_command
 from penstock.backends.api.registry import find_backend
 from penstock.errors import UsageError
 
@@ -38,5 +39,5 @@ def test_a_missing_driver_is_named(
     with pytest.raises(UsageError, match=rf"^--source: {scheme} needs the module ") as caught:
         find_backend(f"{scheme}://", "--source")
     assert repr(module) in caught.value.message
-    assert caught.value.message.endswith(f"pip install 'penstock[{package}]'")
+    assert caught.value.message.endswith(install_command(package))
     assert package in EXTRAS

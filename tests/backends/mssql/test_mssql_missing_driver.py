@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from penstock.backends.api.installation import install_command
 from penstock.backends.mssql.connection import connect
 from penstock.errors import EXIT_USAGE, UsageError
 
@@ -23,7 +25,7 @@ def test_a_missing_module(
     monkeypatch: pytest.MonkeyPatch, url: str, module: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, f"penstock.backends.mssql.drivers.{module}", None)
-    with pytest.raises(UsageError, match=rf"pip install 'penstock\[{extra}\]'"):
+    with pytest.raises(UsageError, match=re.escape(install_command(extra))):
         connect(url, "source")
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.backends.api.installation import install_command
 from penstock.errors import PermanentError, UsageError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _loaded(entry: EntryPoint, flag: str) -> Any:
         extra = (*entry.module.split("."), "", "")[2]
         raise UsageError(
             f"{flag}: {entry.name} needs the module {error.name!r}; "
-            f"install it with: pip install 'penstock[{extra}]'"
+            f"install it with: {install_command(extra)}"
         ) from error
     except ImportError as error:  # the module is installed, a library that it loads is not
         raise UsageError(f"{flag}: the driver of {entry.name} cannot be loaded: {error}") from error

@@ -8,6 +8,8 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
+from penstock.backends.api.installation import install_command
+
 VERSION = "0.1.0"
 SWITCH = "PENSTOCK_NATIVE"
 """An environment variable; with "off", Python does everything."""
@@ -25,15 +27,17 @@ def native() -> ModuleType | None:
     except ImportError:
         _log.debug(
             "penstock-native is not installed: rows move through Python, which takes twice the "
-            "CPU time or more (pip install 'penstock[native]')"
+            "CPU time or more; to install it: %s",
+            install_command("native"),
         )
         return None
     if module.__version__ != VERSION:
         _log.warning(
-            "penstock-native %s is installed but not used: expected %s, the version of Penstock "
-            "(pip install --upgrade 'penstock[native]')",
+            "penstock-native %s is installed but not used: expected %s, the version of Penstock; "
+            "to install it: %s",
             module.__version__,
             VERSION,
+            install_command("native"),
         )
         return None
     return module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.backends.api.installation import install_command
 from penstock.backends.mssql.drivers.driver import Driver
 from penstock.backends.mssql.drivers.odbc_location import ODBC_URLS
 from penstock.backends.mssql.drivers.urls import urls_of
@@ -33,8 +34,8 @@ def open_driver(url: str, side: str) -> Driver:
     except ModuleNotFoundError as error:
         extra = "mssql-odbc" if urls_of(url) is ODBC_URLS else "mssql"
         raise UsageError(
-            f"{side}: {scheme} needs the Python module {error.name!r}; install it with: pip "
-            f"install 'penstock[{extra}]'",
+            f"{side}: {scheme} needs the Python module {error.name!r}; install it with: "
+            f"{install_command(extra)}",
             Diagnosis(side=side),
         ) from error
     except ImportError as error:  # a system library, which no wheel includes
