@@ -13,7 +13,7 @@ TYPED := $(wildcard core/src airflow_provider/src dagster_plugin/src testkit/src
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
 $(READY): scripts/bootstrap.sh scripts/bootstrap.py pyproject.toml core/pyproject.toml airflow_provider/pyproject.toml dagster_plugin/pyproject.toml testkit/pyproject.toml $(CRATE)/pyproject.toml uv.lock
 	@sh scripts/bootstrap.sh .venv
@@ -41,14 +41,25 @@ check: $(NATIVE) ## the unit tests, and a copy between all kinds of source and t
 		tests/contract/test_pairs.py \
 		tests/backends/postgresql/test_types.py::test_every_value_is_unchanged_in_binary_streams
 
-# Always write bytecode: the tests start thousands of Python processes.
+# Always write bytecode: the tests start thousands of Python processes. The durations are for
+# scripts/slow_tests.py. TESTS are files or folders, all of them if empty.
+TESTS :=
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder \
+	--durations=30 --durations-min=3
+
 .PHONY: test
-test: $(NATIVE) ## run every test
-	@echo "Every test, on real servers: about 40 minutes on 2 CPUs." \
-		"make check takes 3 at most."
+test: $(NATIVE) ## run the tests of a contributor: 10 minutes at most on 2 CPUs
 	@sh scripts/crate.sh test
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder \
-		--durations=50 --durations-min=2
+	@$(PYTEST) --suite=contributor --junitxml=build/durations/test.xml $(TESTS)
+
+.PHONY: test-slow
+test-slow: $(NATIVE) ## run the tests that make test leaves out
+	@$(PYTEST) --suite=slow --junitxml=build/durations/test-slow.xml $(TESTS)
+
+.PHONY: test-all
+test-all: $(NATIVE) ## run every test
+	@sh scripts/crate.sh test
+	@$(PYTEST) --junitxml=build/durations/test-all.xml $(TESTS)
 
 .PHONY: lint
 lint: $(NATIVE) types ## style, types, the direction of imports, and the safety of workflows

@@ -48,6 +48,7 @@ from penstock_testkit.servers import memory_folder
 
 from .shared_nurseries import shared_nurseries
 from .skipped import skip_table
+from .suites import ALL, CONTRIBUTOR, SLOW, Selection
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
@@ -78,6 +79,20 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--suite",
+        choices=[CONTRIBUTOR, SLOW, ALL],
+        default=ALL,
+        help="which tests to run: those of make test, those that it leaves out, or all (default)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (suite := config.getoption("--suite")) != ALL:
+        config.pluginmanager.register(Selection(suite))
 
 
 def pytest_collection_finish() -> None:
