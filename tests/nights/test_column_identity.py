@@ -13,6 +13,7 @@ import penstock
 from penstock import BatchSpec, CopySpec, Drifted, PenstockError
 from penstock.events import Planned
 
+from ..covering import each_pair, each_value
 from .test_rules import copy_options, full, night, pair
 
 __all__ = ["pair"]
@@ -45,6 +46,7 @@ HIDDEN: dict[str, dict[str, Any]] = {
     "exclude": {"exclude_columns": ("email",)},
     "set": {"set": ("email='none'",)},
 }
+LOADS = ("truncate", "recreate", "swap", "upsert", "append", "replace")
 DRIFT = ("fail", "ignore", "add,widen,rename")
 SHAPES = {
     "plain": ("CREATE TABLE items ({})",),
@@ -86,9 +88,7 @@ def check_values(pair: Pair, names: str = "id, word, email, note, at") -> None:
     assert pair.target.rows(query) == pair.source.rows(query)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("by", NIGHTS)
-@pytest.mark.parametrize("ddl", DDL)
+@pytest.mark.parametrize(("shape", "by", "ddl"), each_pair(SHAPES, NIGHTS, DDL))
 def test_values_follow_names_that_other_columns_have_now(
     pair: Pair, shape: str, by: str, ddl: str
 ) -> None:
@@ -102,10 +102,7 @@ def test_values_follow_names_that_other_columns_have_now(
     assert full(night(pair, **options)) == ""
 
 
-@pytest.mark.parametrize("on_drift", DRIFT)
-@pytest.mark.parametrize("by", NIGHTS)
-@pytest.mark.parametrize("hidden", HIDDEN)
-@pytest.mark.parametrize("ddl", DDL)
+@pytest.mark.parametrize(("ddl", "hidden", "by", "on_drift"), each_pair(DDL, HIDDEN, NIGHTS, DRIFT))
 def test_a_hidden_column_never_arrives_under_another_name(
     pair: Pair, ddl: str, hidden: str, by: str, on_drift: str
 ) -> None:
@@ -124,8 +121,7 @@ def test_a_hidden_column_never_arrives_under_another_name(
     assert pair.target.rows("SELECT * FROM items ORDER BY id") == before
 
 
-@pytest.mark.parametrize("load", ["truncate", "recreate", "swap", "upsert", "append", "replace"])
-@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize(("hidden", "load"), each_value(HIDDEN, LOADS))
 def test_a_full_load_does_not_reveal_what_nights_hide(pair: Pair, hidden: str, load: str) -> None:
     create(pair)
     night(pair, **HIDDEN[hidden]).done()
@@ -206,8 +202,7 @@ def test_masks_follow_their_columns(pair: Pair) -> None:
     assert len(pair.target.value("SELECT min(note) FROM items")) == 64
 
 
-@pytest.mark.parametrize("on_drift", DRIFT)
-@pytest.mark.parametrize("hidden", ["mask", "exclude"])
+@pytest.mark.parametrize(("hidden", "on_drift"), each_value(["mask", "exclude"], DRIFT))
 def test_a_batch_does_not_reveal_a_renamed_column(pair: Pair, hidden: str, on_drift: str) -> None:
     create(pair)
     options = {"mode": "upsert", "incremental": "xmin", **HIDDEN[hidden], "on_drift": on_drift}

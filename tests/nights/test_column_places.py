@@ -18,6 +18,7 @@ from penstock import BatchSpec, CopySpec, PenstockError, PlanningError
 from penstock_testkit import AnyMysqlServer
 from penstock_testkit.mysql import connect_mysql
 
+from ..covering import each_pair
 from .by_column import merged
 
 ROWS = 20
@@ -125,9 +126,14 @@ def test_values_follow_exchanged_names(systems: Systems) -> None:
     assert merged(systems.night()).full == ""
 
 
-@pytest.mark.parametrize("on_drift", DRIFT)
-@pytest.mark.parametrize("hidden", [{"mask": ("email=hash",)}, {"exclude_columns": ("email",)}])
-@pytest.mark.parametrize("statements", [EXCHANGED, REPLACED])
+@pytest.mark.parametrize(
+    ("statements", "hidden", "on_drift"),
+    each_pair(
+        [EXCHANGED, REPLACED],
+        [{"mask": ("email=hash",)}, {"exclude_columns": ("email",)}],
+        DRIFT,
+    ),
+)
 def test_a_hidden_column_never_arrives_under_another_name(
     systems: Systems, statements: tuple[str, ...], hidden: dict[str, Any], on_drift: str
 ) -> None:

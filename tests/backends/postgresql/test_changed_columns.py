@@ -12,6 +12,7 @@ from penstock import CopySpec, PenstockError, PlanningError
 from penstock.errors import SnapshotLost
 from penstock.events import SnapshotChanged
 
+from ...covering import each_value
 from ..conftest import Pair
 
 TABLE = (
@@ -110,8 +111,7 @@ def refused(pair: Pair, expected: str, **options: Any) -> None:
     assert expected in str(caught.value)
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("ddl", DDL)
+@pytest.mark.parametrize(("ddl", "view"), each_value(DDL, VIEWS, 2))
 def test_a_run_does_not_continue_with_other_columns(tables: Pair, ddl: str, view: str) -> None:
     begin(tables, **VIEWS[view])
     statements, expected = DDL[ddl]
@@ -119,8 +119,7 @@ def test_a_run_does_not_continue_with_other_columns(tables: Pair, ddl: str, view
     refused(tables, expected, as_of_now=view == "now")
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("ddl", ["replaced", "exchanged"])
+@pytest.mark.parametrize(("mode", "ddl"), each_value(MODES, ["replaced", "exchanged"]))
 def test_no_mode_continues_with_other_columns(tables: Pair, mode: str, ddl: str) -> None:
     begin(tables, mode=mode, degree=3, key="id")
     statements, expected = DDL[ddl]

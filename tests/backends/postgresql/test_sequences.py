@@ -8,6 +8,8 @@ import pytest
 
 from penstock import copy, create, resume
 
+from ...covering import each_value
+
 if TYPE_CHECKING:
     from ..conftest import Pair
 
@@ -47,8 +49,7 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "mode"), each_value(KINDS, MODES, 2))
 def test_the_next_row_gets_an_unused_number(pair: Pair, kind: str, mode: str) -> None:
     pair.source.run(KINDS[kind], ROWS)
     if mode != "recreate":
