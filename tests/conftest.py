@@ -8,7 +8,7 @@ import os
 import signal
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -95,10 +95,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Selection(suite))
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Exempt modules and tests from garbage collection, which would search them each time."""
+    gc.disable()
+    result = yield
     gc.collect()
     gc.freeze()
+    gc.enable()
+    return result
 
 
 def pytest_unconfigure() -> None:
