@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from penstock import BatchSpec, copy_all, tune
+from penstock.events import BatchFinished
+from penstock.run import windows
+
 from .traps import plant, sprung
 
 if TYPE_CHECKING:
@@ -171,4 +175,75 @@ def test_in_commands(trapped: Pair) -> None:
     ):
         done = trapped.cli(*arguments)
         assert done.returncode == code, (arguments, done.stdout, done.stderr)
+    check(trapped)
+
+
+def test_in_masks(trapped: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are Penstock's own expressions, in nights and without snapshots, too."""
+    monkeypatch.setenv("SALT", "pepper")
+    trapped.both("CREATE TABLE shop.m (k int PRIMARY KEY, a text, b text, c text, d date, e text)")
+    trapped.source.run(
+        "INSERT INTO shop.m SELECT n, 'a' || n, 'b', 'ccccc', date '2026-05-05', 'e' FROM"
+        " generate_series(1, 60) AS n"
+    )
+    masks = ("a=hash", "b=hmac:env:SALT", "c=last4", "d=year", "e=null")
+    for options in (
+        {"mode": "truncate", "partitions": 2, "verify": "checksums"},
+        {"mode": "upsert", "incremental": "xmin", "deletes": "hard", "verify": "checksums"},
+        {"mode": "replace", "snapshot": "none", "strategy": "hash", "key": "k"},
+    ):
+        trapped.copy("shop.m", mask=masks, **options)
+    check(trapped)
+
+
+PARTS = (
+    "CREATE TABLE shop.p (id int NOT NULL, day date NOT NULL, v varchar(9), PRIMARY KEY (id, day))"
+    " PARTITION BY RANGE (day)",
+)
+
+
+def test_in_partitioned_tables(trapped: Pair) -> None:
+    """Recreated with its partitions, filled by attaching, loaded night by night, and tuned."""
+    trapped.source.run(
+        *PARTS,
+        *(
+            f"CREATE TABLE shop.p{n} PARTITION OF shop.p FOR VALUES FROM ('2026-01-0{n}') TO"
+            f" ('2026-01-0{n + 1}')"
+            for n in (1, 2, 3)
+        ),
+        "INSERT INTO shop.p SELECT n, date '2026-01-01' + n % 3, 'v' FROM generate_series(1, 90)"
+        " AS n",
+        "ANALYZE shop.p",
+    )
+    trapped.copy("shop.p", mode="recreate", partitioning=True, verify="checksums")
+    for _ in range(2):
+        trapped.copy("shop.p", mode="upsert", incremental="xmin", deletes="hard")
+        trapped.source.run("DELETE FROM shop.p WHERE ctid = '(0,2)'::tid")
+    trapped.target.run("DROP TABLE shop.p", *PARTS)
+    days: dict[str, Any] = {"strategy": "time", "key": "day", "interval": "1 day"}
+    for _ in range(2):
+        trapped.copy("shop.p", mode="attach", **days, verify="checksums")
+    trapped.copy("shop.p", mode="replace", **days, verify="checksums", atomic="table")
+    check(trapped)
+
+
+def test_in_tuning(trapped: Pair) -> None:
+    trapped.source.run(
+        "INSERT INTO shop.t0 (k, v) SELECT n, 'v' FROM generate_series(100, 9000) AS n",
+        "ANALYZE shop.t0",
+    )
+    spec = trapped.spec(table="shop.t0", mode="append", bytes_per_partition="64kB")
+    for _ in tune(spec, degrees=(1, 2), sample=100_000):
+        pass
+    check(trapped)
+
+
+def test_in_windows_of_a_batch(trapped: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "WINDOW", 4)
+    tables_ = {"tables": "shop.*", "verify": "checksums"}
+    ends = {"source": trapped.source.url, "target": trapped.target.url}
+    for options in ({"mode": "recreate"}, {"mode": "upsert", "incremental": "xmin"}):
+        *_, finished = copy_all(BatchSpec.from_mapping({**ends, **tables_, **options}, "test"))
+        assert isinstance(finished, BatchFinished)
+        assert finished.status == "done"
     check(trapped)
