@@ -6,7 +6,7 @@ import pytest
 
 from penstock import copy, create, find_loss, status
 from penstock.errors import TargetChanged
-from penstock.events import Warned
+from penstock.events import Committed, Planned, Warned
 
 from .copying import ROWS, Pair
 
@@ -25,6 +25,30 @@ def test_a_run_does_not_end_as_done_over_an_empty_table(inward: Pair) -> None:
         inward.copy(run_id="r", **CUT)
     assert f"expected {len(ROWS.rows)} rows" in caught.value.message
     assert status("r", target=inward.ends["target"]).run.status == "done"
+
+
+def test_rows_that_vanish_before_the_last_steps_are_missed(inward: Pair) -> None:
+    """The run was interrupted after its last partition: only steps are left to do."""
+    if not inward.theirs.starts_over:
+        pytest.skip("a commit may be carried out later, so rows may be missing for a moment")
+    inward.make()
+    events = copy(inward.spec(run_id="r", **CUT))
+    left = None
+    for event in events:
+        if isinstance(event, Planned):
+            left = event.partitions
+        if isinstance(event, Committed) and left:
+            left -= 1
+        if left == 0:
+            break
+    events.close()
+    if not inward.theirs.read():
+        pytest.skip("it shows no rows before the last steps")
+    inward.theirs.empty()
+    if status("r", target=inward.ends["target"]).run.status == "done":
+        pytest.skip("no step was left")
+    with pytest.raises(TargetChanged):
+        inward.resume("r")
 
 
 def test_a_run_whose_rows_are_gone_is_planned_again(inward: Pair) -> None:

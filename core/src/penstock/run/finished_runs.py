@@ -83,9 +83,8 @@ def find_losses(
 
 
 def _is_in_between(run: RunRow) -> bool:
-    """Whether a run has last steps to do, which may be moving its rows, or may load them again."""
-    load = run.plan.load
-    return run.status != "done" and (load.volatile or bool(load.after))
+    """Whether a run has last steps to do, before which it may find rows lost and load them again."""
+    return run.status != "done" and run.plan.load.volatile
 
 
 def reasons_to_renew(

@@ -50,6 +50,8 @@ class _Store(DocumentStore):
 class ClickHouseControl(RecordedRuns):
     """The control store of a ClickHouse target."""
 
+    shows_before_last_steps = False
+
     def __init__(self, session: ClickHouseSession, database: str) -> None:
         self._session = session
         self._database = database

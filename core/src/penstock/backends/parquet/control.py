@@ -24,6 +24,8 @@ from penstock.model.tables import TableRef
 class ControlDocuments(RecordedRuns):
     """The control store of a dataset of files."""
 
+    shows_before_last_steps = False
+
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self.runs = Runs(storage.documents, storage.uploads)

@@ -16,6 +16,9 @@ from penstock.model.tables import TableRef
 class RecordedRuns(StepRecords):
     """`ControlStore`, except for what only a backend knows about the loaded table."""
 
+    shows_before_last_steps = True
+    """Whether a run's rows are in its table, for all to see, before its last steps."""
+
     # Added by a backend, besides what it adds to `StepRecords`
 
     @abstractmethod
@@ -49,6 +52,8 @@ class RecordedRuns(StepRecords):
 
     def losses(self, run_ids: Sequence[str], *, counted: bool) -> dict[str, Loss]:
         runs = self._last_nights(self.load_runs(run_ids))
+        if not self.shows_before_last_steps:
+            runs = {run_id: run for run_id, run in runs.items() if run.status == "done"}
         lasting = all_lasting(runs, self.committed_of(list(runs)), counted=counted)
         seen = self.see_again(lasting) if lasting else {}
         found = [run for run in lasting if run.run_id in seen]
