@@ -156,7 +156,7 @@ def _plan_created(
     from penstock.backends.postgresql.new_tables.missing_table import plan_missing  # noqa: PLC0415 - as above
     from penstock.backends.postgresql.new_tables.recreate import plan_recreate  # noqa: PLC0415 - as above
 
-    facts.claimed_names.begin(request.target, request.siblings.targets.values())
+    facts.claimed_names.begin(request.target, request.siblings.targets)
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
         of_children = definition.content.get(OF_PARTITIONS, ())

@@ -337,7 +337,7 @@ def read_translated(
 def _is_taken(facts: TargetFacts, ref: TableRef, name: str) -> bool:
     """Whether another relation has a name, or will have it, in the schema of a new table."""
     dropped = [relation.oid for relation in facts.tree(ref)]
-    return facts.claimed_names.holds(ref.schema, name, ref) or facts.names(ref.schema).holds(
+    return facts.claimed_names.holds(ref.schema, name) or facts.names(ref.schema).holds(
         name, dropped
     )
 

@@ -243,6 +243,7 @@ def names_for(
     new_names: dict[str, set[str]] = defaultdict(set)
     new_names[ref.schema].add(ref.name)
     claimed = facts.claimed_names
+    claimed.begin_parts(ref)
 
     def free(schema: str, preferred: str, what: str) -> str:
         used, taken_names = new_names[schema], facts.names(schema)
@@ -252,7 +253,7 @@ def names_for(
         while (
             candidate in used
             or taken_names.holds(candidate, dropped)
-            or claimed.holds(schema, candidate, ref)
+            or claimed.holds(schema, candidate)
         ):
             count += 1
             candidate = shorten(preferred, f"_{count}")
@@ -262,7 +263,7 @@ def names_for(
                 f"{schema}"
             )
         used.add(candidate)
-        claimed.add(schema, candidate, ref)
+        claimed.add_part(schema, candidate, ref)
         return candidate
 
     def schema_of(item: Json) -> str:
