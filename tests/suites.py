@@ -23,19 +23,21 @@ AREAS = {
 }
 """What `make test` leaves out as a whole, with a pattern for the beginnings of the tests' ids."""
 _AREAS = re.compile("|".join(AREAS.values()))
-_ENTRY = re.compile(r" *(?P<seconds>\d+) (?P<test>\S.*)")
+_ENTRY = re.compile(r" *(?P<seconds>\d+) (?P<test>\S.*?)(?: except (?P<kept>\[.*\]))?")
 
 
 class SlowTests:
     """The tests that `make test` leaves out.
 
     Args:
-        lines: those of the list: seconds, and the id of a test, of a function, or a path.
+        lines: those of the list: seconds, and the id of a test, of a function (perhaps except one
+            of its cases), or a path.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
         found = [match for line in lines if (match := _ENTRY.fullmatch(line.rstrip()))]
         self.seconds = {match["test"]: int(match["seconds"]) for match in found}
+        self._kept = {f"{match['test']}{match['kept']}" for match in found if match["kept"]}
         self._files = {test.partition("::")[0] for test in self.seconds}
 
     def has(self, test: str) -> bool:
@@ -46,7 +48,7 @@ class SlowTests:
         """
         if _AREAS.match(test):
             return True
-        return not self.seconds.keys().isdisjoint(_names_of(test))
+        return test not in self._kept and not self.seconds.keys().isdisjoint(_names_of(test))
 
     def has_all_of(self, path: str) -> bool:
         """Whether they include every test of a file."""

@@ -11,7 +11,7 @@ def install_command(extra: str) -> str:
     """Return the command that installs an extra of the core.
 
     Args:
-        extra: the name of the extra, such as "mysql".
+        extra: the name of the extra.
     """
     if RELEASED:
         return f"pip install 'penstock[{extra}]'"
