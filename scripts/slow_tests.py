@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.suites import LIST, SlowTests  # noqa: E402
 
-LONGEST = 3.0
+LONGEST = 2.5
 """Seconds of a test."""
 BUDGET = 1500.0
 """Seconds of all tests of `make test`, over its three workers."""
@@ -137,7 +137,7 @@ def main() -> int:
             if took > 2 * LONGEST and not known.has(test) and not test.startswith(KEPT)
         }
         for test, took in sorted(new.items(), key=lambda each: -each[1]):
-            print(f"{test} took {took:.1f} s: expected {LONGEST:.0f} s at most in make test")
+            print(f"{test} took {took:.1f} s: expected {LONGEST} s at most in make test")
         return 1 if new else 0
     slow = slow_tests(seconds)
     lines = [f"{took:4.0f} {test}\n" for test, took in sorted(slow.items())]
