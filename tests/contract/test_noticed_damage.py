@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -13,8 +12,10 @@ from penstock import plan_repair, verify
 from penstock.spec.modes import APPEND, REPLACE, SWAP, TRUNCATE, UPSERT, Mode
 from penstock.verification.checks import COUNTED
 
+from ..covering import each_value
 from .copying import Pair
 from .database import SqlDatabase
+from .databases import DATABASES
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,11 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("mode", [APPEND, REPLACE, SWAP, TRUNCATE, UPSERT], ids=attrgetter("name"))
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    each_value(DATABASES, [APPEND, REPLACE, UPSERT, SWAP, TRUNCATE], 2),
+    indirect=["name"],
+)
 def test_damage_is_noticed(inward: Pair, mode: Mode) -> None:
     theirs = inward.theirs
     if not isinstance(theirs, SqlDatabase):

@@ -82,7 +82,7 @@ def run_month(
         month.check()
 
 
-@seeds(5)
+@seeds(2)
 def test_a_month_into_postgresql(
     servers: tuple[PostgresServer, PostgresServer], poolers: list[PgBouncer], seed: int
 ) -> None:

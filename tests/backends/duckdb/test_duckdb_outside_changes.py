@@ -11,6 +11,7 @@ import pytest
 from penstock.errors import PermanentError, TargetChanged
 from penstock.model.plans import Partition
 
+from ...covering import each_value
 from .duckdb_tables import TABLE, Database, between, cut, numbered
 
 OLDER = "INSERT INTO t SELECT 1000 + i, 'older' FROM range(100) AS r (i)"
@@ -31,20 +32,22 @@ CHANGES = {
 }
 
 
+MOMENTS = [
+    *(("before an execution", change) for change in CHANGES),
+    ("in mid-attempt", "truncated"),
+    ("in mid-attempt", "dropped"),
+    ("at the end", "deleted"),
+    ("at the end", "truncated and filled"),
+]
+
+
 @pytest.mark.parametrize(
-    ("moment", "change"),
-    [
-        *(("before an execution", change) for change in CHANGES),
-        ("in mid-attempt", "truncated"),
-        ("in mid-attempt", "dropped"),
-        ("at the end", "deleted"),
-        ("at the end", "truncated and filled"),
-    ],
+    ("at", "mode"), each_value(MOMENTS, ["append", "truncate", "replace", "recreate"], 2)
 )
-@pytest.mark.parametrize("mode", ["append", "truncate", "replace", "recreate"])
 def test_a_change_by_another_program_fails_the_run(
-    database: Database, mode: str, moment: str, change: str
+    database: Database, at: tuple[str, str], mode: str
 ) -> None:
+    moment, change = at
     database.sql(OLDER)
     run = database.create("r", mode, partitions=cut(10))
     run.copy("p0000", range(10))
@@ -147,8 +150,10 @@ def test_a_finished_run_stays_done(database: Database) -> None:
     run.check()
 
 
-@pytest.mark.parametrize("theirs", ["truncate", "recreate", "swap", "replace"])
-@pytest.mark.parametrize("mine", ["append", "truncate", "recreate"])
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    each_value(["append", "truncate", "recreate"], ["truncate", "recreate", "swap", "replace"]),
+)
 def test_another_run_deletes_the_rows(database: Database, mine: str, theirs: str) -> None:
     run = database.create("mine", mine, partitions=cut(10))
     run.copy("p0000", range(10))

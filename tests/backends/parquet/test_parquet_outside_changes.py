@@ -10,6 +10,7 @@ import pytest
 from penstock.backends.parquet.storage.uploads import Uploads
 from penstock.errors import TargetChanged
 
+from ...covering import each_value
 from .parquet_datasets import Dataset, Run, numbered
 
 
@@ -32,8 +33,7 @@ CHANGES: dict[str, Callable[[Uploads, str], None]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("mode", ["append", "truncate", "replace"])
+@pytest.mark.parametrize(("mode", "change"), each_value(["append", "truncate", "replace"], CHANGES))
 def test_a_changed_file_fails_the_run(dataset: Dataset, mode: str, change: str) -> None:
     run, path = first_half(dataset, mode)
     check(dataset, "r1")
@@ -46,8 +46,10 @@ def test_a_changed_file_fails_the_run(dataset: Dataset, mode: str, change: str) 
         run.finish()
 
 
-@pytest.mark.parametrize("theirs", ["truncate", "recreate", "replace", "swap"])
-@pytest.mark.parametrize("mine", ["append", "truncate", "recreate"])
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    each_value(["append", "truncate", "recreate"], ["truncate", "recreate", "replace", "swap"]),
+)
 def test_another_run_replaces_the_dataset(dataset: Dataset, mine: str, theirs: str) -> None:
     """The failed run leaves no file in the folder, where readers would count its rows."""
     run, _ = first_half(dataset, mine)

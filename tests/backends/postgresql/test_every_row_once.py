@@ -12,6 +12,8 @@ from psycopg import sql
 from penstock import PartitionPlan, PlanningError
 from penstock.backends.postgresql.compare.conditions import condition
 
+from ...covering import each_value
+
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair, Side
 
@@ -143,9 +145,9 @@ def cuts(kind: Kind) -> Iterator[dict[str, Any]]:
     yield {"strategy": "values", "values_query": incomplete + " UNION ALL SELECT NULL"}
 
 
-@each_kind
-@pytest.mark.parametrize("analyzed", [False, True], ids=["unknown", "analyzed"])
-def test_each_row_is_in_one_partition(pair: Pair, kind: Kind, analyzed: bool) -> None:
+@pytest.mark.parametrize(("name", "statistics"), each_value(KINDS, ["unknown", "analyzed"]))
+def test_each_row_is_in_one_partition(pair: Pair, name: str, statistics: str) -> None:
+    kind, analyzed = KINDS[name], statistics == "analyzed"
     side = pair.source
     side.run("SET timezone = 'UTC'")
     shapes: dict[str, tuple[str, ...]] = {
