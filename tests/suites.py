@@ -6,7 +6,7 @@ The latter are those of the areas below, and those that `slow_tests.txt` lists.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -106,11 +106,14 @@ class Selection:
                 terminalreporter.write_line(line)
 
 
-def summary(slow: Sequence[str] | Iterable[str]) -> list[str]:
-    """Return what a run of `make test` leaves out, and how to run it."""
-    count = len(list(slow))
+def summary(slow: Collection[str]) -> list[str]:
+    """Return what a run of `make test` leaves out, and how to run it.
+
+    Args:
+        slow: the entries of the list.
+    """
     return [
-        *(f"{area}" for area in AREAS),
-        f"{count:,} slow tests of other areas (tests/slow_tests.txt)",
+        *AREAS,
+        f"{len(slow):,} lines of slow tests, in tests/slow_tests.txt",
         "to run all of these: make test-slow; both: make test-all",
     ]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -15,6 +16,7 @@ from penstock_testkit.airflow import AirflowStack, DagRunner
 from penstock_testkit.cache import locked
 
 from ..concurrent_cases import Case, ConcurrentCases, start_cases
+from ..covering import EVERY
 from . import copy_cases, local_corrected_row, local_nights, local_table
 from .lines import DEGREE, Lines, Servers, servers
 
@@ -69,9 +71,22 @@ def dag_runner(tmp_path: Path) -> DagRunner:
     return DagRunner(tmp_path / "airflow")
 
 
-@pytest.fixture(params=["3", "2"], ids=["airflow3", "airflow2"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test of both versions on one of them, which its name decides, or on both."""
+    if "any_dag_runner" not in metafunc.fixturenames:
+        return
+    versions = ["3", "2"]
+    if not EVERY:
+        has_both = sys.version_info[:2] <= LAST_PYTHON_OF_AIRFLOW_2
+        name = metafunc.definition.nodeid.encode()
+        versions = [versions[crc32(name) % 2 if has_both else 0]]
+    ids = [f"airflow{version}" for version in versions]
+    metafunc.parametrize("any_dag_runner", versions, ids=ids, indirect=True)
+
+
+@pytest.fixture
 def any_dag_runner(request: pytest.FixtureRequest, tmp_path: Path) -> DagRunner:
-    """Return a `dag_runner` with this environment's Airflow, then one with Airflow 2.11."""
+    """Return a `dag_runner` with this environment's Airflow, or one with Airflow 2.11."""
     python = request.getfixturevalue("airflow_2") if request.param == "2" else None
     return DagRunner(tmp_path / "airflow", python)
 

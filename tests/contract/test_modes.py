@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import pytest
@@ -13,12 +12,11 @@ from penstock.events import Finished
 from penstock.spec.modes import MERGE, TRUNCATE, UPSERT, Mode
 from penstock.spec.strategies import STRATEGIES as KNOWN
 
+from ..covering import EVERY
 from .copying import OLD, ROWS, STRATEGIES, Pair
 from .database import Database
 from .rows import Rows
 
-# `all` combines every mode with every strategy.
-EVERY = os.environ.get("PENSTOCK_CONTRACT_MATRIX") == "all"
 # Strategies for modes that do not depend on how a partition selects its rows.
 FEW = ("auto", "whole", "ntile", "values")
 
@@ -29,7 +27,7 @@ def is_tried(mode: Mode, strategy: str) -> bool:
     Rows are selected in the target only if they are deleted or verified by partition. A selection
     without a key cannot be deleted, and is verified in mode `truncate`.
     """
-    if EVERY or mode.only_adds or mode.deletes_by_partition or strategy in FEW:
+    if EVERY or mode.deletes_by_partition or strategy in FEW:
         return True
     return mode.truncates and "key" not in STRATEGIES[strategy]
 

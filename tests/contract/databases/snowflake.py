@@ -25,7 +25,6 @@ CHOSEN = (
     "test_each_mode_among_other_rows[snowflake-replace]",
     "test_each_mode_among_other_rows[snowflake-upsert]",
     "test_each_mode_among_other_rows[snowflake-swap]",
-    "test_a_worker_killed_at_each_hook[snowflake-replace]",
     "test_a_supervisor_killed_at_each_call_of_the_control_store[snowflake-swap]",
     "test_partitions_of_a_series_are_committed_once[snowflake]",
     "test_one_of_several_callers_adds_a_record[snowflake]",
