@@ -17,6 +17,7 @@ CONTRIBUTOR, SLOW, ALL = "contributor", "slow", "all"
 _OTHERS = r"(clickhouse|mssql|mysql|snowflake)"
 AREAS = {
     "a real Airflow": r"tests/airflow/",
+    "a real dagster dev": r"tests/dagster/test_dev\.py",
     "MySQL, SQL Server, Snowflake and ClickHouse": rf"tests/backends/{_OTHERS}/",
     "the contract suite on them": rf"tests/contract/(?!test_pairs).*\[{_OTHERS}\b",
     "pairs without PostgreSQL": r"tests/contract/test_pairs\.py::.*\[(?!.*postgresql)",
