@@ -34,13 +34,6 @@ native: $(READY) ## build penstock-native again
 demo: $(NATIVE) ## copy tables between two real servers, and watch
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m demo
 
-# What a contributor runs first.
-.PHONY: check
-check: $(NATIVE) ## the unit tests, and a copy between all kinds of source and target
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 2 --dist worksteal tests/unit \
-		tests/contract/test_pairs.py \
-		tests/backends/postgresql/test_types.py::test_every_value_is_unchanged_in_binary_streams
-
 # Always write bytecode: the tests start thousands of Python processes. The durations are for
 # scripts/slow_tests.py. TESTS are files or folders, all of them if empty.
 TESTS :=

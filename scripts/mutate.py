@@ -99,7 +99,7 @@ def places(path: Path) -> Iterator[Place]:
 
 
 def chosen(count: int, seed: int) -> list[Place]:
-    """Return places at random, no two of them in one function's line.
+    """Return places at random, at most one on each line.
 
     Args:
         count: the number of places.

@@ -1,6 +1,6 @@
-"""Which tests `make test` runs, and which only `make test-slow` runs.
+"""The split of the tests between `make test` and `make test-slow`.
 
-The latter are those of the areas below, and those that `slow_tests.txt` lists.
+The slow ones are those of the areas below, and those that `slow_tests.txt` lists.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AREAS = {
     "the contract suite on them": rf"tests/contract/(?!test_pairs).*\[{_OTHERS}\b",
     "pairs without PostgreSQL": r"tests/contract/test_pairs\.py::.*\[(?!.*postgresql)",
 }
-"""What `make test` leaves out as a whole, with a pattern for the beginnings of the tests' ids."""
+"""Areas that `make test` leaves out, each with a pattern that matches the start of a test's id."""
 _AREAS = re.compile("|".join(AREAS.values()))
 _ENTRY = re.compile(r" *(?P<seconds>\d+) (?P<test>\S.*?)(?: except (?P<kept>\[.*\]))?")
 

@@ -66,6 +66,7 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     ("name", "mode"),
     each_value(DATABASES, [APPEND, REPLACE, UPSERT, SWAP, TRUNCATE], 2),
     indirect=["name"],
+    ids=str,
 )
 def test_damage_is_noticed(inward: Pair, mode: Mode) -> None:
     theirs = inward.theirs

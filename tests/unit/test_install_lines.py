@@ -76,6 +76,6 @@ def test_a_command_installs_penstock(command: str, tmp_path: Path) -> None:
 
 
 def test_hints_name_a_command_of_the_pages() -> None:
-    """What a message advises is an extra, and in the form of the pages."""
+    """Messages give commands in the same form as the pages."""
     (word,) = shlex.split(install_command("mysql").partition(" (")[0])[2:]
     assert lines.words(f"'{word}'") == [f"'{word}'"]

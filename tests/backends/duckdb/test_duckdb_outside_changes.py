@@ -42,7 +42,7 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize(
-    ("at", "mode"), each_value(MOMENTS, ["append", "truncate", "replace", "recreate"], 2)
+    ("at", "mode"), each_value(MOMENTS, ["append", "truncate", "replace", "recreate"], 2), ids=str
 )
 def test_a_change_by_another_program_fails_the_run(
     database: Database, at: tuple[str, str], mode: str

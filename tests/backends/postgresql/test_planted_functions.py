@@ -203,7 +203,7 @@ PARTS = (
 
 
 def test_in_partitioned_tables(trapped: Pair) -> None:
-    """Recreated with its partitions, filled by attaching, loaded night by night, and tuned."""
+    """They are recreated, loaded night by night, filled by attaching, and replaced at once."""
     trapped.source.run(
         *PARTS,
         *(

@@ -460,7 +460,7 @@ def remedied(dialect: Dialect) -> set[str]:
 PAIRS = [(mine, theirs) for mine, theirs in product(DDL, DDL) if mine != theirs]
 
 
-@pytest.mark.parametrize(("pair", "mode"), each_value(PAIRS, ["recreate", "append"]))
+@pytest.mark.parametrize(("pair", "mode"), each_value(PAIRS, ["recreate", "append"]), ids=str)
 def test_each_part_is_created_or_listed(
     opened: Callable[[str], System], pair: tuple[str, str], mode: str
 ) -> None:

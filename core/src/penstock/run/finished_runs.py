@@ -83,7 +83,7 @@ def find_losses(
 
 
 def _is_in_between(run: RunRow) -> bool:
-    """Whether a run has steps to do, before which it looks for lost rows and loads them again."""
+    """Whether a run still has steps to do, and will look for lost rows itself before them."""
     return run.status != "done" and run.plan.load.volatile
 
 

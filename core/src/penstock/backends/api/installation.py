@@ -16,4 +16,4 @@ def install_command(extra: str) -> str:
     if RELEASED:
         return f"pip install 'penstock[{extra}]'"
     folder = "./core/native" if extra == "native" else f"'./core[{extra}]'"
-    return f"pip install {folder} (in a clone of Penstock)"
+    return f"pip install {folder} (at the top of a clone of Penstock)"
