@@ -52,7 +52,6 @@ from penstock_testkit import connect_clickhouse
 from penstock_testkit.mysql import connect_mysql
 
 from ...conftest import fresh_clickhouse, fresh_database, fresh_mysql
-from ...covering import each_value
 from .known_parts import KNOWN
 
 POSTGRESQL = (
@@ -460,11 +459,11 @@ def remedied(dialect: Dialect) -> set[str]:
 PAIRS = [(mine, theirs) for mine, theirs in product(DDL, DDL) if mine != theirs]
 
 
-@pytest.mark.parametrize(("pair", "mode"), each_value(PAIRS, ["recreate", "append"]), ids=str)
+@pytest.mark.parametrize("mode", ["recreate", "append"])
+@pytest.mark.parametrize(("mine", "theirs"), PAIRS)
 def test_each_part_is_created_or_listed(
-    opened: Callable[[str], System], pair: tuple[str, str], mode: str
+    opened: Callable[[str], System], mine: str, theirs: str, mode: str
 ) -> None:
-    mine, theirs = pair
     source, target = opened(mine), opened(theirs)
     source.run(DDL[mine])
     items = copied(source, target, mode)
