@@ -17,7 +17,7 @@ from psycopg import sql
 import penstock
 from penstock_testkit import PostgresServer, TcpProxy, tpch
 from penstock_testkit.airflow import AirflowStack, Run, until
-from penstock_testkit.statistics import flush_statistics
+from penstock_testkit.statistics import settle_statistics
 
 Side = Literal["source", "target"]
 
@@ -145,7 +145,7 @@ def execute(url: str, *statements: str) -> None:
     with closing(connect(url)) as connection:
         for text in statements:
             connection.execute(text)
-        flush_statistics(connection)
+        settle_statistics(connection)
 
 
 def digest(url: str) -> Digest:

@@ -17,7 +17,7 @@ import pytest
 from penstock import CopySpec, PartitionPlan, PenstockError, copy, plan
 from penstock.events import Event, Failed, Finished
 from penstock_testkit import PostgresServer, S3Gateway, S3Server, Server, installed
-from penstock_testkit.statistics import flush_statistics
+from penstock_testkit.statistics import settle_statistics
 
 from ..cli import run_cli
 from ..conftest import fresh_database
@@ -44,7 +44,7 @@ class Side:
     def run(self, *statements: str) -> None:
         for statement in statements:
             self.connection.execute(statement.encode())
-        flush_statistics(self.connection)
+        settle_statistics(self.connection)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         return self.connection.execute(query.encode()).fetchall()

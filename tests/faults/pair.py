@@ -14,7 +14,7 @@ import penstock
 from penstock.cli.main import main
 from penstock_testkit import TcpProxy
 from penstock_testkit.proxy import Direction
-from penstock_testkit.statistics import flush_statistics
+from penstock_testkit.statistics import settle_statistics
 
 from .cli import PATIENCE, Run, eventually, promised
 from .gate import Gate
@@ -87,7 +87,7 @@ def execute(url: str, *statements: str) -> None:
     with closing(connect(url)) as connection:
         for text in statements:
             connection.execute(text)
-        flush_statistics(connection)
+        settle_statistics(connection)
 
 
 def connect(url: str, **settings: Any) -> Connection:

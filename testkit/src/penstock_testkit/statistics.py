@@ -12,23 +12,14 @@ _FORCED_FROM = 150000
 _DELAY = 0.6
 
 
-def flush_statistics(connection: psycopg.Connection[Any]) -> None:
-    """Report what the session has counted, which it would otherwise keep for up to ten seconds.
-
-    PostgreSQL 14 has no such call: there, a session reports at least what it counted more than
-    half a second ago, and the rest when it ends.
-    """
-    if connection.info.server_version >= _FORCED_FROM:
-        connection.execute("SELECT pg_stat_force_next_flush()")
-
-
 def settle_statistics(connection: psycopg.Connection[Any]) -> None:
     """Report what the session has counted, and wait until others can read it.
 
-    Takes a second on PostgreSQL 14, see `flush_statistics`.
+    A session would otherwise keep it for up to ten seconds. Takes a second on PostgreSQL 14, where
+    nothing forces a report: a session reports at least what it counted more than half a second ago.
     """
     if connection.info.server_version >= _FORCED_FROM:
-        flush_statistics(connection)
+        connection.execute("SELECT pg_stat_force_next_flush()")
         return
     time.sleep(_DELAY)
     connection.execute("SELECT")
