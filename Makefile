@@ -54,6 +54,19 @@ test-all: $(NATIVE) ## run every test
 	@sh scripts/crate.sh test
 	@$(PYTEST) --junitxml=build/durations/test-all.xml $(TESTS)
 
+.venv-lowest/.ready: scripts/bootstrap.py tests/lowest-requirements.in core/pyproject.toml dagster_plugin/pyproject.toml testkit/pyproject.toml
+	@sh scripts/bootstrap.sh .venv-lowest --lowest
+	@touch $@
+
+# Without Airflow, which has bounds of its own, and without the tests that need it. Old versions of
+# libraries have warnings about newer ones.
+.PHONY: test-lowest
+test-lowest: .venv-lowest/.ready ## run the tests of make test with the lowest versions of dependencies
+	@env -u PYTHONDONTWRITEBYTECODE .venv-lowest/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder \
+		--suite=contributor -W ignore::DeprecationWarning \
+		--ignore=tests/airflow --ignore=tests/unit/airflow --ignore=tests/unit/test_collection.py \
+		--deselect=tests/unit/test_version.py::test_integrations_and_third_party_backends_have_a_line $(TESTS)
+
 .PHONY: lint
 lint: $(NATIVE) types ## style, types, the direction of imports, and the safety of workflows
 	@$(BIN)/ruff check
@@ -107,5 +120,5 @@ lock: ## update uv.lock after a change of dependencies
 
 .PHONY: clean
 clean: ## remove .venv and every cache
-	rm -rf .venv .venv-airflow2 .venv-docs build dist $(CRATE)/target .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-airflow2 .venv-docs .venv-lowest build dist $(CRATE)/target .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,10 +2,10 @@
 
 Usage: ``bootstrap.py VENV [OPTION]``. With ``--lock``, write ``uv.lock`` and the requirements of
 Airflow 2, and install nothing. With ``--airflow2``, install those requirements; with ``--docs``,
-the packages that build the site. With ``--native``, build penstock-native into the environment, if
-this machine can. With ``--wheels FOLDER``, build the wheel and the sdist of every distribution into
-an empty folder, and check them; with ``--pure FOLDER``, leave out penstock-native, which needs
-Rust.
+the packages that build the site; with ``--lowest``, the lowest versions of dependencies. With
+``--native``, build penstock-native into the environment, if this machine can. With ``--wheels
+FOLDER``, build the wheel and the sdist of every distribution into an empty folder, and check them;
+with ``--pure FOLDER``, leave out penstock-native, which needs Rust.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 AIRFLOW_2 = Path("tests/airflow/airflow2-requirements.txt")
+LOWEST = Path("tests/lowest-requirements.in")
 PURE = ("core", "airflow_provider", "dagster_plugin")
 NATIVE = Path("core/native")
 # The oldest glibc that Rust's standard library supports: RHEL 7 and everything later.
@@ -261,6 +262,22 @@ def lock(uv: Path, env: dict[str, str]) -> None:
     )
 
 
+def lowest(uv: Path, venv: Path, env: dict[str, str]) -> Path:
+    """Return requirements with the lowest version of each direct dependency.
+
+    They are not part of the lock: this shows whether the bounds hold today.
+
+    Args:
+        uv: the program.
+        venv: the folder of the environment.
+        env: the environment variables.
+    """
+    requirements = venv / "requirements.txt"
+    options = ("--quiet", "--no-header", "--no-annotate", "--resolution", "lowest-direct")
+    run(uv, "pip", "compile", *options, LOWEST, "--output-file", requirements, env=env)
+    return requirements
+
+
 def main() -> None:
     venv = ROOT / sys.argv[1]
     uv = make_venv(venv)
@@ -285,6 +302,8 @@ def main() -> None:
     print(f"Installing into {sys.argv[1]} ...", flush=True)
     if sys.argv[2:] == ["--airflow2"]:
         requirements = AIRFLOW_2
+    elif sys.argv[2:] == ["--lowest"]:
+        requirements = lowest(uv, venv, env)
     else:
         requirements = export(uv, venv, env, SITE if sys.argv[2:] == ["--docs"] else DEVELOPMENT)
     install(uv, venv, requirements, env)

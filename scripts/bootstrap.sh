@@ -1,6 +1,6 @@
 #!/bin/sh
 # Finds a Python and hands over to bootstrap.py.
-# Usage: bootstrap.sh VENV [--lock | --airflow2 | --docs | --native | --pure FOLDER | --wheels FOLDER]
+# Usage: bootstrap.sh VENV [--lock | --airflow2 | --docs | --lowest | --native | --pure FOLDER | --wheels FOLDER]
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 for python in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11 python; do

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,6 +35,8 @@ EVERY_TYPE = [
 def test_a_created_column_keeps_its_type(kind: pa.DataType) -> None:
     stored = stored_as(kind)
     assert not fit(kind, stored).reason
+    if re.match("decimal(32|64)", str(kind)) and int(pa.__version__.partition(".")[0]) < 22:
+        pytest.skip("pyarrow writes decimals of 32 and 64 bits from version 22 on")
     file = io.BytesIO()
     pq.write_table(pa.schema([("x", stored)]).empty_table(), file)
     assert pq.read_schema(file).field("x").type == stored
