@@ -61,6 +61,7 @@ os._exit(0)
 STANDARD = {
     "__main__",
     "argparse",
+    "array",  # of socket.send_fds
     "fnmatch",
     "gc",
     "gettext",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 from penstock.backends.shared.installed import check_installed
 from penstock.backends.snowflake.capabilities import SOURCE, TARGET
 from penstock.backends.snowflake.location import URLS
 from penstock.backends.sql.backend import ModularBackend
 
+# On Python 3.14, the connector warns of a newer pyarrow than its own extra for pandas asks for.
+warnings.filterwarnings("ignore", "You have an incompatible version of 'pyarrow'", UserWarning)
 check_installed("snowflake.connector", "pyarrow")
 
 backend = ModularBackend(
