@@ -183,7 +183,7 @@ class Overtaken(TransientError):
     """Another night has ended since this one was planned, with the same changes or newer ones.
 
     Args:
-        message: the message for people.
+        message: the human-readable message.
         diagnosis: the details for programs.
         by: the id of the run that ended the other night.
     """

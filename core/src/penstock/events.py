@@ -63,7 +63,7 @@ class Opened(AttemptEvent):
 
     name: ClassVar[str] = "opened"
     label: str
-    """A description of the rows that the partition selects, for people."""
+    """A description of the rows that the partition selects, for display."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ class StepChanged(Event):
     name: ClassVar[str] = "step"
     step_id: str
     step: str
-    """A description of the step, for people."""
+    """A description of the step, for display."""
     state: str
     """``started``, ``done``, ``retrying``, ``failed``."""
     seconds: float
@@ -297,7 +297,7 @@ class PartitionsChecked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Event):
-    """A warning for people; the run goes on."""
+    """A warning for display; the run goes on."""
 
     name: ClassVar[str] = "warning"
     message: str

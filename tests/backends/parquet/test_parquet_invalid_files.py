@@ -83,8 +83,8 @@ def test_int96_within_the_range_of_microseconds(store: Store) -> None:
             (4_200_000_000, 0),
             r"column 'at', row 3: expected a timestamp from year .* found one outside",
         ),
-        ((2_451_545, 1_234_567), r"column 'at', row 3: .* found 567 nanoseconds in addition"),
-        ((110_000, 1), r"column 'at', row 3: .* found 1 nanoseconds in addition"),
+        ((2_451_545, 1_234_567), r"column 'at', row 3: .* found 567 ns beyond the microsecond"),
+        ((110_000, 1), r"column 'at', row 3: .* found 1 ns beyond the microsecond"),
     ],
 )
 def test_int96_outside_the_range_of_microseconds(

@@ -112,7 +112,7 @@ def print_result(
     Args:
         arguments: the parsed command line, with `json`.
         result: the result.
-        shown: prints the result for people.
+        shown: prints the human-readable result.
         as_json: returns the JSON to print instead of the whole result.
     """
     if arguments.json:
@@ -164,7 +164,7 @@ def write_file(path: str, text: str, flag: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line for people on standard error; a closed stream is not an error."""
+    """Print a human-readable line on standard error; a closed stream is not an error."""
     with suppress(OSError):
         print(f"penstock: {printable(text)}", file=sys.stderr, flush=True)
 

@@ -34,9 +34,9 @@ class ColumnChange:
     nullable: bool = field(default=False, metadata=OMITTED)
     """Whether the column takes NULL from now on, and did not before."""
     statement: str = field(default="", metadata=OMITTED)
-    """The statement that makes the change, for people."""
+    """The statement that makes the change, for display."""
     cost: str = field(default="", metadata=OMITTED)
-    """The cost of the change, if the table is rewritten; for people."""
+    """The cost of the change, if the table is rewritten; for display."""
     refused: str = field(default="", metadata=OMITTED)
     """The reason why the change is rejected; empty if it can be made."""
 

@@ -188,7 +188,7 @@ class TableModel:
         }
 
     def unmade(self) -> Iterator[NotCopied]:
-        """Yield what to report for each part if it is not created, in an order for people."""
+        """Yield what to report for each part if it is not created, in display order."""
         for key in self.keys:
             yield omitted_key(key)
         for check in self.checks:
@@ -258,7 +258,7 @@ DEFAULTS, ON_UPDATES, IDENTITIES, GENERATED, COMMENTS, PARTITIONING = (
 INDEX_ORDERS, INCLUDED, ACTIONS = (
     "orders of indexes", "included columns of indexes", "referential actions",
 )  # fmt: skip
-"""The names of parts, for people."""
+"""The names of parts, for display."""
 
 
 def omitted_key(key: KeyModel) -> NotCopied:

@@ -1,4 +1,4 @@
-"""Values of rows in texts for people: shown, or hidden from logs and stored texts.
+"""Values of rows in human-readable texts: shown, or hidden from logs and stored texts.
 
 Errors say which value did not fit, and partitions are named by the bounds of their keys. Both end
 up in logs, events, reports and control tables, whose readers may not be allowed to see the rows.

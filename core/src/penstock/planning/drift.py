@@ -284,7 +284,7 @@ def narrow_route(route: Route, columns: Sequence[Column], theirs: Sequence[Colum
 def drift_texts(
     loading: Loading, drift: Drift | None, changes: Sequence[ColumnChange]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return reasons and warnings for people.
+    """Return reasons and warnings for display.
 
     Args:
         loading: the options for loading.
@@ -360,7 +360,7 @@ def followed_columns(
     Args:
         route: the options that hide columns.
         columns: all columns of the source.
-        selected: the columns as they are copied, possibly with other types.
+        selected: the columns with masks and expressions applied, possibly with other types.
         theirs: the target's columns.
         changes: the changes that this night makes to them.
         copied: the names of the columns that this night copies.

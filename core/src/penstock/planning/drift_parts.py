@@ -139,5 +139,5 @@ class DriftParts:
 
 
 def selected_columns(facts: Facts) -> Sequence[Column]:
-    """Return the source's columns as they are copied."""
+    """Return the source's columns with masks and expressions applied."""
     return fact(facts.columns if facts.selected is None else facts.selected)

@@ -1,4 +1,4 @@
-"""Reasons and warnings of a plan, for people."""
+"""Reasons and warnings of a plan, for display."""
 
 from __future__ import annotations
 

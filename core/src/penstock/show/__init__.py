@@ -1,1 +1,1 @@
-"""Displays and reports of runs for people."""
+"""Displays and reports of runs."""

@@ -1,4 +1,4 @@
-"""The statements that create tables, as a script for people to run."""
+"""The statements that create tables, as a script for a person to run."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _HEAD = """\
 # Tables that are copied every night: penstock copy-all{file}
 # What would be done, table by table: penstock plan-all{file}
 #
-# The most exact section that has an option decides it: one that names the table, then the longest
+# The most specific section that sets an option wins: one that names the table, then the longest
 # pattern, such as [tables."public.log_*"], then [defaults]. Options are those of penstock copy. A
 # section with skip = true leaves its tables out.
 """

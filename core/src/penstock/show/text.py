@@ -1,4 +1,4 @@
-"""Numbers, sizes, errors and objects left out, as text for people."""
+"""Numbers, sizes, errors and objects left out, as human-readable text."""
 
 from __future__ import annotations
 

@@ -181,4 +181,4 @@ def _remarks(tuning: Tuning) -> str:
     if not tuning.remarks:
         return ""
     items = "".join(f"<li>{prose(remark)}</li>" for remark in tuning.remarks)
-    return section("To bear in mind", f"<ul>{items}</ul>")
+    return section("Notes", f"<ul>{items}</ul>")

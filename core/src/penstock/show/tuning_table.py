@@ -74,7 +74,7 @@ def print_tuning(console: Console, tuning: Tuning) -> None:
     print_heading(console, "measured")
     console.print(make_table(console, columns, rows))
     if tuning.remarks:
-        print_heading(console, "to bear in mind")
+        print_heading(console, "notes")
     for remark in tuning.remarks:
         print_line(console, Text(f"  {one_line(remark)}"))
 

@@ -27,8 +27,8 @@ class Setting:
 
     @property
     def variant(self) -> str:
-        """The setting's options, for people."""
-        return ", ".join(self.options) or "as asked"
+        """The setting's options, for display."""
+        return ", ".join(self.options) or "as requested"
 
     def __str__(self) -> str:
         return ", ".join((f"degree {self.degree}", *self.options))

@@ -38,9 +38,9 @@ class Backend(Protocol):
     kinds: tuple[str, ...]
     """The system's names in catalogs of data assets, such as Dagster's."""
     rewrites: str
-    """What moves a table's rows to other blocks or files, for people; for example statements."""
+    """What moves a table's rows to other blocks or files, for display; for example statements."""
     snapshot_burden: str
-    """The effect on the source of a snapshot that is held, for people: words after "has"."""
+    """The effect on the source of a snapshot that is held, for display: words after "has"."""
     environment: tuple[str, ...]
     """Names, or prefixes ending in ``*``, of environment variables that the driver reads and that
     hold no secret: workers inherit no others.
@@ -64,7 +64,7 @@ class Backend(Protocol):
         ...
 
     def place(self, url: str) -> Place:
-        """Return the place that a URL refers to, for people and lineage, without secrets."""
+        """Return the place that a URL refers to, for display and lineage, without secrets."""
         ...
 
     def source(self, url: str) -> SourceCatalog: ...

@@ -27,7 +27,7 @@ class TableStatistics:
     blocks: int | None
     """The actual size in blocks; None if the table cannot be partitioned by blocks."""
     storage: str
-    """The storage and its size, or the reason why it cannot be partitioned by blocks; for people.
+    """The storage and its size, or the reason why it cannot be partitioned by blocks; for display.
     """
     default_key: str | None
     """A column with an index and a usable order that is never NULL: the primary key's first."""
@@ -40,9 +40,9 @@ class TableStatistics:
     blocks_scan: bool = False
     """Whether finding the rows of some blocks requires a full scan."""
     rows_hint: str = ""
-    """How to give the source an estimate of the rows, if it has none; for people."""
+    """How to give the source an estimate of the rows, if it has none; for display."""
     notes: tuple[str, ...] = ()
-    """Further remarks on how it is read, for people."""
+    """Further remarks on how it is read, for display."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +181,5 @@ class KeyStatistics:
     bounds: tuple[WeightedBound, ...]
     """Distinct, and in the source's own order."""
     origin: str
-    """The origin of the bounds, for people."""
+    """The origin of the bounds, for display."""
     indexed: bool

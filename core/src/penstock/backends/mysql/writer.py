@@ -264,8 +264,8 @@ class MySqlTransaction:
             run_id = self._turn(attempt, "LOCK IN SHARE MODE")
         if run_id != attempt.spec.run_id:
             raise TransientError(
-                f"target: run {run_id} is replacing rows of {attempt.spec.target_table} at the "
-                "moment; this attempt has to wait its turn",
+                f"target: run {run_id} is replacing rows of {attempt.spec.target_table}; "
+                "this attempt will be retried",
                 Diagnosis(side="target"),
             )
 

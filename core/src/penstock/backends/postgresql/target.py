@@ -306,7 +306,7 @@ class PostgresTarget:
             return plan_children(facts, self._control_schema, request)
 
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
-        return False  # not another system's, whose ends compare by bytes
+        return False  # keys of other systems are compared by bytes
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         with self._existing_or_temporary(table) as rows:
@@ -370,7 +370,7 @@ class PostgresTarget:
             digest_others=digest_others,
         )
 
-    # Rows that the source has no more; see `FindsDeletedRows`
+    # Rows deleted from the source; see `FindsDeletedRows`
 
     def _stage(self, run: RunRow) -> tuple[PostgresStage, CopySpec]:
         """Return a run's stage.

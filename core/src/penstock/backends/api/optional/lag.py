@@ -9,9 +9,9 @@ class LagGauge(Protocol):
     """A separate connection that measures replication lag."""
 
     subject: str
-    """What lags, for people: "the source, a standby," for instance."""
+    """What lags, for display: "the source, a standby," for instance."""
     hint: str
-    """What to do if it does not catch up, for people."""
+    """What to do if it does not catch up, for display."""
 
     def lag(self) -> float:
         """Return the lag in seconds; 0 if there is none.

@@ -26,9 +26,9 @@ class Scratch(Protocol):
     table: TableRef | None
     """The scratch table; None if the separate target uses the original's name."""
     removal: str
-    """How to remove it by hand, for people."""
+    """How to remove it by hand, for display."""
     remarks: tuple[str, ...]
-    """How the scratch table differs from the original, for people."""
+    """How the scratch table differs from the original, for display."""
 
     def sweep(self) -> tuple[str, ...]:
         """Drop the remains of dead processes; return their names.

@@ -140,7 +140,7 @@ def _make(
     *,
     as_is: bool = False,
 ) -> None:
-    """Create each such table once, within `describing`.
+    """Try a table; each distinct definition is tried once, within `describing`.
 
     Without a key it gets one of its own where the server requires one, except `as_is`.
     """

@@ -209,7 +209,7 @@ class MySqlTables(TargetTables):
                 parts = replace(parts, omitted=tuple(omitted))
         options = " ".join(filter(None, (charset, parts.options, _next(request))))
         complete = replace(parts, options=options)
-        # What is created alike was tried together with other tables, without further options.
+        # Tables created alike were rehearsed in one batch, without further options.
         rehearsed = replace(parts, options=charset) if is_native else complete
         check_creatable(session, request.target, columns, rehearsed)
         return complete

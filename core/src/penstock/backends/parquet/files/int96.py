@@ -81,5 +81,6 @@ def _check(both: pa.StructArray) -> None:
         most = pc.max(remainder).as_py()
         if most:
             raise pa.ArrowInvalid(
-                f"expected a timestamp in whole microseconds, found {most} nanoseconds in addition"
+                "expected a timestamp in whole microseconds, "
+                f"found {most} ns beyond the microsecond"
             )

@@ -35,8 +35,8 @@ def plan_steps(mode: Mode, place: str, leaving: str) -> tuple[Step, ...]:
 
     Args:
         mode: the load mode.
-        place: the dataset, for people.
-        leaving: the files that the load replaces, for people.
+        place: the dataset, for display.
+        leaving: the files that the load replaces, for display.
     """
     before = [Step("dataset", f"record the columns of {place}", "dataset")]
     clean = "remove leftovers"

@@ -327,7 +327,7 @@ def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:
 
 
 def storages(connection: Connection, tables: Sequence[TableRef]) -> dict[TableRef, str]:
-    """Return what identifies tables; empty for one that does not exist."""
+    """Return each table's identity; empty for one that does not exist."""
     parameters = {"tables": list(map(name, tables))}
     texts = dict(connection.execute(statement("storage"), parameters).fetchall()) if tables else {}
     return {table: texts.get(place) or "" for place, table in enumerate(tables, 1)}

@@ -23,7 +23,6 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
 
 NEEDS = "--mode swap"
-# The id of the renaming step.
 
 
 def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:

@@ -1,4 +1,4 @@
-"""Sessions that wait for locks or hold them, described for people without showing values."""
+"""Sessions that wait for locks or hold them, described for display without showing values."""
 
 from __future__ import annotations
 

@@ -309,7 +309,7 @@ def too_fine(array: pa.Array, index: int) -> str:
 
 
 def shown(array: pa.Array, index: int, max_characters: int = 100) -> str:
-    """Return one of the values, for people.
+    """Return one of the values, for display.
 
     Args:
         array: the values.

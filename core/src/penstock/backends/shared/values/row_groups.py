@@ -25,7 +25,7 @@ class RowGroups:
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self.bytes = 0
-        """Of the rows that wait."""
+        """Bytes of the buffered rows."""
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class UniqueKey(Protocol):
-    """A unique key. Its text is for people."""
+    """A unique key. Its text is for display."""
 
     @property
     def names(self) -> tuple[str, ...]:

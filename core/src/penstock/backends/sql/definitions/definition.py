@@ -31,7 +31,7 @@ KINDS = {
     "FOREIGN KEY": "foreign keys",
     "CHECK": "check constraints",
 }
-"""The names of constraints, for people."""
+"""The names of constraints, for display."""
 
 
 @dataclass(frozen=True, slots=True)

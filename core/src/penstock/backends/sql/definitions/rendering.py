@@ -75,7 +75,7 @@ class Clause:
         If the server rejects it, the run finishes without it, and reports that.
 
         Args:
-            kind: what it is, such as `index`, for people.
+            kind: what it is, such as `index`, for display.
             table: the table.
             rank: the place among the steps after the load.
         """

@@ -252,7 +252,7 @@ class TargetTables:
         """Return the indexes that a table can do without during the load, and the others.
 
         The first are definitions by name, as the catalog writes them; the others come with what
-        needs them, for people.
+        needs them, for display.
         """
         return {}, ()
 

@@ -30,8 +30,8 @@ from penstock.spec.modes import Mode, mode_of
 
 # Only the source knows which rows these select.
 STORAGE = BlockRange | Children | ChildBlocks | Files
-SOMEBODY = ""
-"""Stands for a run id if the change was not made by a run in these control tables."""
+OUTSIDER = ""
+"""The run id recorded for a change that was made outside Penstock."""
 # Row counts per query.
 MOST_COUNTED = 100
 
@@ -218,7 +218,7 @@ class LoadedTable:
         expected, actual = self._look()
         if expected is None:
             return
-        suspect = by == SOMEBODY or actual is None or actual < expected
+        suspect = by == OUTSIDER or actual is None or actual < expected
         if mode.starts_empty:
             if suspect or actual != expected:
                 raise table_changed(run_id, self._table, _rows(expected), _rows(actual))
@@ -321,7 +321,7 @@ class LoadedTable:
         fewer = actual is None or actual < expected
         other_runs = self._other_runs(run_id)
         self._mark_disturbed(
-            SOMEBODY,
+            OUTSIDER,
             [
                 each
                 for each in other_runs
@@ -453,8 +453,8 @@ def table_changed(run_id: str, table: TableRef, expected: str, actual: str) -> T
     Args:
         run_id: the id of the run.
         table: the table.
-        expected: the expected state, for people.
-        actual: the state that was found, for people.
+        expected: the expected state, for display.
+        actual: the state that was found, for display.
     """
     return TargetChanged(
         f"target: {table} was changed by another session since run {run_id} began to load it: "

@@ -80,7 +80,7 @@ class ServerLoading(SqlLoading[G], Generic[R, G]):
         """Do nothing: there is nothing to record."""
 
     def end_changes(self) -> None:
-        """Do nothing, as above."""
+        """Do nothing: there is nothing to record."""
 
     def insert_record(self, attempt: Attempt, result: LoadResult, bytes: int) -> None:
         self.hold_run()
