@@ -11,8 +11,9 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs
 from penstock.backends.postgresql.session.statements import name, quoted, statement
+from penstock.backends.shared.records.bisection import halved, is_no_interruption
 from penstock.backends.shared.records.lasting_rows import Lasting, Seen
-from penstock.errors import Interrupted, PenstockError
+from penstock.errors import PenstockError
 from penstock.model.extents import Whole
 
 TABLES = ("r", "p")
@@ -68,23 +69,18 @@ def _changed(loaded: LoadedTable, seen: Seen) -> Seen:
 
 
 def _rows(connection: Connection, runs: Sequence[Lasting]) -> dict[str, Seen]:
-    query = sql.SQL(" UNION ALL ").join(
-        sql.SQL("SELECT {}, {}").format(sql.Literal(place), _count(run))
-        for place, run in enumerate(runs)
-    )
-    try:
+    """Return the rows of those tables that the user may read."""
+    by_id = {run.run_id: run for run in runs}
+
+    def ask(run_ids: Sequence[str]) -> dict[str, Seen]:
+        query = sql.SQL(" UNION ALL ").join(
+            sql.SQL("SELECT {}, {}").format(sql.Literal(run_id), _count(by_id[run_id]))
+            for run_id in run_ids
+        )
         with translated("target"):
-            rows = connection.execute(query).fetchall()
-    except Interrupted:
-        raise
-    except PenstockError:
-        if len(runs) == 1:
-            return {}  # the user may not read it, for instance
-        seen: dict[str, Seen] = {}
-        for run in runs:
-            seen |= _rows(connection, [run])
-        return seen
-    return {runs[place].run_id: Seen(int(count)) for place, count in rows}
+            return {run_id: Seen(int(n)) for run_id, n in connection.execute(query).fetchall()}
+
+    return halved(list(by_id), ask, PenstockError, is_no_interruption)[0]
 
 
 def _count(run: Lasting) -> sql.Composable:

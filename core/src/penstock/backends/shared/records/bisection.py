@@ -41,6 +41,11 @@ def halved(
     return answers | more, errors | further
 
 
+def is_no_interruption(error: Exception) -> bool:
+    """Whether an error may be the fault of what was asked about."""
+    return not isinstance(error, Interrupted)
+
+
 def bisected(
     run_ids: Sequence[str],
     do_several: Callable[[Sequence[str]], Mapping[str, T]],
@@ -60,7 +65,5 @@ def bisected(
     def do(some: Sequence[str]) -> Mapping[str, T]:
         return do_several(some) if len(some) > 1 else {some[0]: do_one(some[0])}
 
-    done, failed = halved(
-        run_ids, do, PenstockError, lambda error: not isinstance(error, Interrupted)
-    )
+    done, failed = halved(run_ids, do, PenstockError, is_no_interruption)
     return {**done, **failed}

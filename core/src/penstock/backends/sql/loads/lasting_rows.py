@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.backends.shared.records.bisection import halved, is_no_interruption
 from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.backends.sql.catalog.relations import read_relations_anew
 from penstock.backends.sql.rows.conditions import TRUE, condition
 from penstock.backends.sql.session import Session
-from penstock.errors import Interrupted, PenstockError, PlanningError
+from penstock.errors import PenstockError, PlanningError
 from penstock.model.extents import Whole
 
 # Tables per statement.
@@ -34,23 +35,16 @@ def see_again(session: Session, runs: Sequence[Lasting]) -> dict[str, Seen]:
 
 
 def _rows(session: Session, runs: Sequence[Lasting]) -> dict[str, Seen]:
-    query = " UNION ALL ".join(
-        f"SELECT {place}, {_count(session, run)}" for place, run in enumerate(runs)
-    )
-    try:
-        return {
-            runs[int(place)].run_id: Seen(int(count))
-            for place, count in session.fetch(query, "tables")
-        }
-    except Interrupted:
-        raise
-    except PenstockError:
-        if len(runs) == 1:
-            return {}  # the user may not read it, for instance
-    seen: dict[str, Seen] = {}
-    for run in runs:
-        seen |= _rows(session, [run])
-    return seen
+    """Return the rows of those tables that the user may read."""
+
+    def ask(places: Sequence[int]) -> dict[int, Seen]:
+        query = " UNION ALL ".join(
+            f"SELECT {place}, {_count(session, runs[place])}" for place in places
+        )
+        return {int(place): Seen(int(count)) for place, count in session.fetch(query, "tables")}
+
+    seen, _ = halved(range(len(runs)), ask, PenstockError, is_no_interruption)
+    return {runs[place].run_id: rows for place, rows in seen.items()}
 
 
 def _count(session: Session, run: Lasting) -> str:
