@@ -9,16 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from penstock.backends.api.execution.control import GIVEN_UP, BegunRun
 from penstock.errors import PenstockError, TargetBusy
 from penstock.run.control_link import ControlLink
+from penstock.run.state import RunState
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.units import duration_text
-
-if TYPE_CHECKING:
-    from penstock.run.state import RunState
 
 _over: dict[str, Callable[[str], bool]] = {}
 

@@ -28,9 +28,9 @@ from penstock.model.plans import GONE_STEP, Step
 from penstock.model.tables import TableRef
 from penstock.run.control_link import ControlLink
 from penstock.run.run_status import load_records
+from penstock.run.state import RunState
 
 if TYPE_CHECKING:
-    from penstock.run.state import RunState
     from penstock.verification.deleted_rows import DeletedRows
 
 

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 
 from penstock.backends.api.optional.bulk_catalogs import describing
@@ -28,7 +28,7 @@ from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.deleted_rows import find_deleted
 from penstock.run.final_steps import FinalSteps
-from penstock.run.preparation import prepare
+from penstock.run.preparation import follow, prepare
 from penstock.run.pulses import Pulses
 from penstock.run.row_counts import RowCounts
 from penstock.run.run_status import links_due, load_records, marks_of, set_statuses, steps_due
@@ -278,7 +278,7 @@ class Execution:
                 if not superseded:
                     return
                 for run in superseded:
-                    yield from self._events_of(run, run.follow)
+                    yield from self._events_of(run, partial(follow, run, self._link))
             except SnapshotLost as error:
                 yield from self._replace_views(error)
             except LoadLost as error:
@@ -410,7 +410,7 @@ class Execution:
             yield from self._finish()
             return
         for run in self.working_runs():
-            yield from self._events_of(run, lambda run=run: run.verify(self._counts))  # type: ignore[misc]
+            yield from self._events_of(run, partial(run.verify, self._counts.of))
         if not any(run.has_begun and run.plan.load.volatile for run in self.working_runs()):
             # Indexes may take hours, and nothing more is read.
             for run in self.working_runs():

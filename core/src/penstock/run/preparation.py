@@ -5,8 +5,7 @@ The runs are registered as executing, and their tables are prepared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from penstock.errors import Interrupted, LoadLost, PenstockError
 from penstock.events import Event
@@ -14,9 +13,7 @@ from penstock.run.claimed_tables import check_claims
 from penstock.run.claims import collision_check
 from penstock.run.control_link import ControlLink, is_of_the_connection
 from penstock.run.run_status import load_records, set_statuses, steps_due
-
-if TYPE_CHECKING:
-    from penstock.run.state import RunState
+from penstock.run.state import RunState
 
 
 def _prepare_again(run: RunState, link: ControlLink) -> bool | PenstockError:
@@ -79,6 +76,20 @@ def prepare(
     undone = [run for run in going_on if not run.all_committed or steps[run.run_id]]
     set_statuses({run: "running" for run in undone if outcomes[run.run_id] is not True}, link)
     return failed
+
+
+def follow(run: RunState, link: ControlLink) -> Iterator[Event]:
+    """Continue with the generation of a run that another process has begun.
+
+    Raises:
+        SnapshotLost, PlanningError: the run allows no view of the source.
+        PenstockError: see `prepare`.
+    """
+    if not (yield from run.adopt_generation()):
+        return
+    failed = yield from prepare([run], link)
+    if error := failed.get(run.run_id):
+        raise error
 
 
 def _collision_check(run: RunState, link: ControlLink) -> Callable[[Sequence[str]], None]:

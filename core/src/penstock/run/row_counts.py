@@ -7,16 +7,13 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import PenstockError
 from penstock.model.extents import Whole
 from penstock.model.snapshots import Snapshot
 from penstock.run.snapshot.source_view import SourceView
-
-if TYPE_CHECKING:
-    from penstock.run.state import RunState
+from penstock.run.state import RunState
 
 # Seconds that a count may take to finish at the end.
 LEAVE_SECONDS = 2.0

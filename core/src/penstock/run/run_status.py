@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from penstock.model.nights import Watermark
 from penstock.model.plans import Step
 from penstock.run.control_link import ControlLink
-
-if TYPE_CHECKING:
-    from penstock.run.state import RunState
+from penstock.run.state import RunState
 
 
 def load_standing(runs: Sequence[RunState], link: ControlLink) -> None:

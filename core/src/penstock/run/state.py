@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -41,11 +41,8 @@ from penstock.model.tables import NotCopied
 from penstock.run.claims import check_not_overtaken
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
-from penstock.run.preparation import prepare
 from penstock.run.report import Report
 from penstock.run.resume_checks import unless_complete
-from penstock.run.row_counts import RowCounts
-from penstock.run.run_status import load_records
 from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
@@ -65,6 +62,8 @@ from penstock.workers.supervisor import Supervisor, Work
 
 if TYPE_CHECKING:
     from penstock.verification.result import Verification
+
+Counted = Callable[[str, Snapshot | None], int | None]
 
 MOST_SHOWN = 10
 # Bytes of a table whose indexes are built faster than separate requests for them are sent.
@@ -252,10 +251,12 @@ class RunState:
             yield self.prepared_event(already=False)
         self.view.started_over = self.view.started_over or before
 
-    def follow(self) -> Iterator[Event]:
-        """Continue with the generation that another process has begun.
+    def adopt_generation(self) -> Generator[Event, None, bool]:
+        """Read the generation that another process has begun, and what it has committed.
 
         Its snapshot is used if it is held; otherwise the run continues as if resumed.
+
+        Returns: whether the run still exists.
 
         Raises:
             SnapshotLost, PlanningError: the run allows no view of the source.
@@ -263,7 +264,7 @@ class RunState:
         self.view.close()
         run = self._link.call(lambda control: control.load_run(self.run_id))
         if run is None:
-            return
+            return False
         self.view.reload(run)
         self.complete = False
         self._load_records()
@@ -278,9 +279,7 @@ class RunState:
             with unless_complete(run, self._link.catalog.control):
                 events = self._link.call(find)
         yield from events
-        failed = yield from prepare([self], self._link)
-        if error := failed.get(self.run_id):
-            raise error
+        return True
 
     def is_superseded(self) -> bool:
         """Whether another process has begun a new generation, so that our attempts fail."""
@@ -360,7 +359,7 @@ class RunState:
             pass  # the cause is unknown
         return error
 
-    def verify(self, counts: RowCounts) -> Iterator[Event]:
+    def verify(self, counted: Counted) -> Iterator[Event]:
         """Compare both sides if requested, and the partitions with one count of all rows.
 
         This comes before the steps after the last partition.
@@ -369,14 +368,14 @@ class RunState:
         its source may have changed since.
 
         Args:
-            counts: the counts of all rows taken so far.
+            counted: returns the number of a run's rows as of a snapshot, if they were counted.
         """
         complete = self._report.error is None and self.all_committed
         if not is_compared(self.spec, self.plan) or self.was_done or not complete:
             return
         if self.spec.verify == "none":
             if is_checked(self.spec, self.plan):
-                yield from self._check_partitions(counts)
+                yield from self._check_partitions(counted)
             return
         from penstock.verification.checks import verify_run  # noqa: PLC0415 - rarely needed
 
@@ -500,15 +499,15 @@ class RunState:
             and self.is_of_one_moment
         )
 
-    def _check_partitions(self, counts: RowCounts) -> Iterator[Event]:
+    def _check_partitions(self, counted: Counted) -> Iterator[Event]:
         """Compare the committed rows with one count of all rows."""
         started = time.monotonic()
         self._load_records()
         committed = sum(record.rows for record in self._records)
         snapshot = self.view.snapshot
         at_once = self.is_of_one_moment
-        counted = counts.of(self.run_id, snapshot) if at_once else None
-        if counted == committed:
+        count = counted(self.run_id, snapshot) if at_once else None
+        if count == committed:
             proof = Proof(committed, committed)
         else:
             with closing(self.view.open()) as source:
@@ -519,7 +518,7 @@ class RunState:
                     self.plan,
                     committed,
                     same_moment=at_once and adopted,
-                    counted=counted if adopted else None,
+                    counted=count if adopted else None,
                 )
         # The source is not read again.
         self._link.call(lambda control: control.release_snapshot(self.run_id))
@@ -666,7 +665,8 @@ class RunState:
         self._done = {record.partition_id for record in records}
 
     def _load_records(self) -> None:
-        load_records([self], self._link)
+        records = self._link.call(lambda control: control.committed_of([self.run_id]))
+        self.take_records(records[self.run_id])
 
     @property
     def all_committed(self) -> bool:
