@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from penstock import CopySpec, PlanningError, copy
@@ -81,6 +82,10 @@ def test_types_copied_between_databases(source: Path, tmp_path: Path) -> None:
     assert shown(target, "t") == shown(source, "t")
 
 
+@pytest.mark.skipif(
+    int(pa.__version__.partition(".")[0]) < 26,
+    reason="pyarrow reads lists of a fixed length that are NULL from version 26 on",
+)
 def test_types_copied_through_files(source: Path, tmp_path: Path) -> None:
     files = f"file://{tmp_path}/files"
     list(copy(CopySpec(source=f"duckdb:///{source}", target=files, table="main.t", degree=1)))
