@@ -64,7 +64,8 @@ test-all: $(NATIVE) ## run every test
 test-lowest: .venv-lowest/.ready ## run the tests of make test with the lowest versions of dependencies
 	@env -u PYTHONDONTWRITEBYTECODE .venv-lowest/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder \
 		--suite=contributor -W ignore::DeprecationWarning \
-		--ignore=tests/airflow --ignore=tests/unit/airflow --ignore=tests/unit/test_collection.py \
+		--ignore=tests/airflow --ignore=tests/unit/airflow \
+		--ignore=tests/unit/test_architecture.py --ignore=tests/unit/test_collection.py \
 		--deselect=tests/unit/test_version.py::test_integrations_and_third_party_backends_have_a_line $(TESTS)
 
 .PHONY: lint

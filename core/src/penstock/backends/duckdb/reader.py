@@ -13,6 +13,7 @@ from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.load.infinities import first_infinite
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.duckdb.snapshot import check
+from penstock.backends.shared.values.arrow import no_rows
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.reader import FileReader
 from penstock.backends.sql.rows.computed_columns import computed_rows
@@ -44,9 +45,7 @@ class DuckReader(FileReader[DuckSession]):
                 for batch in batches:
                     yield from pieces(converter.as_travels(batch))
                 if not converter.rows:
-                    yield converter.as_travels(
-                        pa.RecordBatch.from_pylist([], schema=batches.schema)
-                    )
+                    yield converter.as_travels(no_rows(batches.schema))
 
     def _query(self, session: DuckSession, partition: Partition) -> tuple[str, list[Type]]:
         """Return the statement that reads the run's columns, and their types."""

@@ -24,6 +24,7 @@ from penstock.backends.parquet.files.snapshot import schema_of
 from penstock.backends.parquet.files.types import converted
 from penstock.backends.parquet.location import FilesLocation, parse
 from penstock.backends.parquet.storage.filesystems import file_system
+from penstock.backends.shared.values.arrow import no_rows
 from penstock.backends.shared.values.batch_reader import BatchReader
 from penstock.backends.sql.rows.computed_columns import computed_rows
 from penstock.model.extents import FilePart, Files, Whole
@@ -75,7 +76,7 @@ class ParquetReader(BatchReader):
             first = False
             yield batch
         if first:
-            yield pa.RecordBatch.from_pylist([], schema=schema)
+            yield no_rows(schema)
 
     def _scan(
         self, filesystem: fs.FileSystem, parts: Sequence[FilePart], stopped: Callable[[], bool]

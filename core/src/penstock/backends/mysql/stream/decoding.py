@@ -82,7 +82,7 @@ class RowDecoder:
                 texts, positions = _values(octets, positions, even)
                 arrays.append(self._converted(texts, place))
             else:
-                arrays.append(pa.array([], type_))
+                arrays.append(pa.nulls(0, type_))
         self._rows_before += count
         return pa.RecordBatch.from_arrays(arrays, self._names)
 

@@ -16,6 +16,7 @@ from psycopg import sql
 from penstock.backends.postgresql.arrow import parsing as arrow_parsing
 from penstock.backends.postgresql.arrow.types import arrow_type_of
 from penstock.backends.postgresql.session.statements import CSV
+from penstock.backends.shared.values.arrow import no_rows
 from penstock.backends.shared.values.hex_values import from_hex, uuids
 from penstock.backends.shared.values.text_values import Refused
 from penstock.model.tables import Column, ColumnPair
@@ -63,9 +64,7 @@ class Decoder:
                 the stream) and the value.
         """
         if not block:
-            return pa.RecordBatch.from_arrays(
-                [pa.array([], type_) for type_ in self._types], schema=self._schema
-            )
+            return no_rows(self._schema)
         try:
             read = self._read(block, [_csv_type(type_) for type_ in self._types])
             arrays = [

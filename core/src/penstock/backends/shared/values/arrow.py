@@ -70,6 +70,15 @@ def schema_of(columns: Iterable[Column]) -> pa.Schema:
     return pa.schema([pa.field(c.name, arrow_type(c), c.nullable) for c in columns])
 
 
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows.
+
+    Before version 26, empty arrays that pyarrow makes of Python values have other index types than
+    a dictionary's.
+    """
+    return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
+
+
 def schema_to_text(schema: pa.Schema) -> str:
     """Return a schema as text, as in `LoadPlan.schema`."""
     return base64.b64encode(schema.serialize().to_pybytes()).decode()

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.backends.shared.values.arrow import no_rows
 from penstock.backends.shared.values.hex_values import uuids_of
 from penstock.backends.shared.values.type_table import NamedType, TypeTable
 from penstock.errors import Diagnosis, PermanentError
@@ -42,8 +43,7 @@ class PromisedTypes(Generic[T]):
         self.arrow_types = [table.arrow_type(type_) or pa.null() for type_ in types]
 
     def empty_batch(self) -> pa.RecordBatch:
-        empty = [pa.array([], kind) for kind in self.arrow_types]
-        return pa.RecordBatch.from_arrays(empty, self._names)
+        return no_rows(pa.schema(list(zip(self._names, self.arrow_types, strict=True))))
 
     def as_travels(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Convert a batch to the promised types.
