@@ -71,16 +71,14 @@ def add_completion(commands: Commands) -> None:
         "{" + ",".join(_SHELLS) + "}",
         (_EXAMPLES,),
     )
+    parser.set_defaults(complete=commands.complete)
     parser.add_argument("shell", choices=_SHELLS, help="the shell to write the script for")
 
 
 def _completion(arguments: argparse.Namespace) -> int:
     import shtab  # noqa: PLC0415 - rarely needed
 
-    # The parser of all commands, which includes this one.
-    from penstock.cli.main import make_parser  # noqa: PLC0415
-
-    parser = make_parser()
+    parser = arguments.complete()
     for command in (parser, *_commands(parser)):
         for action in command._actions:
             if action.metavar == "FILE" or action.dest in _CONNECTIONS:

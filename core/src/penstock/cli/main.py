@@ -17,7 +17,7 @@ from penstock.cli.copy_commands import (
     add_plan,
     add_plan_all,
 )
-from penstock.cli.entry import handle_signals
+from penstock.cli.early_signals import handle_signals
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.init_command import add_init
 from penstock.cli.output import flush_output, reader_closed, report_end, signals
@@ -84,7 +84,7 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
         nargs=0,
         help="show the versions of Penstock and its installed parts, and exit",
     )
-    commands = Commands(parser)
+    commands = Commands(parser, make_parser)
     for add in (_COMMANDS[command],) if command in _COMMANDS else _COMMANDS.values():
         add(commands)
     commands.add_common_options()

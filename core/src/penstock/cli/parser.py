@@ -59,9 +59,15 @@ class Parser(argparse.ArgumentParser):
 
 
 class Commands:
-    """Adds commands to a parser."""
+    """Adds commands to a parser.
 
-    def __init__(self, parser: Parser) -> None:
+    Args:
+        parser: the parser of the command line, perhaps with one of its commands only.
+        complete: creates the parser of all commands.
+    """
+
+    def __init__(self, parser: Parser, complete: Callable[[], argparse.ArgumentParser]) -> None:
+        self.complete = complete
         self._parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def add(
