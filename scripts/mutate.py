@@ -13,6 +13,7 @@ import argparse
 import ast
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -24,8 +25,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core/src/penstock"
 FOLDERS = ("run", "workers", "planning", "backends/postgresql", "backends/sql")
-LONGEST = 5400
-"""Seconds after which a command counts as failed: a change may make the product wait for ever."""
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "!=",
     ast.NotEq: "==",
@@ -115,6 +114,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=50, help="places (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers")
     parser.add_argument("--copy", type=Path, default=ROOT / "build/mutated", help="the copy")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=5400,
+        help="seconds after which a command counts as failed: a change may make the product wait "
+        "for ever (default: %(default)s)",
+    )
     parser.add_argument("--log", type=Path, help="a file that receives a line of JSON per place")
     parser.add_argument("command", nargs="+", help="what to run in the copy")
     options = parser.parse_args()
@@ -127,23 +133,40 @@ def main() -> int:
         started = time.monotonic()
         try:
             done = subprocess.run(
-                options.command, cwd=options.copy, capture_output=True, timeout=LONGEST, check=False
+                options.command,
+                cwd=options.copy,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=options.limit,
+                check=False,
             )
-            noticed = done.returncode != 0
+            noticed, by = done.returncode != 0, _first_failure(done.stdout)
         except subprocess.TimeoutExpired:
-            noticed = True
+            noticed, by = True, "the limit of time"
         finally:
             file.write_text(before)
         survivors += not noticed
-        what = "noticed" if noticed else "SURVIVED"
+        what = f"noticed by {by}" if noticed else "SURVIVED"
         took = time.monotonic() - started
         print(f"{number}: {place.path}:{place.line}: {place.new}: {what}, {took:.0f} s", flush=True)
         if options.log is not None:
-            line = {"path": place.path, "line": place.line, "new": place.new, "noticed": noticed}
+            line = {
+                "path": place.path,
+                "line": place.line,
+                "new": place.new,
+                "by": by if noticed else "",
+            }
             with options.log.open("a") as log:
                 log.write(json.dumps(line) + "\n")
     print(f"{options.count - survivors} of {options.count} noticed")
     return 0
+
+
+def _first_failure(output: str) -> str:
+    """Return the first test that pytest names as failed, or the end of other output."""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    return failed[1] if failed else output[-200:].strip()
 
 
 def _make(copy: Path) -> None:
