@@ -210,7 +210,9 @@ def test_types_are_matched_by_the_sources_names(films: str, target_url: str) -> 
         "attrs": "json", "active": "boolean", "seen": "boolean", "stars": "smallint",
     }  # fmt: skip
     found = ask(target_url, "SELECT attrs::text, active, seen FROM shop.film ORDER BY id")
-    assert found == [('{"b": 1,  "a": 2}', False, False), (None, True, None)]
+    # MySQL does not keep the text that was inserted.
+    ((attrs,),) = run(films, "SELECT attrs FROM film WHERE attrs IS NOT NULL")
+    assert found == [(attrs, False, False), (None, True, None)]
     added = "INSERT INTO shop.film (title, kind) VALUES ('C', 'b') RETURNING active, seen"
     assert ask(target_url, added) == [(True, True)]
     run(films, "UPDATE film SET active = 2 WHERE id = 2")
