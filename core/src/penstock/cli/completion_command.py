@@ -78,7 +78,7 @@ def add_completion(commands: Commands) -> None:
 def _completion(arguments: argparse.Namespace) -> int:
     import shtab  # noqa: PLC0415 - rarely needed
 
-    parser = arguments.complete()
+    parser: argparse.ArgumentParser = arguments.complete()
     for command in (parser, *_commands(parser)):
         for action in command._actions:
             if action.metavar == "FILE" or action.dest in _CONNECTIONS:
