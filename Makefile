@@ -37,8 +37,8 @@ demo: $(NATIVE) ## copy tables between two real servers, and watch
 # Always write bytecode: the tests start thousands of Python processes. The durations are for
 # scripts/slow_tests.py. TESTS are files or folders, all of them if empty.
 TESTS :=
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder \
-	--durations=30 --durations-min=3
+PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest $(PARALLEL) --durations=30 --durations-min=3
 
 .PHONY: test
 test: $(NATIVE) ## run the tests of a contributor: 10 minutes at most on 2 CPUs
@@ -58,11 +58,11 @@ test-all: $(NATIVE) ## run every test
 	@sh scripts/bootstrap.sh .venv-lowest --lowest
 	@touch $@
 
-# Without Airflow, which has bounds of its own, and without the tests that need it. Old versions of
-# libraries have warnings about newer ones.
+# Without Airflow, whose own bounds conflict with the lowest versions. Old libraries warn about newer
+# ones.
 .PHONY: test-lowest
 test-lowest: .venv-lowest/.ready ## run the tests of make test with the lowest versions of dependencies
-	@env -u PYTHONDONTWRITEBYTECODE .venv-lowest/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder \
+	@env -u PYTHONDONTWRITEBYTECODE .venv-lowest/bin/pytest $(PARALLEL) \
 		--suite=contributor -W ignore::DeprecationWarning \
 		--ignore=tests/airflow --ignore=tests/unit/airflow \
 		--ignore=tests/unit/test_architecture.py --ignore=tests/unit/test_collection.py \
@@ -95,7 +95,7 @@ workflows: $(READY) ## check the GitHub workflows
 .PHONY: coverage
 coverage: $(NATIVE) ## run every test, and list the lines that none of them reached
 	@rm -rf .coverage && mkdir .coverage
-	@-$(BIN)/coverage run $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@-$(BIN)/coverage run $(BIN)/pytest $(PARALLEL)
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 .PHONY: bench

@@ -63,7 +63,7 @@ class Opened(AttemptEvent):
 
     name: ClassVar[str] = "opened"
     label: str
-    """A description of the rows that the partition selects, for display."""
+    """A human-readable description of the rows that the partition selects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ class StepChanged(Event):
     name: ClassVar[str] = "step"
     step_id: str
     step: str
-    """A description of the step, for display."""
+    """A human-readable description of the step."""
     state: str
     """``started``, ``done``, ``retrying``, ``failed``."""
     seconds: float
@@ -297,7 +297,7 @@ class PartitionsChecked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Event):
-    """A warning for display; the run goes on."""
+    """A warning; the run goes on."""
 
     name: ClassVar[str] = "warning"
     message: str

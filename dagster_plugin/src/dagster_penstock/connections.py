@@ -112,7 +112,7 @@ def source_ref(spec: CopySpec) -> Any:
 
 
 def target_name(spec: CopySpec) -> str:
-    """Return the target's name for display."""
+    """Return the target's name, as Dagster shows it."""
     place = known_place(spec.target)
     if place is not None and place.located:
         return place.uri(spec.target_ref)
@@ -120,7 +120,7 @@ def target_name(spec: CopySpec) -> str:
 
 
 def source_name(spec: CopySpec) -> str:
-    """Return the source's name for display; a URL is without parameters."""
+    """Return the source's name, as Dagster shows it; a URL is without parameters."""
     return spec.source_name.partition("?")[0] if _reads_files(spec) else spec.source_name
 
 

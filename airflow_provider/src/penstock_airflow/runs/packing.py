@@ -25,7 +25,7 @@ def pack(
 ) -> list[dict[str, Any]]:
     """Return the input of each mapped task.
 
-    Bounds are included only for display; the plan itself is in the target.
+    Bounds are included only to be shown; the plan itself is in the target.
 
     Args:
         run_id: the id of the run.

@@ -71,14 +71,14 @@ def add_completion(commands: Commands) -> None:
         "{" + ",".join(_SHELLS) + "}",
         (_EXAMPLES,),
     )
-    parser.set_defaults(complete=commands.complete)
+    parser.set_defaults(whole_parser=commands.whole_parser)
     parser.add_argument("shell", choices=_SHELLS, help="the shell to write the script for")
 
 
 def _completion(arguments: argparse.Namespace) -> int:
     import shtab  # noqa: PLC0415 - rarely needed
 
-    parser: argparse.ArgumentParser = arguments.complete()
+    parser: argparse.ArgumentParser = arguments.whole_parser()
     for command in (parser, *_commands(parser)):
         for action in command._actions:
             if action.metavar == "FILE" or action.dest in _CONNECTIONS:

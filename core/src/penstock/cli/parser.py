@@ -63,11 +63,11 @@ class Commands:
 
     Args:
         parser: the parser of the command line, perhaps with one of its commands only.
-        complete: creates the parser of all commands.
+        whole_parser: creates the parser of all commands.
     """
 
-    def __init__(self, parser: Parser, complete: Callable[[], argparse.ArgumentParser]) -> None:
-        self.complete = complete
+    def __init__(self, parser: Parser, whole_parser: Callable[[], argparse.ArgumentParser]) -> None:
+        self.whole_parser = whole_parser
         self._parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def add(

@@ -122,7 +122,7 @@ def awaiting(where: str, reason: Callable[[], str] | None = None) -> Iterator[No
     """Note that the block waits for a server.
 
     Args:
-        where: the server, for display.
+        where: the server, as messages name it.
         reason: asks the server, in another session, what this one waits for; called on another
             thread.
     """

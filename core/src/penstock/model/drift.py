@@ -34,9 +34,9 @@ class ColumnChange:
     nullable: bool = field(default=False, metadata=OMITTED)
     """Whether the column takes NULL from now on, and did not before."""
     statement: str = field(default="", metadata=OMITTED)
-    """The statement that makes the change, for display."""
+    """The statement that makes the change, as messages show it."""
     cost: str = field(default="", metadata=OMITTED)
-    """The cost of the change, if the table is rewritten; for display."""
+    """Describes the cost of the change if the table is rewritten."""
     refused: str = field(default="", metadata=OMITTED)
     """The reason why the change is rejected; empty if it can be made."""
 

@@ -30,7 +30,7 @@ class Bound:
     text: str
 
     def __str__(self) -> str:
-        """Return the value for display; unless it is a number or a time, it may be hidden."""
+        """Return the value as messages show it: unless a number or a time, it may be hidden."""
         return self.text if self.type in _PLAIN else value(self.text)
 
 

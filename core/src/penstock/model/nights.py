@@ -64,7 +64,7 @@ class SourceVersions:
     of an enum or the default of an added column."""
     standby: bool = False
     oldest: str = ""
-    """The session that holds the horizon back, for display; empty if none does for long."""
+    """Describes the session that holds the horizon back; empty if none does for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +83,15 @@ class Cursor:
     unproven: str
     """Why a night that continues from here may miss rows; empty if it misses none."""
     source: Mapping[str, str] = field(default_factory=dict)
-    """Facts that identify the source, by their descriptions for display."""
+    """Facts that identify the source, by human-readable descriptions."""
     proof: Mapping[str, str] = field(default_factory=dict, metadata=OMITTED)
     """Facts that the proof rests on, which the source compares with its own later ones."""
     assumed: str = field(default="", metadata=OMITTED)
-    """What the source cannot know, for display: the proof holds as long as that is true."""
+    """Describes what the proof takes for granted, because the source cannot know it."""
 
     @property
     def name(self) -> str:
-        """The columns, for display."""
+        """The names of the columns, separated by commas."""
         return ", ".join(self.columns)
 
 
@@ -270,7 +270,7 @@ class NightStatus:
 
 
 def _lower(night: Night) -> str:
-    """Return what a night by column or by files reads, for display."""
+    """Describe what a night by column or by files reads."""
     if night.files is not None and not night.full:
         return "files not read before"
     return f"{night.cursor.name} >= {night.lower}" if night.cursor and night.lower else ""

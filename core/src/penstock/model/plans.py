@@ -19,7 +19,7 @@ from penstock.model.tables import Column, ColumnPair, NotCopied, SequencePositio
 GIVEN = "given"
 """The strategy of a plan whose partitions the caller defines: they need not cover the table."""
 CHOSEN = "chosen by the caller"
-"""The meaning of `GIVEN`, for display."""
+"""What messages say in place of `GIVEN`."""
 
 
 MOST_NAMED = 5
@@ -50,7 +50,7 @@ class Step:
     id: str
     """The step's id, unique in its plan."""
     name: str
-    """A description of the step, for display."""
+    """A human-readable description of the step."""
     statement: str
     """For the target's backend. Before the load, it may be repeated when a run starts over."""
     after: bool = False
@@ -180,7 +180,7 @@ class Partition:
 
     @property
     def label(self) -> str:
-        """A description of the rows that it selects, for display."""
+        """A human-readable description of the rows that it selects."""
         return str(self.extent)
 
     def __str__(self) -> str:
@@ -259,6 +259,6 @@ class PartitionPlan:
 
 
 def id_list(ids: Sequence[str]) -> str:
-    """Return the first few partition ids, for display."""
+    """Return the first few partition ids, as messages list them."""
     more = len(ids) - MOST_NAMED
     return ", ".join(ids[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -155,7 +155,7 @@ def changed_meaning(
 def other_columns(
     before: Sequence[SourceColumn], now: Sequence[SourceColumn], is_used: Callable[[str], bool]
 ) -> list[str]:
-    """Return which names stand for other columns than before, or none, for display.
+    """Describe which names now stand for other columns, or for none.
 
     Args:
         before: the columns as they were.
@@ -190,7 +190,7 @@ def shape_changes(
     *,
     all_used: bool,
 ) -> list[str]:
-    """Return the changes since a run was planned after which its plan no longer holds, for display.
+    """Describe the changes after which the plan of a run no longer holds.
 
     Args:
         before: the columns as they were; empty if unknown.

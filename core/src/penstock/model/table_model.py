@@ -258,7 +258,7 @@ DEFAULTS, ON_UPDATES, IDENTITIES, GENERATED, COMMENTS, PARTITIONING = (
 INDEX_ORDERS, INCLUDED, ACTIONS = (
     "orders of indexes", "included columns of indexes", "referential actions",
 )  # fmt: skip
-"""The names of parts, for display."""
+"""What messages call the parts."""
 
 
 def omitted_key(key: KeyModel) -> NotCopied:

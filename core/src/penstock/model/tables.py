@@ -114,7 +114,7 @@ class Column:
 
     name: str
     type: str
-    """The type in its database's notation, for display."""
+    """The type in its database's notation."""
     nullable: bool = True
     generated: bool = field(default=False, metadata=NOT_STORED)
     """Whether the database computes it, so that it cannot be written."""

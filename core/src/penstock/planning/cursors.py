@@ -152,7 +152,7 @@ def without_range(night: Night, why: str) -> Night:
 
 
 def explain_cursor_night(night: Night, loading: Loading, *, merges: bool) -> tuple[str, ...]:
-    """Return what a night reads, and whether that is proven to be enough, for display.
+    """Explain what a night reads, and whether that is proven to be enough.
 
     Args:
         night: the night.

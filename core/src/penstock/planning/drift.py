@@ -284,7 +284,7 @@ def narrow_route(route: Route, columns: Sequence[Column], theirs: Sequence[Colum
 def drift_texts(
     loading: Loading, drift: Drift | None, changes: Sequence[ColumnChange]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return reasons and warnings for display.
+    """Return the plan's reasons and warnings.
 
     Args:
         loading: the options for loading.

@@ -80,7 +80,7 @@ def plan_rebuild(
     may_merge: bool,
     can_build: bool,
 ) -> tuple[LoadPlan, tuple[str, ...]]:
-    """Return the plan of a night that reads all rows, and remarks for display.
+    """Return the plan of a night that reads all rows, and remarks on it.
 
     Args:
         route: the route of the copy.

@@ -162,7 +162,7 @@ def with_watermark_step(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPl
 
 
 def explain_full_load(night: Night) -> tuple[str, ...]:
-    """Return what happens to the watermark, for display."""
+    """Describe what happens to the watermark."""
     return (
         f"watermark {night.name}: set at the end, from this run's snapshot; the next run with "
         "--mode upsert --incremental xmin reads only what may have changed since",
@@ -170,7 +170,7 @@ def explain_full_load(night: Night) -> tuple[str, ...]:
 
 
 def explain_night(night: Night, new: Sequence[int]) -> tuple[str, ...]:
-    """Return what a night reads, and why, for display.
+    """Explain what a night reads, and why.
 
     Args:
         night: the night.

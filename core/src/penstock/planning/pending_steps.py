@@ -82,7 +82,7 @@ def with_pending_steps(
 
 
 def _action(step: Step) -> str:
-    """Return a step for display, with the foreign key that it restores."""
+    """Describe a step, with the foreign key that it restores."""
     if step.instead is not None and makes_foreign_key(step):
         return f"restore foreign key {step.instead.name} of {step.instead.table}"
     return step.name

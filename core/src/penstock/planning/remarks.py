@@ -1,4 +1,4 @@
-"""Reasons and warnings of a plan, for display."""
+"""The reasons and warnings of a plan."""
 
 from __future__ import annotations
 

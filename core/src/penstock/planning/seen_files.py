@@ -114,7 +114,7 @@ def new_files(now: SourceFiles, known_digests: frozenset[str]) -> tuple[SourceFi
 
 
 def explain_files_night(night: Night, now: SourceFiles, *, merges: bool) -> tuple[str, ...]:
-    """Return what a night reads, and why, for display.
+    """Explain what a night reads, and why.
 
     Args:
         night: the night.

@@ -43,8 +43,8 @@ class Suggestion:
 
     Args:
         options: by the names of `CopySpec`.
-        why: the reason for them, for display.
-        facts: the facts about the table, for display.
+        why: the human-readable reason for them.
+        facts: human-readable facts about the table.
         instead: options that the user may choose after looking at the table.
     """
 

@@ -93,7 +93,7 @@ class Connections:
     def with_schemas(
         self, spec: CopySpec, source: SourceCatalog, target: TargetCatalog
     ) -> tuple[CopySpec, tuple[str, ...]]:
-        """Return a spec whose tables have schemas, and reasons for display.
+        """Return a spec whose tables have schemas, and the reasons for these.
 
         See `search_path.with_schemas`.
 

@@ -187,7 +187,7 @@ def is_at_work(control: ControlStore, head: RunHead, spec: CopySpec) -> bool | N
 
 
 def shown_status(status: str, at_work: bool | None) -> str:
-    """Return a run's status for display: a killed execution has left it as ``running``."""
+    """Return a run's status as people see it: a killed execution has left it as ``running``."""
     return KILLED if status == RUNNING and at_work is False else status
 
 

@@ -745,13 +745,13 @@ class CopySpec:
 
     @property
     def source_name(self) -> str:
-        """A description of what is read, for display."""
+        """A human-readable description of what is read."""
         relation = self.relation
         return redact(self.source) if isinstance(relation, Located) else str(relation)
 
     @property
     def target_name(self) -> str:
-        """A description of what is written, for display.
+        """A human-readable description of what is written.
 
         If the target's URL leads to the rows themselves, the table is only the source's name for
         them, so this shows both.

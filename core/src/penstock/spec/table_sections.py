@@ -34,7 +34,7 @@ class Section:
         pattern: a pattern of ``SCHEMA.NAME``; for a query, the name of the target's table.
         options: by the names of `CopySpec`, with values of their types.
         skip: whether the tables are left out; None if the section does not say.
-        place: where the section is written, for display.
+        place: where the section is written, as messages name it.
     """
 
     pattern: str

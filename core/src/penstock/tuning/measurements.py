@@ -108,11 +108,11 @@ class Tuning:
     """The findings of `tune`."""
 
     source: str
-    """A description of the source table, for display."""
+    """A human-readable description of the source table."""
     table: str | None
     query: str | None
     target: str
-    """A description of the target table, for display."""
+    """A human-readable description of the target table."""
     target_table: str
     at: str
     """The time at which it ended."""
@@ -128,7 +128,7 @@ class Tuning:
     figures: tuple[Figures, ...]
     recommendation: Recommendation
     remarks: tuple[str, ...]
-    """Caveats, for display."""
+    """Caveats, as sentences."""
 
     def as_json(self) -> dict[str, object]:
         """Return the output of ``penstock tune --json``."""

@@ -27,7 +27,7 @@ class Setting:
 
     @property
     def variant(self) -> str:
-        """The setting's options, for display."""
+        """The setting's options, as tables show them."""
         return ", ".join(self.options) or "as requested"
 
     def __str__(self) -> str:

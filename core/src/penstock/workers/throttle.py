@@ -71,7 +71,7 @@ class LagBrake:
 
     @property
     def why(self) -> str:
-        """The reason for the current limit or its end, for display."""
+        """Describes the reason for the current limit, or for its end."""
         lag = f"lags by {self.lag or 0:.1f} s (--max-lag {self._limit:g}s)"
         if self.share == 0:
             return f"{self._subject} {lag}: no new partitions start; {self._hint}"

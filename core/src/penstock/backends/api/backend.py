@@ -38,9 +38,9 @@ class Backend(Protocol):
     kinds: tuple[str, ...]
     """The system's names in catalogs of data assets, such as Dagster's."""
     rewrites: str
-    """What moves a table's rows to other blocks or files, for display; for example statements."""
+    """What moves a table's rows to other blocks or files, such as the names of statements."""
     snapshot_burden: str
-    """The effect on the source of a snapshot that is held, for display: words after "has"."""
+    """What a held snapshot has done to the source, as words that follow "has"."""
     environment: tuple[str, ...]
     """Names, or prefixes ending in ``*``, of environment variables that the driver reads and that
     hold no secret: workers inherit no others.
@@ -64,7 +64,7 @@ class Backend(Protocol):
         ...
 
     def place(self, url: str) -> Place:
-        """Return the place that a URL refers to, for display and lineage, without secrets."""
+        """Return the place that a URL refers to, without secrets, for messages and lineage."""
         ...
 
     def source(self, url: str) -> SourceCatalog: ...

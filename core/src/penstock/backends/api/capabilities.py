@@ -52,7 +52,7 @@ class SourceCapabilities:
     """The capabilities of a system as a source."""
 
     system: str
-    """The system's name, for display."""
+    """What messages call the system."""
     formats: tuple[str, ...]
     """The stream formats that its readers support, best first."""
     strategies: tuple[Strategy, ...]
@@ -77,7 +77,7 @@ class TargetCapabilities:
     """The capabilities of a system as a target."""
 
     system: str
-    """The system's name, for display."""
+    """What messages call the system."""
     formats: tuple[str, ...]
     """The stream formats that its writers support, best first."""
     modes: tuple[Mode, ...]

@@ -27,8 +27,7 @@ class TableStatistics:
     blocks: int | None
     """The actual size in blocks; None if the table cannot be partitioned by blocks."""
     storage: str
-    """The storage and its size, or the reason why it cannot be partitioned by blocks; for display.
-    """
+    """Describes the storage and its size, or why it cannot be partitioned by blocks."""
     default_key: str | None
     """A column with an index and a usable order that is never NULL: the primary key's first."""
     children: tuple[ChildTable, ...] = ()
@@ -40,9 +39,9 @@ class TableStatistics:
     blocks_scan: bool = False
     """Whether finding the rows of some blocks requires a full scan."""
     rows_hint: str = ""
-    """How to give the source an estimate of the rows, if it has none; for display."""
+    """Advice on how to give the source an estimate of the rows, if it has none."""
     notes: tuple[str, ...] = ()
-    """Further remarks on how it is read, for display."""
+    """Further remarks on how it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +180,5 @@ class KeyStatistics:
     bounds: tuple[WeightedBound, ...]
     """Distinct, and in the source's own order."""
     origin: str
-    """The origin of the bounds, for display."""
+    """Describes where the bounds come from."""
     indexed: bool

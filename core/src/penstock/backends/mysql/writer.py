@@ -264,8 +264,9 @@ class MySqlTransaction:
             run_id = self._turn(attempt, "LOCK IN SHARE MODE")
         if run_id != attempt.spec.run_id:
             raise TransientError(
-                f"target: run {run_id} is replacing rows of {attempt.spec.target_table}; "
-                "this attempt will be retried",
+                f"target: run {run_id} has begun to replace rows of "
+                f"{attempt.spec.target_table}, so this attempt was rolled back; a retry waits for "
+                "its turn",
                 Diagnosis(side="target"),
             )
 

@@ -84,7 +84,7 @@ class FilesLocation:
         return self.path.partition("/")[2]
 
     def __str__(self) -> str:
-        """Return the location for display."""
+        """Return the location as messages show it."""
         decoded = (p.replace("%25", "%") if self.scheme == S3 else p for p in self.patterns)
         return ",".join(f"{self.scheme}://{pattern}" for pattern in decoded)
 

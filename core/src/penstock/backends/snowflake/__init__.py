@@ -9,8 +9,13 @@ from penstock.backends.snowflake.capabilities import SOURCE, TARGET
 from penstock.backends.snowflake.location import URLS
 from penstock.backends.sql.backend import ModularBackend
 
-# On Python 3.14, the connector warns of a newer pyarrow than its own extra for pandas asks for.
-warnings.filterwarnings("ignore", "You have an incompatible version of 'pyarrow'", UserWarning)
+# On Python 3.14, the connector warns of any pyarrow that is newer than its extra for pandas allows.
+warnings.filterwarnings(
+    "ignore",
+    "You have an incompatible version of 'pyarrow'",
+    UserWarning,
+    r"snowflake\.connector\.",
+)
 check_installed("snowflake.connector", "pyarrow")
 
 backend = ModularBackend(

@@ -84,7 +84,7 @@ class SqlSource:
         return condition(self._session.dialect, where, extent)
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:
-        """Return an item of FROM with a small part of the rows, and its description for display.
+        """Return an item of FROM with a small part of the rows, and a description of that part.
 
         None if that would read all rows.
         """

@@ -21,7 +21,7 @@ def column_changes(
     before: Sequence[SourceColumn],
     now: Sequence[SourceColumn],
 ) -> list[str]:
-    """Return how the columns that a run uses have changed, for display.
+    """Describe how the columns that a run uses have changed.
 
     Args:
         spec: the options of the run.

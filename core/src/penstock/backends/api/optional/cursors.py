@@ -105,7 +105,7 @@ class ReadsByColumn(Protocol):
         value: Bound,
         key: Sequence[str],
     ) -> str:
-        """Return a row with this value, identified by its key, for display.
+        """Describe a row with this value by its key.
 
         Args:
             relation: the source's table or query.

@@ -9,9 +9,9 @@ class LagGauge(Protocol):
     """A separate connection that measures replication lag."""
 
     subject: str
-    """What lags, for display: "the source, a standby," for instance."""
+    """What lags, as the subject of a sentence, such as "the source, a standby,"."""
     hint: str
-    """What to do if it does not catch up, for display."""
+    """Advice for when it does not catch up."""
 
     def lag(self) -> float:
         """Return the lag in seconds; 0 if there is none.

@@ -26,9 +26,9 @@ class Scratch(Protocol):
     table: TableRef | None
     """The scratch table; None if the separate target uses the original's name."""
     removal: str
-    """How to remove it by hand, for display."""
+    """Tells a person how to remove it by hand."""
     remarks: tuple[str, ...]
-    """How the scratch table differs from the original, for display."""
+    """Describes how the scratch table differs from the original."""
 
     def sweep(self) -> tuple[str, ...]:
         """Drop the remains of dead processes; return their names.

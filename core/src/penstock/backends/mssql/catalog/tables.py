@@ -101,7 +101,7 @@ def layout_mark(session: MssqlSession, table: TableRef) -> str:
 
 
 def storage_kind(session: MssqlSession, table: TableRef) -> tuple[str, bool]:
-    """Return how a table's rows are stored, for display, and whether each has a place on a page."""
+    """Describe how a table's rows are stored, and return whether each has a place on a page."""
     for type_, in_memory in session.catalog_rows("storage", table):
         if type_ in _PAGED and not in_memory:
             return _PAGED[type_], not session.connection.babelfish

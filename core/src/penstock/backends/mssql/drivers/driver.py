@@ -17,7 +17,7 @@ class Driver(Protocol):
     """A connection that runs one statement at a time. It raises `DriverError`."""
 
     notes: tuple[str, ...]
-    """The drawbacks of this driver, for display; none for the preferred one."""
+    """The drawbacks of this driver; empty for the preferred one."""
 
     def travelling(self, value: str, of: MsType) -> str:
         """Return what to select so that the driver has a value for a record batch."""

@@ -32,7 +32,7 @@ from penstock.model.tables import Column, NotCopied, TableRef
 COLLATIONS, COLUMN_OPTIONS, INDEX_OPTIONS, TABLE_OPTIONS = (
     "collations", "column options", "index options", "table options",
 )  # fmt: skip
-"""The kinds of parts without a form in the model, as named for display."""
+"""What messages call the kinds of parts without a form in the model."""
 UNVERSIONED = "WITHOUT SYSTEM VERSIONING"
 _NAME = r"`((?:[^`]|``)+)`"
 _TEXT = r"'(?:[^'\\]|''|\\.)*'"
@@ -97,7 +97,7 @@ class ReadTable:
     options: Mapping[str, str]
     """The table's options by name, as the server writes them."""
     alter_clauses: tuple[str, ...] = ()
-    """ALTER TABLE clauses for the options without a form in the model, for display."""
+    """ALTER TABLE clauses for the options without a form in the model, as messages show them."""
     omitted: tuple[NotCopied, ...] = ()
     """Parts without a form in the model."""
 

@@ -84,7 +84,7 @@ _JOINED, _MOST_COLUMNS = 60, 4000
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:
-    """A primary key or unique index. Its text is for display."""
+    """A primary key or unique index. Its text is what messages call it."""
 
     name: str
     names: tuple[str, ...]

@@ -107,7 +107,7 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
 
 
 def _indexes_to_make(records: MySqlRecords, run_id: str, mode: str) -> str:
-    """Return, for display, what a run that cannot continue leaves undone."""
+    """Describe what a run that cannot continue leaves undone."""
     if MODES[mode].loads_new_table:
         return ""
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("plan",))

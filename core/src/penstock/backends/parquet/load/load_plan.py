@@ -205,7 +205,7 @@ def _check_same_folders(storage: Storage, current: Manifest, partition_by: Seque
 def _check_content(
     storage: Storage, current: Manifest, request: LoadRequest
 ) -> tuple[str, list[str]]:
-    """Check the existing content; return the files to be removed, for display, and warnings.
+    """Check the existing content; return a description of the files to be removed, and warnings.
 
     Raises:
         PlanningError: the existing content is incompatible with the load.

@@ -35,8 +35,8 @@ def plan_steps(mode: Mode, place: str, leaving: str) -> tuple[Step, ...]:
 
     Args:
         mode: the load mode.
-        place: the dataset, for display.
-        leaving: the files that the load replaces, for display.
+        place: the dataset, as messages name it.
+        leaving: a description of the files that the load replaces.
     """
     before = [Step("dataset", f"record the columns of {place}", "dataset")]
     clean = "remove leftovers"

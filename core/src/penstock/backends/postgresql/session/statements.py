@@ -225,7 +225,7 @@ def type_name(tag: str) -> sql.Composable:
 
 
 def name_of_type(tag: str) -> str:
-    """Return the name of a type, given its tag, for display."""
+    """Return what messages call a type, given its tag."""
     return tag.partition(_EQUALS)[0]
 
 

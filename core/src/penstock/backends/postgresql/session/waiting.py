@@ -1,4 +1,4 @@
-"""Sessions that wait for locks or hold them, described for display without showing values."""
+"""Descriptions of sessions that wait for locks or hold them, without values."""
 
 from __future__ import annotations
 

@@ -318,7 +318,7 @@ def too_fine(array: pa.Array, index: int) -> str:
 
 
 def shown(array: pa.Array, index: int, max_characters: int = 100) -> str:
-    """Return one of the values, for display.
+    """Return one of the values as text, shortened.
 
     Args:
         array: the values.

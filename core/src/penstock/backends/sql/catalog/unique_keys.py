@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class UniqueKey(Protocol):
-    """A unique key. Its text is for display."""
+    """A unique key. Its text is what messages call it."""
 
     @property
     def names(self) -> tuple[str, ...]:

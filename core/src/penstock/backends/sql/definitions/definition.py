@@ -31,7 +31,7 @@ KINDS = {
     "FOREIGN KEY": "foreign keys",
     "CHECK": "check constraints",
 }
-"""The names of constraints, for display."""
+"""What messages call the constraints."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class Clause:
         If the server rejects it, the run finishes without it, and reports that.
 
         Args:
-            kind: what it is, such as `index`, for display.
+            kind: what messages call it, such as `index`.
             table: the table.
             rank: the place among the steps after the load.
         """

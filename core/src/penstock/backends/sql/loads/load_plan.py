@@ -251,8 +251,8 @@ class TargetTables:
     ) -> tuple[Mapping[str, str], Sequence[str]]:
         """Return the indexes that a table can do without during the load, and the others.
 
-        The first are definitions by name, as the catalog writes them; the others come with what
-        needs them, for display.
+        The first are definitions by name, as the catalog writes them; the others come with a
+        description of what needs them.
         """
         return {}, ()
 

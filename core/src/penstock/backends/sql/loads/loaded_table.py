@@ -453,8 +453,8 @@ def table_changed(run_id: str, table: TableRef, expected: str, actual: str) -> T
     Args:
         run_id: the id of the run.
         table: the table.
-        expected: the expected state, for display.
-        actual: the state that was found, for display.
+        expected: a description of the expected state.
+        actual: a description of the state that was found.
     """
     return TargetChanged(
         f"target: {table} was changed by another session since run {run_id} began to load it: "

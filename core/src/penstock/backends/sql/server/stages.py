@@ -88,7 +88,7 @@ class StageRecords(ServerRecords, Generic[S]):
         """Return a text that changes when a table is recreated; None or empty without a table."""
 
     def creation_time(self, mark: str) -> str:
-        """Return when that was, for display."""
+        """Return when that was, as text."""
         return mark
 
     def check_no_other_rows(self, run_id: str, table: TableRef, mode: Mode, mine: int) -> None:
