@@ -47,14 +47,16 @@ class Watched:
         self.folders: set[str] = set()
 
     def look(self) -> None:
-        for path in self._folder.rglob("*"):
-            try:
-                mode = path.stat().st_mode
-            except FileNotFoundError:
-                continue
-            self.seen[str(path.relative_to(self._folder))] = mode & 0o777
-            if stat.S_ISDIR(mode):
-                self.folders.add(str(path.relative_to(self._folder)))
+        # Not Path.rglob, which fails if a folder disappears meanwhile.
+        for root, folders, files in os.walk(self._folder):
+            for path in (Path(root, name) for name in (*folders, *files)):
+                try:
+                    mode = path.stat().st_mode
+                except FileNotFoundError:
+                    continue
+                self.seen[str(path.relative_to(self._folder))] = mode & 0o777
+                if stat.S_ISDIR(mode):
+                    self.folders.add(str(path.relative_to(self._folder)))
 
 
 def copied(source: str, target: str, watched: Watched) -> dict[str, int]:
