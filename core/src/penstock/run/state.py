@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from penstock.verification.result import Verification
 
 Counted = Callable[[str, Snapshot | None], int | None]
-
+"""Returns the rows that a run's source had as of a snapshot; None if they were not counted."""
 MOST_SHOWN = 10
 # Bytes of a table whose indexes are built faster than separate requests for them are sent.
 SMALL = 8 * 1024 * 1024
@@ -368,7 +368,7 @@ class RunState:
         its source may have changed since.
 
         Args:
-            counted: returns the number of a run's rows as of a snapshot, if they were counted.
+            counted: looks up the count of all rows.
         """
         complete = self._report.error is None and self.all_committed
         if not is_compared(self.spec, self.plan) or self.was_done or not complete:
