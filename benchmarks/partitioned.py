@@ -39,7 +39,7 @@ WAYS: Mapping[str, Mapping[str, tuple[bool, Sequence[str]]]] = {
         "append": (True, ["--mode", "append", *CUT]),
         "append, indexes deferred": (
             True,
-            ["--mode", "append", "--indexes", "defer", "--allow-ddl", *CUT],
+            ["--mode", "append", "--indexes", "defer", *CUT],
         ),
         "recreate": (True, ["--mode", "recreate", "--partitioning"]),
         "attach": (False, ["--mode", "attach", *CUT]),

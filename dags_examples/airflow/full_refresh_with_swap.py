@@ -26,7 +26,7 @@ with DAG(
         mode="swap",
         indexes="defer",
         verify="counts",
-        bytes_per_partition="64MB",
+        partitions="64MB",
         partitions_per_task=4,
         degree=4,
         retries=2,

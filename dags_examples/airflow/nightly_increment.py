@@ -15,8 +15,7 @@ NIGHT = {
     "target_conn_id": "pg_dst",
     "mode": "upsert",
     "incremental": "xmin",
-    "deletes": "hard",
-    "max_deletes": "10%,1000",
+    "deletes": "hard,10%,1000",
     "full_every": "30d",
 }
 

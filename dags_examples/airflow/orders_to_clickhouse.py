@@ -29,7 +29,7 @@ with DAG(
         target_table="shop.orders",
         mode="recreate",
         verify="checksums",
-        bytes_per_partition="256MB",
+        partitions="256MB",
         degree=4,
         retries=3,
         retry_delay=timedelta(seconds=30),

@@ -31,7 +31,7 @@ with DAG(
         mode="swap",
         verify="counts",
         # Each partition runs some 40 statements there, so a few large ones are best.
-        bytes_per_partition="1GB",
+        partitions="1GB",
         degree=4,
         retries=3,
         retry_delay=timedelta(seconds=30),

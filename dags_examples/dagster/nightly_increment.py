@@ -19,8 +19,7 @@ from dagster_penstock import CopySpec, PenstockResource, penstock_assets
             target_table=f"dw.{name}",
             mode="upsert",
             incremental="xmin",
-            deletes="hard",
-            max_deletes="10%,1000",
+            deletes="hard,10%,1000",
         )
         for name in ("orders", "lineitem")
     ],

@@ -47,7 +47,7 @@ with DAG("copies", schedule=None, start_date=START, default_args=AT_ONCE):
     )
     copy_table(
         group_id="whole", **ENDS, table="public.nation", target_table="dw.nation", mode="recreate",
-        allow_ddl=True, strategy="whole",
+        strategy="whole",
     )
 
     prepare = PrepareCopyOperator(

@@ -62,7 +62,7 @@ with DAG("lineage", schedule=None, default_args={"retries": 0}) as dag:
     )
     batch = CopyAllOperator(
         task_id="batch", **ENDS, tables=["public.orders", "public.more"], mode="recreate",
-        target_schema="all", allow_ddl=True, trigger_rule="all_done",
+        target_schema="all", trigger_rule="all_done",
     )
     proved >> query >> broken >> upsert >> batch
 """

@@ -21,7 +21,7 @@ with DAG("one", schedule=None, start_date=START, default_args=AT_ONCE):
 
 with DAG("group", schedule=None, start_date=START, default_args=AT_ONCE):
     copy_table(group_id="lines", **NIGHT, table="public.lineitem", partitions=2)
-    copy_table(group_id="single", **NIGHT, table="public.customer", rows_per_partition=10**6)
+    copy_table(group_id="single", **NIGHT, table="public.customer", partitions="1000000 rows")
 
 def made(context):
     import penstock

@@ -22,8 +22,8 @@ from ..faults.cli import eventually
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
-SMALL: dict[str, Any] = {"bytes_per_partition": "128kB"}
-OPTIONS = ("--table", "t", "--bytes-per-partition", "128kB")
+SMALL: dict[str, Any] = {"partitions": "128kB"}
+OPTIONS = ("--table", "t", "--partitions", "128kB")
 MINE = "CREATE TABLE t (n int PRIMARY KEY DEFAULT nextval('numbers'), pad text)"
 
 

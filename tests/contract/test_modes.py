@@ -147,7 +147,7 @@ def test_an_atomic_upsert_within_a_system(
 
 def _check_upserts(pair: Pair, open_database: Callable[[str], Database]) -> None:
     """Check an upsert that deletes the rows that are no longer in the source."""
-    choice = {"mode": "upsert", "atomic": "table", "deletes": "hard", "max_deletes": "50%"}
+    choice = {"mode": "upsert", "atomic": "table", "deletes": "hard,50%"}
     choice |= {"strategy": "ntile", "key": "id"}
     pair.make(OLD, key="id")
     finished = pair.copy(**choice, partitions=3)

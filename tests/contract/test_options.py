@@ -49,7 +49,7 @@ def test_options_of_a_target(
 ) -> None:
     target = inward.theirs.backend.target_capabilities
     inward.make(key="id")
-    arguments = {option: VALUES.get(option, (f"id={inward.theirs.made_type}",)), "allow_ddl": True}
+    arguments = {option: VALUES.get(option, (f"id={inward.theirs.made_type}",))}
     does_not = f"{target.system} as a target does not support"
     refused = f"{does_not} {flag_of(option)}"
     if option not in target.options:

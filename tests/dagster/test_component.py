@@ -146,7 +146,7 @@ def test_values_keep_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
         attributes(
             options={
                 "degree": "{{ env.STREAMS | int }}",
-                "bytes_per_partition": "64MB",
+                "partitions": "64MB",
                 "max_rate": "50MB",
                 "max_lag": "30s",
             },
@@ -170,7 +170,7 @@ def test_values_keep_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
     assert copy.where == "one >= '1995-01-01'"
     assert copy.columns == ("one", "two")
     assert (copy.key, copy.control_schema) == ("'x'", "12")
-    assert (copy.degree, copy.bytes_per_partition) == (3, 64_000_000)
+    assert (copy.degree, copy.partitions) == (3, "64MB")
 
 
 @pytest.mark.parametrize("reference", ["{{ env.PG_SRC }}", "{{env.PG_SRC}}", "env:PG_SRC"])
@@ -398,8 +398,8 @@ def test_checks() -> None:
         ),
         ({"tables": []}, "copies[0]: tables: expected one or more, found none"),
         (
-            {"options": {"mode": "replace", "bytes_per_partition": "64 apples"}},
-            "table public.orders: bytes_per_partition: expected a size such as 64MB",
+            {"options": {"mode": "replace", "partitions": "64 apples"}},
+            "table public.orders: partitions: expected a number of partitions",
         ),
         (
             {"options": {"mode": "{{ 'replce' }}"}},
@@ -515,7 +515,7 @@ def test_attributes_that_the_schema_rejects(
         {"partitions": None, "options": {}},
         {"partitions": "{{ days }}", "tables": "{{ tables }}", "options": "{{ options }}"},
         {"options": {"mode": "{{ env.MODE }}", "degree": "{{ n }}", "unlogged": "{{ yes }}"}},
-        {"options": {"columns": "a,b", "stall_timeout": 90, "bytes_per_partition": "1GB"}},
+        {"options": {"columns": "a,b", "stall_timeout": 90, "partitions": "1GB"}},
         {"options": {"where": None}},
     ],
 )

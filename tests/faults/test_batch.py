@@ -394,7 +394,7 @@ def test_a_batch_survives_a_restart_of_the_target(
     fragile_batch.check_done(run)
 
 
-EMPTIED = "unlogged = true\nallow-ddl = true"
+EMPTIED = "unlogged = true"
 
 
 def test_a_crash_empties_unlogged_tables(fragile_batch: Batch, restartable: Servers) -> None:

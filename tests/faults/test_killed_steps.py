@@ -153,7 +153,7 @@ def test_swap_is_resumed_after_a_kill_while_it_waits_for_a_reader(pair: Pair) ->
 def test_deferred_indexes_are_restored_after_a_kill_at_any_step(pair: Pair, step: str) -> None:
     execute(pair.target, *DRESS)
     before = definitions(pair.target)
-    words = ("--mode", "append", "--indexes", "defer", "--allow-ddl")
+    words = ("--mode", "append", "--indexes", "defer")
     kill_at(pair, *DEFER[step], *words)
     if step in FIRST:
         assert definitions(pair.target) == before
@@ -168,7 +168,7 @@ def test_deferred_indexes_are_restored_after_a_kill_in_mid_copy(pair: Pair) -> N
     execute(pair.target, *DRESS)
     before = definitions(pair.target)
     gates = pair.gates(3, 4)
-    run = pair.copy("--mode", "truncate", "--indexes", "defer", "--allow-ddl")
+    run = pair.copy("--mode", "truncate", "--indexes", "defer")
     for gate in gates:
         gate.reached()
     run.kill()
@@ -184,7 +184,7 @@ def test_an_index_build_is_repeated_after_a_kill(pair: Pair) -> None:
     execute(pair.target, *DRESS)
     before = definitions(pair.target)
     with closing(connect(pair.target)) as writer:
-        run = pair.copy("--indexes", "defer", "--allow-ddl")
+        run = pair.copy("--indexes", "defer")
         run.wait_for(StepChanged, state="started")
         run.kill()
         writer.execute("SELECT 1")

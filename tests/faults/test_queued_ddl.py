@@ -275,7 +275,7 @@ def test_final_steps_do_not_need_the_snapshot(pair: Pair) -> None:
     )
     with closing(connect(pair.target)) as holder:
         holder.execute("SELECT pg_advisory_lock(1)")
-        run = pair.copy("--mode", "truncate", "--indexes", "defer", "--allow-ddl")
+        run = pair.copy("--mode", "truncate", "--indexes", "defer")
         waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         eventually("it builds", lambda: ask(pair.target, waiting) > 0, PATIENCE)
         Migration(pair.source).done()

@@ -62,7 +62,7 @@ def test_deferred_indexes_with_separate_records_are_restored_after_a_kill(
 ) -> None:
     execute(pair.target, *DRESS)
     before = definitions(pair.target)
-    words = ("--mode", "append", "--indexes", "defer", "--allow-ddl")
+    words = ("--mode", "append", "--indexes", "defer")
     kill_at(pair, *(DEFER | RECORDS)[step], *words)
     pair.check_resumes()
     assert definitions(pair.target) == before
@@ -83,7 +83,7 @@ def test_a_run_killed_between_each_step_and_its_record_is_resumed(pair: Pair, mo
     execute(pair.source, *DRESS)
     execute(pair.target, *DRESS)
     expected = definitions(pair.source)
-    words = ("--indexes", "defer", "--allow-ddl") if mode == "append" else ()
+    words = ("--indexes", "defer") if mode == "append" else ()
     kill_at(pair, RECORD, "to_server", "--mode", mode, *words, degree=1)
     killed = 1
     while True:

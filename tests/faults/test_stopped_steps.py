@@ -168,7 +168,7 @@ def test_a_busy_session_is_waited_for(pair: Pair) -> None:
         """CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('CREATE INDEX')
             EXECUTE FUNCTION slow()""",
     )
-    words = ("--indexes", "defer", "--allow-ddl", "--mode", "truncate")
+    words = ("--indexes", "defer", "--mode", "truncate")
     first = pair.copy(*words, degree=1)
     first.wait_for(StepChanged, state="started")
     # On a busy machine, the session may also be idle for a while between two statements.

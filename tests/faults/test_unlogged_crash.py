@@ -17,9 +17,9 @@ Servers = tuple[PostgresServer, PostgresServer]
 OLD = "INSERT INTO item VALUES (-1, 'old', NULL, now(), NULL, '')"
 INDEX = "CREATE INDEX item_at ON item (at)"
 MODES = {
-    "truncate": ("--mode", "truncate", "--unlogged", "--allow-ddl"),
+    "truncate": ("--mode", "truncate", "--unlogged"),
     "truncate, deferred": (
-        "--mode", "truncate", "--unlogged", "--indexes", "defer", "--allow-ddl",
+        "--mode", "truncate", "--unlogged", "--indexes", "defer",
     ),
     "recreate": ("--mode", "recreate", "--unlogged"),
     "swap": ("--mode", "swap", "--unlogged"),

@@ -144,8 +144,8 @@ class Month:
     def _options(self) -> tuple[str, ...]:
         return (
             *("--table", "public.items", "--target-table", self.target.table),
-            *("--mode", "upsert", "--incremental", "xmin", "--deletes", self.deletes),
-            *("--max-deletes", "100%", "--degree", "2", "--partitions", "3"),
+            *("--mode", "upsert", "--incremental", "xmin", "--deletes", f"{self.deletes},100%"),
+            *("--degree", "2", "--partitions", "3"),
             # A table that was recreated may have a narrower type than the source has later.
             *("--on-drift", "add,widen,rename" if self.drifts else "ignore"),
         )

@@ -66,7 +66,7 @@ def test_a_changed_or_removed_file_makes_a_night_read_all_rows(
     changed = "1 file of earlier nights has been changed or removed"
     assert merged(night(tmp_path, target)).full == changed
     (tmp_path / "b.parquet").unlink()
-    found = merged(night(tmp_path, target, deletes="hard", max_deletes="100%"))
+    found = merged(night(tmp_path, target, deletes="hard,100%"))
     assert (found.full, found.deleted) == (changed, 1)
     assert target.rows(ALL) == [(1, "other"), (2, "rows")]
 

@@ -83,7 +83,6 @@ USUAL = {
     "mode": "upsert",
     "incremental": "xmin",
     "degree": 1,
-    "max_deletes": "100%",
 }
 
 
@@ -173,7 +172,12 @@ class Month:
     @property
     def _options(self) -> dict[str, Any]:
         ends = {"source": self.source.url, "target": self.target.url}
-        return {**ends, **USUAL, "target_table": self.target.table, "deletes": self.deletes}
+        return {
+            **ends,
+            **USUAL,
+            "target_table": self.target.table,
+            "deletes": f"{self.deletes},100%",
+        }
 
     def _insert(self, n: int) -> None:
         spelling = self.chance.choice(self.keys.spellings(n))
@@ -259,9 +263,9 @@ def test_a_month_of_equal_keys_into_another_system(
 def test_a_key_is_respelled_and_another_row_deleted(pair: Pair) -> None:
     pair.both(*CITEXT, "CREATE TABLE items (k citext PRIMARY KEY, v int)")
     pair.source.run("INSERT INTO items SELECT 'key' || n, n FROM generate_series(1, 30) AS n")
-    merged(night(pair, deletes="hard"))
+    merged(night(pair, deletes="hard,100%"))
     pair.source.run("UPDATE items SET k = upper(k) WHERE v = 2", "DELETE FROM items WHERE v = 5")
-    found = merged(night(pair, deletes="hard"))
+    found = merged(night(pair, deletes="hard,100%"))
     assert (found.updated, found.deleted) == (1, 1)
     assert pair.target.value("SELECT k::text FROM items WHERE v = 2") == "KEY2"
     pair.assert_same("public.items")
@@ -270,30 +274,30 @@ def test_a_key_is_respelled_and_another_row_deleted(pair: Pair) -> None:
 def test_keys_in_one_bucket_whose_sums_differ_by_no_key(pair: Pair) -> None:
     pair.both("CREATE TABLE items (k numeric PRIMARY KEY)")
     pair.source.run("INSERT INTO items SELECT n FROM generate_series(1, 100) AS n")
-    merged(night(pair, deletes="hard"))
+    merged(night(pair, deletes="hard,100%"))
     for gone in (34, 35, 36, 37, 38):
         pair.source.run(
             "UPDATE items SET k = k + 0.00 WHERE k % 3 = 1", f"DELETE FROM items WHERE k = {gone}"
         )
-        assert merged(night(pair, deletes="hard")).deleted == 1
+        assert merged(night(pair, deletes="hard,100%")).deleted == 1
         pair.assert_same("public.items")
 
 
 def test_a_key_that_was_respelled_in_the_target_is_named_and_comes_back(pair: Pair) -> None:
     pair.both("CREATE TABLE items (k numeric PRIMARY KEY)")
     pair.source.run("INSERT INTO items SELECT n FROM generate_series(1, 100) AS n")
-    merged(night(pair, deletes="hard"))
+    merged(night(pair, deletes="hard,100%"))
     pair.target.run("UPDATE items SET k = k + 0.00 WHERE k % 3 = 0")
     pair.source.run("DELETE FROM items WHERE k = 34")
     before = pair.target.count("items")
-    refused = night(pair, deletes="hard")
+    refused = night(pair, deletes="hard,100%")
     assert refused.code == 65
     assert "or spelled a key differently there? Nothing was deleted" in refused.message
     assert pair.target.count("items") == before
     # What the message advises.
     (watermark,) = penstock.watermarks(target=pair.target.url)
     penstock.reset_watermark(watermark.name, target=pair.target.url)
-    assert merged(night(pair, deletes="hard")).deleted == 1
+    assert merged(night(pair, deletes="hard,100%")).deleted == 1
     pair.assert_same("public.items")
 
 
@@ -333,7 +337,7 @@ def test_a_key_that_the_source_respelled_is_merged_or_refused(words: Pair) -> No
     refused = night(words)
     assert "read all rows" in refused.message
     # Deletes look for the old spelling in the source, and find none.
-    assert merged(night(words, deletes="hard")).updated == 1
+    assert merged(night(words, deletes="hard,100%")).updated == 1
     words.source.run("UPDATE items SET k = 'KEY4' WHERE v = 4")
     assert night(words).code == 65
     merged(night(words, full_every="0s"))
@@ -342,7 +346,7 @@ def test_a_key_that_the_source_respelled_is_merged_or_refused(words: Pair) -> No
 
 def test_partitions_whose_keys_only_the_source_tells_apart(words: Pair) -> None:
     words.source.run("INSERT INTO items SELECT upper(k), v + 100 FROM items")
-    plain: dict[str, Any] = {"incremental": None, "max_deletes": "30%,1000"}
+    plain: dict[str, Any] = {"incremental": None}
     cut = {"strategy": "range", "key": "k", "partitions": 2}
     refused = night(words, **plain, **cut)
     assert refused.code == 65
@@ -360,7 +364,7 @@ def test_keys_that_share_32_bits_of_a_hash(pair: Pair) -> None:
         "INSERT INTO items SELECT n * power, n FROM generate_series(1, 200) AS n,"
         " unnest('{1,4294967296}'::bigint[]) AS power"
     )
-    merged(night(pair, deletes="hard"))
+    merged(night(pair, deletes="hard,100%"))
     pair.source.run("DELETE FROM items WHERE k IN (77, 78)", "DELETE FROM items WHERE l = 79")
-    assert merged(night(pair, deletes="hard")).deleted == 4
+    assert merged(night(pair, deletes="hard,100%")).deleted == 4
     pair.assert_same("public.items")

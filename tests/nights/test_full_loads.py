@@ -107,7 +107,7 @@ def test_an_append_sets_no_watermark(items: Pair) -> None:
     items.source.run("UPDATE items SET id = id + 1000")
     load_without_incremental(items, "append").done()
     assert len(history(items)) == 1
-    assert "had 200 rows" in full(night(items, deletes="hard", max_deletes="100%"))
+    assert "had 200 rows" in full(night(items, deletes="hard,100%"))
     check_same(items)
 
 

@@ -258,7 +258,7 @@ class Month:
         return Run(
             *("copy", *self._ends(), "--run-id", f"n{self.serial}", "--table", self.source.table),
             *("--target-table", "public.items", "--mode", "upsert", "--incremental", "changed"),
-            *("--lookback", self.source.lookback, "--deletes", "hard", "--max-deletes", "100%"),
+            *("--lookback", self.source.lookback, "--deletes", "hard,100%"),
             *("--degree", "1", *words),
         )
 

@@ -173,14 +173,18 @@ def test_a_target_that_cannot_be_swapped_is_merged_by_default(pair: Pair) -> Non
             {"deletes": "hard"},
             "rows that row security hides",
         ),
-        ("SELECT", {"deletes": "hard", "above_atomic_limit": "fail"}, "fail allows no swap"),
+        (
+            "SELECT",
+            {"deletes": "hard", "atomic_limit": "1,fail"},
+            "larger than --atomic-limit",
+        ),
     ],
     ids=["a view", "rows that stay", "a condition", "a column", "a trigger", "security", "fail"],
 )
 def test_a_target_that_cannot_be_swapped_is_rejected_above_the_limit(
     items: Pair, change: str, options: dict[str, Any], why: str
 ) -> None:
-    night(items, **{**options, "above_atomic_limit": "swap"}).done()
+    night(items, **{k: v for k, v in options.items() if k != "atomic_limit"}).done()
     items.target.run(change.replace("BEFORE INSERT", "BEFORE UPDATE"))
     items.source.run("UPDATE items SET word = 'new'")
     before = items.target.rows(ALL)
@@ -217,7 +221,7 @@ def test_deleted_rows_are_counted_and_limited(items: Pair) -> None:
     penstock.reset_watermark(NAME, target=items.target.url)
     items.source.run("DELETE FROM items WHERE id > 150")
     before = items.target.rows(ALL)
-    refused = build(items, deletes="hard", max_deletes="10%")
+    refused = build(items, deletes="hard,10%")
     assert refused.code == 65
     assert "would lose 50 of 200" in refused.message
     assert items.target.rows(ALL) == before

@@ -330,7 +330,7 @@ def test_rows_frozen_by_copy_are_read(items: Pair) -> None:
             "TRUNCATE items",
             "COPY items FROM PROGRAM 'seq 150 250 | sed s/$/,f/' (FREEZE, FORMAT csv)",
         )
-    assert full(night(items, deletes="hard", max_deletes="100%")) == ""
+    assert full(night(items, deletes="hard,100%")) == ""
     check_same(items)
 
 

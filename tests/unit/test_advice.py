@@ -23,7 +23,7 @@ TARGET = TimeSpent(5.0, 80.0, 15.0)
 SOURCE = TimeSpent(80.0, 5.0, 15.0)
 MOVER = TimeSpent(10.0, 10.0, 80.0)
 EVEN = TimeSpent(33.0, 33.0, 33.0)
-BOTH = {"deferrable": "--indexes defer --allow-ddl", "unlogged": "--unlogged --allow-ddl"}
+BOTH = {"deferrable": "--indexes defer", "unlogged": "--unlogged"}
 SLOW = Outlier("p0007", "id >= 7", "seconds", 41.0, 10.0)
 
 
@@ -55,8 +55,8 @@ def facts(spent: TimeSpent | None, **changes: object) -> RunFacts:
         (
             facts(TARGET, waits={"target": {"log": 0.78, "working": 0.22}}, **BOTH),
             "target-bound: 80% of the time was spent waiting for it, with 78% of its sessions "
-            "waiting for its log (WAL): try --unlogged --allow-ddl or --indexes defer "
-            "--allow-ddl",
+            "waiting for its log (WAL): try --unlogged or --indexes "
+            "defer",
         ),
         (
             facts(TARGET, waits={"target": {"log": 0.78}}, deferrable="--indexes defer"),
@@ -76,12 +76,12 @@ def facts(spent: TimeSpent | None, **changes: object) -> RunFacts:
         (
             facts(TARGET, waits={"target": {"working": 0.6, "log": 0.4}}, **BOTH),
             "target-bound: 80% of the time was spent waiting for it, with 60% of its sessions "
-            "computing: try --indexes defer --allow-ddl",
+            "computing: try --indexes defer",
         ),
         (
             facts(TARGET, waits={"target": {"storage": 0.5, "log": 0.2}}, **BOTH),
             "target-bound: 80% of the time was spent waiting for it, with 50% of its sessions "
-            "waiting for its files: try --indexes defer --allow-ddl or --unlogged --allow-ddl",
+            "waiting for its files: try --indexes defer or --unlogged",
         ),
         (
             facts(TARGET, deferrable="--indexes defer"),
@@ -167,19 +167,18 @@ def test_the_advised_option_depends_on_the_mode() -> None:
         target = find_backend(f"{scheme}://", "--target")[0].target_capabilities
         return applicable({"mode": "truncate", **spec}, target, option)
 
-    assert option_of("postgresql", "unlogged") == "--unlogged --allow-ddl"
-    assert option_of("postgresql", "unlogged", allow_ddl=True) == "--unlogged"
+    assert option_of("postgresql", "unlogged") == "--unlogged"
     assert option_of("postgresql", "unlogged", mode="recreate") == "--unlogged"
     assert option_of("postgresql", "unlogged", mode="append") == ""
     assert option_of("postgresql", "unlogged", unlogged=True) == ""
-    assert option_of("postgresql", "indexes", mode="append") == "--indexes defer --allow-ddl"
+    assert option_of("postgresql", "indexes", mode="append") == "--indexes defer"
     assert option_of("postgresql", "indexes", indexes="defer") == ""
     assert option_of("postgresql", "indexes", mode="upsert") == ""
     # Indexes are built after the load anyway.
     assert option_of("postgresql", "indexes", mode="recreate") == ""
     assert option_of("mysql", "indexes", mode="swap") == ""
     assert option_of("mysql", "unlogged") == ""
-    assert option_of("mysql", "indexes") == "--indexes defer --allow-ddl"
+    assert option_of("mysql", "indexes") == "--indexes defer"
     assert option_of("duckdb", "indexes") == ""
 
 
@@ -225,5 +224,5 @@ def test_another_partitioning_is_advised_for_uneven_partitions() -> None:
 
 def test_deferring_indexes_is_advised_only_if_there_are_some() -> None:
     with_indexes = report_of_four(10, "postgresql", 0.9, indexed=True).advice
-    assert with_indexes.endswith("waiting for it: try --indexes defer --allow-ddl")
+    assert with_indexes.endswith("waiting for it: try --indexes defer")
     assert with_indexes.startswith(report_of_four(10, "postgresql", 0.9).advice + ": try")

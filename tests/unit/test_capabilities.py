@@ -94,7 +94,7 @@ def test_max_lag_is_rejected_for_files_but_not_for_postgresql() -> None:
 
 
 def test_an_option_of_other_modes_is_rejected() -> None:
-    options = {"mode": "replace", "key": "k", "indexes": "defer", "allow_ddl": True}
+    options = {"mode": "replace", "key": "k", "indexes": "defer"}
     assert refused(None, POSTGRES.target_capabilities, **options) == (
         "PostgreSQL as a target does not support --indexes defer with --mode replace; it supports "
         "--indexes defer with --mode append, truncate, recreate or swap"

@@ -175,10 +175,10 @@ def test_every_option_reaches_the_spec_with_its_type() -> None:
         *ASKED,
         *("--target-table", "dw.orders", "--where", "-x > 1", "--columns", "a, b"),
         *("--strategy", "time", "--key", "at", "--interval", "1 day"),
-        *("--bytes-per-partition", "64MB", "--degree", "-2", "--mode", "replace"),
-        *("--snapshot", "none", "--on-snapshot-lost", "accept", "--accept-moving-rows"),
+        *("--partitions", "64MB", "--degree", "-2", "--mode", "replace"),
+        *("--snapshot", "none", "--on-snapshot-lost", "accept"),
         *("--attempts", "5", "--on-error", "continue", "--stall-timeout", "90s"),
-        *("--grace", "2", "--snapshot-warn-after", "1h", "--run-id", "r-1"),
+        *("--grace", "2", "--give-way-after", "1h", "--run-id", "r-1"),
         *("--control-schema", "ops"),
     )
     assert spec == CopySpec(
@@ -191,17 +191,16 @@ def test_every_option_reaches_the_spec_with_its_type() -> None:
         strategy="time",
         key="at",
         interval="1 day",
-        bytes_per_partition=64_000_000,
+        partitions="64MB",
         degree=-2,
         mode="replace",
         snapshot="none",
         on_snapshot_lost="accept",
-        accept_moving_rows=True,
         attempts=5,
         on_error="continue",
         stall_timeout=90.0,
         grace=2.0,
-        snapshot_warn_after=3600.0,
+        give_way_after=3600.0,
         run_id="r-1",
         control_schema="ops",
     )
@@ -245,7 +244,7 @@ def test_help_has_explanations_and_examples(
 # When a run is planned.
 DECIDED = {
     *("run_id", "claim", "full_every", "on_target_changed"),
-    *("atomic_limit", "above_atomic_limit", "max_ahead", "on_drift"),
+    *("atomic_limit", "max_ahead", "on_drift"),
 }
 
 
@@ -257,7 +256,9 @@ def test_resume_offers_only_options_that_may_change(
     for item in fields(CopySpec):
         # Texts of other options may name it.
         flag = re.search(rf"^  --{item.name.replace('_', '-')}\b(?!-)", text, re.MULTILINE)
-        offered = item.metadata["execution"] and item.name not in DECIDED
+        offered = item.name == "deletes" or (
+            item.metadata["execution"] and item.name not in DECIDED
+        )
         assert bool(flag) == (offered or item.name == "control_schema"), item.name
 
 
@@ -281,13 +282,9 @@ def test_resume_offers_only_options_that_may_change(
         ),
         (["copy", *ASKED, "--attempts", "0"], "--attempts: expected at least 1, found 0"),
         (["copy", *ASKED, "--stall-timeout", "soon"], "--stall-timeout: expected a duration"),
-        (["copy", *ASKED, "--bytes-per-partition", "big"], "--bytes-per-partition: expected"),
+        (["copy", *ASKED, "--partitions", "big"], "--partitions: expected a number of partitions"),
         (["copy", *ASKED, "--table", "a.b.c"], "--table: expected NAME or SCHEMA.NAME"),
         (["copy", *ASKED, "--strategy", "hash"], "--strategy hash: expected --key, found none"),
-        (
-            ["copy", *ASKED, "--partitions", "2", "--rows-per-partition", "3"],
-            "--partitions and --rows-per-partition conflict",
-        ),
         (["resume", *ENDS], "required: RUN_ID"),
         (["resume", RUN, "--source", "env:SHOP"], "required: --target"),
         (["resume", "no/id", *ENDS], "run id: expected 1 to 36 letters"),
@@ -335,20 +332,20 @@ def test_the_command_line_overrides_the_file(
         table = "public.orders"
         target-table = "dw.orders"
         columns = ["a", "b"]
-        rows_per_partition = 1000
-        accept-moving-rows = true
+        partitions = "1000 rows"
+        schema-only = true
         stall_timeout = "2m"
         degree = 8
         """
     )
-    spec = spec_of(path, "--degree", "-2", "--table", "public.sales", "--no-accept-moving-rows")
+    spec = spec_of(path, "--degree", "-2", "--table", "public.sales", "--no-schema-only")
     assert spec == CopySpec(
         source="env:SHOP",
         target="env:DW",
         table="public.sales",
         target_table="dw.orders",
         columns=("a", "b"),
-        rows_per_partition=1000,
+        partitions="1000 rows",
         stall_timeout=120.0,
         degree=-2,
     )
@@ -389,7 +386,7 @@ def test_text_in_a_file_may_refer_to_environment_variables(toml: Callable[[str],
         ("degree = true", "--degree: expected auto or a whole number, found True"),
         ("table = 3", "--table: expected a string, found 3"),
         ("columns = [1]", "--columns: expected names separated by commas, found [1]"),
-        ('accept_moving_rows = "yes"', "--accept-moving-rows: expected true or false"),
+        ('unlogged = "yes"', "--unlogged: expected true or false"),
     ],
 )
 def test_a_wrong_file_is_a_usage_error_that_names_it(
@@ -483,9 +480,9 @@ def test_resume_passes_only_specified_options_on(engine: FakeEngine) -> None:
 
 def test_overrides_are_the_execution_options_except_connections() -> None:
     arguments = make_parser().parse_args(
-        ["resume", RUN, *ENDS, "--grace", "1", "--snapshot-warn-after", "0"]
+        ["resume", RUN, *ENDS, "--grace", "1", "--give-way-after", "0"]
     )
-    assert read_overrides(arguments) == {"grace": 1.0, "snapshot_warn_after": 0.0}
+    assert read_overrides(arguments) == {"grace": 1.0, "give_way_after": 0.0}
 
 
 def test_plan_prints_the_plan(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:

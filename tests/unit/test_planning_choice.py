@@ -71,7 +71,7 @@ class TestAuto:
         assert choice == Choice(WHOLE, ("whole: 710 B, one stream is enough", "1 file"))
 
     @pytest.mark.parametrize(
-        "size", [{"partitions": 3}, {"rows_per_partition": 1000}, {"bytes_per_partition": 1000}]
+        "size", [{"partitions": 3}, {"partitions": "1000 rows"}, {"partitions": "1000 B"}]
     )
     def test_partitions_a_small_table_if_a_size_is_specified(self, size: dict[str, Any]) -> None:
         assert chosen(replace(HEAP, bytes=5 * MIB), **size).strategy == "ctid"
@@ -111,7 +111,6 @@ class TestAuto:
         choice = chosen(snapshot="none")
         assert (choice.strategy, choice.key) == ("range", "id")
         assert "ctid needs a shared snapshot, since updated rows move" in choice.reasons[0]
-        assert chosen(snapshot="none", accept_moving_rows=True).strategy == "ctid"
 
     def test_avoids_blocks_if_they_need_full_scans(self) -> None:
         scanned = replace(HEAP, blocks_scan=True)
@@ -182,13 +181,11 @@ class TestAsAsked:
             "blocks of their own"
         )
 
-    def test_ctid_without_a_snapshot_is_rejected_unless_requested(self) -> None:
+    def test_ctid_without_a_snapshot_is_rejected(self) -> None:
         with pytest.raises(UsageError) as caught:
             chosen(strategy="ctid", snapshot="none")
         assert "--strategy ctid with --snapshot none" in caught.value.message
-        assert "use --snapshot shared, or --accept-moving-rows" in caught.value.message
-        choice = chosen(strategy="ctid", snapshot="none", accept_moving_rows=True)
-        assert choice.strategy == "ctid"
+        assert "use --snapshot shared, or a strategy by a key" in caught.value.message
 
     def test_hash_uses_one_bucket_per_stream(self) -> None:
         choice = chosen(strategy="hash", key="id", degree=3)
@@ -207,30 +204,30 @@ class TestCount:
         assert choice.reasons[-1] == "1,234 partitions, as requested"
 
     def test_follows_from_rows(self) -> None:
-        choice = chosen(rows_per_partition=1_000_001)
+        choice = chosen(partitions="1000001 rows")
         assert choice.count == 6
         assert choice.reasons[-1] == "6 partitions of about 1,000,001 rows"
 
     def test_follows_from_the_rows_that_the_condition_selects(self) -> None:
-        assert chosen(replace(HEAP, selected=0.1), rows_per_partition=100_000).count == 6
+        assert chosen(replace(HEAP, selected=0.1), partitions="100000 rows").count == 6
 
     def test_by_rows_needs_an_estimate(self) -> None:
         with pytest.raises(PlanningError) as caught:
-            chosen(replace(HEAP, rows=None), rows_per_partition=1000)
+            chosen(replace(HEAP, rows=None), partitions="1000 rows")
         assert caught.value.message == (
-            "--rows-per-partition: the source has no row estimate for public.orders; pass "
-            "--partitions or --bytes-per-partition"
+            "--partitions: the source has no row estimate for public.orders; pass "
+            "a number of partitions, or a size such as 64MB"
         )
-        with pytest.raises(PlanningError, match="; count the rows, or pass --partitions or "):
-            chosen(replace(HEAP, rows=None, rows_hint="count the rows"), rows_per_partition=1000)
+        with pytest.raises(PlanningError, match="; count the rows, or pass a number "):
+            chosen(replace(HEAP, rows=None, rows_hint="count the rows"), partitions="1000 rows")
 
     def test_follows_from_bytes(self) -> None:
-        choice = chosen(bytes_per_partition=100 * MIB)
+        choice = chosen(partitions="100MiB")
         assert choice.count == 11
         assert choice.reasons[-1] == "11 partitions of about 105 MB"
 
     def test_follows_from_the_bytes_that_the_condition_selects(self) -> None:
-        assert chosen(replace(HEAP, selected=0.5), bytes_per_partition=128 * MIB).count == 4
+        assert chosen(replace(HEAP, selected=0.5), partitions="128MiB").count == 4
 
     @pytest.mark.parametrize(
         ("size", "degree", "count"),
@@ -264,12 +261,12 @@ class TestCount:
     def test_is_at_least_one(self) -> None:
         empty = replace(HEAP, rows=0, bytes=0, blocks=0)
         assert chosen(empty, strategy="ctid").count == 1
-        assert chosen(empty, rows_per_partition=10).count == 1
-        assert chosen(empty, bytes_per_partition=10).count == 1
+        assert chosen(empty, partitions="10 rows").count == 1
+        assert chosen(empty, partitions="10B").count == 1
 
     @pytest.mark.parametrize(
         "options",
-        [{"partitions": 1_000_000}, {"rows_per_partition": 1}, {"bytes_per_partition": 1}],
+        [{"partitions": 1_000_000}, {"partitions": "1 rows"}, {"partitions": "1B"}],
     )
     @pytest.mark.parametrize("cut", [{}, {"key": "id"}, {"strategy": "hash", "key": "id"}])
     def test_has_a_limit_and_says_so(self, options: dict[str, Any], cut: dict[str, Any]) -> None:

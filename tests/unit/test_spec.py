@@ -55,12 +55,20 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"on_error": "ignore"}, ["--on-error", "stop, continue", "found 'ignore'"]),
     ({"partitions": 0}, ["--partitions", "expected at least 1", "found 0"]),
-    ({"rows_per_partition": -1}, ["--rows-per-partition", "expected at least 1", "found -1"]),
-    ({"bytes_per_partition": 0}, ["--bytes-per-partition", "expected at least 1", "found 0"]),
+    ({"partitions": "-1 rows"}, ["--partitions", "expected at least 1", "found -1"]),
+    ({"partitions": "0MB"}, ["--partitions", "expected at least 1", "found 0"]),
+    ({"partitions": "many"}, ["--partitions", "'500000 rows' or 64MB", "found 'many'"]),
+    ({"partitions": True}, ["--partitions", "expected a number of partitions", "found True"]),
+    ({"deletes": "gone"}, ["--deletes", "expected ignore, hard, soft", "found 'gone'"]),
+    ({"deletes": "hard,few"}, ["--deletes", "expected a percentage", "found 'few'"]),
+    ({"deletes": "hard,101%"}, ["--deletes", "expected a percentage", "found '101%'"]),
+    ({"deletes": "ignore,5%"}, ["--deletes", "ignore deletes nothing", "found 'ignore,5%'"]),
+    ({"atomic_limit": "5,swap"}, ["--atomic-limit", "',fail'", "found '5,swap'"]),
+    ({"atomic_limit": "lots"}, ["--atomic-limit", "expected a number of rows", "found 'lots'"]),
     ({"attempts": 0}, ["--attempts", "expected at least 1", "found 0"]),
     ({"stall_timeout": -1.0}, ["--stall-timeout", "expected at least 0", "found -1.0"]),
     ({"grace": -0.5}, ["--grace", "expected at least 0", "found -0.5"]),
-    ({"snapshot_warn_after": -2.0}, ["--snapshot-warn-after", "expected at least 0", "found -2.0"]),
+    ({"give_way_after": -2.0}, ["--give-way-after", "expected at least 0", "found -2.0"]),
     ({"run_id": ""}, ["run id", "expected 1 to 36 letters", "found ''"]),
     ({"run_id": "a:b"}, ["run id", "expected 1 to 36 letters", "found 'a:b'"]),
     ({"run_id": "-a"}, ["run id", "starting with a letter or digit", "found '-a'"]),
@@ -68,14 +76,6 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"control_schema": ""}, ["--control-schema", "expected a name", "found an empty string"]),
     ({"columns": ()}, ["--columns", "expected one or more names", "found an empty one"]),
     ({"columns": ("a", "")}, ["--columns", "expected one or more names", "found an empty one"]),
-    (
-        {"partitions": 2, "rows_per_partition": 5},
-        ["--partitions and --rows-per-partition conflict", "pass one of them"],
-    ),
-    (
-        {"partitions": 2, "rows_per_partition": 5, "bytes_per_partition": 5},
-        ["--partitions and --rows-per-partition and --bytes-per-partition conflict"],
-    ),
     ({"types": ("a",)}, ["--types", "expected NAME=TYPE", "found 'a'"]),
     ({"types": ("=int",)}, ["--types", "expected NAME=TYPE", "found '=int'"]),
     ({"compression": "rar"}, ["--compression", "zstd, snappy, gzip, lz4, none", "found 'rar'"]),
@@ -167,9 +167,9 @@ class TestRefusals:
             {"columns": [1, 2]},
             {"columns": 3},
             {"where": 7},
-            {"bytes_per_partition": "64 apples"},
+            {"partitions": "64 apples"},
             {"stall_timeout": "soon"},
-            {"accept_moving_rows": "yes"},
+            {"unlogged": "yes"},
             {"table": None},
         ],
         ids=str,
@@ -203,9 +203,9 @@ class TestMapping:
                 "columns": "id, name ,at",
                 "strategy": "range",
                 "key": "id",
-                "bytes-per-partition": "1.5 MiB",
+                "partitions": "1.5 MiB",
                 "degree": "-2",
-                "accept-moving-rows": True,
+                "data-only": True,
                 "stall_timeout": "10m",
                 "attempts": 7,
             },
@@ -219,9 +219,9 @@ class TestMapping:
             columns=("id", "name", "at"),
             strategy="range",
             key="id",
-            bytes_per_partition=3 << 19,
+            partitions="1.5 MiB",
             degree=-2,
-            accept_moving_rows=True,
+            data_only=True,
             stall_timeout=600.0,
             attempts=7,
         )
@@ -355,7 +355,7 @@ class TestStored:
             ("mode", "truncate"),
             ("target_table", "public.copy"),
             ("snapshot", "none"),
-            ("accept_moving_rows", True),
+            ("partitions", "9 rows"),
             ("control_schema", "other"),
         ],
     )
@@ -370,10 +370,18 @@ class TestStored:
     def test_execution_options_may_differ(self) -> None:
         changed = spec(
             source="env:A", target="env:B", degree=9, attempts=1, on_error="continue",
-            stall_timeout=1.0, grace=1.0, snapshot_warn_after=1.0, run_id="again",
+            stall_timeout=1.0, grace=1.0, give_way_after=1.0, run_id="again",
             on_snapshot_lost="accept",
         )  # fmt: skip
         assert changed.differences(spec().stored()) == []
+
+    def test_the_same_size_and_another_limit_are_no_difference(self) -> None:
+        night = {"mode": "upsert", "atomic": "table"}
+        before = spec(**night, partitions="1MB", deletes="hard").stored()
+        same = spec(**night, partitions="1000 KB", deletes="hard,100%")
+        assert same.differences(before) == []
+        (line,) = spec(**night, partitions="1MB", deletes="soft").differences(before)
+        assert line == "--deletes: the run has 'hard', found 'soft'"
 
     def test_the_same_table_in_another_spelling_is_no_difference(self) -> None:
         quoted = spec(table='"public".orders', target_table="public.orders")
@@ -497,7 +505,7 @@ class TestWorkerSpec:
             "expected --mode truncate, replace, recreate or swap, found append",
             'expected mode="truncate", "replace", "recreate" or "swap", found append',
         ),
-        ("expected --allow-ddl, found none", "expected allow_ddl=True, found none"),
+        ("expected --unlogged, found none", "expected unlogged=True, found none"),
         ("expected --key, or --where; --only p1", "expected key, or where; only p1"),
         (
             "--exclude: a.* leaves out all of --tables a.b (--on-table-error stop)",
@@ -538,12 +546,12 @@ def test_unclosed_quotes_are_rejected(text: str) -> None:
         ({"stall_timeout": "9999999d"}, "--stall-timeout: expected at most 24d"),
         ({"stall_timeout": float("nan")}, "--stall-timeout: expected at most 24d"),
         ({"grace": float("inf")}, "--grace: expected at most 24d"),
-        ({"snapshot_warn_after": "1e9"}, "--snapshot-warn-after: expected a duration"),
-        ({"snapshot_warn_after": "9" * 400}, "--snapshot-warn-after: expected at most 24d"),
+        ({"give_way_after": "1e9"}, "--give-way-after: expected a duration"),
+        ({"give_way_after": "9" * 400}, "--give-way-after: expected at most 24d"),
         ({"file_size": "99999999999TB"}, "--file-size: expected at most 4611686018427387904"),
-        ({"bytes_per_partition": "9" * 400}, "--bytes-per-partition: expected a size"),
+        ({"partitions": "9" * 400 + "B"}, "--partitions: expected a number of partitions"),
         ({"partitions": 2**31}, "--partitions: expected at most 2147483647"),
-        ({"rows_per_partition": 10**20}, "--rows-per-partition: expected at most 2147483647"),
+        ({"partitions": f"{10**20} rows"}, "--partitions: expected at most 2147483647"),
         ({"attempts": 10**20}, "--attempts: expected at most 2147483647"),
         ({"degree": 10**20}, "--degree: expected at most 2147483647"),
         ({"degree": -(10**20)}, "--degree: expected at least -2147483647"),

@@ -32,9 +32,8 @@ def in_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             'public.orders: strategy="ctid" uses no key: omit key, or use a strategy',
         ),
         (
-            {"mode": "truncate", "indexes": "defer"},
-            'indexes="defer" with mode="truncate" would alter the target\'s table: pass '
-            "allow_ddl=True",
+            {"mode": "upsert", "indexes": "defer"},
+            'indexes="defer": mode="upsert" needs a unique index to find rows',
         ),
     ],
 )

@@ -92,14 +92,9 @@ def test_invalid_settings_are_rejected(
 def test_a_setting_becomes_options_of_a_copy() -> None:
     spec = CopySpec(source="x://a", target="x://b", table="a.b", mode="truncate")
     plain = Setting(3).of(spec)
-    assert (plain.degree, plain.unlogged, plain.indexes, plain.allow_ddl) == (
-        3,
-        False,
-        "keep",
-        False,
-    )
+    assert (plain.degree, plain.unlogged, plain.indexes) == (3, False, "keep")
     both = Setting(1, ("unlogged", "deferred")).of(spec)
-    assert (both.degree, both.unlogged, both.indexes, both.allow_ddl) == (1, True, "defer", True)
+    assert (both.degree, both.unlogged, both.indexes) == (1, True, "defer")
 
 
 def test_settings_take_turns_in_both_directions() -> None:
@@ -214,7 +209,6 @@ def tuning(setting: Setting, **changed: Any) -> Tuning:
         "target_table": "public.t",
         "at": "2026-01-02T03:04:05+00:00",
         "mode": "truncate",
-        "allow_ddl": False,
         "partitions": 4,
         "of_partitions": 8,
         "sampled_bytes": 100,
@@ -238,26 +232,17 @@ def read_back(tmp_path: Path, text: str, *words: str, table: str = "public.t") -
 
 
 def test_the_file_describes_the_same_copy(tmp_path: Path) -> None:
-    text = toml_text(tuning(BOTH, allow_ddl=True))
+    text = toml_text(tuning(BOTH))
     spec = read_back(tmp_path, text, "--mode", "truncate")
-    assert (spec.degree, spec.unlogged, spec.indexes, spec.allow_ddl) == (4, True, "defer", True)
+    assert (spec.degree, spec.unlogged, spec.indexes) == (4, True, "defer")
     # A table without a schema is found by the search path.
     assert read_back(tmp_path, text, "--mode", "truncate", table="t").degree == 4
 
 
 def test_the_command_line_takes_precedence(tmp_path: Path) -> None:
-    text = toml_text(tuning(BOTH, allow_ddl=True))
+    text = toml_text(tuning(BOTH))
     spec = read_back(tmp_path, text, "--degree", "2", "--no-unlogged", "--mode", "truncate")
     assert (spec.degree, spec.unlogged, spec.indexes) == (2, False, "defer")
-
-
-def test_the_file_contains_only_permissions_from_the_user(tmp_path: Path) -> None:
-    text = toml_text(tuning(BOTH))
-    assert "allow_ddl" not in tomllib.loads(text)
-    with pytest.raises(UsageError, match="pass --allow-ddl"):
-        read_back(tmp_path, text, "--mode", "truncate")
-    # A degree needs no permission.
-    assert "allow_ddl" not in tomllib.loads(toml_text(tuning(Setting(4), allow_ddl=True)))
 
 
 @given(query=st.text(st.characters(codec="utf-8"), min_size=1))

@@ -42,8 +42,6 @@ FIRST_VERSION = "1"
 # The options by which the core cuts a table.
 _CUT_OPTIONS = (
     "partitions",
-    "rows_per_partition",
-    "bytes_per_partition",
     "interval",
     "values_query",
 )

@@ -34,7 +34,7 @@ INDEXES = (
     "ALTER TABLE item ADD KEY by_amount (amount DESC, id) COMMENT 'it''s; a `comment`',"
     " ADD KEY by_note (note(5)), ADD FULLTEXT KEY words (pad), ADD UNIQUE KEY once (note)"
 )
-DEFER = ("--indexes", "defer", "--allow-ddl")
+DEFER = ("--indexes", "defer")
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_a_view_has_no_indexes_to_defer(pair: Pair) -> None:
     with pytest.raises(PlanningError, match=r"expected .* to be a table"):
         penstock.plan(penstock.CopySpec(
             source=pair.source, target=pair.target, table="item", target_table="v",
-            indexes="defer", allow_ddl=True,
+            indexes="defer",
         ))  # fmt: skip
 
 
@@ -321,7 +321,7 @@ def test_indexes_dropped_by_a_stopped_run(source_url: str, mysql_url: str) -> No
     execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, kind int, KEY a (kind))")
     options: dict[str, Any] = {
         "source": source_url, "target": mysql_url, "table": "public.t", "target_table": "t",
-        "mode": "truncate", "indexes": "defer", "allow_ddl": True,
+        "mode": "truncate", "indexes": "defer",
     }  # fmt: skip
     with closing(penstock.copy(CopySpec(**options, run_id="stopped"))) as events:
         assert any(isinstance(event, Prepared) for event in events)
@@ -338,7 +338,7 @@ def test_indexes_dropped_by_a_run_that_was_not_yet_prepared(
         at.execute("CREATE TABLE t AS SELECT n AS id, n % 7 AS kind FROM generate_series(1, 99) n")
     execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, kind int, KEY a (kind))")
     ends = {"source": source_url, "target": mysql_url, "table": "public.t", "target_table": "t"}
-    options: dict[str, Any] = {**ends, "mode": "truncate", "allow_ddl": True}
+    options: dict[str, Any] = {**ends, "mode": "truncate"}
     penstock.create(CopySpec(**options, indexes="defer", run_id="killed"))
     execute(mysql_url, "ALTER TABLE t DROP INDEX a")
     list(penstock.copy(CopySpec(**options)))

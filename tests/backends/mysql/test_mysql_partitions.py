@@ -64,7 +64,7 @@ def test_which_strategy_is_chosen(mysql_url: str, target_url: str) -> None:
     parts, _ = PARTS[2]
     execute(mysql_url, TABLE.format("", "", parts))
     fill(mysql_url)
-    request = spec(mysql_url, target_url, strategy="auto", bytes_per_partition="1KB")
+    request = spec(mysql_url, target_url, strategy="auto", partitions="1KB")
     planned = penstock.plan(request)
     assert planned.strategy == "children"
     assert any("a table in 3 partitions of about" in reason for reason in planned.reasons)

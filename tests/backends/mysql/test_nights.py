@@ -44,7 +44,7 @@ def words(source: Connection, mysql_url: str) -> Connection:
 def test_a_key_spelled_differently_gets_the_sources_spelling(
     words: Connection, source_url: str, mysql_url: str
 ) -> None:
-    arguments = {"atomic": "table", "deletes": "hard", "max_deletes": "100%"}
+    arguments = {"atomic": "table", "deletes": "hard,100%"}
     copied(source_url, mysql_url, **arguments).done()
     words.execute(b"UPDATE items SET word = 'A' WHERE id = 1")
     words.execute(b"DELETE FROM items WHERE id = 2")
@@ -103,7 +103,7 @@ def limited(mysql_url: str) -> Iterator[str]:
 
 
 def test_privileges_that_nights_need(words: Connection, source_url: str, limited: str) -> None:
-    arguments = {"incremental": "xmin", "deletes": "hard", "max_deletes": "100%"}
+    arguments = {"incremental": "xmin", "deletes": "hard,100%"}
     copied(source_url, limited, **arguments).done()
     words.execute(b"DELETE FROM items WHERE id = 2")
     words.execute(b"UPDATE items SET id = 5 WHERE id = 4")
@@ -116,7 +116,7 @@ def test_readers_see_last_night_or_tonight(
 ) -> None:
     source.execute(b"CREATE TABLE items (id int PRIMARY KEY, word varchar(20))")
     source.execute(b"INSERT INTO items SELECT i, 'old' FROM generate_series(1, 5000) AS i")
-    options = {"incremental": "xmin", "deletes": "hard", "max_deletes": "50%"}
+    options = {"incremental": "xmin", "deletes": "hard,50%"}
     copied(source_url, mysql_url, **options).done()
     source.execute(b"DELETE FROM items WHERE id <= 1000")
     source.execute(b"UPDATE items SET word = 'new' WHERE id <= 3000")

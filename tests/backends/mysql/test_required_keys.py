@@ -45,7 +45,7 @@ def server(setting: str) -> Iterator[MysqlServer]:
 
 
 PLAIN = "plain"
-FULL: dict[str, Any] = {"atomic": "table", "deletes": "hard", "max_deletes": "100%"}
+FULL: dict[str, Any] = {"atomic": "table", "deletes": "hard,100%"}
 NIGHT: dict[str, Any] = {**FULL, "atomic": None, "incremental": "v", "lookback": "0"}
 
 
@@ -94,7 +94,7 @@ def test_all_modes_without_the_privilege(server: MysqlServer, variables: tuple[s
         ("upsert", {}),
         ("replace", {"key": "id"}),
         ("swap", {}),
-        ("truncate", {"indexes": "defer", "allow_ddl": True}),
+        ("truncate", {"indexes": "defer"}),
         ("replace", {"key": "id", "atomic": "table"}),
         ("upsert", FULL),
         ("upsert", NIGHT),

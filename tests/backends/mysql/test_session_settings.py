@@ -175,7 +175,7 @@ def check_copies(databases: Databases, url: str) -> None:
     OneCopy(**options, mode="replace", key="id", where="id < 7 AND id IS NOT NULL").done()
     databases.check_same()
     databases.run(f"UPDATE {target} SET id = 3, wide = 4 WHERE id = 2")
-    OneCopy(**options, mode="upsert", atomic="table", deletes="hard", max_deletes="100%").done()
+    OneCopy(**options, mode="upsert", atomic="table", deletes="hard,100%").done()
     databases.check_same()
 
 

@@ -63,8 +63,7 @@ def test_checksums_deletes_and_masks(server: MysqlServer, source_url: str, flavo
     night: dict[str, Any] = {
         "mode": "upsert",
         "atomic": "table",
-        "deletes": "hard",
-        "max_deletes": "50%",
+        "deletes": "hard,50%",
     }
     run("DELETE FROM t WHERE id <= 30", "UPDATE t SET word = 'new' WHERE id = 31")
     run_id = load(*ends, **night)

@@ -72,7 +72,7 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
         ["PostgreSQL as a target does not support --compression", "it supports", "--unlogged"],
     ),
     "deferred indexes with replace": (
-        [*REPLACING, "--indexes", "defer", "--allow-ddl"],
+        [*REPLACING, "--indexes", "defer"],
         64,
         ["--indexes defer with --mode replace", "it supports"],
     ),
@@ -86,7 +86,7 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
     "blocks that move": (
         ["--strategy", "ctid", "--snapshot", "none"],
         64,
-        ["--strategy ctid with --snapshot none", "--accept-moving-rows"],
+        ["--strategy ctid with --snapshot none", "a strategy by a key"],
     ),
     "an interval that is none": (
         ["--strategy", "time", "--key", "day", "--interval", "often"],
@@ -138,9 +138,9 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
     ),
     "no partitions": (["--partitions", "0"], 64, ["--partitions", "at least 1", "found 0"]),
     "a size that is none": (
-        ["--bytes-per-partition", "big"],
+        ["--partitions", "big"],
         64,
-        ["--bytes-per-partition", "64MB", "found 'big'"],
+        ["--partitions", "64MB", "found 'big'"],
     ),
     "an empty list of values": (
         ["--strategy", "values", "--key", "id", "--values-query", "SELECT"],

@@ -15,7 +15,7 @@ from penstock.events import Committed, StepChanged
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
-DEFERRED: dict[str, Any] = {"indexes": "defer", "allow_ddl": True}
+DEFERRED: dict[str, Any] = {"indexes": "defer"}
 INDEXES = "SELECT indexname FROM pg_indexes WHERE schemaname <> 'penstock' ORDER BY 1"
 
 

@@ -139,7 +139,7 @@ def test_merged_rows_may_be_fewer(pair: Pair, options: dict[str, Any]) -> None:
 def test_rows_that_a_later_night_has_deleted_are_not_missed(pair: Pair) -> None:
     pair.both(TABLE)
     pair.source.run(FILL)
-    night = {"mode": "upsert", "incremental": "xmin", "deletes": "hard", "max_deletes": "100%"}
+    night = {"mode": "upsert", "incremental": "xmin", "deletes": "hard,100%"}
     again(pair, **night)
     pair.source.run("DELETE FROM t")
     again(pair, **night, run_id="later")

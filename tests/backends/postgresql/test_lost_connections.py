@@ -31,7 +31,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "upsert": {"mode": "upsert"},
     "replace": {"mode": "replace", "key": "id"},
     "night": {"mode": "upsert", "incremental": "xmin", "deletes": "hard"},
-    "indexes": {"indexes": "defer", "allow_ddl": True, "unlogged": True, "mode": "truncate"},
+    "indexes": {"indexes": "defer", "unlogged": True, "mode": "truncate"},
 }
 
 

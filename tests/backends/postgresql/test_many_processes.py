@@ -351,8 +351,6 @@ class TestRecopy:
             options["key"] = "id"
         if mode == "upsert":
             options["conflict_columns"] = ["id"]
-        if mode == "recreate":
-            options["allow_ddl"] = True
         filled.copy(run_id=RUN, **options)
         assert self.recopy(filled) == ["p0002"]
         assert self.recopy(filled) == []
@@ -397,14 +395,11 @@ class TestRecopy:
             partitions=4,
             mode="truncate",
             indexes="defer",
-            allow_ddl=True,
         )
         assert self.recopy(filled) == ["p0002"]
         filled.assert_same()
 
-    @pytest.mark.parametrize(
-        "options", [{"mode": "swap"}, {"mode": "truncate", "unlogged": True, "allow_ddl": True}]
-    )
+    @pytest.mark.parametrize("options", [{"mode": "swap"}, {"mode": "truncate", "unlogged": True}])
     def test_a_renamed_or_rewritten_table_is_refused(
         self, filled: Pair, options: dict[str, Any]
     ) -> None:
@@ -456,8 +451,6 @@ class TestCurrentState:
         """p0002 has failed permanently, the others are committed, and the snapshot has ended."""
         mode = options.get("mode", "append")
         pair.source.run("UPDATE t SET name = 'bad' WHERE id = 300")
-        if mode in ("recreate", "swap"):
-            options["allow_ddl"] = True
         if mode == "recreate":
             pair.target.run("DROP TABLE t")
         if mode == "upsert":

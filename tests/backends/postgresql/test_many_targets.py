@@ -180,8 +180,8 @@ def test_recreating_many_tables_sends_as_many_queries_as_one(
         {"mode": "truncate"},
         {"mode": "swap"},
         {"mode": "upsert"},
-        {"mode": "truncate", "unlogged": True, "allow_ddl": True},
-        {"mode": "append", "indexes": "defer", "allow_ddl": True},
+        {"mode": "truncate", "unlogged": True},
+        {"mode": "append", "indexes": "defer"},
     ],
     ids=str,
 )

@@ -120,7 +120,7 @@ def test_without_the_privilege_the_grant_is_named(filled: Pair) -> None:
 )
 def test_options_that_change_an_existing_table(filled: Pair, options: dict[str, Any]) -> None:
     with pytest.raises(PlanningError, match=r"public\.t does not exist"):
-        filled.plan(allow_ddl=True, **options)
+        filled.plan(**options)
 
 
 @pytest.mark.parametrize("mode", ["swap", "attach"])

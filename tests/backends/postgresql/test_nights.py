@@ -87,11 +87,11 @@ def test_too_many_deletes_change_nothing(items: Pair) -> None:
     night(items, deletes="hard").done()
     before = items.target.rows(ALL)
     items.source.run("DELETE FROM items", "INSERT INTO items VALUES (1, 'only')")
-    refused = night(items, deletes="hard", max_deletes="10%,5")
+    refused = night(items, deletes="hard,10%,5")
     assert refused.code == 65
     assert "would lose 999 of 1,000" in refused.message
     assert items.target.rows(ALL) == before
-    night(items, deletes="hard", max_deletes="100%").done()
+    night(items, deletes="hard,100%").done()
     assert items.target.rows(ALL) == items.source.rows(ALL)
 
 
@@ -172,7 +172,7 @@ def test_deleted_keys_of_all_types_are_found(
     night(pair, deletes="hard").done()
     for condition in ("n = 77", "n % 3 = 0", "n BETWEEN 1000 AND 1100"):
         pair.source.run(f"DELETE FROM items WHERE {condition}")
-        night(pair, deletes="hard", max_deletes="90%").done()
+        night(pair, deletes="hard,90%").done()
         found = "SELECT a::text, b::text, n FROM items ORDER BY n"
         assert pair.target.rows(found) == pair.source.rows(found)
 

@@ -22,8 +22,7 @@ degree = 2
 [defaults]
 mode = "upsert"
 incremental = "xmin"
-deletes = "hard"
-max-deletes = "50%,1000"
+deletes = "hard,50%,1000"
 
 [tables."public.*"]
 

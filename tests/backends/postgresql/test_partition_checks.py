@@ -148,14 +148,11 @@ def test_which_runs_are_checked(filled: Pair) -> None:
     once = [(1000, 1000)]
     assert checked(**CUT) == once
     assert checked(**CUT, where="id <= 500") == [(500, 500)]
-    assert checked(**CUT, check_partitions="never") == []
     assert checked(**BY_NUMBER) == []
-    assert checked(**BY_NUMBER, check_partitions="always") == once
     assert checked(strategy="hash", key="k", partitions=3) == []
     assert checked(strategy="hash", key="lower(k)", partitions=3) == once
     assert checked(strategy="values", key="id % 7") == once
     assert checked(strategy="blocks", partitions=3) == []
-    assert checked(strategy="blocks", partitions=3, check_partitions="always") == once
     assert checked(strategy="whole") == []
 
 

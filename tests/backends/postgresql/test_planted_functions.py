@@ -232,7 +232,7 @@ def test_in_tuning(trapped: Pair) -> None:
         "INSERT INTO shop.t0 (k, v) SELECT n, 'v' FROM generate_series(100, 9000) AS n",
         "ANALYZE shop.t0",
     )
-    spec = trapped.spec(table="shop.t0", mode="append", bytes_per_partition="64kB")
+    spec = trapped.spec(table="shop.t0", mode="append", partitions="64kB")
     for _ in tune(spec, degrees=(1, 2), sample=100_000):
         pass
     check(trapped)

@@ -271,8 +271,6 @@ class TestChildren:
         plan = sales.plan("public.s", partitions=6, snapshot="none")
         assert plan.strategy == "whole"
         assert "needs a shared snapshot" in plan.reasons[0]
-        plan = sales.plan("public.s", partitions=6, snapshot="none", accept_moving_rows=True)
-        assert plan.strategy == "children"
 
     def test_replace_partitions_by_key(self, sales: Pair) -> None:
         sales.target.run(f"INSERT INTO s {rows(500)}")

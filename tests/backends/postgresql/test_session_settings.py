@@ -173,7 +173,7 @@ def check_copies(source: str, target: str) -> None:
         target: the URL of an empty database.
     """
     options = {"source": source, "target": target, "table": "public.Item", "verify": "checksums"}
-    nightly = {"mode": "upsert", "deletes": "hard", "max_deletes": "100%"}
+    nightly = {"mode": "upsert", "deletes": "hard,100%"}
 
     def check() -> None:
         assert definitions(plain(target)) == definitions(plain(source))

@@ -10,6 +10,7 @@ import pytest
 
 from penstock import UsageError, copy
 from penstock.events import Committed, Finished, Planned, SnapshotChanged, Warned
+from penstock.run.snapshot import handle
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -55,10 +56,13 @@ class TestShared:
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
-    def test_warns_when_it_holds_back_vacuum_for_long(self, filled: Pair) -> None:
+    def test_warns_when_it_holds_back_vacuum_for_long(
+        self, filled: Pair, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(handle, "WARN_AFTER", 1.0)
         with psycopg.connect(filled.target.url) as other:
             warnings = []
-            for event in copy(filled.spec(snapshot_warn_after=1.0)):
+            for event in copy(filled.spec()):
                 if isinstance(event, Planned):
                     other.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
                 if isinstance(event, Warned):
@@ -83,10 +87,9 @@ class TestNone:
         assert event.snapshots == 0
 
     def test_ctid_is_refused_unless_rows_cannot_move(self, filled: Pair) -> None:
-        with pytest.raises(UsageError, match="--accept-moving-rows"):
+        with pytest.raises(UsageError, match="a strategy by a key"):
             filled.events(strategy="ctid", snapshot="none")
         assert not filled.has_control_schema()
-        filled.copy(strategy="ctid", snapshot="none", accept_moving_rows=True, partitions=3)
         filled.assert_same()
 
     def test_a_new_value_is_copied_too(self, filled: Pair) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROWS = 20_000
 # Small tables cut finely, so that there is something to measure within a second.
-SMALL: dict[str, Any] = {"bytes_per_partition": "128kB"}
+SMALL: dict[str, Any] = {"partitions": "128kB"}
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_dry_run_shows_the_plan(filled: Pair) -> None:
     assert sweep.copies == 7
     assert 0 < sweep.sampled_bytes < (sweep.plan.bytes or 0)
     shown = filled.cli(
-        "tune", *filled.ends, "--table", "t", "--bytes-per-partition", "128kB", "--sample", "1MB",
+        "tune", *filled.ends, "--table", "t", "--partitions", "128kB", "--sample", "1MB",
         "--degrees", "1,2", "--plan",
     )  # fmt: skip
     assert shown.returncode == 0, shown.stderr
@@ -163,10 +163,10 @@ def test_a_dry_run_shows_the_plan(filled: Pair) -> None:
 
 def test_the_command_line_and_the_copy_it_recommends(filled: Pair, tmp_path: Path) -> None:
     out, html = tmp_path / "tuned.toml", tmp_path / "tuned.html"
-    options = ["--table", "t", "--mode", "truncate", "--bytes-per-partition", "128kB"]
+    options = ["--table", "t", "--mode", "truncate", "--partitions", "128kB"]
     shown = filled.cli(
         "tune", *filled.ends, *options, "--sample", "1MB", "--degrees", "3", "--with",
-        "deferred", "--allow-ddl", "--out", str(out), "--html", str(html), "--json",
+        "deferred", "--out", str(out), "--html", str(html), "--json",
     )  # fmt: skip
     assert shown.returncode == 0, shown.stderr
     result = json.loads(shown.stdout)
@@ -236,7 +236,7 @@ def slow(filled: Pair) -> Iterator[Cli]:
     """A tune in progress, which would take minutes."""
     with tempfile.TemporaryFile() as stderr:
         process = Cli(
-            ["tune", *filled.ends, "--table", "t", "--bytes-per-partition", "128kB",
+            ["tune", *filled.ends, "--table", "t", "--partitions", "128kB",
              "--degrees", "2", "--max-rate", "20kB"],
             stderr=stderr,
         )  # fmt: skip

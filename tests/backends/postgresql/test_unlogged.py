@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 MODES: dict[str, dict[str, Any]] = {
-    "truncate": {"mode": "truncate", "allow_ddl": True},
+    "truncate": {"mode": "truncate"},
     "recreate": {"mode": "recreate"},
     "swap": {"mode": "swap"},
 }
@@ -73,7 +73,7 @@ class TestRefused:
 
     def test_a_mode_that_adds_to_existing_rows(self, pair: Pair) -> None:
         with pytest.raises(UsageError, match="an unlogged table is emptied"):
-            pair.spec(unlogged=True, mode="append", allow_ddl=True)
+            pair.spec(unlogged=True, mode="append")
 
     def test_a_partitioned_table_with_unlogged_children(self, pair: Pair) -> None:
         pair.source.run("CREATE TABLE t (id int)")

@@ -21,7 +21,7 @@ LOADS: dict[str, dict[str, Any]] = {
     "recreate": {"mode": "recreate"},
     "swap with all": {"mode": "swap", "indexes": "defer", "unlogged": True},
     "truncate with all": {
-        "mode": "truncate", "indexes": "defer", "unlogged": True, "allow_ddl": True,
+        "mode": "truncate", "indexes": "defer", "unlogged": True,
     },
 }  # fmt: skip
 

@@ -265,11 +265,11 @@ def test_too_many_deletes_change_nothing(items: Ends) -> None:
     items.night(deletes="hard").done()
     before = items.target.rows(ALL)
     items.change("DELETE FROM items", "INSERT INTO items VALUES (1, 'only')")
-    refused = items.night(deletes="hard", max_deletes="10%,5")
+    refused = items.night(deletes="hard,10%,5")
     assert refused.code == 65
     assert "would lose 999 of 1,000" in refused.message
     assert items.target.rows(ALL) == before
-    items.night(deletes="hard", max_deletes="100%").done()
+    items.night(deletes="hard,100%").done()
     items.check_same()
 
 

@@ -210,7 +210,7 @@ def test_nights_between_systems(
     source.run("INSERT INTO items SELECT 1, 'a', '2026-01-01 00:00:00.000001', NULL")
     source.run("INSERT INTO items SELECT 2, 'b', '2026-01-01 00:00:00.000002', NULL")
     target.make()
-    arguments = {"deletes": "hard", "max_deletes": "100%"}
+    arguments = {"deletes": "hard,100%"}
     assert merged(night(source, target, **arguments)).full == "this is the first night"
     source.run("DELETE FROM items WHERE id = 1")
     source.run("INSERT INTO items SELECT 3, 'c', '2026-01-01 00:00:00.000003', NULL")

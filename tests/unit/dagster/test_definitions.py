@@ -68,9 +68,9 @@ def definitions_of(
         ),
         ({"partitions": 8}, DAYS, "partitions: leave it out, since the asset"),
         (
-            {"rows_per_partition": 8},
+            {"partitions": "8 rows"},
             ranges(4),
-            "rows_per_partition: leave it out, since the asset",
+            "partitions: leave it out, since the asset",
         ),
         ({"interval": "1 day"}, DAYS, "interval: leave it out, since the asset"),
         (

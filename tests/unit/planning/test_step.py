@@ -64,7 +64,7 @@ def specs() -> Iterator[CopySpec]:
         {"incremental": "xmin", "deletes": "hard", "where": "id > 1"},
         {"incremental": "xmin", "atomic_limit": "100"},
         {"schema_only": True},
-        {"indexes": "defer", "allow_ddl": True},
+        {"indexes": "defer"},
     )
     for mode in MODES:
         for strategy in STRATEGIES:

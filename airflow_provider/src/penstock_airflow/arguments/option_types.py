@@ -57,10 +57,6 @@ Atomic = Literal[
     "table",
     "batch",
 ]
-AboveAtomicLimit = Literal[
-    "swap",
-    "fail",
-]
 OnTargetChanged = Literal[
     "full",
     "fail",
@@ -106,11 +102,6 @@ Verify = Literal[
     "none",
     "counts",
     "checksums",
-]
-CheckPartitions = Literal[
-    "auto",
-    "always",
-    "never",
 ]
 ShowValues = Literal[
     "never",

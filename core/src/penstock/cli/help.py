@@ -79,7 +79,7 @@ examples:
   penstock tune --source env:SHOP --target env:DW --table public.orders \\
       --mode truncate --with unlogged,deferred --out orders-tuned.toml
   penstock copy --source env:SHOP --target env:DW --table public.orders \\
-      --mode truncate --tuned orders-tuned.toml --allow-ddl
+      --mode truncate --tuned orders-tuned.toml
 """
 
 TUNE = """\

@@ -40,7 +40,6 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "atomic",
         "indexes",
         "unlogged",
-        "allow_ddl",
         "sequences",
         "on_drift",
     ),
@@ -48,8 +47,6 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "strategy",
         "key",
         "partitions",
-        "rows_per_partition",
-        "bytes_per_partition",
         "interval",
         "values_query",
     ),
@@ -61,9 +58,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "snapshot": (
         "snapshot",
         "on_snapshot_lost",
-        "snapshot_warn_after",
         "give_way_after",
-        "accept_moving_rows",
     ),
     "failures and checks": (
         "attempts",
@@ -73,7 +68,6 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "claim",
         "stale_after",
         "verify",
-        "check_partitions",
     ),
     "incremental loads": (
         "incremental",
@@ -81,10 +75,8 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "null_cursor",
         "max_ahead",
         "deletes",
-        "max_deletes",
         "full_every",
         "atomic_limit",
-        "above_atomic_limit",
         "on_target_changed",
         "watermark",
     ),
@@ -194,7 +186,7 @@ def add_hold_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that apply to holding a run's snapshot."""
     group = parser.add_argument_group("changes to the run", "an omitted option keeps its value")
     for item in fields(CopySpec):
-        if item.name in ("on_snapshot_lost", "snapshot_warn_after", "give_way_after"):
+        if item.name in ("on_snapshot_lost", "give_way_after"):
             _add(group, item, show_default=False)
 
 
@@ -322,7 +314,7 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     overrides = _explicit_options(arguments)
     # Stand in for the stored options; this table and mode allow every execution option.
     spec = CopySpec.from_mapping(
-        {**overrides, "table": "a.b", "mode": "truncate"}, "penstock resume"
+        {**overrides, "table": "a.b", "mode": "upsert", "atomic": "table"}, "penstock resume"
     )
     return {name: getattr(spec, name) for name in overrides if name in resumed_options()}
 

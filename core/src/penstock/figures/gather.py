@@ -395,7 +395,7 @@ def _execution(journal: Journal) -> ExecutionFigures:
 
 
 def applicable(spec: Mapping[str, Any], target: TargetCapabilities, name: str) -> str:
-    """Return an option with the permission it needs; empty if it is set or does not apply.
+    """Return an option that might help; empty if it is set or does not apply.
 
     Args:
         spec: the stored options of the run.
@@ -407,8 +407,7 @@ def applicable(spec: Mapping[str, Any], target: TargetCapabilities, name: str) -
         return ""
     if name == "indexes" and mode.loads_new_table:
         return ""  # indexes of a new table are always built after the load
-    flag = _FLAGS[name]
-    return flag if mode.loads_new_table or spec.get("allow_ddl") else f"{flag} --allow-ddl"
+    return _FLAGS[name]
 
 
 def _strategy(run: RunRow) -> Strategy:

@@ -13,6 +13,7 @@ from penstock.backends.api.facts import TableStatistics
 from penstock.errors import PlanningError, UsageError
 from penstock.planning.cuts import MOST_PARTITIONS, quantity
 from penstock.spec.degrees import Streams
+from penstock.spec.partition_sizes import PartitionSize
 from penstock.spec.parts import Cutting
 from penstock.spec.strategies import (
     BLOCKS,
@@ -119,7 +120,7 @@ def choose(
 
 def _is_sized(cutting: Cutting) -> bool:
     """Whether the user has specified the number of partitions."""
-    return bool(cutting.partitions or cutting.rows_per_partition or cutting.bytes_per_partition)
+    return cutting.partition_size != PartitionSize()
 
 
 def _asked_for(count: int) -> str:
@@ -175,7 +176,7 @@ def _choose_blocks(
         raise UsageError(
             f"--strategy {cutting.strategy} with --snapshot none: a row that is updated during the "
             "copy moves to another block, and may be lost or copied twice; use --snapshot shared, "
-            "or --accept-moving-rows if nothing writes to the table"
+            "or a strategy by a key"
         )
     counts = _scanning if table.blocks_scan else _with_count
     choice = counts(
@@ -230,25 +231,23 @@ def _with_count(
 
 def _count(cutting: Cutting, table: TableStatistics, streams: Streams) -> tuple[int, str]:
     """Return the number of partitions to aim for, and why."""
-    if cutting.partitions is not None:
-        return cutting.partitions, _asked_for(cutting.partitions)
+    size = cutting.partition_size
+    if size.count is not None:
+        return size.count, _asked_for(size.count)
     selected = int(table.bytes * table.selected)
-    if cutting.rows_per_partition is not None:
+    if size.rows is not None:
         if table.rows is None:
             raise PlanningError(
-                f"--rows-per-partition: the source has no row estimate for {cutting.source_name}; "
+                f"--partitions: the source has no row estimate for {cutting.source_name}; "
                 + (f"{table.rows_hint}, or pass " if table.rows_hint else "pass ")
-                + "--partitions or --bytes-per-partition"
+                + "a number of partitions, or a size such as 64MB"
             )
         rows = int(table.rows * table.selected)
-        count = max(1, -(-rows // cutting.rows_per_partition))
-        return count, f"{quantity(count, 'partition')} of about {cutting.rows_per_partition:,} rows"
-    if cutting.bytes_per_partition is not None:
-        count = max(1, -(-selected // cutting.bytes_per_partition))
-        return (
-            count,
-            f"{quantity(count, 'partition')} of about {_size(cutting.bytes_per_partition)}",
-        )
+        count = max(1, -(-rows // size.rows))
+        return count, f"{quantity(count, 'partition')} of about {size.rows:,} rows"
+    if size.bytes is not None:
+        count = max(1, -(-selected // size.bytes))
+        return count, f"{quantity(count, 'partition')} of about {_size(size.bytes)}"
     by_size = -(-selected // DEFAULT_PARTITION_BYTES)
     usual = min(PARTITIONS_PER_STREAM * streams.usual, selected // SMALLEST_PARTITION_BYTES)
     most = min(PARTITIONS_PER_STREAM * streams.most, selected // SMALLER_PARTITION_BYTES)

@@ -11,7 +11,7 @@ from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column
 from penstock.planning.cursors import without_range
 from penstock.planning.known_answers import KnownAnswers
-from penstock.spec.atomic_limits import FAIL, AtomicLimit
+from penstock.spec.atomic_limits import AtomicLimit
 from penstock.spec.parts import Nightly, Route
 
 SMALL = 8 * 1024 * 1024
@@ -58,12 +58,11 @@ def apply_atomic_limit(
             limited = f"more than --atomic-limit {nightly.atomic_limit}"
             why = f"{changed:,} rows may have changed, {limited}"
             night = without_range(night, why)
-    if nightly.above_atomic_limit == FAIL:
+    if limit.fails:
         reads = f"all rows are read, since {night.full}; " if night.full else ""
         raise PlanningError(
             f"{route.source_name}: {reads}the night is larger than --atomic-limit "
-            f"{nightly.atomic_limit}, and --above-atomic-limit fail allows no swap; raise the "
-            "limit, or use --above-atomic-limit swap"
+            f"{nightly.atomic_limit} allows; raise the limit, or leave out ',fail' to allow a swap"
         )
     return night, False
 

@@ -43,9 +43,9 @@ def with_pending_steps(
     mine = [
         (run_id, step)
         for run_id, step in pending
-        if in_place and (loading.allow_ddl or (loading.data_only and makes_foreign_key(step)))
+        if in_place and (loading.alters_table or (loading.data_only and makes_foreign_key(step)))
     ]
-    offer = "pass --allow-ddl to do it after this load, or " if in_place else ""
+    offer = "pass --indexes defer to do it after this load, or " if in_place else ""
     warnings: dict[tuple[str, str], str] = {}
     for run_id, step in pending:
         if (run_id, step) not in mine:

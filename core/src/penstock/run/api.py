@@ -356,7 +356,7 @@ def resume(
         finish: whether to compare both sides and do the steps after the last partition, once all
             partitions are committed; False leaves that to another `resume`.
         overrides: options that say how to run (`degree`, `attempts`, `on_error`, `stall_timeout`,
-            `grace`, `on_snapshot_lost`, `snapshot_warn_after`, `give_way_after`).
+            `grace`, `on_snapshot_lost`, `give_way_after`).
 
     Raises:
         UsageError: no such run, partition or option; or the run's partitions cannot be copied

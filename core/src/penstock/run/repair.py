@@ -40,7 +40,7 @@ MOST_RANGES = 1_000
 _KEPT = (
     *("table", "query", "target_table", "descendants", "where", "map"),
     *("columns", "exclude_columns", "set", "mask"),
-    *("snapshot", "accept_moving_rows", "control_schema", "show_values"),
+    *("snapshot", "control_schema", "show_values"),
 )
 """Options of a run that its repair shares."""
 
@@ -283,7 +283,9 @@ def _check_surplus(repair: Repair, repaired: CopySpec, max_deletes: str | None) 
     """
     owns_rows = repaired.load_mode.owns_selection or repaired.deletion.how == HARD
     text = max_deletes or (MOST_DELETED if owns_rows else "0%")
-    if not repair.surplus or parse_most_deleted(text).allows(repair.surplus, repair.rows):
+    if not repair.surplus or parse_most_deleted(text, "--max-deletes").allows(
+        repair.surplus, repair.rows
+    ):
         return
     why = (
         "check whether rows are missing from the source"

@@ -74,7 +74,13 @@ def stored_spec(
         )
     with reading_run(run.run_id):
         spec = CopySpec.from_stored(run.spec, source, target)
-    return replace(spec, **overrides, control_schema=control_schema)
+    changed = replace(spec, **overrides, control_schema=control_schema)
+    if changed.deletion.what != spec.deletion.what:
+        raise UsageError(
+            f"{caller}: --deletes {changed.deletes}: the run has {spec.deletes}, and only the "
+            "limit after it can change for an existing run; start a new run"
+        )
+    return changed
 
 
 def check_same_spec(spec: CopySpec, run: RunRow) -> None:

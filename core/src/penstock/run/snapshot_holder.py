@@ -59,7 +59,7 @@ def hold(
         target: the target's connection, which is not stored with the run.
         control_schema: the schema of the control tables.
         stop: once set, the snapshot is dropped within about a second; the run still waits for it.
-        overrides: as in `resume`; only `on_snapshot_lost`, `snapshot_warn_after` and
+        overrides: as in `resume`; only `on_snapshot_lost` and
             `give_way_after` matter.
 
     Raises:

@@ -374,7 +374,7 @@ class RunState:
         if not is_compared(self.spec, self.plan) or self.was_done or not complete:
             return
         if self.spec.verify == "none":
-            if is_checked(self.spec, self.plan):
+            if is_checked(self.plan):
                 yield from self._check_partitions(counted)
             return
         from penstock.verification.checks import verify_run  # noqa: PLC0415 - rarely needed
@@ -442,7 +442,7 @@ class RunState:
 
     def release_if_read(self) -> None:
         """Release the snapshot, if the source is not read again."""
-        if self.spec.verify == "none" and not is_checked(self.spec, self.plan):
+        if self.spec.verify == "none" and not is_checked(self.plan):
             self._link.call(lambda control: control.release_snapshot(self.run_id))
 
     def merged_event(self, mark: Watermark | None) -> Merged:
@@ -493,7 +493,7 @@ class RunState:
         return (
             self.finishes
             and self.spec.verify == "none"
-            and is_checked(self.spec, self.plan)
+            and is_checked(self.plan)
             and self.error is None
             and self.reads_snapshot
             and self.is_of_one_moment

@@ -28,7 +28,7 @@ def as_arguments(message: str) -> str:
     """Return a message with Python arguments instead of command line flags.
 
     ``--on-snapshot-lost accept or restart`` becomes ``on_snapshot_lost="accept" or "restart"``, and
-    ``--allow-ddl`` becomes ``allow_ddl=True``. Commands in backticks stay as they are.
+    ``--unlogged`` becomes ``unlogged=True``. Commands in backticks stay as they are.
     """
     return "".join(
         part if position % 2 else _as_arguments(part)

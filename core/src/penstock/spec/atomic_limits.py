@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from penstock.errors import UsageError
 from penstock.spec.units import parse_size
 
-SWAP, FAIL = "swap", "fail"
-ABOVE_ATOMIC_LIMIT = (SWAP, FAIL)
+FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicLimit:
-    """A limit in rows, or in bytes of the source; one of the two is None."""
+    """A limit in rows, or in bytes of the source; at least one of the two is None."""
 
     rows: int | None = None
     bytes: int | None = None
+    fails: bool = False
+    """Above the limit, fail; otherwise load a new table that replaces the target's."""
 
     def is_below(self, rows: float, size: float) -> bool:
         """Whether a night reads more than the limit.
@@ -32,19 +33,22 @@ class AtomicLimit:
 
 
 def parse_atomic_limit(text: str | None) -> AtomicLimit:
-    """Parse a limit: a plain number counts rows, one with a unit is a size.
+    """Parse a limit: a plain number counts rows, one with a unit is a size; ``,fail`` may follow.
 
     Raises:
-        UsageError: the text is neither.
+        UsageError: the text is no limit.
     """
     if text is None:
         return AtomicLimit()
-    if re.fullmatch(r"\s*[\d_]+\s*", text):
-        return AtomicLimit(rows=int(text))
+    amount, comma, above = text.partition(",")
     try:
-        return AtomicLimit(bytes=parse_size(text, "--atomic-limit"))
+        if comma and above.strip() != FAIL:
+            raise UsageError(above)
+        if re.fullmatch(r"\s*[\d_]+\s*", amount):
+            return AtomicLimit(rows=int(amount), fails=bool(comma))
+        return AtomicLimit(bytes=parse_size(amount, "--atomic-limit"), fails=bool(comma))
     except UsageError:
         raise UsageError(
             "--atomic-limit: expected a number of rows, such as 50000000, or a size, such as "
-            f"20GiB; found {text!r}"
+            f"20GiB, with ',fail' after it if need be; found {text!r}"
         ) from None

@@ -46,15 +46,15 @@ def _check_values(spec: CopySpec) -> None:
     for item in fields(spec):
         if item.metadata["choices"] and getattr(spec, item.name) is not None:
             check_one_of(item.name, getattr(spec, item.name), item.metadata["choices"])
-    for name in ("partitions", "rows_per_partition", "row_group_size"):
-        check_within(name, getattr(spec, name), 1, MOST)
+    check_within("row_group_size", spec.row_group_size, 1, MOST)
+    spec.partition_size  # noqa: B018 - raises if malformed
     for name in SIZES:
         check_within(name, getattr(spec, name), 1, MOST_BYTES)
     if spec.degree != AUTO:
         check_within("degree", int(spec.degree), -MOST, MOST)
     spec.column_types  # noqa: B018 - raises if malformed
     check_within("attempts", spec.attempts, 1, MOST)
-    for name in ("stall_timeout", "grace", "snapshot_warn_after"):
+    for name in ("stall_timeout", "grace"):
         check_duration(getattr(spec, name), flag_of(name))
     if spec.give_way_after is not None:
         check_duration(spec.give_way_after, "--give-way-after")
@@ -128,13 +128,6 @@ def _check_columns(spec: CopySpec) -> None:
 
 
 def _check_cutting(spec: CopySpec) -> None:
-    sizes = [
-        flag_of(name)
-        for name in ("partitions", "rows_per_partition", "bytes_per_partition")
-        if getattr(spec, name) is not None
-    ]
-    if len(sizes) > 1:
-        raise UsageError(f"{' and '.join(sizes)} conflict: pass one of them")
     strategy = spec.cut_strategy
     if strategy.requires_key and spec.key is None:
         raise UsageError(f"--strategy {spec.strategy}: expected --key, found none")
@@ -190,7 +183,7 @@ def _check_loading(spec: CopySpec) -> None:
         )
     if spec.incremental and spec.snapshot == "none" and not spec.cursor_columns:
         raise UsageError("--incremental: expected --snapshot shared, found none")
-    spec.most_deleted  # noqa: B018 - raises if malformed
+    spec.deletion  # noqa: B018 - raises if malformed
     spec.most_merged  # noqa: B018
     if spec.atomic_limit is not None and not (spec.incremental and mode.merges_at_end):
         raise UsageError("--atomic-limit: expected --mode upsert with --incremental")
@@ -239,19 +232,6 @@ def _check_loading(spec: CopySpec) -> None:
     if spec.indexes == "defer" and mode.merges_by_key:
         raise UsageError(
             f"--indexes defer: --mode {mode} needs a unique index to find rows; use --indexes keep"
-        )
-    needs = [
-        flag
-        for flag, is_set in (
-            ("--indexes defer", spec.indexes == "defer"),
-            ("--unlogged", spec.unlogged),
-        )
-        if is_set and not mode.loads_new_table
-    ]
-    if needs and not spec.allow_ddl:
-        raise UsageError(
-            f"{' and '.join(needs)} with --mode {spec.mode} would alter the target's table: pass "
-            "--allow-ddl to permit this"
         )
 
 

@@ -14,12 +14,7 @@ from penstock.errors import UsageError
 from penstock.model.codec import to_json
 from penstock.model.tables import Located, Query, Relation, TableRef
 from penstock.model.values import SHOW_VALUES
-from penstock.spec.atomic_limits import (
-    ABOVE_ATOMIC_LIMIT,
-    SWAP,
-    AtomicLimit,
-    parse_atomic_limit,
-)
+from penstock.spec.atomic_limits import AtomicLimit, parse_atomic_limit
 from penstock.spec.copy_checks import (
     check_attachable,
     check_options,
@@ -31,9 +26,7 @@ from penstock.spec.deletes import (
     IGNORE,
     MOST_DELETED,
     Deletes,
-    MostDeleted,
     parse_deletes,
-    parse_most_deleted,
 )
 from penstock.spec.drift import FAIL as FAIL_ON_DRIFT
 from penstock.spec.drift import OnDrift, parse_on_drift
@@ -41,6 +34,7 @@ from penstock.spec.masks import Mask, parse_expressions, parse_masks
 from penstock.spec.modes import MODES, Mode, mode_of
 from penstock.spec.night_kinds import COLUMN, FILES, XMIN
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of, split_names
+from penstock.spec.partition_sizes import PartitionSize, parse_partitions
 from penstock.spec.parts import Cutting, Loading, Nightly, Route, part_of
 from penstock.spec.references import redact
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
@@ -60,7 +54,6 @@ NULL_CURSORS = ("refuse", "include")
 ATOMIC = ("table", "batch")
 ON_TARGET_CHANGED = ("full", "fail")
 VERIFY = ("none", "counts", "checksums")
-CHECK_PARTITIONS = ("auto", "always", "never")
 UNNAMED = "target"
 """The name shown for a target's table if the target's URL leads to the rows."""
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
@@ -73,6 +66,7 @@ def option(
     execution: bool = False,
     planned: bool = False,
     of_mode: bool = False,
+    limited: bool = False,
     metavar: str = "",
     choices: tuple[str, ...] = (),
 ) -> Any:
@@ -84,13 +78,14 @@ def option(
         execution: the option says how to run, not what to copy; it may change on resume.
         planned: the option takes effect during planning, so it cannot change on resume either.
         of_mode: the option belongs to some modes; see `table_sections.layer_options`.
+        limited: a limit follows the value's first comma, and may change on resume.
         metavar: the name of the value in the help.
         choices: the allowed values; empty for any value of the type.
     """
     metadata = {
         "help": text,
         "execution": execution,
-        "resumed": execution and not planned,
+        "resumed": limited or (execution and not planned),
         "of_mode": of_mode,
         "metavar": metavar,
         "choices": choices,
@@ -207,14 +202,11 @@ class CopySpec:
         "chosen automatically)",
         metavar="INTERVAL",
     )
-    partitions: int | None = option(None, "aim for this many partitions", metavar="N")
-    rows_per_partition: int | None = option(
-        None, "aim for this many rows in each partition", metavar="N"
-    )
-    bytes_per_partition: int | None = option(
+    partitions: int | str | None = option(
         None,
-        "aim for this many bytes of the source in each partition, such as 64MB",
-        metavar="SIZE",
+        "aim for this many partitions (16), or for this many rows ('500000 rows') or bytes of the "
+        "source (64MB) in each (default: chosen by size)",
+        metavar="{N,N rows,SIZE}",
     )
     degree: int | str = option(
         AUTO,
@@ -295,17 +287,9 @@ class CopySpec:
     atomic_limit: str | None = option(
         None,
         "with upsert and --incremental: do not merge more rows (such as 50000000) or bytes of "
-        "the source (such as 20GiB) than this in one transaction",
-        metavar="LIMIT",
-        execution=True,
-        planned=True,
-        of_mode=True,
-    )
-    above_atomic_limit: str = option(
-        SWAP,
-        "above --atomic-limit: load all rows into a new table that replaces the target's "
-        "(swap), or fail",
-        choices=ABOVE_ATOMIC_LIMIT,
+        "the source (such as 20GiB) than this in one transaction: load all rows into a new table "
+        "that replaces the target's, or fail with ',fail' after the limit",
+        metavar="LIMIT[,fail]",
         execution=True,
         planned=True,
         of_mode=True,
@@ -314,17 +298,12 @@ class CopySpec:
         IGNORE,
         "with --incremental or --atomic: keep rows that the source no longer has (ignore), "
         "delete them (hard), or set a timestamp column, deleted_at by default, which is cleared "
-        "if the row comes back (soft)",
-        metavar="{ignore,hard,soft[:COLUMN]}",
+        "if the row comes back (soft). Fail without changing anything if more than a share of the "
+        f"target's rows would be deleted, and more than a number of rows: {MOST_DELETED}, unless "
+        "others follow, as in hard,5%,100",
+        metavar="{ignore,hard,soft[:COLUMN]}[,SHARE[,ROWS]]",
         of_mode=True,
-    )
-    max_deletes: str = option(
-        MOST_DELETED,
-        "with --deletes: fail without changing anything if more than this share of the target's "
-        "rows would be deleted, and more rows than the number after the comma",
-        metavar="SHARE[,ROWS]",
-        execution=True,
-        of_mode=True,
+        limited=True,
     )
     full_every: float | None = option(
         None,
@@ -386,10 +365,6 @@ class CopySpec:
         False,
         "with recreate: partition the target like the source, instead of creating a plain table",
         of_mode=True,
-    )
-    allow_ddl: bool = option(
-        False,
-        "allow --indexes defer and --unlogged to alter an existing table",
     )
     sequences: str = option(
         "set",
@@ -455,11 +430,6 @@ class CopySpec:
         execution=True,
         choices=ON_SNAPSHOT_LOST,
     )
-    accept_moving_rows: bool = option(
-        False,
-        "allow strategy blocks without a shared snapshot, although rows updated during the copy "
-        "may be missed or copied twice",
-    )
     attempts: int = option(
         5,
         "how many times to try a partition whose errors are transient",
@@ -480,15 +450,6 @@ class CopySpec:
         execution=True,
         choices=VERIFY,
     )
-    check_partitions: str = option(
-        "auto",
-        "once every partition is committed, compare their row counts with a count of all rows "
-        "in the same snapshot, which finds overlaps and gaps. auto: only if the key is a text, "
-        "an expression, or of another type that can be compared in more than one way. --verify "
-        "always compares them",
-        execution=True,
-        choices=CHECK_PARTITIONS,
-    )
     stall_timeout: float = option(
         600.0,
         "retry an attempt when no bytes have moved for this long, such as 90s or 10m; 0: never",
@@ -499,12 +460,6 @@ class CopySpec:
         10.0,
         "how long to wait for an older attempt or another session of the run that is in the way "
         "and makes no progress, before ending its session in the target",
-        execution=True,
-        metavar="DURATION",
-    )
-    snapshot_warn_after: float = option(
-        3600.0,
-        "warn when the source has held the snapshot for this long; 0: never",
         execution=True,
         metavar="DURATION",
     )
@@ -625,7 +580,7 @@ class CopySpec:
     @property
     def rows_may_move(self) -> bool:
         """Whether a row updated during the copy may move to another block unnoticed."""
-        return self.snapshot == "none" and not self.accept_moving_rows
+        return self.snapshot == "none"
 
     @property
     def load_mode(self) -> Mode:
@@ -668,9 +623,9 @@ class CopySpec:
         return parse_on_drift(self.on_drift)
 
     @property
-    def most_deleted(self) -> MostDeleted:
-        """The parsed value of `max_deletes`."""
-        return parse_most_deleted(self.max_deletes)
+    def partition_size(self) -> PartitionSize:
+        """The parsed value of `partitions`."""
+        return parse_partitions(self.partitions)
 
     @property
     def most_merged(self) -> AtomicLimit:
@@ -837,4 +792,8 @@ def _is_same(name: str, mine: Any, theirs: Any) -> bool:
     """Whether two values of an option mean the same."""
     if name == "strategy":
         return STRATEGIES.get(mine) is STRATEGIES.get(theirs)
+    if name == "partitions":
+        return parse_partitions(mine) == parse_partitions(theirs)
+    if name == "deletes":  # the limit may change
+        return parse_deletes(mine).what == parse_deletes(theirs).what
     return bool(mine == theirs)

@@ -10,6 +10,28 @@ from penstock.errors import UsageError
 IGNORE, HARD, SOFT = "ignore", "hard", "soft"
 DEFAULT_COLUMN = "deleted_at"
 MOST_DELETED = "30%,1000"
+"""The limit unless the option names one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MostDeleted:
+    """How many rows may be deleted."""
+
+    share: float
+    """A share of the target's rows, 0 to 1."""
+    floor: int
+    """The number of rows that may be deleted in any case."""
+
+    def __str__(self) -> str:
+        rows = f" or {self.floor:,} rows" if self.floor else ""
+        return f"{self.share * 100:g}%{rows}"
+
+    def allows(self, deletions: int, rows: int) -> bool:
+        """Whether a number of deletions is allowed in a table with a number of rows."""
+        return deletions <= max(self.floor, self.share * rows)
+
+
+_USUAL = MostDeleted(0.3, 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +41,12 @@ class Deletes:
     how: str
     column: str = ""
     """With soft deletes: the column for the time when a row was found gone; NULL until then."""
+    most: MostDeleted = _USUAL
+
+    @property
+    def what(self) -> tuple[str, str]:
+        """What to do, without the limit."""
+        return self.how, self.column
 
     @property
     def is_enabled(self) -> bool:
@@ -26,42 +54,40 @@ class Deletes:
         return self.how != IGNORE
 
 
-@dataclass(frozen=True, slots=True)
-class MostDeleted:
-    """The parsed option `--max-deletes`."""
-
-    share: float
-    """A share of the target's rows, 0 to 1."""
-    floor: int
-    """The number of rows that may be deleted in any case."""
-
-    def allows(self, deletions: int, rows: int) -> bool:
-        """Whether a number of deletions is allowed in a table with a number of rows."""
-        return deletions <= max(self.floor, self.share * rows)
-
-
 def parse_deletes(text: str) -> Deletes:
     """Parse the option `--deletes`.
 
     Raises:
-        UsageError: the text is not `ignore`, `hard`, `soft` or `soft:COLUMN`.
+        UsageError: the text is not `ignore`, `hard`, `soft` or `soft:COLUMN`, or what follows is
+            not a limit.
     """
-    how, colon, column = text.partition(":")
+    what, comma, limit = text.partition(",")
+    how, colon, column = what.strip().partition(":")
     if how not in (IGNORE, HARD, SOFT) or (colon and (how != SOFT or not column)):
-        raise UsageError(f"--deletes: expected ignore, hard, soft or soft:COLUMN; found {text!r}")
-    return Deletes(how, column or DEFAULT_COLUMN if how == SOFT else "")
+        raise UsageError(
+            "--deletes: expected ignore, hard, soft or soft:COLUMN, with a limit after a comma "
+            f"if need be, such as hard,5%; found {text!r}"
+        )
+    if comma and how == IGNORE:
+        raise UsageError(f"--deletes: ignore deletes nothing: omit the limit; found {text!r}")
+    column = (column or DEFAULT_COLUMN) if how == SOFT else ""
+    return Deletes(how, column, parse_most_deleted(limit, "--deletes") if comma else _USUAL)
 
 
-def parse_most_deleted(text: str) -> MostDeleted:
-    """Parse the option `--max-deletes`.
+def parse_most_deleted(text: str, flag: str) -> MostDeleted:
+    """Parse a limit: a percentage, and a number of rows after a comma if need be.
+
+    Args:
+        text: the limit.
+        flag: the option, for the message.
 
     Raises:
-        UsageError: the text is not a percentage, with or without a number of rows.
+        UsageError: the text is no limit.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*(?:,\s*([\d_]+)\s*)?", text)
     if match is None or float(match[1]) > 100:
         raise UsageError(
-            "--max-deletes: expected a percentage of the target's rows and, after a comma, a "
+            f"{flag}: expected a percentage of the target's rows and, after a comma, a "
             f"number of rows that is always allowed, such as 5%,1000; found {text!r}"
         )
     return MostDeleted(float(match[1]) / 100, int(match[2] or 0))

@@ -20,7 +20,7 @@ MOST = 2**31 - 1
 
 MOST_BYTES = 2**62
 
-SIZES = ("bytes_per_partition", "file_size", "max_rate")
+SIZES = ("file_size", "max_rate")
 
 PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "str": (str,),
@@ -69,6 +69,9 @@ def coerce(name: str, kind: str, value: Any) -> Any:
         return parse_size(value, flag)
     if name == "degree":
         return parse_degree(value, flag)
+    if name == "partitions":  # a number, or a text with a unit
+        text = str(value).strip()
+        return int(text) if text.isdecimal() else text
     if kind.startswith("float"):
         return parse_duration(value, flag)
     if kind == "bool":

@@ -15,6 +15,7 @@ from penstock.spec.deletes import Deletes
 from penstock.spec.drift import OnDrift
 from penstock.spec.masks import Mask, meets
 from penstock.spec.modes import Mode
+from penstock.spec.partition_sizes import PartitionSize
 from penstock.spec.strategies import Strategy
 
 Part = TypeVar("Part")
@@ -62,9 +63,7 @@ class Cutting:
     key: str | None
     values_query: str | None
     interval: str | None
-    partitions: int | None
-    rows_per_partition: int | None
-    bytes_per_partition: int | None
+    partition_size: PartitionSize
     rows_may_move: bool
 
 
@@ -84,7 +83,6 @@ class Nightly:
     on_target_changed: str
     atomic_limit: str | None
     most_merged: AtomicLimit
-    above_atomic_limit: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +102,6 @@ class Loading:
     indexes: str
     unlogged: bool
     partitioning: bool
-    allow_ddl: bool
     sequences: str
     types: tuple[str, ...] | None
     column_types: Mapping[str, str]
@@ -114,6 +111,11 @@ class Loading:
     writing: Mapping[str, Any]
     verify: str
     nightly: Nightly
+
+    @property
+    def alters_table(self) -> bool:
+        """Whether the load changes more of the target's table than its rows."""
+        return self.indexes == "defer" or self.unlogged
 
 
 def part_of(kind: type[Part], spec: object) -> Part:

@@ -117,8 +117,6 @@ class Tuning:
     at: str
     """The time at which it ended."""
     mode: str
-    allow_ddl: bool
-    """The copy's own option: whether it may alter the table."""
     partitions: int
     """The number of partitions in the sample."""
     of_partitions: int

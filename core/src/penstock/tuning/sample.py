@@ -14,14 +14,14 @@ PER_STREAM = 4
 LEAST_PER_STREAM = 2
 
 
-def bytes_per_partition(sample: int, most: int) -> int:
-    """Return the partition size with which to cut the table, in bytes.
+def partition_size(sample: int, most: int) -> str:
+    """Return the size of a partition with which to cut the table, as `--partitions` takes it.
 
     Args:
         sample: the size of the sample, in bytes.
         most: the highest number of streams tried.
     """
-    return max(SMALLEST_PARTITION_BYTES, sample // (PER_STREAM * most))
+    return f"{max(SMALLEST_PARTITION_BYTES, sample // (PER_STREAM * most))} B"
 
 
 def choose_sample(plan: PartitionPlan, size: int, most: int) -> tuple[Partition, ...]:

@@ -45,8 +45,7 @@ class Setting:
 
     def of(self, spec: CopySpec) -> CopySpec:
         """Return the copy with this setting; it may alter its table, a scratch table."""
-        allowed: dict[str, Any] = {"allow_ddl": True} if self.options else {}
-        return replace(spec, degree=self.degree, **self.load, **allowed)
+        return replace(spec, degree=self.degree, **self.load)
 
 
 def settings(degrees: Sequence[int], options: Collection[str]) -> tuple[Setting, ...]:

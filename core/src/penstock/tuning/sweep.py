@@ -20,7 +20,7 @@ from penstock.errors import (
 from penstock.events import Event, Finished, now
 from penstock.model import values
 from penstock.model.codec import to_json
-from penstock.model.plans import Partition, PartitionPlan
+from penstock.model.plans import GIVEN, Partition, PartitionPlan
 from penstock.model.tables import TableRef
 from penstock.run.api import create, plan, resume
 from penstock.run.connections import Connections, connect
@@ -31,11 +31,10 @@ from penstock.spec.modes import Mode, mode_names
 from penstock.spec.strategies import WHOLE
 from penstock.tuning.measurements import SHORT, Measurement, Tuning, group_by_setting
 from penstock.tuning.recommendation import recommend
-from penstock.tuning.sample import SAMPLE, bytes_per_partition, choose_sample, sampled_bytes
+from penstock.tuning.sample import SAMPLE, choose_sample, partition_size, sampled_bytes
 from penstock.tuning.settings import DEGREES, Setting, settings, turns
 
-_SIZES = ("partitions", "rows_per_partition", "bytes_per_partition")
-_CUTTING = ("key", "values_query", "interval", *_SIZES)
+_CUTTING = ("key", "values_query", "interval", "partitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +216,12 @@ def _plan_sweep(
 
 def _cut(spec: CopySpec, sample: int, most: int) -> PartitionPlan:
     """Plan the whole table, cut finely enough for a sample unless the user says how to cut."""
-    if spec.interval is not None or any(getattr(spec, name) is not None for name in _SIZES):
+    if spec.interval is not None or spec.partitions is not None:
         return plan(spec)
-    coarse = plan(replace(spec, bytes_per_partition=bytes_per_partition(sample, most)))
+    coarse = plan(replace(spec, partitions=partition_size(sample, most)))
     if coarse.bytes is None or coarse.bytes >= sample:
         return coarse
-    return plan(replace(spec, bytes_per_partition=bytes_per_partition(coarse.bytes, most)))
+    return plan(replace(spec, partitions=partition_size(coarse.bytes, most)))
 
 
 def _measurable(mode: Mode) -> bool:
@@ -266,7 +265,6 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
         run_id=run_id,
         sequences="keep",
         verify="none",
-        check_partitions="never",  # they are a sample
     )
 
     def part(partition_plan: PartitionPlan) -> PartitionPlan:
@@ -280,7 +278,7 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
             )
         return replace(
             partition_plan,
-            strategy=sweep.plan.strategy,
+            strategy=GIVEN,
             partitions=sweep.sample,
             rows=None,
             bytes=sweep.sampled_bytes or None,
@@ -368,7 +366,6 @@ def _result(sweep: Sweep, scratch: Scratch, measured: Sequence[Measurement]) -> 
         target_table=str(spec.target_ref),
         at=now(),
         mode=spec.mode,
-        allow_ddl=spec.allow_ddl,
         partitions=len(sweep.sample),
         of_partitions=len(sweep.plan.partitions),
         sampled_bytes=sweep.sampled_bytes,

@@ -12,7 +12,7 @@ from penstock.spec.copy_spec import UNNAMED, read_options
 from penstock.tuning.measurements import Tuning
 
 _OF_TABLE = ("table", "query", "target_table")
-_TUNED = ("degree", "unlogged", "indexes", "allow_ddl")
+_TUNED = ("degree", "unlogged", "indexes")
 
 
 def toml_text(tuning: Tuning) -> str:
@@ -22,8 +22,6 @@ def toml_text(tuning: Tuning) -> str:
         name: value for name in _OF_TABLE if (value := getattr(tuning, name)) is not None
     }
     values |= {"degree": best.setting.degree, **best.setting.load}
-    if best.setting.options and tuning.allow_ddl:
-        values["allow_ddl"] = True
     lines = [
         f"# Written by penstock tune at {tuning.at}, for: penstock copy --tuned FILE",
         f"# {best.setting}: {best.reason}",

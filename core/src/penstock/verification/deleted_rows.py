@@ -188,14 +188,15 @@ def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
     Raises:
         PermanentError: more rows would be deleted than are allowed.
     """
-    deleted, most = theirs - mine, spec.most_deleted
+    deleted, most = theirs - mine, spec.deletion.most
     if most.allows(deleted, theirs) and (mine or deleted == 0 or most.share == 1):
         return
+    allowed = spec.deletes.partition(",")[0]
     amount = "no rows at all" if mine == 0 else f"{mine:,} rows"
     raise PermanentError(
         f"--deletes {spec.deletes}: {spec.source_name} has {amount}, and {spec.target_name} would "
-        f"lose {deleted:,} of {theirs:,}: --max-deletes allows {spec.max_deletes}. Nothing was "
-        "deleted or merged; if the rows should be deleted, raise --max-deletes"
+        f"lose {deleted:,} of {theirs:,}; at most {most} may be deleted. Nothing was deleted or "
+        f"merged; if the rows should be deleted, allow more: --deletes {allowed},100%"
     )
 
 

@@ -22,22 +22,20 @@ _EXACT = frozenset(
 )
 
 
-def is_checked(spec: CopySpec, plan: PartitionPlan) -> bool:
-    """Whether a run compares its partitions with one count of all rows, according to its option.
+def is_checked(plan: PartitionPlan) -> bool:
+    """Whether a run compares its partitions with one count of all rows.
 
     Partitions defined by the caller need not hold all rows, nor do those of new files.
     """
     some_files = plan.night is not None and plan.night.files is not None and plan.selection != ""
-    if plan.has_given_partitions or some_files or spec.check_partitions == "never":
+    if plan.has_given_partitions or some_files:
         return False
-    return spec.check_partitions == "always" or any(
-        _is_doubtful(partition.extent) for partition in plan.partitions
-    )
+    return any(_is_doubtful(partition.extent) for partition in plan.partitions)
 
 
 def is_compared(spec: CopySpec, plan: PartitionPlan) -> bool:
     """Whether a run reads the source once more after its last partition."""
-    return spec.verify != "none" or spec.deletion.is_enabled or is_checked(spec, plan)
+    return spec.verify != "none" or spec.deletion.is_enabled or is_checked(plan)
 
 
 def may_overlap(plan: PartitionPlan) -> bool:

@@ -50,7 +50,6 @@ _EXECUTION_OPTIONS = (
     "on_snapshot_lost",
     "stall_timeout",
     "grace",
-    "snapshot_warn_after",
     "give_way_after",
     "max_rate",
     "max_lag",

@@ -18,6 +18,8 @@ from penstock.events import Event, Warned
 from penstock.model.snapshots import Snapshot
 
 CHECK_INTERVAL = 1.0
+WARN_AFTER = 3600.0
+"""Seconds for which a snapshot is held before each warning that it still is."""
 # Seconds between two checks for sessions that wait for the snapshot, and before a warning.
 WAITING_INTERVAL = 1.0
 QUIET = 3.0
@@ -29,7 +31,6 @@ class SnapshotHandle:
     Args:
         run_id: the id of the run, for warnings.
         hold: takes a snapshot, and returns it with its time by the monotonic clock.
-        warn_after: seconds after which to warn, repeatedly; 0 for never.
         burden: what holding a snapshot costs the source, for the warning.
         give_way_after: seconds for which a session may wait for a lock that the snapshot holds,
             before the run ends to let it proceed; None for no limit.
@@ -39,7 +40,6 @@ class SnapshotHandle:
         self,
         run_id: str,
         hold: Callable[[], tuple[HeldSnapshot, float]],
-        warn_after: float,
         burden: str,
         give_way_after: float | None = None,
     ) -> None:
@@ -52,7 +52,6 @@ class SnapshotHandle:
         self._looked = 0.0
         self._run_id = run_id
         self._hold = hold
-        self._warn_after = warn_after
         self._snapshot: HeldSnapshot | None = None
         self.since = 0.0
         """The time at which it was taken, by the monotonic clock."""
@@ -97,8 +96,7 @@ class SnapshotHandle:
             self._looked = now
             self.note_waiting(self._snapshot.waiting_sessions())
         yield from self.pending_warnings()
-        limit = self._warn_after
-        if limit and now - self.since >= limit * (self._warned + 1):
+        if now - self.since >= WARN_AFTER * (self._warned + 1):
             self._warned += 1
             minutes = (now - self.since) / 60
             yield Warned(

@@ -111,7 +111,6 @@ class SourceView:
         self._handle = SnapshotHandle(
             run_id,
             hold or (lambda: (backend.hold_snapshot(url, [spec.relation]), time.monotonic())),
-            spec.snapshot_warn_after,
             backend.snapshot_burden,
             spec.give_way_after,
         )
