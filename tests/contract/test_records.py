@@ -281,7 +281,6 @@ def test_one_of_several_callers_meets_a_condition(open_store: OpenStore) -> None
 def test_the_last_journal_of_each_execution_is_kept(open_store: OpenStore) -> None:
     """It is kept whether or not its run exists."""
     store = open_store()
-    assert store.keeps_figures
     where = {"run_id": "a"}
     assert store.read(Kind.JOURNAL, where, ("content",)) == []
     for run_id, execution, seconds in (("a", "x", 1), ("a", "y", 2), ("b", "x", 3), ("a", "x", 4)):

@@ -6,7 +6,6 @@ import json
 import signal
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
 
 import pytest
 
@@ -125,30 +124,6 @@ def test_a_report_of_a_run_with_a_recopied_partition(inward: Pair) -> None:
     assert (found.committed, len(found.executions)) == (COUNT, 2)
     assert found.rows == len(ROWS.rows)
     assert rows_moved(found) == len(ROWS.rows) + first.rows
-
-
-@pytest.mark.parametrize("kind", ["postgresql", "mysql", "duckdb"])
-def test_a_report_from_control_tables_of_an_earlier_version(
-    kind: str, open_database: Callable[[str], Database]
-) -> None:
-    """Their runs continue, and the next copy adds the missing tables and columns."""
-    pair = Pair(open_database("duckdb"), open_database(kind))
-    theirs = pair.theirs
-    assert isinstance(theirs, SqlDatabase)
-    pair.make()
-    options: dict[str, Any] = {"mode": "truncate", **CUT}
-    create(pair.spec(run_id="r", **options))
-    theirs.execute("DROP TABLE penstock.journal")
-    theirs.execute("ALTER TABLE penstock.commit_record DROP COLUMN spent")
-    pair.resume("r", **LATER)
-    found = reported(pair)
-    assert (found.status, found.committed, found.rows) == ("done", COUNT, len(ROWS.rows))
-    assert (found.spent, found.timeline, found.executions) == (None, None, ())
-    assert found.unknown[0].startswith("where the time went")
-    assert all(each.spent is None for each in found.slowest)
-    pair.copy(run_id="s", **options)
-    assert reported(pair, "s").spent is not None
-    assert reported(pair, "r").unknown[0].startswith("where the time of 4 of 4 partitions")
 
 
 def test_a_report_of_a_batch(open_database: Callable[[str], Database]) -> None:

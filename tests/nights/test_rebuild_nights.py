@@ -31,7 +31,7 @@ STAGES = "SELECT relname FROM pg_class WHERE relname LIKE '%~%'"
 
 
 def build(pair: Pair, **options: Any) -> Any:
-    return night(pair, atomic_limit="100", **options)
+    return night(pair, **{"atomic_limit": "100", **options})
 
 
 def reasons(night: Any) -> str:

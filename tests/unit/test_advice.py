@@ -208,7 +208,7 @@ def report_of_four(
     idle = 0.0 if spent else 120.0
     journal = Journal("x", begun, begun, "done", 4, 50.0, copying=50.0, tail=40.0, idle=idle)
     target = find_backend(f"{scheme}://", "--target")[0].target_capabilities
-    return of_run(run, records, [journal], True, target, lambda table: indexed)
+    return of_run(run, records, [journal], target, lambda table: indexed)
 
 
 def test_another_partitioning_is_advised_for_uneven_partitions() -> None:

@@ -134,7 +134,7 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
     "partitions that are none": (
         ["--partitions", "some"],
         64,
-        ["--partitions", "expected a whole number", "found 'some'"],
+        ["--partitions", "expected a number of partitions", "found 'some'"],
     ),
     "no partitions": (["--partitions", "0"], 64, ["--partitions", "at least 1", "found 0"]),
     "a size that is none": (

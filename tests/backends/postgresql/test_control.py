@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 ROWS = "INSERT INTO t SELECT n, repeat('x', n % 50) FROM generate_series(1, 1000) AS n"
 
-OF_AN_EARLIER_VERSION = (
-    "DROP TABLE penstock.journal",
-    "ALTER TABLE penstock.commit_record DROP COLUMN spent",
-)
-
 
 @pytest.fixture
 def filled(pair: Pair) -> Pair:
@@ -284,40 +279,6 @@ class TestPrivileges:
         filled.copy(run_id="r1")
         filled.target.run(control_ddl("postgresql://"))
         assert filled.target.count("penstock.commit_record") == 1
-
-    def test_tables_of_an_earlier_version_owned_by_another_user(
-        self, filled: Pair, loader: str
-    ) -> None:
-        """They work without reports, until an administrator runs the statements."""
-        filled.copy(run_id="old")
-        filled.target.run(
-            *OF_AN_EARLIER_VERSION,
-            f"GRANT USAGE ON SCHEMA penstock TO {loader}",
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA penstock TO {loader}",
-        )
-        url = as_user(filled.target.url, loader)
-        filled.copy(target=url, run_id="r1")
-        assert report("r1", target=url).spent is None
-        filled.target.run(
-            control_ddl("postgresql://"),
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA penstock TO {loader}",
-        )
-        filled.copy(target=url, run_id="r2")
-        found = report("r2", target=url)
-        assert found.spent is not None
-        assert len(found.executions) == 1
-        assert filled.target.count() == 3000
-
-    def test_tables_of_an_earlier_version_in_use(self, filled: Pair) -> None:
-        """Adding a column would have to wait for the other sessions."""
-        filled.copy(run_id="old")
-        filled.target.run(*OF_AN_EARLIER_VERSION)
-        with psycopg.connect(filled.target.url) as attempt:
-            attempt.execute("LOCK TABLE penstock.commit_record IN ROW EXCLUSIVE MODE")
-            filled.copy(run_id="r1")
-        assert report("r1", target=filled.target.url).spent is None
-        filled.copy(run_id="r2")
-        assert report("r2", target=filled.target.url).spent is not None
 
     def test_another_control_schema_knows_nothing_of_the_run(self, filled: Pair) -> None:
         filled.copy(run_id="r1", control_schema="one")

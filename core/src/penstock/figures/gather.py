@@ -110,8 +110,7 @@ class _Look:
         if open_ended and self.at_work(run) is False:
             journals = _mark_killed(journals)
             run = replace(run, status=KILLED if run.status == RUNNING else run.status)
-        keeps = self.control.keeps_figures
-        return of_run(run, records, journals, keeps, self.target, self.has_indexes)
+        return of_run(run, records, journals, self.target, self.has_indexes)
 
 
 def _mark_killed(journals: Sequence[Journal]) -> tuple[Journal, ...]:
@@ -126,7 +125,6 @@ def of_run(
     run: RunRow,
     records: Sequence[CommitRecord],
     journals: Sequence[Journal],
-    keeps_figures: bool,
     target: TargetCapabilities,
     has_indexes: Callable[[TableRef], bool],
 ) -> RunReport:
@@ -136,7 +134,6 @@ def of_run(
         run: the stored run.
         records: the commit records of its partitions.
         journals: its journals, one for each execution, oldest first.
-        keeps_figures: whether the control tables have the columns for figures.
         target: the target's capabilities, for advice.
         has_indexes: see `WithIndexes`; called only if the answer matters.
     """
@@ -183,7 +180,7 @@ def of_run(
         slowest=tuple(partitions[:SLOWEST]),
         outliers=far,
         advice=advised,
-        unknown=tuple(_unknown(records, journals, keeps_figures)),
+        unknown=tuple(_unknown(records, journals)),
         columns=tuple(_columns(run.spec)),
         **_from_journals(journals),
     )
@@ -236,7 +233,7 @@ def _of_batch(
 
 
 def _phases(journals: Sequence[Journal]) -> dict[str, float]:
-    """Return the phases of a batch; empty if an earlier version executed part of it."""
+    """Return the phases of a batch; empty if an execution recorded none."""
     if not all(journal.phases for journal in journals):
         return {}
     return {
@@ -424,22 +421,7 @@ def _even(run: RunRow) -> str:
     return f"--strategy {NTILE} --key {shlex.quote(extent.key.text)}"
 
 
-def _unknown(
-    records: Sequence[CommitRecord], journals: Sequence[Journal], keeps_figures: bool
-) -> Iterable[str]:
-    if not keeps_figures:
-        yield (
-            "where the time went and how the rate developed: the control tables are from an "
-            "earlier version, which recorded neither; the next copy upgrades them, if it has "
-            "the privileges"
-        )
-        return
-    without = sum(record.spent is None for record in records)
-    if without:
-        yield (
-            f"where the time of {without:,} of {len(records):,} partitions went: an earlier "
-            "version committed them"
-        )
+def _unknown(records: Sequence[CommitRecord], journals: Sequence[Journal]) -> Iterable[str]:
     if records and not any(journal.points for journal in journals):
         yield (
             "how the rate developed, and what the servers waited for: no execution got to write "

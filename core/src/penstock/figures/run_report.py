@@ -42,7 +42,7 @@ class PartitionFigures:
     seconds: float
     """From the beginning of the attempt to its commit."""
     spent: TimeSpent | None
-    """None if an earlier version committed the partition."""
+    """None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

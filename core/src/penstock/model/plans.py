@@ -213,6 +213,8 @@ class PartitionPlan:
     """The night, with what it continues; None unless the load is incremental."""
     selection: str = field(default="", metadata=OMITTED)
     """A condition in the source's SQL that selects rows, in addition to the requested one."""
+    is_sample: bool = field(default=False, metadata=OMITTED)
+    """Whether these are only some of the table's partitions, for a measurement."""
 
     def where(self, condition: str | None) -> str | None:
         """Return the condition that selects the run's rows in the source.

@@ -44,7 +44,7 @@ class CommitRecord:
     read_at: str = ""
     """The time of the snapshot with which the rows were read; empty if there was none."""
     spent: Spent | None = None
-    """None if an earlier version committed it, or created the control tables."""
+    """Where the committed attempt spent its time; None if unknown."""
 
 
 def read_later(records: Iterable[CommitRecord]) -> dict[str, tuple[str, ...]]:

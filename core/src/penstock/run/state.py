@@ -319,7 +319,6 @@ class RunState:
             series=plan.series,
             snapshot=snapshot.token if snapshot else None,
             read_at=snapshot.taken_at if snapshot else "",
-            keeps_figures=self._link.call(lambda control: control.keeps_figures),
             stall_timeout=spec.stall_timeout,
             grace=spec.grace,
             control_schema=spec.control_schema,

@@ -62,7 +62,6 @@ class WorkerSpec:
     """See `CopySpec`."""
     read_at: str = ""
     """The time when the snapshot was taken, for the commit records."""
-    keeps_figures: bool = False
     """See `ControlStore`."""
     show_values: str = "never"
     """See `CopySpec`."""

@@ -20,7 +20,7 @@ from penstock.errors import (
 from penstock.events import Event, Finished, now
 from penstock.model import values
 from penstock.model.codec import to_json
-from penstock.model.plans import GIVEN, Partition, PartitionPlan
+from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.tables import TableRef
 from penstock.run.api import create, plan, resume
 from penstock.run.connections import Connections, connect
@@ -278,7 +278,8 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
             )
         return replace(
             partition_plan,
-            strategy=GIVEN,
+            strategy=sweep.plan.strategy,
+            is_sample=True,
             partitions=sweep.sample,
             rows=None,
             bytes=sweep.sampled_bytes or None,

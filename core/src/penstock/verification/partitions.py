@@ -28,7 +28,7 @@ def is_checked(plan: PartitionPlan) -> bool:
     Partitions defined by the caller need not hold all rows, nor do those of new files.
     """
     some_files = plan.night is not None and plan.night.files is not None and plan.selection != ""
-    if plan.has_given_partitions or some_files:
+    if plan.has_given_partitions or plan.is_sample or some_files:
         return False
     return any(_is_doubtful(partition.extent) for partition in plan.partitions)
 

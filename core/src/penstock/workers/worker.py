@@ -168,8 +168,7 @@ class Worker:
         loaded = relay(self._reader, self._writer, partition, waiter, meter, self._pace)
         meter.rows = loaded.rows
         self._shielded = True
-        if self._spec.keeps_figures:
-            loaded = replace(loaded, spent=meter.spent(self._pace.paused))
+        loaded = replace(loaded, spent=meter.spent(self._pace.paused))
         self._writer.commit(loaded, meter.bytes, waiter)
         return loaded
 

@@ -15,7 +15,7 @@ CREATE TABLE {schema}.commit_record (
     attempt int NOT NULL, "rows" bigint NOT NULL, bytes bigint NOT NULL, inserted bigint,
     updated bigint, series nvarchar(200) COLLATE Latin1_General_BIN2, series_key nvarchar(210) COLLATE Latin1_General_BIN2 NOT NULL,
     read_at nvarchar(40) NOT NULL DEFAULT '', started_at nvarchar(40) NOT NULL,
-    committed_at nvarchar(40) NOT NULL,
+    committed_at nvarchar(40) NOT NULL, spent nvarchar(max),
     PRIMARY KEY (run_id, partition_id), UNIQUE (series_key, partition_id)
 );
 CREATE TABLE {schema}.step_record (
@@ -31,4 +31,8 @@ CREATE TABLE {schema}.stage (
     token nvarchar(40) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY, run_id nvarchar(64) COLLATE Latin1_General_BIN2 NOT NULL,
     partition_id nvarchar(64) COLLATE Latin1_General_BIN2 NOT NULL, attempt int NOT NULL, owner int NOT NULL,
     beats bigint NOT NULL
+);
+CREATE TABLE {schema}.journal (
+    run_id nvarchar(64) COLLATE Latin1_General_BIN2 NOT NULL, execution_id nvarchar(64) COLLATE Latin1_General_BIN2 NOT NULL,
+    content nvarchar(max) NOT NULL, PRIMARY KEY (run_id, execution_id)
 )

@@ -34,7 +34,6 @@ MOST_VALUES = 2_000
 def _names_of(schema: str) -> dict[str, str]:
     name = MSSQL.ident(schema)
     return {
-        "journal": MSSQL.literal(f"{name}.journal"),
         "make": MSSQL.literal(f"CREATE SCHEMA {name}"),
     }
 

@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS {schema}.replaced_table (
 CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     run_id varchar(64), partition_id varchar(64), attempt int NOT NULL,
     `rows` bigint NOT NULL, bytes bigint NOT NULL, inserted bigint, updated bigint,
-    series varchar(200), read_at varchar(40) NOT NULL DEFAULT '',
+    series varchar(200), spent longtext, read_at varchar(40) NOT NULL DEFAULT '',
     started_at varchar(40) NOT NULL, committed_at varchar(40) NOT NULL,
     PRIMARY KEY (run_id, partition_id), UNIQUE (series, partition_id)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
@@ -28,4 +28,12 @@ CREATE TABLE IF NOT EXISTS {schema}.step_record (
 CREATE TABLE IF NOT EXISTS {schema}.recopy_record (
     run_id varchar(64), partition_id varchar(64), request varchar(200),
     made_at varchar(40) NOT NULL DEFAULT '', PRIMARY KEY (run_id, partition_id, request)
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+CREATE TABLE IF NOT EXISTS {schema}.journal (
+    run_id varchar(64), execution_id varchar(64), content longtext NOT NULL,
+    PRIMARY KEY (run_id, execution_id)
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+CREATE TABLE IF NOT EXISTS {schema}.watermark (
+    name varchar(400), epoch bigint, run_id varchar(64) NOT NULL, content longtext NOT NULL,
+    made_at varchar(40) NOT NULL DEFAULT '', PRIMARY KEY (name, epoch)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin

@@ -88,19 +88,15 @@ class MySqlRecords(ServerRecords):
 
     @translated("target", CONTROL)
     def ddl(self) -> str:
-        database, *statements, adds_column = super().ddl().split(";\n")
-        ((exists, has_column),) = self.connection.rows(
-            "SELECT (SELECT count(*) FROM information_schema.schemata WHERE schema_name = %s),"
-            " (SELECT count(*) FROM information_schema.columns WHERE table_schema = %s"
-            " AND table_name = %s AND column_name = 'spent')",
-            [self._schema, self._schema, Kind.COMMIT.value],
+        database, *statements = super().ddl().split(";\n")
+        ((exists,),) = self.connection.rows(
+            "SELECT count(*) FROM information_schema.schemata WHERE schema_name = %s",
+            [self._schema],
         )
         # Even with IF NOT EXISTS, MySQL waits for every session that reads from the database, this
         # run's snapshot among them.
         first = [] if exists else [database]
-        # A column is added only once.
-        last = [] if has_column else [adds_column]
-        return ";\n".join([*first, *statements, *last])
+        return ";\n".join([*first, *statements])
 
     @contextmanager
     def limited_lock_waits(self) -> Iterator[None]:

@@ -30,9 +30,7 @@ T = TypeVar("T")
 
 # An arbitrary number that is unlikely to be used elsewhere: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
-# Milliseconds. Attempts of other runs use the table that lacks a column.
-ADD_COLUMN_LOCK_MS = 1000
-DENIED, LOCKED = "42501", "55P03"
+DENIED = "42501"
 # How long a transaction of many runs waits for a lock, in milliseconds.
 JOINED_LOCK_MS = 2000
 # The lock mode in which attempts and steps share a run's row.
@@ -42,8 +40,7 @@ _SHARED = "KEY SHARE"
 def ddl(control_schema: str) -> str:
     """Return the statements that create the control tables."""
     schema = sql.Identifier(control_schema)
-    scripts = (statement(name).format(schema=schema) for name in ("control", "figures"))
-    return "\n".join(script.as_string(None) for script in scripts)
+    return statement("control").format(schema=schema).as_string(None)
 
 
 class PostgresRecords(SqlRecords):
@@ -69,7 +66,7 @@ class PostgresRecords(SqlRecords):
         self._name = schema
         self.reads: Callable[[Sequence[str], Hold], list[Callable[[], object]]] = lambda *_: []
         """Calls that transactions on runs begin with, usually."""
-        names = ("run", "commit_record", "step_record", "recopy_record", "volatile_run")
+        names = (*(kind.value for kind in Kind), "volatile_run")
         self._complete = False
         self._tables = [sql.Identifier(schema, name).as_string(connection) for name in names]
 
@@ -119,7 +116,7 @@ class PostgresRecords(SqlRecords):
         # Checked first: CREATE ... IF NOT EXISTS requires the privilege even if the tables exist.
         with planning("target", f"control schema {self._name!r}"):
             missing = [] if self._complete else self._missing()
-            if not missing and self.keeps_figures:
+            if not missing:
                 return
             self._connection.guard = Guard("", self.patience, self._connect)
             try:
@@ -128,16 +125,9 @@ class PostgresRecords(SqlRecords):
                     # A session that did not find the schema caches that until it opens a table, and
                     # would then create what another session has created in the meantime.
                     self._connection.execute("SELECT FROM pg_catalog.pg_namespace LIMIT 0")
-                    if not missing:
-                        # Sessions queue behind one that waits to alter a table, so it must not wait
-                        # for long.
-                        self._connection.execute(f"SET LOCAL lock_timeout = {ADD_COLUMN_LOCK_MS}")
                     self._connection.execute(ddl(self._name).encode())
             except Exception as error:
-                state = getattr(error, "sqlstate", None)
-                if not missing and state in (DENIED, LOCKED):
-                    return  # tables of an earlier version work without reports
-                if state != DENIED:
+                if getattr(error, "sqlstate", None) != DENIED:
                     raise
                 raise PlanningError(
                     f"target: user {self._connection.info.user!r} may not create the control "
@@ -148,9 +138,8 @@ class PostgresRecords(SqlRecords):
                 ) from error
 
     def look(self) -> None:
-        """Find out whether the control tables exist, and which columns they have."""
+        """Find out whether the control tables exist."""
         self._complete = self._complete or not self._missing()
-        _ = self.keeps_figures
 
     def _missing(self) -> list[str]:
         """Return the control tables that do not exist."""
@@ -159,19 +148,6 @@ class PostgresRecords(SqlRecords):
             [self._tables],
         ).fetchall()
         return [name for (name,) in rows]
-
-    def has_figures(self) -> bool:
-        with self._permitted():
-            (row,) = self._connection.execute(
-                "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attname = 'spent'"
-                " AND attrelid = to_regclass(%s) AND NOT attisdropped)"
-                " AND to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL",
-                [
-                    self.table_name(kind.value)
-                    for kind in (Kind.COMMIT, Kind.JOURNAL, Kind.WATERMARK)
-                ],
-            ).fetchall()
-        return bool(row[0])
 
     def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:

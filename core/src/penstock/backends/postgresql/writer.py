@@ -34,10 +34,6 @@ def postgres_writer(spec: WorkerSpec) -> TransactionalWriter:
     return TransactionalWriter(spec, PostgresTransaction(spec))
 
 
-# If the control tables have the column.
-SPENT = ", spent = %(spent)s"
-
-
 class PostgresTransaction:
     """See `TransactionalHooks`."""
 
@@ -45,10 +41,7 @@ class PostgresTransaction:
         self._connection: Connection | None = None
         schema = sql.Identifier(spec.control_schema)
         self._begin_record = statement("begin_record").format(schema=schema)
-        complete = statement("complete_record")
-        self._complete_record, self._complete_record_with_spent = (
-            complete.format(schema=schema, spent=sql.SQL(also)) for also in ("", SPENT)
-        )
+        self._complete_record = statement("complete_record").format(schema=schema)
         self.switch_run(spec)
 
     def switch_run(self, spec: WorkerSpec) -> None:
@@ -203,15 +196,15 @@ class PostgresTransaction:
         )
 
     def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:
-        connection, spent = self._open, result.spent
+        connection = self._open
         table = self._loaded_table(attempt)
         # Deferred triggers are fired under the user's path.
         with connection.together(), connection.in_own_path():
             change = table.look()
             completed = connection.execute(
-                self._complete_record_with_spent if spent else self._complete_record,
+                self._complete_record,
                 {
-                    "spent": Jsonb(to_json(spent)),
+                    "spent": Jsonb(to_json(result.spent)),
                     "run_id": attempt.spec.run_id,
                     "partition_id": attempt.partition.id,
                     "rows": result.rows,

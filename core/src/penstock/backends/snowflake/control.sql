@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS {schema}.loaded_table (id VARCHAR, "ROWS" NUMBER(18,0
 CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     run_id VARCHAR(64) NOT NULL, partition_id VARCHAR(64) NOT NULL, attempt NUMBER(9,0),
     "ROWS" NUMBER(18,0), bytes NUMBER(18,0), inserted NUMBER(18,0), updated NUMBER(18,0),
-    series VARCHAR, read_at VARCHAR DEFAULT '', started_at VARCHAR, committed_at VARCHAR
+    series VARCHAR, read_at VARCHAR DEFAULT '', started_at VARCHAR, committed_at VARCHAR, spent VARCHAR
 );
 CREATE TABLE IF NOT EXISTS {schema}.step_record (
     run_id VARCHAR(64) NOT NULL, step_id VARCHAR NOT NULL, done_at VARCHAR DEFAULT ''
@@ -28,4 +28,7 @@ CREATE TABLE IF NOT EXISTS {schema}.stage (
 CREATE TABLE IF NOT EXISTS {schema}.lease (
     name VARCHAR NOT NULL, token VARCHAR NOT NULL, process VARCHAR, beat_at TIMESTAMP_NTZ
 );
-CREATE TABLE IF NOT EXISTS {schema}.guard AS SELECT 0 AS turn
+CREATE TABLE IF NOT EXISTS {schema}.guard AS SELECT 0 AS turn;
+CREATE TABLE IF NOT EXISTS {schema}.journal (
+    run_id VARCHAR(64) NOT NULL, execution_id VARCHAR(64) NOT NULL, content VARCHAR
+)

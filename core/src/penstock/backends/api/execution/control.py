@@ -516,18 +516,10 @@ class ControlStore(Protocol):
         """
         ...
 
-    @property
-    def keeps_figures(self) -> bool:
-        """Whether the tables have what reports need.
-
-        This is `CommitRecord.spent`, and journals. Control tables of earlier versions lack them.
-        """
-        ...
-
     def put_journals(self, journals: Mapping[str, Journal]) -> None:
         """Store journals of executions, each replacing its previous version.
 
-        Waits for no lock; does nothing if the tables lack journals.
+        Waits for no lock.
 
         Args:
             journals: by the id of a run or batch.

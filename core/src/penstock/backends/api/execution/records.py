@@ -26,10 +26,6 @@ class Kind(Enum):
     WATERMARK = "watermark"
 
 
-ESSENTIAL = tuple(kind for kind in Kind if kind not in (Kind.JOURNAL, Kind.WATERMARK))
-"""The kinds without which nothing can be read or resumed."""
-
-
 class Hold(Enum):
     """The locks that a transaction holds while it lasts."""
 
@@ -75,21 +71,9 @@ class RecordStore(ABC):
     def create(self) -> None:
         """Create whatever is missing to keep records.
 
-        A store of an earlier version stays without what reports need if the user may not add it, or
-        not at once.
-
         Raises:
             PlanningError: the user may not; says what an administrator can do.
         """
-
-    @property
-    def keeps_figures(self) -> bool:
-        """Whether the store has what reports need.
-
-        This is the column `spent` of commit records, and journals. Stores of earlier versions lack
-        them.
-        """
-        return True
 
     @abstractmethod
     def transact(

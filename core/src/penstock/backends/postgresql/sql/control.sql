@@ -39,6 +39,8 @@ CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     read_at text NOT NULL DEFAULT '',
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     committed_at timestamptz,
+    -- Where the committed attempt spent its time.
+    spent jsonb,
     PRIMARY KEY (run_id, partition_id),
     UNIQUE (series, partition_id)
 );
@@ -64,3 +66,26 @@ CREATE TABLE IF NOT EXISTS {schema}.recopy_record (
 CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.volatile_run (
     run_id text PRIMARY KEY
 );
+
+-- One row per execution of a run: its progress over time, written by that execution alone.
+CREATE TABLE IF NOT EXISTS {schema}.journal (
+    run_id text NOT NULL,
+    execution_id text NOT NULL,
+    content jsonb NOT NULL,
+    PRIMARY KEY (run_id, execution_id)
+);
+
+-- One row per night: how far the source was read, and the result. The first night of a name to take
+-- the next epoch keeps all others from taking it.
+CREATE TABLE IF NOT EXISTS {schema}.watermark (
+    name text NOT NULL,
+    epoch bigint NOT NULL,
+    run_id text NOT NULL,
+    content jsonb NOT NULL,
+    made_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (name, epoch)
+);
+
+-- For each user that loads, if another user created the tables:
+-- GRANT USAGE ON SCHEMA {schema} TO loader;
+-- GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO loader;

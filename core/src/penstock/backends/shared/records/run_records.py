@@ -36,7 +36,7 @@ _RUN = (
 )
 _COMMIT = (
     *("partition_id", "attempt", "rows", "bytes", "started_at", "committed_at"),
-    *("inserted", "updated", "read_at"),
+    *("inserted", "updated", "read_at", "spent"),
 )
 
 
@@ -264,12 +264,8 @@ class RunRecords(WatermarkRecords):
             row["snapshot_released_at"] is not None,
         )
 
-    @property
-    def keeps_figures(self) -> bool:
-        return self._records.keeps_figures
-
     def put_journals(self, journals: Mapping[str, Journal]) -> None:
-        if journals and self.keeps_figures:
+        if journals:
             self._records.put_journals(
                 [
                     {
@@ -285,8 +281,6 @@ class RunRecords(WatermarkRecords):
         return self.journals_of([run_id])[run_id]
 
     def journals_of(self, run_ids: Sequence[str]) -> dict[str, tuple[Journal, ...]]:
-        if not self.keeps_figures:
-            return dict.fromkeys(run_ids, ())
         journals: dict[str, tuple[Journal, ...]] = {}
         for run_id, rows in self._records.read_all(Kind.JOURNAL, run_ids, ("content",)).items():
             with reading_run(run_id):
@@ -301,14 +295,14 @@ class RunRecords(WatermarkRecords):
         return tuple(sorted(commits, key=lambda record: record.partition_id))
 
     def committed_of(self, run_ids: Sequence[str]) -> dict[str, tuple[CommitRecord, ...]]:
-        rows_by_run = self._records.read_all(Kind.COMMIT, run_ids, self._read_of_commits())
+        rows_by_run = self._records.read_all(Kind.COMMIT, run_ids, self._commit_columns)
         return {
             run_id: tuple(sorted(map(_record, rows), key=lambda record: record.partition_id))
             for run_id, rows in rows_by_run.items()
         }
 
     def committed_in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
-        columns = ("run_id", *self._read_of_commits())
+        columns = ("run_id", *self._commit_columns)
         rows = self._records.read(Kind.COMMIT, {"series": series}, columns)
         return {row["partition_id"]: (row["run_id"], _record(row)) for row in rows}
 
@@ -365,11 +359,8 @@ class RunRecords(WatermarkRecords):
         self._records.change(Kind.RUN, {"run_id": run_id}, changes)
 
     def _commit_records(self, where: Row) -> list[CommitRecord]:
-        rows = self._records.read(Kind.COMMIT, where, self._read_of_commits())
+        rows = self._records.read(Kind.COMMIT, where, self._commit_columns)
         return [_record(row) for row in rows]
-
-    def _read_of_commits(self) -> tuple[str, ...]:
-        return (*self._commit_columns, *(["spent"] if self.keeps_figures else []))
 
 
 def _new_row(run: NewRun) -> Row:

@@ -42,17 +42,6 @@ class SqlRecords(RecordStore):
     text = "VARCHAR"
     upserts = False
     """Whether the database supports INSERT ... ON CONFLICT ... DO UPDATE."""
-    _has_figures = False
-
-    @property
-    def keeps_figures(self) -> bool:
-        # Columns may be added, but never removed.
-        self._has_figures = self._has_figures or self.has_figures()
-        return self._has_figures
-
-    @abstractmethod
-    def has_figures(self) -> bool:
-        """Whether commit records have a column `spent`; if so, there are journals too."""
 
     @abstractmethod
     def table_name(self, table: str) -> str:

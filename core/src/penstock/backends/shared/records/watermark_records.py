@@ -40,8 +40,6 @@ class WatermarkRecords:
 
     def watermark_names(self) -> frozenset[str]:
         """Return the names of all watermarks, which are never removed."""
-        if not self._records.keeps_figures:
-            return frozenset()  # control tables of an earlier version
         rows = self._records.read(Kind.WATERMARK, {"epoch": FIRST_EPOCH}, ("name",))
         return frozenset(row["name"] for row in rows)
 

@@ -103,36 +103,20 @@ class LoadRecords(SqlRecords):
             )
 
     keeps_nights: ClassVar[bool] = False
-    """Whether there is a table `watermark`, which earlier versions lack."""
+    """Whether there is a table `watermark`."""
 
-    def has_figures(self) -> bool:
-        with self.reading() as tables_exist:
-            if not tables_exist or not self._has_spent():
-                return False
-            return not self.keeps_nights or self.has_table(Kind.WATERMARK.value)
-
-    def _has_spent(self) -> bool:
-        query = f"SELECT * FROM {self.table_name(Kind.COMMIT.value)}"
-        return any(name == "spent" for name, _ in self.session.describe(query, "control tables"))
-
-    @abstractmethod
-    def has_table(self, name: str) -> bool:
-        """Whether a control table of this name exists, while a session is open."""
-
-    def lacking(self, statements: Sequence[str]) -> list[str]:
-        """Return the statements that add figures and are still to be run.
-
-        An existing table is no obstacle to them, an existing column is.
-        """
-        return [each for each in statements if not (each.startswith("ALTER") and self._has_spent())]
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of records that have tables."""
+        return tuple(kind for kind in Kind if self.keeps_nights or kind is not Kind.WATERMARK)
 
     def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
-        if kind is Kind.WATERMARK and not (self.keeps_nights and self.keeps_figures):
+        if kind is Kind.WATERMARK and not self.keeps_nights:
             return []
         return super()._select(kind, where, columns, more)
 
     def latest_watermarks(self, names: Sequence[str], columns: Sequence[str]) -> list[Row]:
-        if not (self.keeps_nights and self.keeps_figures):
+        if not self.keeps_nights:
             return []
         return super().latest_watermarks(names, columns)
 

@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS {run} (
 CREATE TABLE IF NOT EXISTS {loaded_table} (id {text} PRIMARY KEY, rows {long} NOT NULL);
 CREATE TABLE IF NOT EXISTS {commit_record} (
     run_id {text}, partition_id {text}, attempt {int} NOT NULL, rows {long} NOT NULL,
-    bytes {long} NOT NULL, inserted {long}, updated {long}, series {text},
+    bytes {long} NOT NULL, inserted {long}, updated {long}, series {text}, spent {text},
     read_at {text} NOT NULL DEFAULT '',
     started_at {time} NOT NULL, committed_at {time} NOT NULL DEFAULT ({now}),
     PRIMARY KEY (run_id, partition_id), UNIQUE (series, partition_id));
@@ -19,4 +19,10 @@ CREATE TABLE IF NOT EXISTS {step_record} (
     PRIMARY KEY (run_id, step_id));
 CREATE TABLE IF NOT EXISTS {recopy_record} (
     run_id {text}, partition_id {text}, request {text},
-    made_at {time} NOT NULL DEFAULT ({now}), PRIMARY KEY (run_id, partition_id, request))
+    made_at {time} NOT NULL DEFAULT ({now}), PRIMARY KEY (run_id, partition_id, request));
+CREATE TABLE IF NOT EXISTS {journal} (
+    run_id {text}, execution_id {text}, content {text} NOT NULL,
+    PRIMARY KEY (run_id, execution_id));
+CREATE TABLE IF NOT EXISTS {watermark} (
+    name {text}, epoch {long}, run_id {text} NOT NULL, content {text} NOT NULL,
+    made_at {time} NOT NULL DEFAULT ({now}), PRIMARY KEY (name, epoch))

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from penstock.backends.api.execution.records import ESSENTIAL, Hold, Kind
+from penstock.backends.api.execution.records import Hold, Kind
 from penstock.backends.sql.catalog.relations import read_relations
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
 from penstock.backends.sql.one_file.database import OneFile
@@ -18,7 +18,7 @@ from penstock.backends.sql.session import Session
 from penstock.model.tables import TableRef
 
 T = TypeVar("T")
-_TABLES = ("loaded_table", *(kind.value for kind in ESSENTIAL))
+_TABLES = ("loaded_table", *(kind.value for kind in Kind))
 
 
 class FileRecords(LoadRecords):
@@ -49,14 +49,11 @@ class FileRecords(LoadRecords):
 
     def create(self) -> None:
         with self.reading() as tables_exist:
-            if tables_exist and self.keeps_figures:
+            if tables_exist:
                 return
         types = self._dialect.types
         names = {
-            **{
-                table: self.table_name(table)
-                for table in (*_TABLES, Kind.JOURNAL.value, Kind.WATERMARK.value)
-            },
+            **{table: self.table_name(table) for table in _TABLES},
             "text": types["text"],
             "int": types["int4"],
             "long": types["int8"],
@@ -64,19 +61,11 @@ class FileRecords(LoadRecords):
             "now": self.now,
         }
 
-        def read(script: str) -> list[str]:
-            ddl = files(__package__).joinpath(script).read_text(encoding="utf-8").format(**names)
-            return [statement.strip() for statement in ddl.split(";")]
-
+        ddl = files(__package__).joinpath("control.sql").read_text(encoding="utf-8")
+        statements = [statement.strip() for statement in ddl.format(**names).split(";")]
         with self._transaction():
-            for statement in (*self._dialect.schema_statements(self._schema), *read("control.sql")):
+            for statement in (*self._dialect.schema_statements(self._schema), *statements):
                 self.session.run(statement)
-            if not self.keeps_figures:
-                for statement in self.lacking(read("figures.sql")):
-                    self.session.run(statement)
-
-    def has_table(self, name: str) -> bool:
-        return self._database.control_table(self._schema, name) in read_relations(self.session)
 
     def drop(self, table: TableRef) -> None:
         with self._transaction():

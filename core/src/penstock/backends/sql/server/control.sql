@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS {schema}.run (
 CREATE TABLE IF NOT EXISTS {schema}.loaded_table (id {texts} PRIMARY KEY, rows {long} NOT NULL);
 CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     run_id {texts}, partition_id {texts}, attempt {int} NOT NULL, rows {long} NOT NULL,
-    bytes {long} NOT NULL, inserted {long}, updated {long}, series {texts},
+    bytes {long} NOT NULL, inserted {long}, updated {long}, series {texts}, spent {texts},
     read_at {texts} NOT NULL DEFAULT '', started_at {texts} NOT NULL, committed_at {texts} NOT NULL,
     PRIMARY KEY (run_id, partition_id), UNIQUE (series, partition_id)
 );
@@ -25,4 +25,8 @@ CREATE TABLE IF NOT EXISTS {schema}.recopy_record (
 CREATE TABLE IF NOT EXISTS {schema}.stage (
     token {texts} PRIMARY KEY, run_id {texts} NOT NULL, partition_id {texts} NOT NULL,
     attempt {int} NOT NULL, owner {int} NOT NULL, beats {long} NOT NULL
+);
+CREATE TABLE IF NOT EXISTS {schema}.journal (
+    run_id {texts}, execution_id {texts}, content {texts} NOT NULL,
+    PRIMARY KEY (run_id, execution_id)
 )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.resources import files
 from typing import Any, ClassVar
 
-from penstock.backends.api.execution.records import ESSENTIAL, Kind
+from penstock.backends.api.execution.records import Kind
 from penstock.backends.sql.dialect import CatalogDialect, Dialect
 from penstock.backends.sql.loads.loaded_table import LoadRecords
 from penstock.backends.sql.server.session import ServerSession
-from penstock.errors import Diagnosis, PenstockError, PermanentError, PlanningError
+from penstock.errors import Diagnosis, PermanentError, PlanningError
 from penstock.model.tables import TableRef
 
 CONTROL = "control tables"
@@ -33,9 +33,9 @@ _DIGITS = 48
 
 @dataclass(frozen=True)
 class ControlScripts:
-    """The files `control.sql` and `figures.sql` of a package, which create the control tables.
+    """The file `control.sql` of a package, which creates the control tables.
 
-    In them `{schema}` stands for the control schema, and `{text}` for the same as a text.
+    In it `{schema}` stands for the control schema, and `{text}` for the same as a text.
 
     Args:
         more: other replacements in braces, for a schema.
@@ -54,14 +54,7 @@ class ControlScripts:
 
     def control(self, schema: str) -> str:
         """Return all statements."""
-        return f"{self._read('control.sql', schema)};\n{self.figures(schema)}"
-
-    def figures(self, schema: str) -> str:
-        """Return the statements that add what tables of earlier versions lack."""
-        return self._read("figures.sql", schema)
-
-    def _read(self, name: str, schema: str) -> str:
-        text = files(self.package).joinpath(name).read_text(encoding="utf-8").rstrip()
+        text = files(self.package).joinpath("control.sql").read_text(encoding="utf-8").rstrip()
         names = {"schema": self.dialect.ident(schema), "text": self.dialect.literal(schema)}
         return text.format(**names, **self.more(schema))
 
@@ -155,18 +148,12 @@ class ServerRecords(LoadRecords):
     def denial_message(self, error: Exception) -> str:
         """Return the server's message if the user may not create tables; otherwise empty."""
 
-    def figures_ddl(self) -> str:
-        """Return the statements that add what tables of earlier versions lack."""
-        return self.scripts.figures(self._schema)
-
     @abstractmethod
     def limited_lock_waits(self) -> AbstractContextManager[None]:
         """Keep the session from waiting long for table locks in the block."""
 
     def create(self) -> None:
         if self._has_tables():
-            if not self.keeps_figures:
-                self._add_figures()
             return
         with self.session.translated(CONTROL), self.making():
             if self._missing():
@@ -197,21 +184,9 @@ class ServerRecords(LoadRecords):
                 Diagnosis(side="target"),
             ) from error
 
-    def _add_figures(self) -> None:
-        # A user without the privilege, or one who would have to wait for other runs' attempts, does
-        # without.
-        with suppress(PenstockError), self.session.translated(CONTROL), self.making():
-            if not self.has_figures():
-                with self.limited_lock_waits():
-                    self._run(self.lacking(self.figures_ddl().split(";\n")))
-
     def _run(self, statements: Sequence[str]) -> None:
         for statement in statements:
             self.session.connection.change(statement)
-
-    def has_table(self, name: str) -> bool:
-        with self.session.translated(CONTROL):
-            return (name,) in self.session.connection.rows(self.listing, [self._schema])
 
     def drop(self, table: TableRef) -> None:
         with self.session.translated(f"table {table}"), self.limited_lock_waits():
@@ -258,7 +233,7 @@ class ServerRecords(LoadRecords):
         return self._tables_exist
 
     def _names(self) -> tuple[str, ...]:
-        return ("loaded_table", *self.extra_columns, *(kind.value for kind in ESSENTIAL))
+        return ("loaded_table", *self.extra_columns, *(kind.value for kind in self.kinds))
 
     def _missing(self) -> list[str]:
         with self.session.translated(CONTROL):
