@@ -415,9 +415,9 @@ def _ended(status: str, failures: Sequence[Mapping[str, Any]]) -> Row:
 
 def _record(row: Row) -> CommitRecord:
     fields = {name: row[name] for name in _COMMIT}
+    fields["spent"] = from_json(Spent, row["spent"]) if row["spent"] else None
     transaction, files = str(row.get("transaction") or ""), tuple(row.get("files") or ())
-    spent = from_json(Spent, row["spent"]) if row.get("spent") else None
-    return CommitRecord(**fields, transaction=transaction, files=files, spent=spent)
+    return CommitRecord(**fields, transaction=transaction, files=files)
 
 
 def view_columns(state: SourceState, snapshots: Sequence[Snapshot]) -> dict[str, Any]:
