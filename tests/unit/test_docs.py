@@ -47,7 +47,9 @@ from penstock.backends.api.worker import Reader, Writer
 from penstock.cli.main import make_parser
 from penstock.model.tables import NotCopied
 from penstock.spec.batch_spec import BatchSpec
-from penstock.spec.copy_spec import ON_ERROR, ON_SNAPSHOT_LOST, SNAPSHOTS, CopySpec
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.groups.execution import ON_ERROR
+from penstock.spec.groups.snapshot import ON_SNAPSHOT_LOST, SNAPSHOTS
 from penstock.spec.modes import MODES
 from penstock.spec.strategies import ALIASES, STRATEGIES
 from penstock.spec.toml_file import read_toml

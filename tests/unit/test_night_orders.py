@@ -148,9 +148,7 @@ class NightRun:
         if source.standby and read and is_behind(read, source, now):
             return  # the night is tried again later
         target_state = TargetNow("storage", len(self.world.target))
-        self.night = plan_night(
-            SPEC.route, SPEC.loading, (), last, source, now, 2**31, target_state, MOMENT
-        )
+        self.night = plan_night(SPEC, SPEC, (), last, source, now, 2**31, target_state, MOMENT)
 
     def read(self) -> None:
         """Read the rows; the snapshot was taken before, so the moment makes no difference."""

@@ -24,7 +24,7 @@ SOURCE = SourceVersions("system", 1, 5, 10, {"10": "a"}, "shape")
 NOW = Horizon(1000, 1010)
 TARGET = TargetNow("storage", 7)
 MOMENT = datetime(2024, 1, 1, tzinfo=UTC)
-FIRST = plan_night(SPEC.route, SPEC.loading, (), None, SOURCE, NOW, FURTHEST, TARGET, MOMENT)
+FIRST = plan_night(SPEC, SPEC, (), None, SOURCE, NOW, FURTHEST, TARGET, MOMENT)
 LAST = replace(
     FIRST.watermark("run"), moment="then", horizon=Horizon(900, 905), target="storage", rows=7
 )
@@ -34,7 +34,7 @@ def why_full(**changes: Any) -> str:
     facts: dict[str, Any] = {"last": LAST, "source": SOURCE, "now": NOW, "target": TARGET}
     facts.update(changes)
     last, source, now, target = (facts[name] for name in ("last", "source", "now", "target"))
-    night = plan_night(SPEC.route, SPEC.loading, (), last, source, now, FURTHEST, target, MOMENT)
+    night = plan_night(SPEC, SPEC, (), last, source, now, FURTHEST, target, MOMENT)
     assert (night.since is None) == bool(night.full)
     return night.full
 
@@ -42,7 +42,7 @@ def why_full(**changes: Any) -> str:
 def test_changes_since_the_last_horizon_are_read() -> None:
     assert why_full() == ""
     assert (
-        plan_night(SPEC.route, SPEC.loading, (), LAST, SOURCE, NOW, FURTHEST, TARGET, MOMENT).since
+        plan_night(SPEC, SPEC, (), LAST, SOURCE, NOW, FURTHEST, TARGET, MOMENT).since
         == LAST.horizon
     )
 
@@ -79,7 +79,7 @@ def test_new_and_reattached_partitions_are_found() -> None:
     leaves = {"11": "a", "12": "b", "13": "c"}
     then = replace(LAST, source=replace(SOURCE, leaves={"11": "a", "12": "a", "14": "x"}))
     source = replace(SOURCE, leaves=leaves)
-    night = plan_night(SPEC.route, SPEC.loading, (), then, source, NOW, FURTHEST, TARGET, MOMENT)
+    night = plan_night(SPEC, SPEC, (), then, source, NOW, FURTHEST, TARGET, MOMENT)
     assert night.full == ""
     assert night.source is not None
     assert new_leaves(night.source, then) == (12, 13)

@@ -53,7 +53,7 @@ def chosen(
     most: int = 0,
     **options: Any,
 ) -> Choice:
-    return choose(spec(**options).cutting, table, Streams(degree, most or degree), blocks)
+    return choose(spec(**options), table, Streams(degree, most or degree), blocks)
 
 
 class TestAuto:

@@ -42,7 +42,7 @@ def matched(pair: Pair) -> ColumnMapping:
     source, target = PostgresSource(pair.source.url), PostgresTarget(pair.target.url, "penstock")
     try:
         mine = source.in_arrow(T, source.columns(T))
-        return match_columns(pair.spec().route, mine, target.columns(T), source, target, (ARROW,))
+        return match_columns(pair.spec(), mine, target.columns(T), source, target, (ARROW,))
     finally:
         source.close()
         target.close()

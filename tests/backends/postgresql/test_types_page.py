@@ -56,7 +56,7 @@ def _mapping_of(
     """Return the stream, the cast, and the warning or the reason."""
     mine, theirs = source.columns(spec.relation), target.columns(spec.target_ref)
     try:
-        mapping = match_columns(spec.route, mine, theirs, source, target, FORMATS)
+        mapping = match_columns(spec, mine, theirs, source, target, FORMATS)
     except PlanningError as error:
         return "refused", "", error.message
     return mapping.format.partition("-")[2], mapping.pairs[0].cast, " ".join(mapping.warnings)

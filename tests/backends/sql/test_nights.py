@@ -385,14 +385,6 @@ def test_leftovers_of_a_failed_night_are_dropped_by_the_next(items: Ends) -> Non
     items.check_same()
 
 
-def test_older_control_tables_get_a_table_of_watermarks(items: Ends) -> None:
-    items.night(incremental=None).done()
-    items.target.run("DROP TABLE penstock.watermark")
-    items.night().done()
-    items.change("INSERT INTO items VALUES (2000, 'new')")
-    assert items.night().done().rows == 1
-
-
 def test_an_upsert_can_be_atomic(items: Ends) -> None:
     arguments = {"incremental": None, "atomic": "table", "partitions": 2, "deletes": "hard"}
     items.night(**arguments).done()

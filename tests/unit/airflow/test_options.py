@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,9 @@ def test_an_unknown_argument_is_rejected_by_name() -> None:
 def test_every_option_but_those_that_operators_set_is_an_argument() -> None:
     arguments = {"table": "a.b", "retries": 3, "run_id": "mine", "source": "env:S"}
     assert options_of(arguments) == {"table": "a.b"}
-    assert {*OPTIONS, "source", "target", "run_id", "claim"} == set(CopySpec.__dataclass_fields__)
+    assert {*OPTIONS, "source", "target", "run_id", "claim"} == {
+        item.name for item in fields(CopySpec)
+    }
 
 
 TAKING_OPTIONS = {

@@ -26,7 +26,7 @@ def spec(*, data_only: bool = False) -> CopySpec:
 def test_a_key_is_restored_although_the_table_has_another() -> None:
     load = LoadPlan(TABLE, (), links=(restoring("written"),))
     pending = [("night", restoring("written")), ("night", restoring("read"))]
-    found, reasons = with_pending_steps(spec(data_only=True).loading, load, pending)
+    found, reasons = with_pending_steps(spec(data_only=True), load, pending)
     assert [step.id for step in found.links] == ["restore 1 written", "restore 1 read of run night"]
     assert not found.warnings
     assert f"left over from run night, which was stopped: restore foreign key read of {TABLE}" in (
@@ -36,7 +36,7 @@ def test_a_key_is_restored_although_the_table_has_another() -> None:
 
 def test_a_warning_names_each_key_that_is_not_restored() -> None:
     pending = [("night", restoring("written")), ("night", restoring("read"))]
-    found, reasons = with_pending_steps(spec().loading, LoadPlan(TABLE, ()), pending)
+    found, reasons = with_pending_steps(spec(), LoadPlan(TABLE, ()), pending)
     assert not found.links
     assert not reasons
     first, second = found.warnings

@@ -19,13 +19,22 @@ Names: TypeAlias = "Sequence[str] | Text"
 """Names, or a comma-separated text."""
 ColumnTypes: TypeAlias = "Mapping[str, str] | Sequence[str] | Text"
 """Types by column, or a `NAME=TYPE` for each column."""
+Map = Literal[
+    "name",
+    "position",
+]
 Descendants = Literal[
     "include",
     "exclude",
 ]
-Map = Literal[
-    "name",
-    "position",
+Snapshot = Literal[
+    "shared",
+    "none",
+]
+OnSnapshotLost = Literal[
+    "fail",
+    "restart",
+    "accept",
 ]
 Strategy = Literal[
     "auto",
@@ -40,34 +49,13 @@ Strategy = Literal[
     "files",
     "whole",
 ]
-Mode = Literal[
-    "append",
-    "truncate",
-    "replace",
-    "upsert",
-    "recreate",
-    "swap",
-    "attach",
-]
 NullCursor = Literal[
     "refuse",
     "include",
 ]
-Atomic = Literal[
-    "table",
-    "batch",
-]
 OnTargetChanged = Literal[
     "full",
     "fail",
-]
-Indexes = Literal[
-    "keep",
-    "defer",
-]
-Sequences = Literal[
-    "set",
-    "keep",
 ]
 Arrays = Literal[
     "refuse",
@@ -85,14 +73,26 @@ Compression = Literal[
     "lz4",
     "none",
 ]
-Snapshot = Literal[
-    "shared",
-    "none",
+Mode = Literal[
+    "append",
+    "truncate",
+    "replace",
+    "upsert",
+    "recreate",
+    "swap",
+    "attach",
 ]
-OnSnapshotLost = Literal[
-    "fail",
-    "restart",
-    "accept",
+Atomic = Literal[
+    "table",
+    "batch",
+]
+Indexes = Literal[
+    "keep",
+    "defer",
+]
+Sequences = Literal[
+    "set",
+    "keep",
 ]
 OnError = Literal[
     "stop",

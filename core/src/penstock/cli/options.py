@@ -9,8 +9,11 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.spec.batch_spec import ON_TABLE_ERROR, TABLES_FILE, BatchSpec
-from penstock.spec.copy_spec import ATOMIC, CopySpec, resumed_options
+from penstock.spec.batch_spec import TABLES_FILE, BatchSpec
+from penstock.spec.copy_spec import CopySpec, resumed_options
+from penstock.spec.groups.execution import ON_TABLE_ERROR
+from penstock.spec.groups.loading import ATOMIC
+from penstock.spec.groups.order import GROUPS
 from penstock.spec.option_values import RULES
 from penstock.spec.references import redact
 from penstock.spec.toml_file import read_toml
@@ -18,90 +21,6 @@ from penstock.spec.toml_file import read_toml
 _OF_BATCH = ("target_schema", "on_table_error")
 # A batch's run id is its last option, and differs from the run id of a table.
 _COPY_OPTIONS = frozenset(item.name for item in fields(CopySpec)) - {"run_id"}
-
-_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "what to copy": (
-        "source",
-        "target",
-        "table",
-        "query",
-        "target_table",
-        "where",
-        "columns",
-        "exclude_columns",
-        "set",
-        "mask",
-        "map",
-        "descendants",
-    ),
-    "how to load it": (
-        "mode",
-        "conflict_columns",
-        "atomic",
-        "indexes",
-        "unlogged",
-        "sequences",
-        "on_drift",
-    ),
-    "how to partition it": (
-        "strategy",
-        "key",
-        "partitions",
-        "interval",
-        "values_query",
-    ),
-    "streams": (
-        "degree",
-        "max_rate",
-        "max_lag",
-    ),
-    "snapshot": (
-        "snapshot",
-        "on_snapshot_lost",
-        "give_way_after",
-    ),
-    "failures and checks": (
-        "attempts",
-        "on_error",
-        "stall_timeout",
-        "grace",
-        "claim",
-        "stale_after",
-        "verify",
-    ),
-    "incremental loads": (
-        "incremental",
-        "lookback",
-        "null_cursor",
-        "max_ahead",
-        "deletes",
-        "full_every",
-        "atomic_limit",
-        "on_target_changed",
-        "watermark",
-    ),
-    "tables that the copy creates": (
-        "schema_only",
-        "data_only",
-        "types",
-        "arrays",
-        "enums",
-        "order_by",
-        "partitioning",
-    ),
-    "files that the copy writes": (
-        "partition_by",
-        "file_size",
-        "row_group_size",
-        "compression",
-    ),
-    "run": (
-        "run_id",
-        "control_schema",
-        "show_values",
-    ),
-}
-"""Options by group, in the order in which people need them."""
 
 _CONNECTION = ("source", "target")
 
@@ -114,15 +33,7 @@ def add_copy_options(parser: argparse.ArgumentParser, without: Collection[str] =
         without: names of options to leave out.
     """
     remaining = {item.name: item for item in fields(CopySpec) if item.name not in without}
-    for title, names in _GROUPS.items():
-        group = parser.add_argument_group(title)
-        for name in names:
-            if name in remaining:
-                _add(group, remaining.pop(name))
-    if remaining:
-        group = parser.add_argument_group("other options")
-        for item in remaining.values():
-            _add(group, item)
+    _add_groups(parser, remaining)
 
 
 def add_batch_options(parser: argparse.ArgumentParser) -> None:
@@ -146,9 +57,14 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
     )
     for name in ("table", "query", "target_table"):
         options.pop(name)
-    for title, names in _GROUPS.items():
-        group = parser.add_argument_group(title)
-        for name in names:
+    _add_groups(parser, options)
+
+
+def _add_groups(parser: argparse.ArgumentParser, options: Mapping[str, Field[Any]]) -> None:
+    """Add options in groups, in the order in which people need them."""
+    for options_of_group in GROUPS:
+        group = parser.add_argument_group(options_of_group.title)
+        for name in options_of_group.__annotations__:
             if name in options:
                 _add(group, options[name])
 

@@ -13,8 +13,8 @@ from penstock.backends.api.facts import TableStatistics
 from penstock.errors import PlanningError, UsageError
 from penstock.planning.cuts import MOST_PARTITIONS, quantity
 from penstock.spec.degrees import Streams
+from penstock.spec.groups.cutting import Cutting
 from penstock.spec.partition_sizes import PartitionSize
-from penstock.spec.parts import Cutting
 from penstock.spec.strategies import (
     BLOCKS,
     CHILDREN,

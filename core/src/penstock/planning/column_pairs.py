@@ -9,7 +9,7 @@ from penstock.backends.api.facts import Fit
 from penstock.backends.api.worker import are_shared
 from penstock.errors import PlanningError
 from penstock.model.tables import EXPRESSION, KEY, Column, ColumnPair
-from penstock.spec.parts import Route
+from penstock.spec.groups.route import Route
 
 FitColumns = Callable[[Sequence[Column], Sequence[Column]], list[Fit]]
 

@@ -14,8 +14,8 @@ from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
 from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.questions import evaluate_together
+from penstock.spec.groups.route import Route
 from penstock.spec.masks import mentions
-from penstock.spec.parts import Route
 
 
 def check_conditions(

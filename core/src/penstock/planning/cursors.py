@@ -23,8 +23,9 @@ from penstock.planning.nights import (
     why_due,
     why_not_the_same,
 )
+from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.route import Route
 from penstock.spec.night_kinds import check_unit
-from penstock.spec.parts import Loading, Route
 from penstock.spec.units import duration_text
 
 
@@ -46,7 +47,7 @@ def check_cursor(route: Route, loading: Loading, now: CursorState, row_ahead: st
         PlanningError: rows have no value or one that is too far ahead, or the lookback is not a
             length of such values.
     """
-    nightly, name = loading.nightly, ", ".join(now.columns)
+    nightly, name = loading, ", ".join(now.columns)
     if nightly.lookback is not None:
         check_unit(nightly.lookback, now.type, name)
     flag = f"--incremental {name}"
@@ -103,12 +104,12 @@ def plan_cursor_night(
     selects = selected_text(route, loading, pairs)
     changed = check_target(route, loading, last, target)
     full = _why_full(last, now, new_rows, versions, horizon, selects, changed) or why_due(
-        loading.nightly, last, moment
+        loading, last, moment
     )
     before = last.cursor if last and not full else None
     missing = before.unproven if before else ""
     return Night(
-        watermark_name(route, loading.nightly),
+        watermark_name(route, loading),
         last.epoch if last else 0,
         full,
         versions,
@@ -176,10 +177,10 @@ def explain_cursor_night(night: Night, loading: Loading, *, merges: bool) -> tup
         )
     if night.full:
         return (f"night: all rows are read, since {night.full}", remark)
-    nulls = ", as are rows without a value" if loading.nightly.null_cursor == "include" else ""
+    nulls = ", as are rows without a value" if loading.null_cursor == "include" else ""
     return (
         f"night: rows with {cursor.name} >= {night.lower} are read{nulls} "
-        f"(--lookback {loading.nightly.lookback})",
+        f"(--lookback {loading.lookback})",
         remark,
     )
 

@@ -9,8 +9,8 @@ from penstock.model.plans import LoadPlan
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import Facts, TargetTable
 from penstock.planning.known_answers import KnownAnswers
+from penstock.spec.groups.route import Route
 from penstock.spec.masks import mentions
-from penstock.spec.parts import Route
 
 
 def check_deletes(

@@ -14,7 +14,8 @@ from penstock.model.tables import Column
 from penstock.planning.column_pairs import chosen_columns
 from penstock.planning.hidden_columns import remember_hidden
 from penstock.spec.drift import FAIL, IGNORE
-from penstock.spec.parts import Loading, Route
+from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.route import Route
 
 
 @dataclass(frozen=True, slots=True)

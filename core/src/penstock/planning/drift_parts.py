@@ -23,7 +23,7 @@ from penstock.planning.hidden_columns import check_hidden
 from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.questions import evaluate_together, part
 from penstock.planning.request import PlanRequest
-from penstock.spec.parts import Route
+from penstock.spec.groups.route import Route
 
 
 class DriftParts:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from penstock.errors import Drifted
 from penstock.model.source_columns import SourceColumn, match_earlier
 from penstock.model.tables import Column
-from penstock.spec.parts import Route
+from penstock.spec.groups.route import Route
 
 
 def check_hidden(

@@ -25,8 +25,9 @@ from penstock.planning.nights import (
     plan_night,
 )
 from penstock.planning.seen_files import explain_files_night, files_of, plan_files_night
+from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.route import Route
 from penstock.spec.modes import MERGE
-from penstock.spec.parts import Loading, Route
 
 ContinuedNight = tuple[Night | None, str, tuple[str, ...]]
 """The night, the condition for the rows that it reads, and why; no night if no watermark moves."""
@@ -47,7 +48,7 @@ def may_move_watermark(route: Route, loading: Loading, target: TargetCapabilitie
         mode.starts_empty
         and not mode.merges_at_end
         and MERGE in target.modes
-        and loading.nightly.snapshot != "none"
+        and loading.snapshot != "none"
         and not loading.schema_only
         and isinstance(route.relation, TableRef)
     )
@@ -79,7 +80,7 @@ def continue_watermark(
         assert versions is not None
         why = _behind_message(route, facts.ahead, versions)
     if why:
-        if loading.nightly.incremental is not None:
+        if loading.incremental is not None:
             raise TransientError(why)
         assert last is not None
         return None, "", (_unmoved_message(last, why),)
@@ -144,7 +145,7 @@ def _by_column(
     try:
         check_cursor(route, loading, cursor, facts.row_ahead)
     except PlanningError as error:
-        if loading.nightly.incremental is not None:
+        if loading.incremental is not None:
             raise
         assert last is not None
         return None, "", (_unmoved_message(last, error.message),)

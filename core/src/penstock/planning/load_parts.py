@@ -42,7 +42,7 @@ class LoadParts(DriftParts):
             )
 
     def _check_compared(self) -> None:
-        if self._loading.verify == "checksums":
+        if self._request.verify == "checksums":
             pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
             is_comparable = self._table.is_there and not self._changes
             table = self._route.target_ref if is_comparable else None

@@ -10,8 +10,8 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Crossing, HashBucket, Key, KeyIsNull
 from penstock.model.plans import LoadPlan, Partition
 from penstock.planning.column_pairs import ColumnMapping
+from penstock.spec.groups.route import Route
 from penstock.spec.masks import DIGESTS, mentions
-from penstock.spec.parts import Route
 
 
 def without_masked_key(route: Route, statistics: TableStatistics) -> TableStatistics:

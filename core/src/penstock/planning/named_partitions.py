@@ -28,9 +28,10 @@ from penstock.model.tables import Relation
 from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.named_bounds import read_ranges, read_values
 from penstock.planning.questions import evaluate_together
+from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.route import Route
 from penstock.spec.ids import MAX_PARTITION_ID
 from penstock.spec.modes import Mode, mode_names
-from penstock.spec.parts import Loading, Route
 
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PARTITION_ID}}}")
 _BY_KEY = KeyRange | KeyValues | KeyIsNull | KeyOther | HashBucket
@@ -60,7 +61,7 @@ def check_explicit_partitions(
             mode empties the table.
     """
     if loading.load_mode.merges_at_end:
-        flag = "--incremental" if loading.nightly.incremental else "--atomic"
+        flag = "--incremental" if loading.incremental else "--atomic"
         raise UsageError(
             f"{flag} commits all partitions in one transaction, but given partitions are committed "
             "one by one; use one or the other"

@@ -67,7 +67,7 @@ class NightParts(LoadParts):
             return self._continuation, True
         limited, may_merge = apply_atomic_limit(
             self._route,
-            self._loading.nightly,
+            self._loading,
             night,
             selection,
             self._statistics,
@@ -87,7 +87,7 @@ class NightParts(LoadParts):
         if self._mode.merges_at_end and night.full:
             load, remarks = plan_rebuild(
                 self._route,
-                self._loading.nightly,
+                self._loading,
                 self._load_request,
                 load,
                 self._table.columns,
@@ -112,7 +112,7 @@ class NightParts(LoadParts):
         (night, selection, _), _ = self._limited_night
         if night is None or not selection:
             return request, statistics
-        by_files = replace(request.cutting, strategy=FILES.name, cut_strategy=FILES)
+        by_files = replace(request.cutting, strategy=FILES.name)
         files = new_files(facts.files, facts.known_digests)
         size = sum(file.size for file in files)
         return replace(request, cutting=by_files), replace(statistics, files=files, bytes=size)

@@ -12,7 +12,8 @@ from penstock.model.tables import Column
 from penstock.planning.cursors import without_range
 from penstock.planning.known_answers import KnownAnswers
 from penstock.spec.atomic_limits import AtomicLimit
-from penstock.spec.parts import Nightly, Route
+from penstock.spec.groups.nights import Nights
+from penstock.spec.groups.route import Route
 
 SMALL = 8 * 1024 * 1024
 """Bytes of a table that can be written twice in less time than planning another way takes."""
@@ -20,7 +21,7 @@ SMALL = 8 * 1024 * 1024
 
 def apply_atomic_limit(
     route: Route,
-    nightly: Nightly,
+    nightly: Nights,
     night: Night,
     selection: str,
     statistics: TableStatistics,
@@ -69,7 +70,7 @@ def apply_atomic_limit(
 
 def plan_rebuild(
     route: Route,
-    nightly: Nightly,
+    nightly: Nights,
     request: LoadRequest,
     merged: LoadPlan,
     columns: Sequence[Column],

@@ -14,7 +14,9 @@ from penstock.model.nights import Cursor, Horizon, Night, SeenFiles, SourceVersi
 from penstock.model.plans import SWAP_STEP, WATERMARK_STEP, LoadPlan, Step
 from penstock.model.tables import ColumnPair
 from penstock.planning.cuts import quantity
-from penstock.spec.parts import Loading, Nightly, Route
+from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.nights import Nights
+from penstock.spec.groups.route import Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ SELECTS_OTHERS = "--where, the copied columns or the soft-delete column have cha
 """Reasons for which a night reads all rows, whatever tells it which rows have changed."""
 
 
-def watermark_name(route: Route, nightly: Nightly) -> str:
+def watermark_name(route: Route, nightly: Nights) -> str:
     """Return the name under which the target stores the watermark."""
     return nightly.watermark or f"{route.source_name} to {route.target_ref}"
 
@@ -70,10 +72,10 @@ def plan_night(
     selects = selected_text(route, loading, pairs)
     changed = check_target(route, loading, last, target)
     full = _why_full(last, source, now, max_transaction_distance, selects, changed) or why_due(
-        loading.nightly, last, moment
+        loading, last, moment
     )
     return Night(
-        watermark_name(route, loading.nightly),
+        watermark_name(route, loading),
         last.epoch if last else 0,
         full,
         source,
@@ -100,7 +102,7 @@ def check_target(route: Route, loading: Loading, last: Watermark | None, target:
     """
     changed = _target_change(last, target)
     position = last and (last.horizon or last.cursor or last.files)
-    if changed and position and loading.nightly.on_target_changed == "fail":
+    if changed and position and loading.on_target_changed == "fail":
         raise PlanningError(
             f"{route.target_name}: {changed}, and --on-target-changed fail allows no full load; "
             "find out why, then run `penstock watermark reset`, or use --on-target-changed full"
@@ -129,7 +131,7 @@ def plan_full_load(
         files: the files that it reads; None if it does not read by files.
     """
     return Night(
-        watermark_name(route, loading.nightly),
+        watermark_name(route, loading),
         last.epoch if last else 0,
         f"--mode {loading.mode} reloads the table",
         source,
@@ -231,7 +233,7 @@ def _target_change(last: Watermark | None, target: TargetNow) -> str:
     return ""
 
 
-def why_due(nightly: Nightly, last: Watermark | None, moment: datetime) -> str:
+def why_due(nightly: Nights, last: Watermark | None, moment: datetime) -> str:
     """Return why all rows are due to be read although they need not be; empty if they are not.
 
     Args:

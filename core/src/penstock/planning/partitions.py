@@ -18,8 +18,9 @@ from penstock.planning.named_partitions import resolve_partitions
 from penstock.planning.questions import evaluate_together
 from penstock.planning.request import PlanRequest
 from penstock.spec.degrees import Streams
+from penstock.spec.groups.cutting import Cutting
+from penstock.spec.groups.route import Route
 from penstock.spec.modes import Mode
-from penstock.spec.parts import Cutting, Route
 from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
 
 

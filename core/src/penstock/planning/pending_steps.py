@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.backends.api.capabilities import TargetCapabilities
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step, makes_foreign_key
 from penstock.model.tables import NotCopied
-from penstock.spec.parts import Loading
+from penstock.spec.groups.loading import Loading
 
 # Fields of `CopySpec` that alter a table while it is loaded.
 _ALTERING = {"indexes", "unlogged"}

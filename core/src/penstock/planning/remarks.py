@@ -9,8 +9,8 @@ from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableRef
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
+from penstock.spec.groups.route import Route
 from penstock.spec.modes import Mode
-from penstock.spec.parts import Route
 
 
 def creation_remark(

@@ -12,7 +12,9 @@ from penstock.model.plans import Partition
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
-from penstock.spec.parts import Cutting, Loading, Route
+from penstock.spec.groups.cutting import Cutting
+from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.route import Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,7 @@ class PlanRequest:
 
     Args:
         capabilities: the capabilities of both ends.
+        verify: how both ends are compared after the load.
         partitions: partitions that the caller defines; empty if the strategy cuts them.
         series: see `PartitionPlan`.
         siblings: the tables of its batch.
@@ -33,6 +36,7 @@ class PlanRequest:
     streams: Streams
     run_id: str
     capabilities: Capabilities
+    verify: str = "none"
     partitions: Sequence[Partition] = ()
     series: str = ""
     siblings: Siblings | None = None
@@ -65,12 +69,13 @@ class PlanRequest:
         """
         check_supported(spec, capabilities.source, capabilities.target)
         return cls(
-            route=spec.route,
-            cutting=spec.cutting,
-            loading=spec.loading,
+            route=spec,
+            cutting=spec,
+            loading=spec,
             streams=streams,
             run_id=run_id,
             capabilities=capabilities,
+            verify=spec.verify,
             partitions=partitions,
             series=series,
             siblings=siblings,

@@ -21,7 +21,8 @@ from penstock.planning.nights import (
     watermark_name,
     why_due,
 )
-from penstock.spec.parts import Loading, Route
+from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.route import Route
 
 _DIGITS = 16
 MISSING = "files are not compared with each other: a key may be in several of them"
@@ -76,11 +77,9 @@ def plan_files_night(
     """
     selects = selected_text(route, loading, pairs)
     changed = check_target(route, loading, last, target)
-    full = _why_full(last, now, known_digests, selects, changed) or why_due(
-        loading.nightly, last, moment
-    )
+    full = _why_full(last, now, known_digests, selects, changed) or why_due(loading, last, moment)
     return Night(
-        watermark_name(route, loading.nightly),
+        watermark_name(route, loading),
         last.epoch if last else 0,
         full,
         None,

@@ -14,7 +14,8 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.errors import UsageError
-from penstock.spec.copy_spec import SNAPSHOTS, CopySpec
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.groups.snapshot import SNAPSHOTS
 from penstock.spec.modes import MERGE, Mode
 from penstock.spec.night_kinds import COLUMN, FILES, XMIN
 from penstock.spec.option_values import flag_of

@@ -10,8 +10,9 @@ from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column
 from penstock.planning.column_pairs import chosen_columns
 from penstock.planning.column_types import requested_types
+from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.route import Route
 from penstock.spec.modes import MODES
-from penstock.spec.parts import Loading, Route
 
 
 @dataclass(frozen=True, slots=True)

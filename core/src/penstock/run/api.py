@@ -256,7 +256,7 @@ def create(
     """
     values.choose(spec.show_values)
     if partitions:
-        check_explicit_partitions(spec.loading, spec.key, partitions)
+        check_explicit_partitions(spec, spec.key, partitions)
     if series is not None:
         check_series(series)
     ends = connect(spec.source, spec.target)

@@ -89,7 +89,7 @@ class BatchTables:
         """
         rules: dict[tuple[str, str], bool] = {}
         for spec in specs:
-            route = spec.route
+            route = spec
             flags = [("--mask", rule) for rule in route.masks]
             flags += [("--exclude-columns", rule) for rule in route.exclude_columns or ()]
             if not flags:

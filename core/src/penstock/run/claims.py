@@ -8,18 +8,15 @@ from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.errors import TargetBusy
 from penstock.model.nights import check_epoch
 from penstock.model.plans import PartitionPlan
+from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import mode_of
-from penstock.spec.parts import Loading, Route
 
 
-def enter(
-    route: Route, loading: Loading, run_id: str, plan: PartitionPlan, control: ControlStore
-) -> None:
+def enter(spec: CopySpec, run_id: str, plan: PartitionPlan, control: ControlStore) -> None:
     """Register this process as executing the run.
 
     Args:
-        route: the route of the run.
-        loading: the run's options of loading.
+        spec: the options of the run.
         run_id: the id of the run.
         plan: the plan of the run.
         control: the target's control store.
@@ -28,7 +25,7 @@ def enter(
         Overtaken: another night has ended since this one was planned.
         TargetBusy: another run is changing the same rows right now.
     """
-    control.enter(run_id, route.target_ref, collision_check(route, loading, plan, control))
+    control.enter(run_id, spec.target_ref, collision_check(spec, plan, control))
     check_not_overtaken(run_id, plan, control)
 
 
@@ -49,15 +46,14 @@ def check_not_overtaken(run_id: str, plan: PartitionPlan, control: ControlStore)
 
 
 def collision_check(
-    route: Route, loading: Loading, plan: PartitionPlan, control: ControlStore
+    spec: CopySpec, plan: PartitionPlan, control: ControlStore
 ) -> Callable[[Sequence[str]], None]:
     """Return the check for `ControlStore.enter`.
 
     It raises `TargetBusy` if another run on the table would change the same rows.
 
     Args:
-        route: the route of the run to execute.
-        loading: the run's options of loading.
+        spec: the options of the run to execute.
         plan: the plan of the run.
         control: the target's control store.
     """
@@ -67,21 +63,21 @@ def collision_check(
             run = control.load_run(run_id)
             if run is None:
                 # Its control tables are elsewhere: only its presence is known.
-                if loading.load_mode.starts_empty:
-                    raise _busy(route, loading, run_id, "")
+                if spec.load_mode.starts_empty:
+                    raise _busy(spec, run_id, "")
                 continue
-            if _collide(route.where, loading, plan, run):
-                raise _busy(route, loading, run_id, run.spec["mode"])
+            if _collide(spec, plan, run):
+                raise _busy(spec, run_id, run.spec["mode"])
 
     return check
 
 
-def _busy(route: Route, loading: Loading, run_id: str, mode: str) -> TargetBusy:
+def _busy(spec: CopySpec, run_id: str, mode: str) -> TargetBusy:
     how = f" (--mode {mode})" if mode else ""
     return TargetBusy(
-        f"--mode {loading.mode}: run {run_id}{how} is changing the same rows of "
-        f"{route.target_name} at the moment, so nothing was changed; try again once it has "
-        "ended, or stop it first"
+        f"--mode {spec.mode}: run {run_id}{how} is changing the same rows of "
+        f"{spec.target_name}, so nothing was changed; try again once it has ended, or stop it "
+        "first"
     )
 
 
@@ -98,13 +94,14 @@ def _are_parts(where: str | None, plan: PartitionPlan, other_run: RunRow) -> boo
     return night is None or other_night is None or night.name != other_night.name
 
 
-def _collide(where: str | None, loading: Loading, plan: PartitionPlan, other_run: RunRow) -> bool:
+def _collide(spec: CopySpec, plan: PartitionPlan, other_run: RunRow) -> bool:
     """Whether the runs are known to touch the same rows.
 
     Conditions are comparable only if their texts are equal. Runs with different conditions may run
     concurrently, and their attempts check for each other's rows.
     """
-    mine, theirs, their_where = loading.load_mode, mode_of(other_run.spec), other_run.spec["where"]
+    mine, theirs = spec.load_mode, mode_of(other_run.spec)
+    where, their_where = spec.where, other_run.spec["where"]
     if mine.merges_at_end and theirs.merges_at_end:
         return not _are_parts(where, plan, other_run)
     if mine.starts_empty or theirs.starts_empty:

@@ -65,7 +65,7 @@ class Continuation:
         """
         spec, recopying = self._spec, self._recopying
         run, control = self._run, target.control
-        enter(spec.route, spec.loading, run.run_id, run.plan, control)
+        enter(spec, run.run_id, run.plan, control)
         # Partitions to copy again are committed, but still need a view.
         guard = nullcontext() if recopying.partition_ids else unless_complete(run, control)
         with guard, closing(ends.open_source()) as source:

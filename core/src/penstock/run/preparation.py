@@ -93,4 +93,4 @@ def follow(run: RunState, link: ControlLink) -> Iterator[Event]:
 
 
 def _collision_check(run: RunState, link: ControlLink) -> Callable[[Sequence[str]], None]:
-    return collision_check(run.spec.route, run.spec.loading, run.plan, link.catalog.control)
+    return collision_check(run.spec, run.plan, link.catalog.control)

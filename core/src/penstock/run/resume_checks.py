@@ -145,7 +145,7 @@ def check_same_shape(
     Raises:
         PlanningError: the source or the target has changed; the message lists the differences.
     """
-    route, loading, plan = spec.route, spec.loading, run.plan
+    route, loading, plan = spec, spec, run.plan
     raw = source.columns(route.relation)
     present = tuple(map(SourceColumn.of, raw))
     lines = column_changes(spec, plan, run.source_state.columns, present)

@@ -513,7 +513,7 @@ class RunState:
                 adopted = snapshot is not None and self._adopts(source, snapshot)
                 proof = prove(
                     source,
-                    self.spec.route,
+                    self.spec,
                     self.plan,
                     committed,
                     same_moment=at_once and adopted,
@@ -525,7 +525,7 @@ class RunState:
             yield Warned(run_id=self.run_id, message=unsure(proof))
             return
         if proof.wrong:
-            difference_text = difference(self.spec.route, self.plan, proof)
+            difference_text = difference(self.spec, self.plan, proof)
             self._mismatch = PermanentError(
                 f"run {self.run_id}: {difference_text}; {remedy(self.plan)}"
             )

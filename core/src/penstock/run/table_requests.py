@@ -48,7 +48,7 @@ class TableRequest:
             UsageError: as `create` raises it.
         """
         if self.partitions:
-            check_explicit_partitions(self.spec.loading, self.spec.key, self.partitions)
+            check_explicit_partitions(self.spec, self.spec.key, self.partitions)
         if self.series:
             check_series(self.series)
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import fields
 
-from penstock.spec.batch_spec import ON_TABLE_ERROR
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.groups.execution import ON_TABLE_ERROR
+from penstock.spec.groups.order import GROUPS
 from penstock.spec.option_values import flag_of
 
 _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
@@ -37,7 +37,7 @@ def as_arguments(message: str) -> str:
 
 
 def _as_arguments(text: str) -> str:
-    options = {item.name: item for item in fields(CopySpec)}
+    options = {item.name: item for group in GROUPS for item in fields(group)}
     for item in options.values():
         if item.metadata["choices"]:
             text = _with_values(text, item.name, item.metadata["choices"])

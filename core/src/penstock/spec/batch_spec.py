@@ -12,6 +12,7 @@ from penstock.errors import UsageError
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec, read_options
 from penstock.spec.degrees import AUTO
+from penstock.spec.groups.execution import ON_TABLE_ERROR
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
 from penstock.spec.table_sections import (
     Section,
@@ -25,7 +26,6 @@ from penstock.spec.toml_file import Line
 
 TABLES_FILE = "penstock.toml"
 """The default name of a file of many tables."""
-ON_TABLE_ERROR = ("continue", "stop")
 # A table's run id is the batch's, a hyphen and eight letters.
 MAX_BATCH_ID = MAX_RUN_ID - 9
 _OWN = ("tables", "exclude", "target_schema", "on_table_error")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from penstock.errors import PenstockError
+from penstock.spec.arguments import as_arguments
 
 _flags: list[bool] = []
 
@@ -29,8 +30,6 @@ def in_callers_terms(error: PenstockError, subject: str | None = None) -> None:
     """
     if _flags:
         return
-    from penstock.spec.arguments import as_arguments  # noqa: PLC0415 - it needs `CopySpec`
-
     message = as_arguments(error.message)
     if subject and subject not in message:
         message = f"{subject}: {message}"

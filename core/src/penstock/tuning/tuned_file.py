@@ -8,7 +8,8 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import UNNAMED, read_options
+from penstock.spec.copy_spec import read_options
+from penstock.spec.groups.route import UNNAMED
 from penstock.tuning.measurements import Tuning
 
 _OF_TABLE = ("table", "query", "target_table")

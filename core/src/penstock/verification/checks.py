@@ -248,7 +248,7 @@ class _Checks:
                 "rows this run loaded"
             )
         if self._proof is not None and self._proof.wrong:
-            reason = difference(self._comparison.spec.route, self._comparison.run.plan, self._proof)
+            reason = difference(self._comparison.spec, self._comparison.run.plan, self._proof)
             note = f"{note}; {reason}" if note else reason
         return self._check(None, "whole run", committed, source, target, note)
 

@@ -145,7 +145,7 @@ class Comparison:
 
         They are equal as long as both sides compute them by the same expression.
         """
-        route, copied = self.spec.route, {pair.target for pair in self.run.plan.pairs}
+        route, copied = self.spec, {pair.target for pair in self.run.plan.pairs}
         names = {
             column.name
             for column in self.run.source_state.columns

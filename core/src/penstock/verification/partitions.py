@@ -14,7 +14,7 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.model.extents import Extent, HashBucket, KeyOther, KeyRange, KeyValues, Whole
 from penstock.model.plans import PartitionPlan
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.parts import Route
+from penstock.spec.groups.route import Route
 
 # Tags of the types whose values every database orders, lists and compares alike.
 _EXACT = frozenset(

@@ -69,7 +69,7 @@ class SourceSums:
         if mine.total is None or not mine.parts or not may_overlap(plan):
             return None
         source = self._comparison.source
-        return prove(source, spec.route, plan, mine.total.rows, same_moment=at_once)
+        return prove(source, spec, plan, mine.total.rows, same_moment=at_once)
 
 
 class TargetSums:

@@ -69,6 +69,8 @@ def _type_of(option: Field[Any]) -> Any:
         return bool
     if type_name == "int | str":
         return int | Literal[option.default]  # auto
+    if type_name == "int | str | None":
+        return int | str
     return int if type_name.startswith("int") else str
 
 

@@ -21,8 +21,8 @@ from penstock.planning.cuts import MOST_PARTITIONS, cut_range, cut_values, cut_w
 from penstock.planning.known_answers import KeyBounds, KeyWindows, ListedValues, MergedRows
 from penstock.planning.questions import Question
 from penstock.spec.atomic_limits import AtomicLimit
+from penstock.spec.groups.route import Route
 from penstock.spec.modes import Mode
-from penstock.spec.parts import Route
 
 
 class Catalogs:

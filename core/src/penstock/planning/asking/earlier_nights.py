@@ -56,7 +56,7 @@ class NightsBefore:
         names = dict.fromkeys(
             _name(each)
             for each in self._loads
-            if each.loading.nightly.incremental or _name(each) in self._names
+            if each.loading.incremental or _name(each) in self._names
         )
         return self._target.control.latest_watermarks(list(names))
 
@@ -100,8 +100,8 @@ def _repeats(request: PlanRequest) -> bool:
     """Whether a load continues a night, leaves a watermark to one, or hides columns as one does."""
     loading, route = request.loading, request.route
     hides = route.exclude_columns or route.masks or route.expressions
-    return bool(loading.nightly.incremental or loading.load_mode.starts_empty or hides)
+    return bool(loading.incremental or loading.load_mode.starts_empty or hides)
 
 
 def _name(request: PlanRequest) -> str:
-    return watermark_name(request.route, request.loading.nightly)
+    return watermark_name(request.route, request.loading)

@@ -107,7 +107,7 @@ class TableReader:
         source, target = self._source, self._target
         table = self._read(self._target_table)
         heirs = self._read(
-            lambda: () if loading.descendants == "exclude" else source.heirs(route.relation)
+            lambda: () if route.descendants == "exclude" else source.heirs(route.relation)
         )
         return Facts(
             columns=self._columns,
@@ -219,13 +219,13 @@ class TableReader:
 
     def _night(self) -> NightFacts | None:
         source, able = self._source, self._request.capabilities.target
-        is_night = self._loading.nightly.incremental is not None
+        is_night = self._loading.incremental is not None
         if not is_night and not may_move_watermark(self._route, self._loading, able):
             return None
-        if self._loading.nightly.night_by == FILES:
+        if self._loading.night_by == FILES:
             return self._by_file()
-        if self._loading.nightly.cursor_columns:
-            return self._by_column(self._loading.nightly.cursor_columns)
+        if self._loading.cursor_columns:
+            return self._by_column(self._loading.cursor_columns)
         last = None if is_night else self._nights.last(self._request)
         if last is not None and (last.cursor or last.files):
             try:
@@ -315,7 +315,7 @@ class TableReader:
         Raises:
             PlanningError: the source lacks a column, or its values cannot be compared.
         """
-        source, request, nightly = self._source, self._request, self._loading.nightly
+        source, request, nightly = self._source, self._request, self._loading
         relation, where = self._route.relation, self._route.where
         if not isinstance(source, ReadsByColumn):
             raise PlanningError(

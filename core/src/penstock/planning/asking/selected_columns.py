@@ -13,9 +13,9 @@ from penstock.model.source_columns import SourceColumn, match_earlier
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import DISTINCT, EXPRESSION, KEY, Column, ColumnPair, MaskingKey
 from penstock.planning.computed_model import with_columns
+from penstock.spec.groups.route import Route
 from penstock.spec.masking_keys import read_key
 from penstock.spec.masks import DIGESTS, NULL, is_pattern, meets
-from penstock.spec.parts import Route
 
 
 def read_selected(

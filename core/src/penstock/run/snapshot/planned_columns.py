@@ -35,7 +35,7 @@ def column_changes(
 
 def _used_by(spec: CopySpec, plan: PartitionPlan) -> Callable[[str], bool]:
     """Return whether a run reads a column, or has a condition or expression that may do so."""
-    route = spec.route
+    route = spec
     selected = {column.name for column in plan.columns}
     texts = [route.where or "", plan.selection, *route.expressions.values(), *key_texts(plan)]
 

@@ -1,0 +1,1 @@
+"""The options of a copy in groups, with what follows from them."""

@@ -1,0 +1,73 @@
+"""Tables that the copy creates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from penstock.errors import UsageError
+from penstock.spec.option import option
+
+ARRAYS = ("refuse", "json")
+ENUMS = ("check", "type", "text")
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class CreatedTables:
+    """The options under "tables that the copy creates"."""
+
+    title: ClassVar[str] = "tables that the copy creates"
+
+    schema_only: bool = option(
+        False,
+        "create the target's table like the source's, with keys, indexes and the like, and copy "
+        "no rows; an existing table is kept and is an error, unless --mode recreate drops it",
+    )
+    data_only: bool = option(
+        False,
+        "copy rows into existing tables and create none; foreign keys between the tables of a "
+        "batch are dropped before the first row and restored after the last",
+    )
+    types: tuple[str, ...] | None = option(
+        None,
+        "types for the columns of a table created on another kind of system, in the target's "
+        "notation ('a=bigint, b=numeric(12,2)'), for files in Arrow's ('a=int64, "
+        "b=decimal128(12,2)'); by default types that fit. A name may be a pattern ('*_at'), or "
+        "a type of the source ('source:tinyint(1)')",
+        metavar="NAME=TYPE,...",
+    )
+    arrays: str = option(
+        "refuse",
+        "array columns of a table created on a system without arrays: fail before anything is "
+        "created (refuse), or write them as JSON (json)",
+        choices=ARRAYS,
+    )
+    enums: str = option(
+        "check",
+        "enum columns of a table created on another kind of system: the target's own enum if it "
+        "is declared with the column, else text with a check constraint (check); a separate "
+        "enum type if the target has them (type); or unconstrained text (text)",
+        choices=ENUMS,
+    )
+    order_by: tuple[str, ...] | None = option(
+        None,
+        "the columns by which a created table keeps its rows sorted, separated by commas "
+        "(default: the source's primary key)",
+        metavar="A,B",
+    )
+    partitioning: bool = option(
+        False,
+        "with recreate: partition the target like the source, instead of creating a plain table",
+        of_mode=True,
+    )
+
+    @cached_property
+    def column_types(self) -> dict[str, str]:
+        """The types of `types`, by column."""
+        pairs = [rule.partition("=") for rule in self.types or ()]
+        for name, separator, kind in pairs:
+            if not (name.strip() and separator and kind.strip()):
+                pair = name + separator + kind
+                raise UsageError(f"--types: expected NAME=TYPE for each column, found {pair!r}")
+        return {name.strip(): kind.strip() for name, _, kind in pairs}

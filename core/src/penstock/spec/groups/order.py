@@ -1,0 +1,26 @@
+"""The groups of options, in order."""
+
+from __future__ import annotations
+
+from penstock.spec.groups.created_tables import CreatedTables
+from penstock.spec.groups.cutting import Cutting
+from penstock.spec.groups.execution import FailureOptions, RunOptions, StreamOptions
+from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.nights import Nights
+from penstock.spec.groups.route import Route
+from penstock.spec.groups.snapshot import SnapshotOptions
+from penstock.spec.groups.written_files import WrittenFiles
+
+GROUPS = (
+    Route,
+    Loading,
+    Cutting,
+    StreamOptions,
+    SnapshotOptions,
+    FailureOptions,
+    Nights,
+    CreatedTables,
+    WrittenFiles,
+    RunOptions,
+)
+"""In the order in which people need them."""
