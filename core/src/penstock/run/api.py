@@ -41,6 +41,7 @@ from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.dropped_foreign_keys import missing_foreign_keys
 from penstock.run.execution import Execution
+from penstock.run.failures import OneRun
 from penstock.run.finished_runs import check_rows_left, find_losses, reasons_to_renew
 from penstock.run.journals import keep_journals
 from penstock.run.listing import is_at_work, shown_status
@@ -674,6 +675,7 @@ def _execute(
         link=link,
         max_rate=state.spec.max_rate,
         max_lag=state.spec.max_lag,
+        failures=OneRun(),
     )
 
     def planned(runs: Sequence[RunState]) -> Iterator[Event]:

@@ -37,6 +37,7 @@ from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
+from penstock.run.failures import ManyRuns
 from penstock.run.finished_runs import (
     check_rows_left,
     complete_runs,
@@ -246,8 +247,7 @@ class _Batch:
             link=link,
             max_rate=pool.max_rate,
             max_lag=pool.max_lag,
-            batch=True,
-            stop_all=pool.stop_all,
+            failures=ManyRuns(stop_all=pool.stop_all),
         )
 
     def close(self) -> None:

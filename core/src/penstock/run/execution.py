@@ -16,7 +16,6 @@ from penstock.errors import (
     LoadLost,
     Overtaken,
     PenstockError,
-    RunFailedTransiently,
     SnapshotLost,
     TransientError,
     is_cancellation,
@@ -27,6 +26,7 @@ from penstock.run.batched_steps import BatchedSteps
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.deleted_rows import find_deleted
+from penstock.run.failures import Failures, stopped_error
 from penstock.run.final_steps import FinalSteps
 from penstock.run.preparation import follow, prepare
 from penstock.run.pulses import Pulses
@@ -49,9 +49,6 @@ SUPERSEDED_AFTER = (0.0, 0.5, 1.5)
 class Execution:
     """An execution of runs: it copies the partitions that are not committed.
 
-    A single run ends with its error. In a batch, an error is kept with its run, and the others
-    continue.
-
     Args:
         runs: the runs; more may be added until `run` starts.
         ends: the connections.
@@ -61,8 +58,7 @@ class Execution:
         max_rate: the combined rate of all streams, in bytes per second; None for no limit.
         max_lag: the replication lag of the source above which streams stop, in seconds; None for no
             limit.
-        batch: whether the runs belong to a batch, even if it has only one.
-        stop_all: whether to stop as soon as one of the runs has failed.
+        failures: what the error of a run does to the others.
     """
 
     def __init__(
@@ -75,8 +71,7 @@ class Execution:
         link: ControlLink,
         max_rate: int | None = None,
         max_lag: float | None = None,
-        batch: bool = False,
-        stop_all: bool = False,
+        failures: Failures,
     ) -> None:
         self._runs = runs
         self._window: Sequence[RunState] | None = None
@@ -96,8 +91,7 @@ class Execution:
         self._nursery = nursery
         self._stack = contextlib.ExitStack()
         self._link = link
-        self._batch = batch
-        self._stop_all = stop_all
+        self._failures = failures
         self._counts = RowCounts(())
         self._records_known = False
         """Whether the commit records have just been read."""
@@ -132,7 +126,7 @@ class Execution:
         except BaseException as found:
             error = self._explain_error(found)
             # However this ended, the target should know, if it can be reached.
-            if isinstance(error, PenstockError) and (prepared or self._batch):
+            if isinstance(error, PenstockError) and (prepared or self._failures.reports_unprepared):
                 yield from self._end_early(error)
             cancelled = is_cancellation(error)
             briefly(lambda: self._note_end(cancelled=cancelled))
@@ -144,12 +138,9 @@ class Execution:
             self._stack.close()
 
     def _explain_error(self, error: BaseException) -> BaseException:
-        """Return the cause of the error that ends a single run."""
-        runs = self.working_runs() if isinstance(error, PenstockError) and not self._batch else ()
-        for run in runs:
-            assert isinstance(error, PenstockError)
-            error = run.explain_error(error)
-        return error
+        if not isinstance(error, PenstockError):
+            return error
+        return self._failures.cause(self.working_runs(), error)
 
     @property
     def window(self) -> Sequence[RunState]:
@@ -165,16 +156,11 @@ class Execution:
         """Release the runs that have ended, unless their tables are linked to others later."""
         self._counts.close()
         begun = [run for run in self.window if run.has_begun]
-        linking = [run for run in begun if self._batch and run.planned_links()]
+        linking = [run for run in begun if self._failures.links_tables and run.planned_links()]
         ended = [run for run in begun if run not in linking]
         yield from self._conclude(ended)
         self._linking += linking
-        if self._batch:
-            for run in self.window:
-                run.view.close()
-            for run in ended:
-                run.release()
-            self._link.leave_all([run.run_id for run in ended])
+        self._failures.leave(self.window, ended, self._link)
 
     def attempt(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
         """Yield from a call until it ends or fails, before the run's first partition."""
@@ -192,12 +178,9 @@ class Execution:
         failed: Mapping[str, PenstockError],
         event_of: Callable[[RunState], Event] | None = None,
     ) -> Iterator[Event]:
-        """Keep each error with its run in a batch; end a single run with its error."""
         for run in self.working_runs():
             if error := failed.get(run.run_id):
-                if not self._batch:
-                    raise error
-                run.fail(error)
+                self._failures.keep(run, error)
                 if event_of is not None:
                     yield event_of(run)
 
@@ -207,9 +190,7 @@ class Execution:
         Raises:
             PenstockError: the reason why the run failed.
         """
-        for run in self._runs if self._stop_all else ():
-            if run.error is not None:
-                raise run.error
+        self._failures.stop_if_failed(self._runs)
 
     def _look_at_lag(self) -> None:
         """Check, before anything is changed, that the source's lag is visible, and read it.
@@ -264,7 +245,7 @@ class Execution:
                 degree=requested,
                 is_committed=self._link.is_committed,
                 watch=lambda pulses=pulses: chain(self._watch(), pulses.events()),  # type: ignore[misc]
-                stop_all=self._stop_all,
+                stop_all=self._failures.stop_all,
                 steering=steering,
             )
             try:
@@ -282,7 +263,7 @@ class Execution:
             except SnapshotLost as error:
                 yield from self._replace_views(error)
             except LoadLost as error:
-                yield from self._load_again(error, self._emptied_runs() or self._single_run())
+                yield from self._load_again(error, self._losers())
             finally:
                 pulses.close()
                 self._used = supervisor.degree
@@ -305,12 +286,13 @@ class Execution:
         return []
 
     def _works(self) -> list[Work]:
-        """Return the remaining partitions in the order of the plan; those of a batch by size."""
+        """Return the remaining partitions: of one run in the order of its plan, of many by size."""
         if not self._records_known:
             load_records(self.working_runs(), self._link)
         self._records_known = False
         works = [(run, work) for run in self.working_runs() for work in run.works()]
-        return _largest_first(works) if self._batch else [work for _, work in works]
+        many = len({run.run_id for run, _ in works}) > 1
+        return _largest_first(works) if many else [work for _, work in works]
 
     def _watch(self) -> Iterable[Event]:
         # All runs that hold a snapshot hold the same one.
@@ -322,10 +304,8 @@ class Execution:
     def _fail_stopped(self, supervisor: Supervisor) -> None:
         """Record an error for each run that was stopped because another run failed."""
         failed = {run_id for run_id, _ in supervisor.failures}
-        if self._stop_all and failed:
-            for run in self.working_runs():
-                if run.run_id not in failed and run.works():
-                    run.fail(_stopped())
+        for run in self._failures.stopped(self.working_runs(), failed):
+            run.fail(stopped_error())
 
     def _replace_views(self, error: SnapshotLost) -> Iterator[Event]:
         """Let the policy of each incomplete run decide how it continues without the snapshot."""
@@ -374,7 +354,7 @@ class Execution:
                     losses[run] = error
                 elif error is not None:
                     raise error
-                elif not self._batch and run.spec.deletion.is_enabled and run.all_committed:
+                elif len(self._runs) == 1 and run.spec.deletion.is_enabled and run.all_committed:
                     run.release_if_read()
         if losses:
             yield from self._find_views(list(losses), next(iter(losses.values())), all_lost=False)
@@ -384,17 +364,16 @@ class Execution:
         """Return the runs whose tables a crash of the target has emptied."""
         return [run for run in self.working_runs() if not run.is_intact()]
 
-    def _single_run(self) -> list[RunState]:
-        """Return the run if it is the only one: then the loss is its own."""
-        return [] if self._batch else self.working_runs()
+    def _losers(self) -> list[RunState]:
+        """Return the runs that a crash of the target concerns."""
+        return self._emptied_runs() or self._failures.losers(self.working_runs())
 
     def _load_again(self, error: LoadLost, runs: Sequence[RunState]) -> Iterator[Event]:
         for run in runs:
-            if run.complete and self._batch:
-                # Its view is lost: the next execution finds another.
-                run.fail(error)
-            else:
+            if self._failures.loads_again(run):
                 yield from run.load_again(error)
+            else:
+                run.fail(error)
 
     # After the last partition
 
@@ -428,7 +407,7 @@ class Execution:
             elif _ends_night(due.get(run.run_id, ())):
                 merged.append(run)
         yield from self._report_merged(merged)
-        if load_lost is not None and (emptied := self._emptied_runs() or self._single_run()):
+        if load_lost is not None and (emptied := self._losers()):
             yield from self._load_again(load_lost, emptied)
             yield from self._copy()
             yield from self._finish()
@@ -543,8 +522,10 @@ class Execution:
         joined = {
             run.run_id: sorted(steps[run.run_id], key=lambda step: step.rank)
             for run in self.working_runs()
-            if self._batch and run.is_small and run.run_id in steps
+            if run.is_small and run.run_id in steps
         }
+        if len(joined) < 2:
+            joined = {}
         total = sum(run.plan.bytes or 0 for run in self.working_runs() if run.run_id in joined)
         # Steps that take almost no time need no connections of their own.
         separately = one_by_one or total <= SMALL
@@ -576,10 +557,6 @@ class Execution:
 
     # Ending
 
-    @property
-    def _reported_degree(self) -> int:
-        return self._streams.usual if self._batch else self._used
-
     def _conclude(self, runs: Sequence[RunState]) -> Iterator[Event]:
         """Store the status of the runs, and report it."""
         load_records(runs, self._link)
@@ -591,7 +568,7 @@ class Execution:
         }
         set_statuses(statuses, self._link)
         for run, status in statuses.items():
-            yield run.end(status, self._reported_degree)
+            yield run.end(status, self._used)
 
     def _open_runs(self) -> list[RunState]:
         """Return the runs that have begun and are not reported yet."""
@@ -607,11 +584,11 @@ class Execution:
             # others.
             theirs = any(run.error is error for run in self._runs)
             for run in [run for run in self._runs if run.error is None and run.ended is None]:
-                if not self._is_untouched(run):
-                    run.fail(_stopped() if theirs else error)
+                if not self._failures.is_untouched(run):
+                    run.fail(stopped_error() if theirs else error)
         for run in self._open_runs():
             self._cut_off.append(run)
-            yield run.end("done" if self._is_untouched(run) else status, self._reported_degree)
+            yield run.end("done" if self._failures.is_untouched(run) else status, self._used)
 
     def _note_end(self, *, cancelled: bool) -> None:
         """Store the status with which the runs ended."""
@@ -620,14 +597,10 @@ class Execution:
             self._link.cancel()
         status = "interrupted" if cancelled else "failed"
         ended = {
-            run: "done" if self._is_untouched(run) else status
+            run: "done" if self._failures.is_untouched(run) else status
             for run in (*self._cut_off, *self._open_runs())
         }
         set_statuses(ended, self._link)
-
-    def _is_untouched(self, run: RunState) -> bool:
-        """Whether the batch found the run done and left it alone."""
-        return self._batch and run.is_untouched
 
     def _events_of(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
         with self._recording_failure(run):
@@ -635,15 +608,12 @@ class Execution:
 
     @contextlib.contextmanager
     def _recording_failure(self, run: RunState) -> Iterator[None]:
-        """In a batch, keep a run's error with that run, so that the others continue."""
         try:
             yield
         except Interrupted:
             raise
         except PenstockError as error:
-            if not self._batch:
-                raise
-            run.fail(error)
+            self._failures.keep(run, error)
 
 
 def _ends_night(steps: Sequence[Step]) -> bool:
@@ -654,10 +624,6 @@ def _cannot_be_copied(run: RunState) -> Event:
     assert run.error is not None
     message = f"{run.spec.source_name} cannot be copied: {run.error.message}"
     return Warned(run_id=run.run_id, message=message, error=run.error.as_json())
-
-
-def _stopped() -> RunFailedTransiently:
-    return RunFailedTransiently("stopped because another table failed (--on-table-error stop)")
 
 
 def _largest_first(works: Iterable[tuple[RunState, Work]]) -> list[Work]:
