@@ -18,23 +18,44 @@ from penstock.backends.api.facts import (
     ChildTable,
     Fit,
     KeyStatistics,
-    LoadRequest,
     RankedBound,
     SourceFile,
     TableStatistics,
     WeightedBound,
 )
-from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
+from penstock.backends.api.optional.children import PlannedChildren
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound
 from penstock.model.nights import Horizon, SourceVersions
 from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.table_model import TableDefinition, TableModel
 from penstock.model.tables import Column, TableRef
+from penstock.planning.answers import Question, Questions
 from penstock.planning.facts import Facts, NightFacts, TargetTable
-from penstock.planning.known_answers import KeyBounds, KeyWindows, ListedValues, MergedRows
 from penstock.planning.nights import TargetNow
-from penstock.planning.questions import Question, Questions
+from penstock.planning.questions import (
+    Bounds,
+    ChildTables,
+    ComparedColumns,
+    Fits,
+    HeldRows,
+    KeyBounds,
+    KeyFacts,
+    KeyType,
+    KeyWindows,
+    ListedValues,
+    MergedRows,
+    NightRebuild,
+    Order,
+    PlannedLoad,
+    RankedValues,
+    RowCounts,
+    StillMissing,
+    TargetCondition,
+    TimeWindows,
+    Values,
+    WritableTable,
+)
 from penstock.planning.request import PlanRequest
 from penstock.planning.step import step
 from penstock.spec.degrees import Streams
@@ -114,47 +135,47 @@ class World:
     """Catalogs that know one table.
 
     Args:
-        changed: other answers, by the question's name; an error is raised when it is looked up.
-        rounds: the names of the questions of each round.
+        changed: other answers, by the kind of question; an error is raised when it is looked up.
+        rounds: the kinds of the questions of each round.
     """
 
-    changed: Mapping[str, Any] = field(default_factory=dict)
-    questions: list[Question] = field(default_factory=list)
-    rounds: list[tuple[str, ...]] = field(default_factory=list)
+    changed: Mapping[type[Question[Any]], Any] = field(default_factory=dict)
+    questions: list[Question[Any]] = field(default_factory=list)
+    rounds: list[tuple[type[Question[Any]], ...]] = field(default_factory=list)
 
-    def answer(self, question: Question) -> object:
+    def answer(self, question: Question[Any]) -> object:
         self.questions.append(question)
-        if question.name in self.changed:
-            found = self.changed[question.name]
+        if type(question) in self.changed:
+            found = self.changed[type(question)]
             return found(question) if callable(found) else found
-        known: Mapping[str, Callable[..., object]] = {
-            "fits": _fits,
-            "check_writable": _nothing,
-            "check_compared": _nothing,
-            "check_condition": _nothing,
-            "is_still_missing": lambda *_: True,
-            "plan_load": _load,
-            "plan_children": _children,
-            "merged_rows": lambda *_: MergedRows(1000, 10),
-            "holds_rows": lambda *_: False,
-            "plan_night_rebuild": lambda request, *_, **__: LoadPlan(request.target),
-            "key_type": lambda *_: "int",
-            "key_facts": lambda *_: (False, True),
-            "order": lambda *_: "",
-            "bounds": _bounds,
-            "windows": lambda *_: KeyWindows(_texts("date", "2024-01-01", "2024-02-01"), "", "x"),
-            "values": lambda *_: ListedValues(_texts("text", "a", "b")),
-            "rank_values": _ranked,
+        known: Mapping[type[Question[Any]], Callable[[Any], object]] = {
+            Fits: _fits,
+            WritableTable: _nothing,
+            ComparedColumns: _nothing,
+            TargetCondition: _nothing,
+            StillMissing: lambda _: True,
+            PlannedLoad: _load,
+            ChildTables: _children,
+            MergedRows: lambda _: RowCounts(1000, 10),
+            HeldRows: lambda _: False,
+            NightRebuild: lambda asked: LoadPlan(asked.request.target),
+            KeyType: lambda _: "int",
+            KeyFacts: lambda _: (False, True),
+            Order: lambda _: "",
+            Bounds: _bounds,
+            TimeWindows: lambda _: KeyWindows(_texts("date", "2024-01-01", "2024-02-01"), "", "x"),
+            Values: lambda _: ListedValues(_texts("text", "a", "b")),
+            RankedValues: _ranked,
         }
-        return known[question.name](*question.arguments, **dict(question.keywords))
+        return known[type(question)](question)
 
 
 def planned(request: PlanRequest, facts: Facts, world: World | None = None) -> PartitionPlan:
     """Ask questions round by round, until planning needs no more answers."""
     world = world or World()
-    answers: dict[Question, object] = {}
+    answers: dict[Question[Any], object] = {}
     while isinstance(found := step(request, facts, answers), Questions):
-        world.rounds.append(tuple(question.name for question in found.questions))
+        world.rounds.append(tuple(type(question) for question in found.questions))
         for question in found.questions:
             answers[question] = world.answer(question)
             if isinstance(answers[question], PenstockError):
@@ -162,7 +183,7 @@ def planned(request: PlanRequest, facts: Facts, world: World | None = None) -> P
     return found
 
 
-def _nothing(*_: object) -> None:
+def _nothing(_: object) -> None:
     return None
 
 
@@ -170,25 +191,27 @@ def _texts(tag: str, *texts: str) -> tuple[Bound, ...]:
     return tuple(Bound(tag, text) for text in texts)
 
 
-def _fits(_: object, mine: Sequence[Column], __: object) -> list[Fit]:
-    return [Fit(formats=("binary",), canonical="x") for _ in mine]
+def _fits(asked: Fits) -> list[Fit]:
+    return [Fit(formats=("binary",), canonical="x") for _ in asked.mine]
 
 
-def _load(request: LoadRequest) -> LoadPlan:
+def _load(asked: PlannedLoad) -> LoadPlan:
+    request = asked.request
     keyed = request.mode.merges_by_key or request.mode.merges_at_end
     merges = (Step(MERGE_STEP, "merge", "", after=True),) if request.mode.merges_at_end else ()
     return LoadPlan(request.target, merges, conflict_columns=("id",) if keyed else ())
 
 
-def _children(request: ChildRequest) -> PlannedChildren:
-    return PlannedChildren(request.partitions, ("children of their own",))
+def _children(asked: ChildTables) -> PlannedChildren:
+    return PlannedChildren(asked.request.partitions, ("children of their own",))
 
 
-def _bounds(_: object, key: Any, *__: object, **___: object) -> KeyBounds:
-    return KeyBounds(KeyStatistics(key, False, 0.0, BOUNDS, "statistics", True))
+def _bounds(asked: Bounds) -> KeyBounds:
+    return KeyBounds(KeyStatistics(asked.key, False, 0.0, BOUNDS, "statistics", True))
 
 
-def _ranked(_: object, __: object, texts: Sequence[str], **___: object) -> tuple[Any, ...]:
+def _ranked(asked: RankedValues) -> tuple[Any, ...]:
+    texts = asked.texts
     ranks = {text: rank for rank, text in enumerate(dict.fromkeys(texts), start=1)}
     return tuple(RankedBound(Bound("int", text), ranks[text], exact=True) for text in texts)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -22,16 +21,17 @@ from penstock.errors import (
 from penstock.model.extents import Bound, Crossing, HashBucket, Key, KeyRange, KeyValues
 from penstock.model.nights import Horizon, Watermark
 from penstock.model.tables import Column, TableRef
-from penstock.planning.asking.catalogs import Catalogs
-from penstock.planning.facts import Facts, NightFacts, TargetTable
-from penstock.planning.known_answers import KeyBounds, KnownAnswers, ListedValues, MergedRows
-from penstock.planning.questions import (
+from penstock.planning import questions as asked
+from penstock.planning.answers import (
     AnswersNeeded,
     Outdated,
     Question,
     Questions,
     evaluate_together,
 )
+from penstock.planning.asking.catalogs import Catalogs
+from penstock.planning.facts import Facts, NightFacts, TargetTable
+from penstock.planning.questions import KeyBounds, ListedValues
 from penstock.planning.step import source_step, step
 from penstock.spec.modes import MODES
 from penstock.spec.strategies import STRATEGIES
@@ -78,12 +78,12 @@ def specs() -> Iterator[CopySpec]:
                     yield spec
 
 
-def questions(of: type) -> dict[str, list[str]]:
-    """Return the parameters of each question."""
+def kinds() -> set[type[Question[Any]]]:
+    """Return all kinds of questions."""
     return {
-        name: list(inspect.signature(method).parameters)
-        for name, method in inspect.getmembers(of, inspect.isfunction)
-        if not name.startswith("_") and name != "answer"
+        each
+        for each in vars(asked).values()
+        if isinstance(each, type) and issubclass(each, Question) and each is not Question
     }
 
 
@@ -95,7 +95,7 @@ def situations(spec: CopySpec) -> Iterator[tuple[Facts, World]]:
     for table in (TargetTable(COLUMNS), missing_table()):
         for night in nights:
             for statistics in (STATISTICS, without_statistics()):
-                for world in (World(), World({"bounds": _disordered})):
+                for world in (World(), World({asked.Bounds: _disordered})):
                     yield facts_of(table=table, night=night, statistics=statistics), world
 
 
@@ -109,17 +109,17 @@ def test_every_spec_is_planned_in_three_rounds() -> None:
                 seen.add((spec.mode, plan.strategy))
             assert len(world.rounds) <= MOST_ROUNDS, (spec, world.rounds)
             assert len(world.questions) == len(set(map(repr, world.questions))), world.rounds
-            covered |= {question.name for question in world.questions}
+            covered |= {type(question) for question in world.questions}
     # All combinations were covered.
     assert {mode for mode, _ in seen} == set(MODES)
     assert {strategy for _, strategy in seen} == {
         str(each) for each in STRATEGIES.values() if not each.chooses
     }
     # Bounds are ranked if the caller gives partitions; a nullable key is checked for NULL.
-    assert covered == questions(KnownAnswers).keys() - {"rank_values", "holds_rows"}
+    assert covered == kinds() - {asked.RankedValues, asked.HeldRows}
 
 
-def _disordered(question: Question) -> KeyBounds:
+def _disordered(question: Question[Any]) -> KeyBounds:
     found = World().answer(question)
     assert isinstance(found, KeyBounds)
     return replace(found, disorder="they are in disorder")
@@ -159,15 +159,15 @@ def test_independent_questions_travel_together() -> None:
     existing, missing = World(), World()
     planned(request_of(spec), facts_of(), existing)
     assert existing.rounds == [
-        ("fits", "order"),
-        ("check_writable", "check_compared", "plan_load", "bounds"),
-        ("check_condition",),
+        (asked.Fits, asked.Order),
+        (asked.WritableTable, asked.ComparedColumns, asked.PlannedLoad, asked.Bounds),
+        (asked.TargetCondition,),
     ]
     planned(request_of(spec), facts_of(table=missing_table()), missing)
     assert missing.rounds == [
-        ("fits", "order"),
-        ("check_compared", "plan_load", "is_still_missing", "bounds"),
-        ("check_condition",),
+        (asked.Fits, asked.Order),
+        (asked.ComparedColumns, asked.PlannedLoad, asked.StillMissing, asked.Bounds),
+        (asked.TargetCondition,),
     ]
 
 
@@ -184,7 +184,7 @@ def test_a_plan_from_facts_and_answers() -> None:
 
 def test_planning_is_pure() -> None:
     request, facts = request_of(spec_of(strategy="values", key="label")), facts_of()
-    answers: dict[Question, object] = {}
+    answers: dict[Question[Any], object] = {}
     assert step(request, facts, answers) == step(request, facts, answers)
     assert not answers
 
@@ -192,14 +192,14 @@ def test_planning_is_pure() -> None:
 def test_a_missing_answer_raises_its_question() -> None:
     request, facts = request_of(spec_of(strategy="ntile", key="id")), facts_of()
     world = World()
-    answers: dict[Question, object] = {}
+    answers: dict[Question[Any], object] = {}
     while isinstance(found := step(request, facts, answers), Questions):
         answers |= {question: world.answer(question) for question in found.questions}
     for left_out in world.questions:
         others = {question: known for question, known in answers.items() if question != left_out}
         again = step(request, facts, others)
         assert isinstance(again, Questions)
-        assert again.questions[0].name == left_out.name
+        assert type(again.questions[0]) is type(left_out)
 
 
 REFUSED = PlanningError("refused")
@@ -208,35 +208,37 @@ REFUSED = PlanningError("refused")
 @pytest.mark.parametrize(
     ("question", "options"),
     [
-        ("fits", {}),
-        ("check_writable", {}),
-        ("check_compared", {"verify": "checksums"}),
-        ("plan_load", {}),
-        ("order", {"strategy": "range", "key": "id"}),
-        ("key_type", {"strategy": "hash", "key": "id"}),
-        ("bounds", {"strategy": "range", "key": "id"}),
-        ("bounds", {"strategy": "ntile", "key": "id"}),
-        ("values", {"strategy": "values", "key": "id"}),
-        ("windows", {"strategy": "time", "key": "day"}),
-        ("key_facts", {"strategy": "time", "key": "day"}),
-        ("check_condition", {"strategy": "range", "key": "id", "mode": "replace"}),
-        ("plan_children", {"strategy": "range", "key": "id", "mode": "attach"}),
+        (asked.Fits, {}),
+        (asked.WritableTable, {}),
+        (asked.ComparedColumns, {"verify": "checksums"}),
+        (asked.PlannedLoad, {}),
+        (asked.Order, {"strategy": "range", "key": "id"}),
+        (asked.KeyType, {"strategy": "hash", "key": "id"}),
+        (asked.Bounds, {"strategy": "range", "key": "id"}),
+        (asked.Bounds, {"strategy": "ntile", "key": "id"}),
+        (asked.Values, {"strategy": "values", "key": "id"}),
+        (asked.TimeWindows, {"strategy": "time", "key": "day"}),
+        (asked.KeyFacts, {"strategy": "time", "key": "day"}),
+        (asked.TargetCondition, {"strategy": "range", "key": "id", "mode": "replace"}),
+        (asked.ChildTables, {"strategy": "range", "key": "id", "mode": "attach"}),
     ],
 )
-def test_an_error_in_an_answer_is_raised(question: str, options: dict[str, Any]) -> None:
+def test_an_error_in_an_answer_is_raised(
+    question: type[Question[Any]], options: dict[str, Any]
+) -> None:
     world = World({question: REFUSED})
     with pytest.raises(PlanningError, match="refused"):
         planned(request_of(spec_of(**options)), facts_of(), world)
-    assert question in {each.name for each in world.questions}
+    assert question in map(type, world.questions)
 
 
 def test_the_earlier_of_two_errors_is_raised() -> None:
     """The result is the same as if the questions were asked one after the other."""
     spec = spec_of(mode="replace", strategy="range", key="id")
-    late = World({"order": PlanningError("of the key"), "plan_load": REFUSED})
+    late = World({asked.Order: PlanningError("of the key"), asked.PlannedLoad: REFUSED})
     with pytest.raises(PlanningError, match="refused"):
         planned(request_of(spec), facts_of(), late)
-    other, late = (*COLUMNS, Column("more", "int")), World({"order": REFUSED})
+    other, late = (*COLUMNS, Column("more", "int")), World({asked.Order: REFUSED})
     with pytest.raises(PlanningError, match="no such column"):
         planned(request_of(spec), facts_of(columns=other), late)
 
@@ -269,20 +271,20 @@ def test_copying_a_table_onto_itself_is_rejected() -> None:
 
 
 def test_a_table_created_since_makes_the_facts_outdated() -> None:
-    world = World({"is_still_missing": False})
+    world = World({asked.StillMissing: False})
     with pytest.raises(Outdated):
         planned(request_of(spec_of()), facts_of(table=missing_table()), world)
 
 
 def test_bounds_in_disorder_change_or_reject_the_strategy() -> None:
     """A chosen strategy gives way to one that needs no order; a requested one is rejected."""
-    world = World({"bounds": _disordered})
+    world = World({asked.Bounds: _disordered})
     chosen = planned(request_of(spec_of(key="id", mode="replace")), facts_of(), world)
     assert chosen.strategy == "hash"
     assert len(world.rounds) == MOST_ROUNDS
     with pytest.raises(PlanningError, match="they are in disorder"):
         planned(request_of(spec_of(key="id", strategy="range")), facts_of(), world)
-    listed = World({"values": ListedValues((), "two are equal")})
+    listed = World({asked.Values: ListedValues((), "two are equal")})
     with pytest.raises(PlanningError, match="two are equal"):
         planned(request_of(spec_of(key="id", strategy="values")), facts_of(), listed)
 
@@ -335,24 +337,26 @@ def test_a_watermark_that_cannot_move_is_rejected() -> None:
     ("limit", "counted", "built"),
     [
         ("2000", None, True),  # the target has no rows
-        ("100", MergedRows(1000, 10), False),
-        ("100", MergedRows(1000, 500), True),
+        ("100", asked.RowCounts(1000, 10), False),
+        ("100", asked.RowCounts(1000, 500), True),
     ],
 )
-def test_a_night_is_merged_or_built(limit: str, counted: MergedRows | None, built: bool) -> None:
+def test_a_night_is_merged_or_built(
+    limit: str, counted: asked.RowCounts | None, built: bool
+) -> None:
     first = planned(request_of(spec_of(**MERGING)), facts_of(night=NIGHT)).night
     assert first is not None
     last = replace(LAST, selects=first.selects) if counted else None
     facts = facts_of(night=replace(NIGHT, last=last, changed="changed" if last else ""))
-    world = World({"merged_rows": counted})
+    world = World({asked.MergedRows: counted})
     plan = planned(request_of(spec_of(**MERGING, atomic_limit=limit)), facts, world)
-    assert bool(counted) == any("merged_rows" in names for names in world.rounds)
+    assert bool(counted) == any(asked.MergedRows in kinds for kinds in world.rounds)
     assert any("built beside" in reason for reason in plan.reasons) == built
     assert len(world.rounds) <= MOST_ROUNDS
 
 
 def test_a_night_that_cannot_be_built_is_merged() -> None:
-    world = World({"plan_night_rebuild": PlanningError("it has triggers")})
+    world = World({asked.NightRebuild: PlanningError("it has triggers")})
     plan = planned(request_of(spec_of(**MERGING)), facts_of(night=NIGHT), world)
     assert "night: rows are staged and merged, since it has triggers" in plan.reasons
 
@@ -363,26 +367,30 @@ def test_a_night_that_cannot_be_built_is_merged() -> None:
 def test_a_source_is_partitioned_without_a_target() -> None:
     request = request_of(spec_of(strategy="ntile", key="id", partitions=4))
     facts = facts_of(table=None)
-    answers: dict[Question, object] = {}
+    answers: dict[Question[Any], object] = {}
     names = []
     while isinstance(found := source_step(request, facts, answers), Questions):
-        names.append([question.name for question in found.questions])
+        names.append([type(question) for question in found.questions])
         answers |= {question: World().answer(question) for question in found.questions}
-    assert names == [["order"], ["bounds"]]
+    assert names == [[asked.Order], [asked.Bounds]]
     assert len(found.partitions) == 4
 
 
 # Questions
 
 
-def test_each_question_can_be_looked_up_and_asked() -> None:
-    assert questions(KnownAnswers) == questions(Catalogs)
+def test_each_question_is_answered() -> None:
+    answer = vars(Catalogs)["answer"].dispatcher
+    assert all(answer.dispatch(kind) is not answer.dispatch(object) for kind in kinds())
 
 
 def test_questions_are_asked_together() -> None:
+    def about(name: str) -> Question[str]:
+        return asked.KeyType(TableRef("public", name), Key(name))
+
     def want(*names: str) -> Callable[[], int]:
         def part() -> int:
-            raise AnswersNeeded([Question(name, ()) for name in names])
+            raise AnswersNeeded([about(name) for name in names])
 
         return part
 
@@ -392,9 +400,9 @@ def test_questions_are_asked_together() -> None:
     assert evaluate_together(lambda: 1, lambda: "a") == (1, "a")
     with pytest.raises(AnswersNeeded) as raised:
         evaluate_together(want("a"), lambda: 1, want("a", "b"))
-    assert [question.name for question in raised.value.questions] == ["a", "b"]
+    assert raised.value.questions == (about("a"), about("b"))
     with pytest.raises(AnswersNeeded) as raised:
         evaluate_together(want("a"), fail, want("b"))
-    assert [question.name for question in raised.value.questions] == ["a"]
+    assert raised.value.questions == (about("a"),)
     with pytest.raises(PenstockError):
         evaluate_together(fail, want("a"))

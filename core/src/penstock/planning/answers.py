@@ -1,46 +1,66 @@
-"""The questions of planning, as plain data, and how several are asked together."""
+"""How planning asks: it looks an answer up, and is abandoned where one is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, dataclass_transform, overload
 
 from penstock.errors import PenstockError
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question to one of the catalogs, or to both."""
-
-    name: str
-    """The method of `KnownAnswers` that looks up the answer, and of `Catalogs` that finds it."""
-    arguments: tuple[object, ...]
-    keywords: tuple[tuple[str, object], ...] = ()
-    """Keyword arguments."""
-
-    def __hash__(self) -> int:
-        # Arguments may contain mappings. A table has few questions of one name.
-        return hash(self.name)
-
-
 T = TypeVar("T")
+Q = TypeVar("Q", bound="Question[Any]")
 
-Answers = Mapping[Question, object]
+
+class Question(Generic[T]):
+    """A question to one of the catalogs, or to both; its answer is a `T`."""
+
+
+@dataclass_transform(frozen_default=True)
+def question(kind: type[Q]) -> type[Q]:
+    """Make a class a question: plain data, equal to another with the same arguments."""
+    made = dataclass(frozen=True)(kind)
+    # Arguments may contain mappings. A table has few questions of one kind.
+    made.__hash__ = lambda self: hash(type(self))  # type: ignore[method-assign]
+    return made
+
+
+Answers = Mapping[Question[Any], object]
 """The catalogs' answers, by question; a `PenstockError` if they raised one."""
+
+
+class KnownAnswers:
+    """The answers that planning has."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def __getitem__(self, asked: Question[T]) -> T:
+        """Return an answer.
+
+        Raises:
+            AnswersNeeded: the answer is not known yet.
+            PenstockError: as the catalogs raised it.
+        """
+        if asked not in self._answers:
+            raise AnswersNeeded([asked])
+        answer = self._answers[asked]
+        if isinstance(answer, PenstockError):
+            raise answer
+        return answer  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
 class Questions:
     """All questions that planning needs answered before it can continue."""
 
-    questions: tuple[Question, ...]
+    questions: tuple[Question[Any], ...]
 
 
 class AnswersNeeded(Exception):
     """Planning cannot continue without an answer."""
 
-    def __init__(self, questions: Sequence[Question]) -> None:
+    def __init__(self, questions: Sequence[Question[Any]]) -> None:
         super().__init__(questions)
         self.questions = tuple(questions)
 
@@ -97,7 +117,7 @@ def evaluate_together(*parts: Callable[[], object]) -> tuple[object, ...]:
         AnswersNeeded: some parts lack answers: their questions, up to the first part that fails.
     """
     results: list[object] = []
-    questions: list[Question] = []
+    questions: list[Question[Any]] = []
     for part in parts:
         try:
             results.append(part())

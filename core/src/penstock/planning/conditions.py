@@ -9,11 +9,11 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Crossing
 from penstock.model.plans import Partition
 from penstock.model.tables import Column, ColumnPair
+from penstock.planning.answers import KnownAnswers, evaluate_together
 from penstock.planning.choice import Choice
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
-from penstock.planning.known_answers import KnownAnswers
-from penstock.planning.questions import evaluate_together
+from penstock.planning.questions import TargetCondition
 from penstock.spec.groups.route import Route
 from penstock.spec.masks import mentions
 
@@ -50,7 +50,7 @@ def check_conditions(
     kinds = {type(partition.extent): partition.extent for partition in partitions}
     evaluate_together(
         *(
-            partial(answers.check_condition, route.target_ref, route.where, extent)
+            partial(answers.__getitem__, TargetCondition(route.target_ref, route.where, extent))
             for extent in kinds.values()
         )
     )

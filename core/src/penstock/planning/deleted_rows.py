@@ -6,9 +6,10 @@ from penstock.backends.api.worker import are_shared
 from penstock.errors import PlanningError
 from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan
+from penstock.planning.answers import KnownAnswers
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import Facts, TargetTable
-from penstock.planning.known_answers import KnownAnswers
+from penstock.planning.questions import TargetCondition
 from penstock.spec.groups.route import Route
 from penstock.spec.masks import mentions
 
@@ -64,4 +65,4 @@ def check_deletes(
             "--set or --mask computes; expected only columns that are copied unchanged"
         )
     if route.where is not None and table.is_there:
-        answers.check_condition(route.target_ref, route.where, Whole())
+        answers[TargetCondition(route.target_ref, route.where, Whole())]

@@ -10,6 +10,7 @@ from penstock.backends.api.facts import TableStatistics
 from penstock.errors import PlanningError
 from penstock.model.drift import GONE, ColumnChange, original_names
 from penstock.model.tables import Column
+from penstock.planning.answers import KnownAnswers, evaluate_together, part
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.drift import (
     Drift,
@@ -20,8 +21,7 @@ from penstock.planning.drift import (
 )
 from penstock.planning.facts import Facts, TargetTable, fact
 from penstock.planning.hidden_columns import check_hidden
-from penstock.planning.known_answers import KnownAnswers
-from penstock.planning.questions import evaluate_together, part
+from penstock.planning.questions import Fits
 from penstock.planning.request import PlanRequest
 from penstock.spec.groups.route import Route
 
@@ -133,7 +133,7 @@ class DriftParts:
             route,
             self._selected,
             theirs,
-            fit=lambda mine, theirs: self._answers.fits(relation, mine, theirs),
+            fit=lambda mine, theirs: self._answers[Fits(relation, tuple(mine), tuple(theirs))],
             formats=self._request.capabilities.formats,
         )
 

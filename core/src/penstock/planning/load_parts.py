@@ -9,12 +9,13 @@ from penstock.backends.api.worker import compared_pairs
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import SequencePosition
+from penstock.planning.answers import Outdated, evaluate_together, part
 from penstock.planning.deleted_rows import check_deletes
 from penstock.planning.drift_parts import DriftParts
 from penstock.planning.facts import fact
 from penstock.planning.masked_keys import check_key
 from penstock.planning.pending_steps import with_pending_steps
-from penstock.planning.questions import Outdated, evaluate_together, part
+from penstock.planning.questions import ComparedColumns, PlannedLoad, StillMissing, WritableTable
 
 
 class LoadParts(DriftParts):
@@ -32,7 +33,7 @@ class LoadParts(DriftParts):
     def _check_writable(self) -> None:
         if self._table.is_there:
             columns = self._names_before_changes(pair.target for pair in self._mapping.pairs)
-            self._answers.check_writable(self._route.target_ref, self._mode, columns)
+            self._answers[WritableTable(self._route.target_ref, self._mode, tuple(columns))]
 
     def _check_apart(self) -> None:
         if fact(self._facts.is_same):
@@ -46,7 +47,7 @@ class LoadParts(DriftParts):
             pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
             is_comparable = self._table.is_there and not self._changes
             table = self._route.target_ref if is_comparable else None
-            self._answers.check_compared(self._route.relation, table, pairs)
+            self._answers[ComparedColumns(self._route.relation, table, tuple(pairs))]
 
     @part
     def _load_request(self) -> LoadRequest:
@@ -94,8 +95,8 @@ class LoadParts(DriftParts):
         route, request = self._route, self._load_request
         is_made = not (self._table.is_there or self._mode.loads_new_table)
         load, is_missing = evaluate_together(
-            lambda: self._answers.plan_load(request),
-            lambda: not is_made or self._answers.is_still_missing(route.target_ref, self._mode),
+            lambda: self._answers[PlannedLoad(request)],
+            lambda: not is_made or self._answers[StillMissing(route.target_ref, self._mode)],
         )
         if not is_missing:
             raise Outdated

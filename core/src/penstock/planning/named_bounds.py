@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 from penstock.backends.api.facts import RankedBound
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
-from penstock.model.tables import Relation
 
-
-class Ranks(Protocol):
-    """A parser that orders bounds: `SourceCatalog`, or `KnownAnswers`."""
-
-    def rank_values(
-        self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
-    ) -> tuple[RankedBound, ...]: ...
-
-
+Rank = Callable[[tuple[str, ...]], tuple[RankedBound, ...]]
+"""Parses values of a key and puts them in order; see `SourceCatalog.rank_values`."""
 Range = tuple[str | None, str | None]
 """The lower bound, and the excluded upper bound; None for an open side."""
 
 
 def read_ranges(
-    source: Ranks, relation: Relation, key: Key, ranges: Sequence[Range]
+    rank: Rank, key: Key, ranges: Sequence[Range]
 ) -> tuple[tuple[Bound | None, Bound | None], ...]:
     """Return the bounds of ranges, parsed by the source.
 
     Args:
-        source: the parser.
-        relation: the source's table or query.
+        rank: the source's parser.
         key: the key.
         ranges: the ranges, with bounds as texts.
 
@@ -39,8 +29,8 @@ def read_ranges(
         PlanningError: a bound is not a value of the key's type, a range ends before it begins, or
             two ranges overlap.
     """
-    texts = [text for range_ in ranges for text in range_ if text is not None]
-    read = iter(source.rank_values(relation, key, texts, ordered=True))
+    texts = tuple(text for range_ in ranges for text in range_ if text is not None)
+    read = iter(rank(texts))
     ranked = [
         (None if lower is None else next(read), None if upper is None else next(read))
         for lower, upper in ranges
@@ -74,21 +64,18 @@ def _check_apart(
             )
 
 
-def read_values(
-    source: Ranks, relation: Relation, key: Key, values: Sequence[str]
-) -> tuple[Bound, ...]:
+def read_values(rank: Rank, key: Key, values: Sequence[str]) -> tuple[Bound, ...]:
     """Return values, parsed by the source.
 
     Args:
-        source: the parser.
-        relation: the source's table or query.
+        rank: the source's parser.
         key: the key.
         values: the values as texts.
 
     Raises:
         PlanningError: a value is not of the key's type, or appears twice.
     """
-    ranked = source.rank_values(relation, key, values, ordered=False)
+    ranked = rank(tuple(values))
     text_by_rank: dict[int, str] = {}
     for text, value in zip(values, ranked, strict=True):
         _check_exact(key, [value], text)

@@ -25,9 +25,9 @@ from penstock.model.extents import (
 )
 from penstock.model.plans import CHOSEN, Partition
 from penstock.model.tables import Relation
-from penstock.planning.known_answers import KnownAnswers
+from penstock.planning.answers import KnownAnswers, evaluate_together
 from penstock.planning.named_bounds import read_ranges, read_values
-from penstock.planning.questions import evaluate_together
+from penstock.planning.questions import KeyFacts, KeyType, Order, RankedValues
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
 from penstock.spec.ids import MAX_PARTITION_ID
@@ -142,7 +142,7 @@ def resolve_partitions(
     plain_key = Key(key_text, expression=key_text not in columns)
     # Look the key up even if its type is not needed, to report an error in the expression now.
     _, key = evaluate_together(
-        lambda: answers.key_type(relation, plain_key),
+        lambda: answers[KeyType(relation, plain_key)],
         lambda: _compared_key(route, mode, partitions, plain_key, answers),
     )
     extents: dict[str, Extent] = {}
@@ -152,7 +152,7 @@ def resolve_partitions(
     ranges, values, (_, indexed) = evaluate_together(
         lambda: _resolve_ranges(relation, key, extents, answers),
         lambda: _resolve_values(relation, key, extents, answers),
-        lambda: answers.key_facts(relation, key),
+        lambda: answers[KeyFacts(relation, key)],
     )
     extents |= ranges | values
     hashed = all(isinstance(extent, HashBucket) for extent in extents.values())
@@ -176,7 +176,7 @@ def _compared_key(
     if all(isinstance(partition.extent, HashBucket) for partition in partitions):
         return key
     shared_with = route.target_ref if mode.deletes_by_partition else None
-    return replace(key, collation=answers.order(route.relation, key, shared_with))
+    return replace(key, collation=answers[Order(route.relation, key, shared_with)])
 
 
 def _resolve_ranges(
@@ -186,7 +186,9 @@ def _resolve_ranges(
     if not ranges:
         return {}
     texts = [(_text(extent.lower), _text(extent.upper)) for extent in ranges.values()]
-    bounds = read_ranges(answers, relation, key, texts)
+    bounds = read_ranges(
+        lambda each: answers[RankedValues(relation, key, each, ordered=True)], key, texts
+    )
     return {
         id_: KeyRange(key, lower, upper) for id_, (lower, upper) in zip(ranges, bounds, strict=True)
     }
@@ -199,7 +201,11 @@ def _resolve_values(
     if not lists:
         return {}
     values = [value.text for extent in lists.values() for value in extent.values]
-    read = iter(read_values(answers, relation, key, values))
+    read = iter(
+        read_values(
+            lambda each: answers[RankedValues(relation, key, each, ordered=False)], key, values
+        )
+    )
     return {
         id_: KeyValues(key, tuple(next(read) for _ in extent.values))
         for id_, extent in lists.items()

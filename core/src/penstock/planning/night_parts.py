@@ -7,6 +7,7 @@ from dataclasses import replace
 from penstock.backends.api.facts import TableStatistics
 from penstock.model.nights import Night
 from penstock.model.plans import MERGE_STEP, LoadPlan
+from penstock.planning.answers import part
 from penstock.planning.cursors import explain_cursor_night
 from penstock.planning.drift import followed_columns, read_all_rows, read_exchanged
 from penstock.planning.facts import fact
@@ -14,7 +15,6 @@ from penstock.planning.incremental import ContinuedNight, continue_watermark
 from penstock.planning.load_parts import LoadParts
 from penstock.planning.night_rebuild import apply_atomic_limit, plan_rebuild
 from penstock.planning.nights import explain_night, with_watermark_step
-from penstock.planning.questions import part
 from penstock.planning.request import PlanRequest
 from penstock.planning.seen_files import new_files
 from penstock.spec.strategies import FILES

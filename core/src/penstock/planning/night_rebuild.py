@@ -9,8 +9,9 @@ from penstock.errors import PlanningError
 from penstock.model.nights import Night
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column
+from penstock.planning.answers import KnownAnswers
 from penstock.planning.cursors import without_range
-from penstock.planning.known_answers import KnownAnswers
+from penstock.planning.questions import HeldRows, MergedRows, NightRebuild
 from penstock.spec.atomic_limits import AtomicLimit
 from penstock.spec.groups.nights import Nights
 from penstock.spec.groups.route import Route
@@ -50,7 +51,7 @@ def apply_atomic_limit(
     if rows is not None and not limit.is_below(rows, size):
         return night, True
     if rows is None or night.since:
-        counted = answers.merged_rows(route.relation, route.where, selection, rows, size, limit)
+        counted = answers[MergedRows(route.relation, route.where, selection, rows, size, limit)]
         if not limit.is_below(counted.rows, size):
             return night, True
         if (changed := counted.changed) is not None:
@@ -106,13 +107,13 @@ def plan_rebuild(
         if not can_build:
             raise PlanningError("this target cannot build a new table beside the old one")
         if nullable := _nullable_key(merged, columns):
-            if may_merge and answers.holds_rows(route.target_ref):
+            if may_merge and answers[HeldRows(route.target_ref)]:
                 return merged, ()
             raise PlanningError(
                 f"the key column {', '.join(nullable)} may be NULL, and only a merge finds rows "
                 "with a NULL in their key"
             )
-        plan = answers.plan_night_rebuild(request, merged, if_empty=may_merge)
+        plan = answers[NightRebuild(request, merged, if_empty=may_merge)]
     except PlanningError as error:
         if may_merge:
             return merged, (f"night: rows are staged and merged, since {error.message}",)

@@ -11,11 +11,11 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Key
 from penstock.model.plans import Partition
 from penstock.planning import cuts
+from penstock.planning.answers import KnownAnswers, evaluate_together
 from penstock.planning.choice import Choice, choose
 from penstock.planning.cuts import Cut
-from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.named_partitions import resolve_partitions
-from penstock.planning.questions import evaluate_together
+from penstock.planning.questions import Bounds, KeyFacts, KeyType, Order, TimeWindows, Values
 from penstock.planning.request import PlanRequest
 from penstock.spec.degrees import Streams
 from penstock.spec.groups.cutting import Cutting
@@ -66,7 +66,7 @@ def plan_partitions(
     if key is not None and not choice.how.hashes:
         by_condition = deletes_by_condition(mode, request.capabilities.target)
         shared_with = route.target_ref if by_condition else None
-        key = replace(key, collation=answers.order(route.relation, key, shared_with))
+        key = replace(key, collation=answers[Order(route.relation, key, shared_with)])
     cut, disorder = _cut(route, cutting, choice, statistics, key, answers)
     if disorder:
         assert key is not None
@@ -136,13 +136,13 @@ def _cut(
         return cuts.cut_whole(), ""
     assert key is not None
     if how.hashes:
-        answers.key_type(route.relation, key)  # reports an error in the expression now
+        answers[KeyType(route.relation, key)]  # reports an error in the expression now
         return cuts.cut_hash(key, count), ""
     if how is VALUES:
         return _cut_values(route, cutting.values_query, key, answers)
     if how is TIME:
         return _cut_windows(route, cutting.interval, key, count, answers)
-    bounds = answers.bounds(route.relation, key, route.where, count, by_rows=how is NTILE)
+    bounds = answers[Bounds(route.relation, key, route.where, count, by_rows=how is NTILE)]
     return cuts.cut_range(bounds.statistics, count), bounds.disorder
 
 
@@ -150,8 +150,8 @@ def _cut_values(
     route: Route, query: str | None, key: Key, answers: KnownAnswers
 ) -> tuple[Cut, str]:
     listed, (nullable, _) = evaluate_together(
-        lambda: answers.values(route.relation, key, route.where, query),
-        lambda: answers.key_facts(route.relation, key),
+        lambda: answers[Values(route.relation, key, route.where, query)],
+        lambda: answers[KeyFacts(route.relation, key)],
     )
     return cuts.cut_values(listed.values, key, nullable=nullable), listed.disorder
 
@@ -162,8 +162,8 @@ def _cut_windows(
     """Cut windows of the requested interval, or of one that fits."""
     intervals = cuts.INTERVALS if interval is None else (interval,)
     key_windows, (nullable, indexed) = evaluate_together(
-        lambda: answers.windows(route.relation, key, route.where, intervals, count),
-        lambda: answers.key_facts(route.relation, key),
+        lambda: answers[TimeWindows(route.relation, key, route.where, tuple(intervals), count)],
+        lambda: answers[KeyFacts(route.relation, key)],
     )
     starts, origin = key_windows.starts, key_windows.origin
     if interval is None:

@@ -9,6 +9,14 @@ from functools import partial
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
+from penstock.planning.answers import (
+    Answers,
+    AnswersNeeded,
+    KnownAnswers,
+    Questions,
+    evaluate_together,
+    part,
+)
 from penstock.planning.column_pairs import chosen_columns
 from penstock.planning.conditions import check_conditions
 from penstock.planning.drift import (
@@ -16,11 +24,10 @@ from penstock.planning.drift import (
 )
 from penstock.planning.drift_parts import selected_columns
 from penstock.planning.facts import Facts, fact
-from penstock.planning.known_answers import KnownAnswers
 from penstock.planning.masked_keys import check_bounds, without_masked_key
 from penstock.planning.night_parts import NightParts
 from penstock.planning.partitions import PlannedPartitions, deletes_by_condition, plan_partitions
-from penstock.planning.questions import Answers, AnswersNeeded, Questions, evaluate_together, part
+from penstock.planning.questions import ChildTables
 from penstock.planning.remarks import (
     computed_columns,
     created_columns,
@@ -117,16 +124,15 @@ class _Planning(NightParts):
             return PlannedChildren(planned.partitions)
         assert planned.choice.key is not None
         load, _ = self._load
-        return self._answers.plan_children(
-            ChildRequest(
-                table=load.table,
-                key=planned.choice.key,
-                pairs=self._mapping.pairs,
-                partitions=planned.partitions,
-                selective=self._route.where is not None,
-                windows=planned.cut.windows,
-            )
+        request = ChildRequest(
+            table=load.table,
+            key=planned.choice.key,
+            pairs=self._mapping.pairs,
+            partitions=planned.partitions,
+            selective=self._route.where is not None,
+            windows=planned.cut.windows,
         )
+        return self._answers[ChildTables(request)]
 
     def _assemble(self) -> PartitionPlan:
         mapping, statistics = self._mapping, self._statistics

@@ -1,28 +1,49 @@
-"""Both catalogs, with a method for each question of `KnownAnswers`."""
+"""Both catalogs, with an answer to each question of planning."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from functools import singledispatchmethod
+from typing import Any, cast
 
-from penstock.backends.api.facts import Fit, LoadRequest, RankedBound
-from penstock.backends.api.optional.children import AttachesChildren, ChildRequest, PlannedChildren
+from penstock.backends.api.facts import Fit, RankedBound
+from penstock.backends.api.optional.children import AttachesChildren, PlannedChildren
 from penstock.backends.api.optional.nights import BuildsNights
 from penstock.backends.api.source import CutsFiner, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError
-from penstock.model.extents import Extent, Key, Whole
+from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, ColumnPair, Relation, TableRef
+from penstock.model.tables import Column
+from penstock.planning.answers import Question
 from penstock.planning.asking.orders import disorder, shared_order
 from penstock.planning.column_pairs import ColumnMapping, map_columns
 from penstock.planning.cuts import MOST_PARTITIONS, cut_range, cut_values, cut_windows
-from penstock.planning.known_answers import KeyBounds, KeyWindows, ListedValues, MergedRows
-from penstock.planning.questions import Question
-from penstock.spec.atomic_limits import AtomicLimit
+from penstock.planning.questions import (
+    Bounds,
+    ChildTables,
+    ComparedColumns,
+    Fits,
+    HeldRows,
+    KeyBounds,
+    KeyFacts,
+    KeyType,
+    KeyWindows,
+    ListedValues,
+    MergedRows,
+    NightRebuild,
+    Order,
+    PlannedLoad,
+    RankedValues,
+    RowCounts,
+    StillMissing,
+    TargetCondition,
+    TimeWindows,
+    Values,
+    WritableTable,
+)
 from penstock.spec.groups.route import Route
-from penstock.spec.modes import Mode
 
 
 class Catalogs:
@@ -39,13 +60,14 @@ class Catalogs:
         self._source = source
         self._to = target
 
-    def answer(self, question: Question) -> object:
+    @singledispatchmethod
+    def answer(self, asked: Question[Any]) -> object:
         """Return the answer to a question.
 
         Raises:
             PenstockError: as the catalogs raise it.
         """
-        return getattr(self, question.name)(*question.arguments, **dict(question.keywords))
+        raise AssertionError(f"nobody answers {asked}")
 
     @property
     def _target(self) -> TargetCatalog:
@@ -54,78 +76,80 @@ class Catalogs:
 
     # Columns
 
-    def fits(
-        self, relation: Relation, mine: Sequence[Column], theirs: Sequence[Column]
-    ) -> list[Fit]:
-        fits = self._target.fit(mine, theirs)
+    @answer.register
+    def _fits(self, asked: Fits) -> list[Fit]:
+        return self.fits(asked)
+
+    def fits(self, asked: Fits) -> list[Fit]:
+        """Return how each source column fits the target column at its position."""
+        fits = self._target.fit(asked.mine, asked.theirs)
         casts = [
             (column.name, fit.cast)
-            for column, fit in zip(mine, fits, strict=True)
+            for column, fit in zip(asked.mine, fits, strict=True)
             if fit.cast and not fit.reason
         ]
         if not casts:
             return fits
-        allowed = dict(zip(casts, self._source.castable(relation, casts), strict=True))
+        castable = self._source.castable(asked.relation, casts)
+        allowed = dict(zip(casts, castable, strict=True))
         why = "the types differ, and the source has no assignment cast between them"
         return [
             fit if allowed.get((column.name, fit.cast), True) else replace(fit, reason=why)
-            for column, fit in zip(mine, fits, strict=True)
+            for column, fit in zip(asked.mine, fits, strict=True)
         ]
 
-    def check_compared(
-        self, relation: Relation, table: TableRef | None, pairs: Sequence[ColumnPair]
-    ) -> None:
+    @answer.register
+    def _compared(self, asked: ComparedColumns) -> None:
         # Over no rows: checksums that cannot be computed are reported before anything is copied.
-        self._source.checksum(relation, "1 = 0", Whole(), pairs)
-        if table is not None:
-            self._target.checksum(table, "1 = 0", Whole(), pairs)
+        self._source.checksum(asked.relation, "1 = 0", Whole(), asked.pairs)
+        if asked.table is not None:
+            self._target.checksum(asked.table, "1 = 0", Whole(), asked.pairs)
 
     # The load
 
-    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
-        self._target.check_writable(table, mode, columns)
+    @answer.register
+    def _writable(self, asked: WritableTable) -> None:
+        self._target.check_writable(asked.table, asked.mode, asked.columns)
 
-    def plan_load(self, request: LoadRequest) -> LoadPlan:
-        return self._target.plan_load(request)
+    @answer.register
+    def _load(self, asked: PlannedLoad) -> LoadPlan:
+        return self._target.plan_load(asked.request)
 
-    def is_still_missing(self, table: TableRef, mode: Mode) -> bool:
-        return self._target.creates_table(table, mode)
+    @answer.register
+    def _still_missing(self, asked: StillMissing) -> bool:
+        return self._target.creates_table(asked.table, asked.mode)
 
-    def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
-        self._target.check_condition(table, where, extent)
+    @answer.register
+    def _condition(self, asked: TargetCondition) -> None:
+        self._target.check_condition(asked.table, asked.where, asked.extent)
 
-    def plan_children(self, request: ChildRequest) -> PlannedChildren:
-        return cast("AttachesChildren", self._target).plan_children(request)
+    @answer.register
+    def _children(self, asked: ChildTables) -> PlannedChildren:
+        return cast("AttachesChildren", self._target).plan_children(asked.request)
 
     # Nights
 
-    def merged_rows(
-        self,
-        relation: Relation,
-        where: str | None,
-        selection: str,
-        rows: float | None,
-        size: float,
-        limit: AtomicLimit,
-    ) -> MergedRows:
+    @answer.register
+    def _merged_rows(self, asked: MergedRows) -> RowCounts:
         def count(where: str | None) -> int:
-            return self._source.checksum(relation, where, Whole(), ()).rows
+            return self._source.checksum(asked.relation, where, Whole(), ()).rows
 
-        rows = count(where) if rows is None else rows
-        if not selection or not limit.is_below(rows, size):
-            return MergedRows(rows)
-        return MergedRows(rows, count(f"({where}\n) AND {selection}" if where else selection))
+        where, selection = asked.where, asked.selection
+        rows = count(where) if asked.rows is None else asked.rows
+        if not selection or not asked.limit.is_below(rows, asked.size):
+            return RowCounts(rows)
+        return RowCounts(rows, count(f"({where}\n) AND {selection}" if where else selection))
 
-    def holds_rows(self, table: TableRef) -> bool:
-        return self._builder.holds_rows(table)
+    @answer.register
+    def _held_rows(self, asked: HeldRows) -> bool:
+        return self._builder.holds_rows(asked.table)
 
-    def plan_night_rebuild(
-        self, request: LoadRequest, merged: LoadPlan, *, if_empty: bool
-    ) -> LoadPlan | None:
-        replaces = self._builder.holds_rows(request.target)
-        if if_empty and replaces:
+    @answer.register
+    def _night_rebuild(self, asked: NightRebuild) -> LoadPlan | None:
+        replaces = self._builder.holds_rows(asked.request.target)
+        if asked.if_empty and replaces:
             return None
-        return self._builder.plan_night_rebuild(request, merged, replaces=replaces)
+        return self._builder.plan_night_rebuild(asked.request, asked.merged, replaces=replaces)
 
     @property
     def _builder(self) -> BuildsNights:
@@ -133,66 +157,65 @@ class Catalogs:
 
     # Keys
 
-    def key_type(self, relation: Relation, key: Key) -> str:
-        return self._source.key_type(relation, key)
+    @answer.register
+    def _key_type(self, asked: KeyType) -> str:
+        return self._source.key_type(asked.relation, asked.key)
 
-    def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
-        return self._source.key_facts(relation, key)
+    @answer.register
+    def _key_facts(self, asked: KeyFacts) -> tuple[bool, bool]:
+        return self._source.key_facts(asked.relation, asked.key)
 
-    def order(self, relation: Relation, key: Key, shared_with: TableRef | None) -> str:
-        if shared_with is None:
-            return self._source.native_order(relation, key)
-        return shared_order(self._source, relation, key, self._target, shared_with)
+    @answer.register
+    def _order(self, asked: Order) -> str:
+        if asked.shared_with is None:
+            return self._source.native_order(asked.relation, asked.key)
+        return shared_order(
+            self._source, asked.relation, asked.key, self._target, asked.shared_with
+        )
 
-    def bounds(
-        self, relation: Relation, key: Key, where: str | None, count: int, *, by_rows: bool
-    ) -> KeyBounds:
-        source = self._source
-        if by_rows:
-            statistics = source.ntile(relation, key, where, count)
+    @answer.register
+    def _bounds(self, asked: Bounds) -> KeyBounds:
+        source, relation, key, where = self._source, asked.relation, asked.key, asked.where
+        if asked.by_rows:
+            statistics = source.ntile(relation, key, where, asked.count)
         else:
             statistics = source.key_statistics(relation, key, where)
             if isinstance(source, CutsFiner):
-                statistics = source.finer_statistics(relation, where, statistics, count)
-        extents = (extent for extent, _ in cut_range(statistics, count).extents)
+                statistics = source.finer_statistics(relation, where, statistics, asked.count)
+        extents = (extent for extent, _ in cut_range(statistics, asked.count).extents)
         return KeyBounds(statistics, disorder(source, relation, extents))
 
-    def windows(
-        self,
-        relation: Relation,
-        key: Key,
-        where: str | None,
-        intervals: Sequence[str],
-        count: int,
-    ) -> KeyWindows:
-        chosen, *narrower = intervals
-        starts, origin = self._source.windows(relation, key, chosen, where, MOST_PARTITIONS)
+    @answer.register
+    def _windows(self, asked: TimeWindows) -> KeyWindows:
+        source, relation, key, where = self._source, asked.relation, asked.key, asked.where
+        chosen, *narrower = asked.intervals
+        starts, origin = source.windows(relation, key, chosen, where, MOST_PARTITIONS)
         for interval in narrower:
             # Without a first value there are no windows, however narrow.
-            if not starts or len(starts) >= count:
+            if not starts or len(starts) >= asked.count:
                 break
             try:
-                starts, origin = self._source.windows(
-                    relation, key, interval, where, MOST_PARTITIONS
-                )
+                starts, origin = source.windows(relation, key, interval, where, MOST_PARTITIONS)
             except PlanningError:
                 break  # too many
             chosen = interval
         cut = cut_windows(starts, key, nullable=False, indexed=True, origin=origin)
         extents = (extent for extent, _ in cut.extents)
-        return KeyWindows(starts, origin, chosen, disorder(self._source, relation, extents))
+        return KeyWindows(starts, origin, chosen, disorder(source, relation, extents))
 
-    def values(
-        self, relation: Relation, key: Key, where: str | None, query: str | None
-    ) -> ListedValues:
-        distinct = self._source.distinct_values(relation, key, where, query, MOST_PARTITIONS)
-        extents = (extent for extent, _ in cut_values(distinct, key, nullable=False).extents)
-        return ListedValues(distinct, disorder(self._source, relation, extents))
+    @answer.register
+    def _values(self, asked: Values) -> ListedValues:
+        distinct = self._source.distinct_values(
+            asked.relation, asked.key, asked.where, asked.query, MOST_PARTITIONS
+        )
+        extents = (extent for extent, _ in cut_values(distinct, asked.key, nullable=False).extents)
+        return ListedValues(distinct, disorder(self._source, asked.relation, extents))
 
-    def rank_values(
-        self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
-    ) -> tuple[RankedBound, ...]:
-        return self._source.rank_values(relation, key, texts, ordered=ordered)
+    @answer.register
+    def _ranked_values(self, asked: RankedValues) -> tuple[RankedBound, ...]:
+        return self._source.rank_values(
+            asked.relation, asked.key, asked.texts, ordered=asked.ordered
+        )
 
 
 def match_columns(
@@ -221,6 +244,6 @@ def match_columns(
         route,
         mine,
         theirs,
-        fit=lambda mine, theirs: catalogs.fits(relation, mine, theirs),
+        fit=lambda mine, theirs: catalogs.fits(Fits(relation, tuple(mine), tuple(theirs))),
         formats=formats,
     )

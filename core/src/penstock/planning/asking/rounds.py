@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.backends.api.optional.bulk_catalogs import MakesMany
 from penstock.backends.api.source import SourceCatalog
@@ -13,12 +14,12 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.errors import Interrupted, PenstockError, TableReplaced
 from penstock.model.plans import PartitionPlan
 from penstock.model.table_model import TableDefinition
+from penstock.planning.answers import Outdated, Question, Questions
 from penstock.planning.asking.catalogs import Catalogs
 from penstock.planning.asking.earlier_nights import NightsBefore
 from penstock.planning.asking.pending_steps import PendingSteps
 from penstock.planning.asking.reading import TableReader, read_source
 from penstock.planning.facts import Facts
-from penstock.planning.questions import Outdated, Question, Questions
 from penstock.planning.request import PlanRequest
 from penstock.planning.step import source_step, step
 
@@ -123,14 +124,14 @@ def plan_source(request: PlanRequest, source: SourceCatalog) -> PartitionPlan:
         PlanningError: the source cannot be cut as requested.
     """
     facts, catalogs = read_source(request, source), Catalogs(source, None)
-    answers: dict[Question, object] = {}
+    answers: dict[Question[Any], object] = {}
     while isinstance(result := source_step(request, facts, answers), Questions):
         _ask(result.questions, catalogs, answers)
     return result
 
 
 def _ask(
-    questions: Iterable[Question], catalogs: Catalogs, answers: dict[Question, object]
+    questions: Iterable[Question[Any]], catalogs: Catalogs, answers: dict[Question[Any], object]
 ) -> None:
     """Ask questions until one fails.
 
@@ -167,7 +168,7 @@ class _Table:
         self._catalogs = catalogs
         self._enter = enter
         self._facts: Facts | None = None
-        self._answers: dict[Question, object] = {}
+        self._answers: dict[Question[Any], object] = {}
 
     @property
     def planned(self) -> PlannedTable:
