@@ -13,8 +13,8 @@ import penstock
 from penstock import BatchSpec, PenstockError, copy_all
 from penstock.backends.postgresql import source, target
 from penstock.backends.postgresql.compare import deleted_keys
-from penstock.errors import Overtaken
-from penstock.events import Committed, Merged
+from penstock.errors import Overtaken, UsageError
+from penstock.events import Committed, Finished, Merged
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -92,6 +92,19 @@ def test_too_many_deletes_change_nothing(items: Pair) -> None:
     assert "would lose 999 of 1,000" in refused.message
     assert items.target.rows(ALL) == before
     night(items, deletes="hard,100%").done()
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_a_night_that_would_delete_too_much_is_resumed_with_another_limit(items: Pair) -> None:
+    night(items, deletes="hard").done()
+    items.source.run("DELETE FROM items", "INSERT INTO items VALUES (1, 'only')")
+    refused = night(items, deletes="hard,10%,5", run_id="much")
+    assert "allow more: --deletes hard,100%" in refused.message
+    ends = {"source": items.source.url, "target": items.target.url}
+    with pytest.raises(UsageError, match="--deletes ignore: the run has hard,10%,5, and only the"):
+        list(penstock.resume("much", **ends, deletes="ignore"))
+    *_, last = penstock.resume("much", **ends, deletes="hard,100%")
+    assert isinstance(last, Finished)
     assert items.target.rows(ALL) == items.source.rows(ALL)
 
 
