@@ -43,7 +43,7 @@ from penstock.errors import TargetChanged
 from penstock.model.extents import Whole
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.snapshots import SourceState
-from penstock.model.table_model import TableDefinition
+from penstock.model.table_model import TableDefinition, TableModel
 from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import MODES
@@ -194,7 +194,9 @@ class Trial(schedules.Trial[Load]):
             definition: TableDefinition | None = None
             created: tuple[Column, ...] = ()
             if catalog.creates_table(self.table, MODES[mode]):
-                definition = TableDefinition("clickhouse", {"partition": f"id % {PARTS}"})
+                definition = TableDefinition(
+                    "clickhouse", TableModel(partitioning=f"PARTITION BY id % {PARTS}")
+                )
                 created = catalog.defined_columns(self.table, definition, columns, {})
             request = LoadRequest(
                 run_id=run_id,

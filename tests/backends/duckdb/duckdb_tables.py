@@ -93,7 +93,7 @@ class Database:
         definition: TableDefinition | None = None
         created: tuple[Column, ...] = ()
         if target.creates_table(TABLE, MODES[mode]):
-            definition = TableDefinition("parquet", {})
+            definition = TableDefinition("parquet")
             created = target.defined_columns(TABLE, definition, columns, {})
         pairs = tuple(ColumnPair(column.name, column.name) for column in columns)
         parts = tuple(partitions) or tuple(Partition(f"p{n:04}", Whole()) for n in (0, 1))

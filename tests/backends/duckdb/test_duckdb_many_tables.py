@@ -45,7 +45,7 @@ def answers_of(source: DuckSource, table: TableRef) -> list[Any]:
     return [
         columns,
         source.in_arrow(table, columns),
-        source.definition(table, partitioning=True).content,
+        source.definition(table, partitioning=True).model,
         source.statistics(table, None),
     ]
 

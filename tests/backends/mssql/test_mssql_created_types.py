@@ -27,12 +27,12 @@ from penstock.model.tables import Column
 )
 def test_a_character_may_take_two_units(length: int | None, expected: str) -> None:
     model = TableModel((ColumnModel("a", ColumnType(TEXT, length)),))
-    assert text_type(Column("a", "text"), TableDefinition("other", {}, model)) == expected
+    assert text_type(Column("a", "text"), TableDefinition("other", model)) == expected
 
 
 def test_a_text_key_is_compared_by_bytes() -> None:
     model = TableModel((ColumnModel("a", ColumnType(TEXT, 50)),), (KeyModel("", ("a",), True),))
-    created = text_type(Column("a", "text"), TableDefinition("other", {}, model))
+    created = text_type(Column("a", "text"), TableDefinition("other", model))
     assert created == "nvarchar(50) COLLATE Latin1_General_BIN2"
 
 

@@ -90,7 +90,7 @@ class Dataset:
         definition: TableDefinition | None = None
         created: tuple[Column, ...] = ()
         if target.creates_table(TABLE, MODES[mode]):
-            definition = TableDefinition("parquet", {})
+            definition = TableDefinition("parquet")
             theirs = created = target.defined_columns(TABLE, definition, columns, types or {})
         else:
             theirs = target.columns(TABLE)

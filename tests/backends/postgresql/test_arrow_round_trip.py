@@ -281,7 +281,7 @@ def create_table(
     pair: Pair, columns: list[Column], types: dict[str, str], ref: TableRef = T, **options: Any
 ) -> tuple[LoadPlan, tuple[Column, ...]]:
     target = PostgresTarget(pair.target.url, "penstock")
-    definition = TableDefinition("arrow", {})
+    definition = TableDefinition("arrow")
     try:
         assert target.creates_table(ref, RECREATE)
         theirs = target.defined_columns(ref, definition, columns, types)

@@ -122,7 +122,7 @@ def test_answers_equal_those_for_a_single_table(
 def answers(source: PostgresSource, table: TableRef) -> list[Any]:
     return [
         source.columns(table),
-        source.definition(table, partitioning=True).content,
+        source.definition(table, partitioning=True).native,
         source.heirs(table),
         source.positions(table),
         source.statistics(table, None),

@@ -100,7 +100,7 @@ def test_a_night_that_would_delete_too_much_is_resumed_with_another_limit(items:
     items.source.run("DELETE FROM items", "INSERT INTO items VALUES (1, 'only')")
     refused = night(items, deletes="hard,10%,5", run_id="much")
     assert "allow more: --deletes hard,100%" in refused.message
-    ends = {"source": items.source.url, "target": items.target.url}
+    ends: dict[str, Any] = {"source": items.source.url, "target": items.target.url}
     with pytest.raises(UsageError, match="--deletes ignore: the run has hard,10%,5, and only the"):
         list(penstock.resume("much", **ends, deletes="ignore"))
     *_, last = penstock.resume("much", **ends, deletes="hard,100%")

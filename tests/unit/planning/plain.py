@@ -28,7 +28,7 @@ from penstock.errors import PenstockError
 from penstock.model.extents import Bound
 from penstock.model.nights import Horizon, SourceVersions
 from penstock.model.plans import MERGE_STEP, LoadPlan, Step
-from penstock.model.table_model import TableDefinition, TableModel
+from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.planning.answers import Question, Questions
 from penstock.planning.facts import Facts, NightFacts, TargetTable
@@ -127,7 +127,7 @@ def facts_of(**changes: Any) -> Facts:
 
 
 def missing_table() -> TargetTable:
-    return TargetTable(COLUMNS, TableDefinition("Plain", {}, TableModel()))
+    return TargetTable(COLUMNS, TableDefinition("Plain"))
 
 
 @dataclass

@@ -89,6 +89,8 @@ class ColumnModel:
     identity: Identity | None = None
     generated: Generated | None = None
     comment: str = ""
+    definition: str = ""
+    """What follows its name in the source's notation; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,16 @@ class ForeignKeyModel:
 
 
 @dataclass(frozen=True, slots=True)
+class TriggerModel:
+    """A trigger, in the source's notation."""
+
+    name: str
+    event: str
+    """Its timing and event, such as ``BEFORE INSERT``."""
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableModel:
     """The columns of a table, its constraints and its indexes."""
 
@@ -164,6 +176,13 @@ class TableModel:
     comment: str = ""
     partitioning: str = ""
     """The partitioning of the table, in the source's notation."""
+    sorting: str = ""
+    """The expressions by which the table keeps its rows sorted, in the source's notation."""
+    options: str = ""
+    """The options that follow the columns, in the source's notation."""
+    completions: tuple[str, ...] = ()
+    """What else completes it, as clauses of ALTER TABLE in the source's notation."""
+    triggers: tuple[TriggerModel, ...] = ()
 
     def column(self, name: str) -> ColumnModel:
         """Return a column by its name.
@@ -236,12 +255,16 @@ class TableDefinition:
     """The definition of a table."""
 
     dialect: str
-    content: Mapping[str, Any]
-    """JSON in the terms of its own database, for targets that know the dialect."""
     model: TableModel = field(default_factory=TableModel)
-    """The neutral form, for all other targets."""
+    """Its parts, each in a neutral form and in the notation of its own database."""
     others: tuple[NotCopied, ...] = ()
     """Objects that depend on the table and have no neutral form: triggers, grants."""
+    omitted: tuple[NotCopied, ...] = ()
+    """What a table of the same system is created without, besides keys."""
+    flavour: str = ""
+    """The flavor of the dialect, if it has several."""
+    native: Any = None
+    """What targets of its own database need in addition, in a form that they know."""
     arrays: str = "refuse"
     """See `CopySpec.arrays`."""
     enums: str = "check"

@@ -81,9 +81,11 @@ def with_columns(definition: TableDefinition, columns: Sequence[Column]) -> Tabl
     return replace(
         definition,
         dialect=NEUTRAL,
-        content={},
         model=model_of_copy,
         others=(*definition.others, *omitted),
+        omitted=(),
+        flavour="",
+        native=None,
     )
 
 

@@ -23,8 +23,6 @@ from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Relation, TableRef
 
 DIALECT = "clickhouse"
-ORDER, PARTITION = "order", "partition"
-"""Keys of a definition's content: the table's sorting key and partition key."""
 MARKS = "the marks of the primary key, about one per 8,192 rows"
 SMALL_ROWS = 100_000
 """Tables up to this many rows have their keys read at once: their marks are too few for bounds."""
@@ -79,10 +77,7 @@ class ClickHouseSource(ServerSource[ClickHouseSession]):
         _, sorting, partition, _, _ = self._facts(table)
         model = model_of(self._session, table, columns, self.column_types(table), partition)
         omitted = list(other_objects(self._session, table, columns))
-        definition = definition_of(DIALECT, columns, model, system_objects=omitted)
-        return replace(
-            definition, content={**definition.content, ORDER: sorting, PARTITION: partition}
-        )
+        return definition_of(DIALECT, replace(model, sorting=sorting), system_objects=omitted)
 
     def _facts(self, relation: Relation) -> tuple[str, str, str, str, str]:
         """Return a table's engine, sorting key, partition key, primary key and UUID."""

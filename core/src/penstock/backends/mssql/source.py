@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics
 from penstock.backends.mssql.catalog.histogram import read_bounds
 from penstock.backends.mssql.catalog.links import is_modelled
-from penstock.backends.mssql.catalog.native_parts import OWN, attached
+from penstock.backends.mssql.catalog.native_parts import attached
 from penstock.backends.mssql.catalog.partitions import (
     child_of,
     partitioning,
@@ -36,7 +36,6 @@ from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.server.source import ServerSource
 from penstock.errors import PlanningError
-from penstock.model.codec import to_json
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot
 from penstock.model.table_model import TableDefinition
@@ -83,8 +82,8 @@ class MssqlSource(ServerSource[MssqlSession]):
         model, native = model_of(self._session, table)
         dependents = attached(self._session, table)
         unmodelled = [item for item in dependents if not is_modelled(item)]
-        definition = definition_of(DIALECT, self.columns(table), model, dependents, unmodelled)
-        return replace(definition, content={**definition.content, OWN: to_json(native)})
+        definition = definition_of(DIALECT, model, dependents, unmodelled)
+        return replace(definition, native=native)
 
     def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
         numbers = isinstance(relation, TableRef) and last_numbers(self._session, relation)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mssql.capabilities import TARGET
-from penstock.backends.mssql.catalog.native_parts import OWN, NativeParts
+from penstock.backends.mssql.catalog.native_parts import NativeParts
 from penstock.backends.mssql.catalog.tables import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.load.table_clone import column_text, free_name_clause, identity_steps
@@ -18,7 +18,6 @@ from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import TYPES
 from penstock.backends.shared.values.arrow import arrow_type, is_list
 from penstock.backends.sql.server.target import ServerTarget
-from penstock.model.codec import from_json
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
@@ -45,10 +44,10 @@ class MssqlTarget(ServerTarget[MssqlSession]):
     def cloned_columns(
         self, table: TableRef, definition: TableDefinition, columns: Sequence[Column]
     ) -> Mapping[str, Column]:
-        if OWN not in definition.content:
+        native = definition.native
+        if not isinstance(native, NativeParts):
             return {}
         name_clause = free_name_clause(self._session, table)
-        native = from_json(NativeParts, definition.content[OWN])
         models = definition.model.columns
         # If the columns are only a part, each has been specified.
         is_complete = {each.name for each in models} == {column.name for column in columns}

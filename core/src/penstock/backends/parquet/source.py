@@ -89,7 +89,7 @@ class ParquetSource(DuckCatalog):
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         """Return an empty definition: files have nothing but columns."""
-        return TableDefinition(DIALECT, {})
+        return TableDefinition(DIALECT)
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
         return ()  # the URL refers to the rows of one table

@@ -127,7 +127,7 @@ class PostgresTarget:
 
     def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
         contents = {
-            ref: definition.content
+            ref: definition.native
             for ref, definition in definitions.items()
             if definition.dialect == DIALECT
         }
@@ -230,8 +230,8 @@ class PostgresTarget:
             return with_generated(definition.model, defined, types)
         from penstock.backends.postgresql.new_tables.rehearsal import defined_columns, rehearse  # noqa: PLC0415 - seldom
 
-        self._creators[table] = partial(rehearse, self._facts(table), table, definition.content)
-        return defined_columns(self._facts(table), table, definition.content)
+        self._creators[table] = partial(rehearse, self._facts(table), table, definition.native)
+        return defined_columns(self._facts(table), table, definition.native)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         if any(ARROW in column.traits for column in source):

@@ -42,7 +42,7 @@ class SnowflakeSource(ServerSource[SnowflakeSession]):
     def table_definition(self, table: TableRef) -> TableDefinition:
         columns, keys = self.columns(table), unique_keys(self._session, table)
         model = model_of(self._session, table, columns, keys)
-        return definition_of(SNOWFLAKE.name.lower(), columns, model)
+        return definition_of(SNOWFLAKE.name.lower(), model)
 
     def layout(self, table: TableRef) -> tuple[str, str]:
         facts = facts_of(self._session, table)

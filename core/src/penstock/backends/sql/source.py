@@ -138,7 +138,7 @@ class SqlSource:
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         columns = self.columns(relation)
-        return definition_of(self._session.dialect.name.lower(), columns, plain_model(columns))
+        return definition_of(self._session.dialect.name.lower(), plain_model(columns))
 
     def other_objects(
         self, include: Sequence[str], exclude: Sequence[str]

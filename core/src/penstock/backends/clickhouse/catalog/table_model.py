@@ -37,6 +37,8 @@ _PLAIN = re.compile(r"MergeTree|(?:PARTITION|ORDER) BY .+|SETTINGS index_granula
 _CHECK = re.compile(r"[(,]\s*CONSTRAINT (`(?:[^`\\]|\\.)+`|\w+) CHECK ")
 _LABEL = re.compile(r"'((?:[^'\\]|\\.|'')*)'(?:\s*=\s*-?\d+)?")
 
+PARTITION_BY = "PARTITION BY "
+
 
 def model_of(
     session: ClickHouseSession,
@@ -66,7 +68,7 @@ def model_of(
             for name, kind, expression in session.about(_INDEXES, table)
         ),
         comment=str(comment),
-        partitioning=f"PARTITION BY {partition}" if partition else "",
+        partitioning=f"{PARTITION_BY}{partition}" if partition else "",
     )
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.backends.api.facts import Fit, LoadRequest
+from penstock.backends.clickhouse.catalog.table_model import PARTITION_BY
 from penstock.backends.clickhouse.session import ClickHouseSession
-from penstock.backends.clickhouse.source import DIALECT, ORDER, PARTITION
+from penstock.backends.clickhouse.source import DIALECT
 from penstock.backends.clickhouse.types import ChType
 from penstock.backends.clickhouse.writer import LEAST, MOST
 from penstock.backends.shared.values.arrow import (
@@ -95,7 +96,8 @@ def create_statement(
         )
     order, partition = "", ""
     if definition.dialect == DIALECT:
-        order, partition = definition.content.get(ORDER, ""), definition.content.get(PARTITION, "")
+        order = definition.model.sorting
+        partition = definition.model.partitioning.removeprefix(PARTITION_BY)
     keys = [
         key.columns
         for key in definition.model.keys

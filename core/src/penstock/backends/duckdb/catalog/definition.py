@@ -37,7 +37,7 @@ def read_definition(
     ]
     omitted += [NotCopied("indexes", *index) for index in index_definitions(session, table)]
     omitted += [NotCopied("defaults", column.name) for column in columns if column.has_default]
-    return definition_of(DIALECT, columns, model_of(session, table, columns), omitted)
+    return definition_of(DIALECT, model_of(session, table, columns), omitted)
 
 
 def read_other_objects(

@@ -12,8 +12,6 @@ from penstock.backends.mssql.session import MssqlSession
 from penstock.errors import PlanningError
 from penstock.model.tables import NotCopied, TableRef
 
-OWN = "mssql"
-"""The key of a definition's content that holds them."""
 DISABLED = "disabled"
 GRANTS, COMMENTS = "grants", "comments"
 _ROWSTORE = {1: "CLUSTERED", 2: "NONCLUSTERED"}

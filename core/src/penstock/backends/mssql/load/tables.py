@@ -9,7 +9,6 @@ from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mssql.catalog.native_parts import (
     COMMENTS,
     GRANTS,
-    OWN,
     NativeParts,
     attached,
 )
@@ -23,7 +22,6 @@ from penstock.backends.sql.definitions.definition import TableExtras
 from penstock.backends.sql.server.target import ServerTables
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
-from penstock.model.codec import from_json
 from penstock.model.table_model import Expression, IndexModel, KeyModel, TableDefinition
 from penstock.model.tables import Column, NotCopied, TableRef
 
@@ -63,14 +61,15 @@ class MssqlTables(ServerTables):
     ) -> TableExtras:
         assert isinstance(session, MssqlSession)
         assert request.definition is not None
-        content = request.definition.content
-        if OWN in content:
-            extras = clone_parts(session, request, from_json(NativeParts, content[OWN]), columns)
-            unmodelled = from_json(tuple[NotCopied, ...], content["left"])
+        native = request.definition.native
+        unmodelled: tuple[NotCopied, ...] = ()
+        if isinstance(native, NativeParts):
+            extras = clone_parts(session, request, native, columns)
+            unmodelled = request.definition.omitted
         else:
             definition = _keys_of_values(request.definition, columns)
             request = replace(request, definition=definition)
-            extras, unmodelled = super().extras(session, request, columns), ()
+            extras = super().extras(session, request, columns)
             identities = [name for name, text in extras.columns.items() if "IDENTITY" in text]
             extras = replace(extras, after=(*extras.after, *identity_steps(request, identities)))
         dropped = [replace(item, dropped=True) for item in attached(session, request.target)]

@@ -92,20 +92,10 @@ class ReadTable:
     """A table as described by the statement that creates it."""
 
     model: TableModel
-    columns: Mapping[str, str]
-    """The text after each column's name, as the server writes it."""
     options: Mapping[str, str]
     """The table's options by name, as the server writes them."""
-    alter_clauses: tuple[str, ...] = ()
-    """ALTER TABLE clauses for the options without a form in the model, as messages show them."""
     omitted: tuple[NotCopied, ...] = ()
-    """Parts without a form in the model."""
-
-    @property
-    def options_text(self) -> str:
-        """The table options for a table like this one."""
-        return " ".join(f"{name}={self.options[name]}" for name in _COPIED_OPTIONS
-                        if name in self.options)  # fmt: skip
+    """Parts without a neutral form."""
 
 
 def model_of(session: MySqlSession, table: TableRef) -> TableModel:
@@ -176,8 +166,10 @@ def read_table(
         tuple(links),
         unescaped(comment) if comment else "",
         partitions,
+        options=" ".join(f"{name}={options[name]}" for name in _COPIED_OPTIONS if name in options),
+        completions=tuple(alter_clauses),
     )
-    return ReadTable(model, texts, options, tuple(alter_clauses), tuple(omitted))
+    return ReadTable(model, options, tuple(omitted))
 
 
 def _unquoted(name: str) -> str:
@@ -255,6 +247,7 @@ def _column(
         identity=Identity() if words["automatic"] else None,
         generated=Generated(parse(generated), words["kind"] != "VIRTUAL") if generated else None,
         comment=unescaped(words["comment"]) if words["comment"] else "",
+        definition=text,
     )
 
 

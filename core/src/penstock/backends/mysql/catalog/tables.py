@@ -18,7 +18,7 @@ from penstock.backends.sql.definitions.definition import definition_of
 from penstock.backends.sql.session import Row
 from penstock.errors import PlanningError, TransientError
 from penstock.model.extents import Key
-from penstock.model.table_model import TableDefinition
+from penstock.model.table_model import TableDefinition, TriggerModel
 from penstock.model.tables import Column, NotCopied, TableRef
 
 DIALECT = "mysql"
@@ -30,10 +30,7 @@ _WIDTH = re.compile(r"^((?:small|medium|big)?int|year|tinyint(?!\(1\)))\(\d+\)")
 _NOT_NULL = re.compile(r"^(.+?) NOT NULL\b")
 # A sequence is not copied with the table.
 _NEXT = re.compile(r" DEFAULT nextval\([^)]*\)")
-FLAVOUR, OPTIONS, ALTERING, TRIGGERS = "flavour", "options", "altering", "triggers"
-"""Additional keys of a definition's content: the table options to use, ALTER TABLE clauses for the
-others, and the name, timing and body of each trigger.
-"""
+TRIGGERS = "triggers"
 CHARSET, COLLATION = "character set", "collation"
 """Traits of a column with texts."""
 SRID = "srid"
@@ -360,30 +357,28 @@ def read_definition(
     """
     utf8 = all(column.traits[CHARSET] in _UTF8 for column in columns)
     statement = read_table(read_statement(session, table), table, columns, utf8=utf8)
-    texts = {name: _NEXT.sub("", text) for name, text in statement.columns.items()}
-    if unread := [column.name for column in columns if column.name not in texts]:
+    texts = {each.name: _NEXT.sub("", each.definition) for each in statement.model.columns}
+    if unread := [column.name for column in columns if not texts.get(column.name)]:
         # Otherwise keys and NOT NULL would be lost.
+        described = ", ".join(repr(name) for name, text in texts.items() if text)
         raise PlanningError(
             f"source: {table}: expected SHOW CREATE TABLE to describe column {unread[0]!r} as the "
-            f"information schema does, found {', '.join(map(repr, texts)) or 'no columns'}; if the "
-            "table was altered a moment ago, try again"
+            f"information schema does, found {described or 'no columns'}; if the table was "
+            " altered a moment ago, try again"
         )
     for name in texts.keys() & set(emptied):
         texts[name] = _NOT_NULL.sub(r"\1 NULL", texts[name])
-    defined = [
-        replace(column, type=texts.get(column.name, column.type), nullable=True)
-        for column in columns
-    ]
-    triggers = session.about(TRIGGERS_OF, table)
-    unmodelled = [*statement.omitted, *(NotCopied(TRIGGERS, str(name)) for name, *_ in triggers)]
-    definition = definition_of(DIALECT, defined, statement.model, (), unmodelled)
-    more = {
-        FLAVOUR: flavour_of(session),
-        OPTIONS: statement.options_text,
-        ALTERING: list(statement.alter_clauses),
-        TRIGGERS: [list(trigger) for trigger in triggers],
-    }
-    return replace(definition, content={**definition.content, **more})
+    triggers = tuple(TriggerModel(*map(str, row)) for row in session.about(TRIGGERS_OF, table))
+    unmodelled = [*statement.omitted, *(NotCopied(TRIGGERS, each.name) for each in triggers)]
+    model = replace(
+        statement.model,
+        columns=tuple(
+            replace(each, definition=texts[each.name]) for each in statement.model.columns
+        ),
+        triggers=triggers,
+    )
+    definition = definition_of(DIALECT, model, (), unmodelled)
+    return replace(definition, flavour=flavour_of(session))
 
 
 def native_columns(
@@ -397,16 +392,12 @@ def native_columns(
         definition: a definition from `read_definition`.
         specified: columns whose types the user specified, which are left out.
     """
-    copied = {
-        each.name: each.native
-        for each in definition.model.columns
-        if each.generated is not None and each.generated.copied
-    }
-    computed = {each.name for each in definition.model.columns if each.generated is not None}
     return tuple(
-        Column(name, copied.get(name, text), generated=name in computed - copied.keys())
-        for name, text, _ in definition.content["columns"]
-        if name not in specified
+        Column(each.name, each.native)
+        if each.generated is not None and each.generated.copied
+        else Column(each.name, each.definition, generated=each.generated is not None)
+        for each in definition.model.columns
+        if each.native and each.name not in specified
     )
 
 

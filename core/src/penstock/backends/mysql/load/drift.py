@@ -97,7 +97,8 @@ def column_changes(
             needed_changes(request, _width, _type_alone, _rewrites)
         )
     else:
-        texts = read_table(read_statement(session, table), table).columns
+        model = read_table(read_statement(session, table), table).model
+        texts = {each.name: each.definition for each in model.columns}
 
         def definition(column: Column, type_: str, *, nullable: bool) -> str:
             """Return the column's definition, with its default, comment and so on."""

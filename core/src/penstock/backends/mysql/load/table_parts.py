@@ -18,7 +18,7 @@ from penstock.backends.mysql.catalog.table_model import (
     UNVERSIONED,
     clause_of,
 )
-from penstock.backends.mysql.catalog.tables import ALTERING, OPTIONS, TRIGGERS, native_columns
+from penstock.backends.mysql.catalog.tables import TRIGGERS, native_columns
 from penstock.backends.mysql.load.rehearsal import (
     AUTOMATIC,
     refused_clauses,
@@ -70,7 +70,7 @@ def clone_parts(
     definition, table = request.definition, request.target
     assert definition is not None
     fresh = request.mode.loads_new_table
-    options = definition.content[OPTIONS]
+    options = definition.model.options
     rendered = _render_native(
         session, definition, columns, request.source, table, request.siblings, at_once=not fresh
     )
@@ -103,7 +103,7 @@ def rehearse_clones(session: MySqlSession, definitions: Sequence[TableDefinition
         columns = native_columns(definition)
         rendered = _render_native(session, definition, columns, table, table)
         clauses = [*_keys(definition, columns), *_clauses(session, rendered)]
-        expected.append((columns, clauses, definition.content[OPTIONS]))
+        expected.append((columns, clauses, definition.model.options))
     rehearse_all(session, expected)
 
 
@@ -164,7 +164,7 @@ def _not_created(
             omitted = omitted_of_column(column)[DEFAULTS]
             remedy = session.dialect.default_set(table, column.name, column.default.text)
             yield replace(omitted, remedy=f"{remedy};", table=str(table))
-    for text in definition.content[ALTERING]:
+    for text in definition.model.completions:
         name = text.removeprefix("ADD ")
         yield NotCopied(TABLE_OPTIONS, name, f"ALTER TABLE {quoted} {text};", str(table))
     # Only a versioned table has columns without versioning.
@@ -184,11 +184,11 @@ def omitted_triggers(
         table: the target's table, which the statements name.
     """
     quoted = session.table(table)
-    for name, when, body in definition.content.get(TRIGGERS, ()):  # views have none
+    for trigger in definition.model.triggers:
         # In the database of its table.
-        trigger = session.table(replace(table, name=name))
-        statement = f"CREATE TRIGGER {trigger} {when} ON {quoted} FOR EACH ROW {body}"
-        yield NotCopied(TRIGGERS, name, f"{statement};", str(table))
+        name = session.table(replace(table, name=trigger.name))
+        statement = f"CREATE TRIGGER {name} {trigger.event} ON {quoted} FOR EACH ROW {trigger.body}"
+        yield NotCopied(TRIGGERS, trigger.name, f"{statement};", str(table))
 
 
 def _keys(definition: TableDefinition, columns: Sequence[Column]) -> Mapping[str, KeyModel]:

@@ -11,8 +11,6 @@ from penstock.backends.mysql.catalog.indexes import deferrable, referring_keys
 from penstock.backends.mysql.catalog.table_model import model_of
 from penstock.backends.mysql.catalog.tables import (
     DIALECT,
-    FLAVOUR,
-    OPTIONS,
     TRIGGERS_OF,
     flavour_of,
     unique_keys,
@@ -199,7 +197,7 @@ class MySqlTables(TargetTables):
         assert request.definition is not None
         is_native = self.is_native(session, request.definition)
         if is_native:
-            charset = request.definition.content[OPTIONS]
+            charset = request.definition.model.options
             parts = clone_parts(session, request, columns, super().rendered_extras)
         else:
             charset = _any_text(session, request.target)
@@ -238,7 +236,7 @@ class MySqlTables(TargetTables):
 
     def is_native(self, session: Session, definition: TableDefinition) -> bool:
         assert isinstance(session, MySqlSession)
-        return definition.content.get(FLAVOUR) == flavour_of(session)
+        return definition.flavour == flavour_of(session)
 
     def rendered_extras(
         self, session: Session, request: LoadRequest, extras: TableExtras, rendered: Rendered

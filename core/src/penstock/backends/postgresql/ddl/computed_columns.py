@@ -39,7 +39,7 @@ def with_columns(
         columns: all columns of the result; computed ones have the traits `EXPRESSION` and
             `DISTINCT`.
     """
-    (table,) = definition.content["tables"]
+    (table,) = definition.native["tables"]
     by_name = {column.name: column for column in columns}
     dropped = {each["name"] for each in table["columns"]} - by_name.keys()
     computed = {column.name for column in columns if EXPRESSION in column.traits}
@@ -65,11 +65,11 @@ def with_columns(
     ]
     with planning("source", "types of columns"), full_names(connection):
         types = types_of([root], read_types(connection, [root]))
-    of_children = [*map(tuple, definition.content[OF_PARTITIONS]), *omitted]
+    of_children = [*map(tuple, definition.native[OF_PARTITIONS]), *omitted]
     cut = definition.model.partitioning.removeprefix("PARTITION BY ")
     defined = definition_with(root, types, "" if mentions(cut, changed) else cut, of_children)
-    content = {**defined.content, "warnings": list(definition.content["warnings"])}
-    return replace(defined, content=content)
+    native = {**defined.native, "warnings": list(definition.native["warnings"])}
+    return replace(defined, native=native)
 
 
 def _columns(

@@ -179,7 +179,7 @@ def _definition(
     cut = f"PARTITION BY {partition_key}" if partition_key else ""
     model = replace(model_of(root, types), partitioning=cut)
     of_partitions = (NotCopied(*each) for each in of_children)
-    return TableDefinition(DIALECT, content, model, (*other_objects(root), *of_partitions))
+    return TableDefinition(DIALECT, model, (*other_objects(root), *of_partitions), native=content)
 
 
 def plain_table(

@@ -159,15 +159,15 @@ def _plan_created(
     facts.claimed_names.begin(request.target, request.siblings.targets)
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
-        of_children = definition.content.get(OF_PARTITIONS, ())
+        of_children = definition.native.get(OF_PARTITIONS, ())
         omitted_before = [
             NotCopied(kind, label, "", str(request.target)) for kind, label in of_children
         ]
         cut = definition.model.partitioning
-        if cut and definition.content["tables"][0]["partition_key"] is None:
+        if cut and definition.native["tables"][0]["partition_key"] is None:
             remedy = f"{cut} of {request.target}: --mode recreate --partitioning keeps it"
             omitted_before.insert(0, NotCopied(PARTITIONING, cut, remedy, str(request.target)))
-        return plan(facts, request, definition.content, omitted_before)
+        return plan(facts, request, definition.native, omitted_before)
     from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 
     translated = read_translated(facts, request, definition)

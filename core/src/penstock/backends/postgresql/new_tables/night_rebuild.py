@@ -37,7 +37,7 @@ def plan_night_rebuild(
             "transaction of its own; use --atomic table"
         )
     if request.definition is not None:
-        plan = plan_under_temporary_name(facts, request, request.definition.content)
+        plan = plan_under_temporary_name(facts, request, request.definition.native)
         return replace(plan, conflict_columns=key)
     ref = request.target
     check_no_rename(ref, request.changes)

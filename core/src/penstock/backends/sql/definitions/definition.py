@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from penstock.backends.sql.definitions.missing_table import make_step
 from penstock.backends.sql.dialect import CatalogDialect, Dialect
-from penstock.model.codec import from_json, to_json
 from penstock.model.plans import Step
 from penstock.model.table_model import (
     ColumnModel,
@@ -57,7 +55,6 @@ class TableExtras:
 
 def definition_of(
     dialect: str,
-    columns: Sequence[Column],
     model: TableModel,
     omitted: Sequence[NotCopied] = (),
     system_objects: Sequence[NotCopied] = (),
@@ -66,19 +63,13 @@ def definition_of(
 
     Args:
         dialect: the dialect of the types and statements.
-        columns: the columns.
         model: the model of the table.
         omitted: what a table of the same system is created without, besides keys.
         system_objects: objects that have no form in other systems.
     """
-    content: dict[str, Any] = {
-        "columns": [[column.name, column.type, column.nullable] for column in columns],
-        "left": to_json(omitted),
-    }
     # The statements that create them are in this dialect.
-    return TableDefinition(
-        dialect, content, model, tuple(replace(item, remedy="") for item in system_objects)
-    )
+    others = tuple(replace(item, remedy="") for item in system_objects)
+    return TableDefinition(dialect, model, others, tuple(omitted))
 
 
 def plain_model(
@@ -115,10 +106,9 @@ def omitted_of_clone(
         target: the target's table.
         created_keys: the keys that are created.
     """
-    omitted_by_source = from_json(tuple[NotCopied, ...], definition.content["left"])
     omitted = [
         *(omitted_key(key) for key in definition.model.keys if key not in created_keys),
-        *omitted_by_source,
+        *definition.omitted,
     ]
     # Statements refer to a table with the source's name.
     return tuple(
