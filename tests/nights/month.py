@@ -142,9 +142,10 @@ class Month:
         return self.deletes == "hard" and isinstance(self.target, PostgresTarget)
 
     def _options(self) -> tuple[str, ...]:
+        deletes = "ignore" if self.deletes == "ignore" else f"{self.deletes},100%"
         return (
             *("--table", "public.items", "--target-table", self.target.table),
-            *("--mode", "upsert", "--incremental", "xmin", "--deletes", f"{self.deletes},100%"),
+            *("--mode", "upsert", "--incremental", "xmin", "--deletes", deletes),
             *("--degree", "2", "--partitions", "3"),
             # A table that was recreated may have a narrower type than the source has later.
             *("--on-drift", "add,widen,rename" if self.drifts else "ignore"),
