@@ -20,7 +20,7 @@ from penstock_testkit.proxy import Direction
 from .cli import PATIENCE, eventually
 from .pair import ROWS, Pair, ask, connect, execute
 
-DRESS = (
+PARTS = (
     "CREATE INDEX item_at ON item (at) WHERE id > 9",
     "ALTER TABLE item ADD CONSTRAINT item_note UNIQUE (note, id) DEFERRABLE",
     "COMMENT ON TABLE item IS 'items'",
@@ -38,7 +38,7 @@ RECREATE: dict[str, tuple[bytes, Direction]] = {
     "build another": (b'CREATE INDEX "item_at" ', "to_server"),
     "add the key": (b'ADD CONSTRAINT "item_pkey" ', "to_server"),
     "add another": (b'ADD CONSTRAINT "item_note" ', "to_server"),
-    "dress": (b'CREATE STATISTICS "public"."item_both"', "to_server"),
+    "complete": (b'CREATE STATISTICS "public"."item_both"', "to_server"),
 }
 SWAP: dict[str, tuple[bytes, Direction]] = {
     "drop": (b'DROP TABLE IF EXISTS "public"."item__penstock_', "to_server"),
@@ -47,7 +47,7 @@ SWAP: dict[str, tuple[bytes, Direction]] = {
     "build another": (b'CREATE INDEX "item_at__penstock_', "to_server"),
     "add the key": (b'ADD CONSTRAINT "item_pkey__penstock_', "to_server"),
     "add another": (b'ADD CONSTRAINT "item_note__penstock_', "to_server"),
-    "dress": (b'CREATE STATISTICS "public"."item_both__penstock_', "to_server"),
+    "complete": (b'CREATE STATISTICS "public"."item_both__penstock_', "to_server"),
     "exchange": (b'LOCK TABLE ONLY "public"."item"', "to_server"),
     "exchanged, not committed": (b"LOCK TABLE\x00", "to_client"),
 }
@@ -81,7 +81,7 @@ def old_rows(pair: Pair) -> int:
 
 @pytest.mark.parametrize("step", RECREATE)
 def test_recreate_is_resumed_after_a_kill_at_any_step(pair: Pair, step: str) -> None:
-    execute(pair.source, *DRESS)
+    execute(pair.source, *PARTS)
     execute(pair.target, "DROP TABLE item", "CREATE TABLE item (note text)")
     execute(pair.target, "INSERT INTO item VALUES ('old')")
     before = definitions(pair.target)
@@ -121,7 +121,7 @@ def reading(pair: Pair) -> Iterator[set[tuple[int, int]]]:
 
 @pytest.mark.parametrize("step", SWAP)
 def test_swap_is_resumed_after_a_kill_at_any_step(pair: Pair, step: str) -> None:
-    execute(pair.target, *DRESS, OLD)
+    execute(pair.target, *PARTS, OLD)
     before, of_item = definitions(pair.target), definitions(pair.target, "public.item")
     with reading(pair) as seen:
         kill_at(pair, *SWAP[step], "--mode", "swap")
@@ -135,7 +135,7 @@ def test_swap_is_resumed_after_a_kill_at_any_step(pair: Pair, step: str) -> None
 
 
 def test_swap_is_resumed_after_a_kill_while_it_waits_for_a_reader(pair: Pair) -> None:
-    execute(pair.target, *DRESS, OLD)
+    execute(pair.target, *PARTS, OLD)
     before = definitions(pair.target)
     with closing(connect(pair.target)) as reader:
         reader.execute("BEGIN")
@@ -151,7 +151,7 @@ def test_swap_is_resumed_after_a_kill_while_it_waits_for_a_reader(pair: Pair) ->
 
 @pytest.mark.parametrize("step", DEFER)
 def test_deferred_indexes_are_restored_after_a_kill_at_any_step(pair: Pair, step: str) -> None:
-    execute(pair.target, *DRESS)
+    execute(pair.target, *PARTS)
     before = definitions(pair.target)
     words = ("--mode", "append", "--indexes", "defer")
     kill_at(pair, *DEFER[step], *words)
@@ -165,7 +165,7 @@ def test_deferred_indexes_are_restored_after_a_kill_at_any_step(pair: Pair, step
 
 
 def test_deferred_indexes_are_restored_after_a_kill_in_mid_copy(pair: Pair) -> None:
-    execute(pair.target, *DRESS)
+    execute(pair.target, *PARTS)
     before = definitions(pair.target)
     gates = pair.gates(3, 4)
     run = pair.copy("--mode", "truncate", "--indexes", "defer")
@@ -181,7 +181,7 @@ def test_deferred_indexes_are_restored_after_a_kill_in_mid_copy(pair: Pair) -> N
 
 def test_an_index_build_is_repeated_after_a_kill(pair: Pair) -> None:
     """The server ends the build when its client is gone, and discards the unfinished index."""
-    execute(pair.target, *DRESS)
+    execute(pair.target, *PARTS)
     before = definitions(pair.target)
     with closing(connect(pair.target)) as writer:
         run = pair.copy("--indexes", "defer")

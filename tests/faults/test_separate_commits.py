@@ -20,7 +20,7 @@ from . import separate_commits
 from .cli import PATIENCE, Run, eventually
 from .gate import Gate
 from .pair import Pair, ask, execute
-from .test_killed_steps import DEFER, DRESS, OLD, RECREATE, SWAP, kill_at
+from .test_killed_steps import DEFER, OLD, PARTS, RECREATE, SWAP, kill_at
 from .test_stopped_steps import ENDED, GRACE, stop_at
 
 RECORD = b'"step_record" (run_id, step_id'
@@ -39,7 +39,7 @@ def _apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("step", [*RECREATE, *RECORDS])
 def test_recreate_with_separate_records_is_resumed_after_a_kill(pair: Pair, step: str) -> None:
-    execute(pair.source, *DRESS)
+    execute(pair.source, *PARTS)
     execute(pair.target, "DROP TABLE item", "CREATE TABLE item (note text)")
     kill_at(pair, *(RECREATE | RECORDS)[step], "--mode", "recreate")
     pair.check_resumes()
@@ -48,7 +48,7 @@ def test_recreate_with_separate_records_is_resumed_after_a_kill(pair: Pair, step
 
 @pytest.mark.parametrize("step", [*SWAP, *RECORDS])
 def test_swap_with_separate_records_is_resumed_after_a_kill(pair: Pair, step: str) -> None:
-    execute(pair.target, *DRESS, OLD)
+    execute(pair.target, *PARTS, OLD)
     before = definitions(pair.target)
     kill_at(pair, *(SWAP | RECORDS)[step], "--mode", "swap")
     assert ask(pair.target, "SELECT count(*) FROM item WHERE note = 'old'") == 1
@@ -60,7 +60,7 @@ def test_swap_with_separate_records_is_resumed_after_a_kill(pair: Pair, step: st
 def test_deferred_indexes_with_separate_records_are_restored_after_a_kill(
     pair: Pair, step: str
 ) -> None:
-    execute(pair.target, *DRESS)
+    execute(pair.target, *PARTS)
     before = definitions(pair.target)
     words = ("--mode", "append", "--indexes", "defer")
     kill_at(pair, *(DEFER | RECORDS)[step], *words)
@@ -80,8 +80,8 @@ def test_a_run_killed_between_each_step_and_its_record_is_resumed(pair: Pair, mo
 
     A verification finds the rows where the step has put them.
     """
-    execute(pair.source, *DRESS)
-    execute(pair.target, *DRESS)
+    execute(pair.source, *PARTS)
+    execute(pair.target, *PARTS)
     expected = definitions(pair.source)
     words = ("--indexes", "defer") if mode == "append" else ()
     kill_at(pair, RECORD, "to_server", "--mode", mode, *words, degree=1)

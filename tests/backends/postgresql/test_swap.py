@@ -277,6 +277,6 @@ def test_a_grant_waits_for_a_session_that_alters_the_table(pair: Pair) -> None:
             if isinstance(event, Committed):
                 other.execute(f"ALTER TABLE {new} ADD FOREIGN KEY (a) REFERENCES other NOT VALID")
                 threading.Timer(1.0, other.commit).start()
-            if isinstance(event, StepChanged) and event.step_id == "dress":
+            if isinstance(event, StepChanged) and event.step_id == "complete":
                 states.append(event.state)
     assert states == ["started", "done"]

@@ -61,7 +61,7 @@ def inherits(ref: TableRef, parent: TableRef) -> str:
     return _exists("pg_inherits", f"inhrelid = {_oid(ref)} AND inhparent = {_oid(parent)}")
 
 
-def is_dressed(table: Json, names: Names, *, policies: bool) -> str:
+def is_complete(table: Json, names: Names, *, policies: bool) -> str:
     """Return a query for the object that a step's transaction creates last, or first.
 
     If it exists, so does everything else.

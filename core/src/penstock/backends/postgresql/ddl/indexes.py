@@ -47,7 +47,7 @@ def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> l
             attach.append(f"ALTER INDEX {name(parent)} ATTACH PARTITION {name(child)}")
     for table, index in by_oid.values():
         if table["partition_key"] is not None:
-            attach += _dress(table, index, names)
+            attach += _complete(table, index, names)
     if attach:
         parents = [
             completion.has_index(names.table(table), names.index(table, index))
@@ -102,7 +102,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
                 steps.CONSTRAIN,
                 *tablespace,
                 alter,
-                *_dress(table, index, names),
+                *_complete(table, index, names),
                 done=completion.has_constraint(of, index_name.name),
             )
         )
@@ -127,7 +127,7 @@ def _deferrable(constraint: Json) -> str:
     return f" DEFERRABLE INITIALLY {'DEFERRED' if constraint['deferred'] else 'IMMEDIATE'}"
 
 
-def _dress(table: Json, index: Json, names: Names) -> list[str]:
+def _complete(table: Json, index: Json, names: Names) -> list[str]:
     return [*_settings(table, index, names), *_table_settings(table, index, names)]
 
 

@@ -91,7 +91,7 @@ def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> No
         steps.after(
             f"inherit {table['oid']}",
             f"have {ref} inherit from {', '.join(map(str, copied))}",
-            steps.DRESS,
+            steps.COMPLETE,
             *steps.locks(modes),
             *statements,
             instead=omitted,

@@ -11,7 +11,7 @@ from penstock.model.tables import NotCopied, TableRef
 
 # A table's indexes are built in parallel, then constraints are added. Steps that change the table's
 # own catalog row have ranks of their own.
-LOGGED, BUILD, CONSTRAIN, ATTACH, DRESS, REFER, CHECK, LAST = range(8)
+LOGGED, BUILD, CONSTRAIN, ATTACH, COMPLETE, REFER, CHECK, LAST = range(8)
 
 # Expressions were read under this search path, and are written under it.
 FULL_NAMES = "SET LOCAL search_path = pg_catalog, pg_temp"

@@ -143,8 +143,10 @@ def plan_under_temporary_name(
         ),
     ]
     late = tables.create_statistics(table, temporary)
-    dressed = completion.is_dressed(table, temporary, policies=False)
-    dress = steps.after("dress", f"create statistics of {new}", steps.DRESS, *late, done=dressed)
+    done = completion.is_complete(table, temporary, policies=False)
+    complete = steps.after(
+        "complete", f"create statistics of {new}", steps.COMPLETE, *late, done=done
+    )
     renamed = steps.after(
         steps.SWAP,
         f"rename {new} to {ref}",
@@ -159,7 +161,7 @@ def plan_under_temporary_name(
             *before,
             *advance_new(request, table, temporary),
             *indexes.build_steps(definitions, temporary, tablespaces=False),
-            *([dress] if late else []),
+            *([complete] if late else []),
             renamed,
         ),
         volatile=table["persistence"] == "u",

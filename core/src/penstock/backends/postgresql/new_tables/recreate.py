@@ -144,11 +144,11 @@ def _completion_steps(
         ]
         if late:
             yield steps.after(
-                f"dress {table['oid']}",
+                f"complete {table['oid']}",
                 f"create statistics and constraints of {names.table(table)}",
-                steps.DRESS,
+                steps.COMPLETE,
                 *late,
-                done=completion.is_dressed(table, names, policies=False),
+                done=completion.is_complete(table, names, policies=False),
             )
 
 

@@ -63,7 +63,7 @@ def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     if persistence != table["persistence"]:
         planned.append(steps.set_logged(new, table["oid"]))
     planned += indexes.build_steps([table], names, tablespaces=True)
-    planned += _dress(table, names, new, default_grantees, version)
+    planned += _complete(table, names, new, default_grantees, version)
     planned += advanced
     exchange = _exchange(table, names, ref, new, shape)
     what = f"swap {new} for {ref}"
@@ -150,7 +150,7 @@ def _names(run_id: str, table: Json, new: TableRef) -> Names:
     )
 
 
-def _dress(
+def _complete(
     table: Json, names: Names, new: TableRef, default_grantees: Sequence[str], version: int
 ) -> list[Step]:
     statements = [
@@ -163,8 +163,8 @@ def _dress(
     planned = []
     if statements:
         what = f"create comments, statistics, policies and grants of {new}"
-        dressed = completion.is_dressed(table, names, policies=True)
-        planned.append(steps.after("dress", what, steps.DRESS, *statements, done=dressed))
+        done = completion.is_complete(table, names, policies=True)
+        planned.append(steps.after("complete", what, steps.COMPLETE, *statements, done=done))
     for constraint in table["constraints"]:
         if constraint["kind"] == "f":
             planned += foreign_key_steps(table, constraint, new, None)
