@@ -6,12 +6,14 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from penstock.backends.mysql.catalog.statements import read_statement
 from penstock.backends.mysql.catalog.table_model import read_table
 from penstock.backends.mysql.dialect import MYSQL, MySqlDialect, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import MyType
+from penstock.backends.shared.bisection import halved
 from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.relations import TYPE, missing_table_error, read_relations
 from penstock.backends.sql.definitions.definition import definition_of
@@ -172,23 +174,14 @@ def _describe(
     types: dict[TableRef, Sequence[MyType]] = {}
     with session.limited_lock_waits():
         for group in pieces(tables, widths, _JOINED, _MOST_COLUMNS):
-            types |= _describe_by_halves(session, group)
+            described, _ = halved(
+                group,
+                partial(_describe_at_once, session),
+                (PlanningError, TransientError),
+                lambda _: session.connection.is_alive(),
+            )
+            types |= described
     return types
-
-
-def _describe_by_halves(
-    session: MySqlSession, tables: Sequence[TableRef]
-) -> dict[TableRef, Sequence[MyType]]:
-    try:
-        return _describe_at_once(session, tables)
-    except (PlanningError, TransientError):
-        if not session.connection.is_alive():
-            raise
-        if len(tables) == 1:
-            return {}
-    half = len(tables) // 2
-    first, second = tables[:half], tables[half:]
-    return _describe_by_halves(session, first) | _describe_by_halves(session, second)
 
 
 def _describe_at_once(

@@ -12,6 +12,7 @@ from psycopg.pq import TransactionStatus
 from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.catalog.relations import find_oid, missing_table, oids_of
 from penstock.backends.postgresql.connection import Connection
+from penstock.backends.shared.bisection import halved
 from penstock.errors import PlanningError
 from penstock.model.tables import Relation, TableRef
 
@@ -141,15 +142,14 @@ class RelationFacts:
 
         Those for which the server reports an error are left out, and asked for alone when needed.
         """
-        if len(keys) < 2:
-            return {}
-        try:
-            return self._ask(read, keys)
-        except psycopg.Error as error:
-            if self.connection.closed or (error.sqlstate or "08")[:2] in _OF_ALL:
-                raise
-        half = len(keys) // 2
-        return {**self._read_many(read, keys[:half]), **self._read_many(read, keys[half:])}
+
+        def ask(some: Sequence[Any]) -> Mapping[Any, Any]:
+            return self._ask(read, some) if len(some) > 1 else {}
+
+        def is_of_one(error: psycopg.Error) -> bool:
+            return not (self.connection.closed or (error.sqlstate or "08")[:2] in _OF_ALL)
+
+        return halved(keys, ask, psycopg.Error, is_of_one)[0]
 
     def _ask(
         self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], keys: Sequence[Any]

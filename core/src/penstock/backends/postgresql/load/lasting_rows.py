@@ -11,7 +11,7 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs
 from penstock.backends.postgresql.session.statements import name, quoted, statement
-from penstock.backends.shared.records.bisection import halved, is_no_interruption
+from penstock.backends.shared.bisection import halved, is_no_interruption
 from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.errors import PenstockError
 from penstock.model.extents import Whole

@@ -7,6 +7,8 @@ from typing import Generic, TypeVar
 
 import psycopg
 
+from penstock.backends.shared.bisection import halved
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -75,15 +77,14 @@ class Answers(Generic[K, V]):
 
     def _find(self, keys: Sequence[K]) -> None:
         try:
-            self._answers |= self._ask(keys)
+            answers, errors = halved(keys, self._ask, psycopg.Error, _is_of_one)
         except psycopg.OperationalError:
-            # A session or temporary error, which no single thing causes.
             self.expect(keys)
             raise
-        except psycopg.Error as error:
-            if len(keys) == 1:
-                self._errors[keys[0]] = error
-                return
-            half = len(keys) // 2
-            self._find(keys[:half])
-            self._find(keys[half:])
+        self._answers |= answers
+        self._errors |= errors
+
+
+def _is_of_one(error: psycopg.Error) -> bool:
+    """Whether a single thing may cause an error: none causes those of a session."""
+    return not isinstance(error, psycopg.OperationalError)

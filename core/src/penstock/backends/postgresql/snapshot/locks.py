@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -16,6 +17,7 @@ from penstock.backends.postgresql.session.waiting import (
     rewriters,
     session_list,
 )
+from penstock.backends.shared.bisection import halved
 from penstock.errors import Blocked, Diagnosis, PlanningError
 from penstock.model.tables import Relation, TableRef
 
@@ -92,23 +94,16 @@ def lock_against_rewrites(
 
 def _lock_tables(connection: Connection, tables: Sequence[TableRef], seconds: float) -> None:
     """Lock the tables, except those that cannot be locked."""
-    if not _try_lock(connection, tables, seconds) and len(tables) > 1:
-        half = len(tables) // 2
-        _lock_tables(connection, tables[:half], seconds)
-        _lock_tables(connection, tables[half:], seconds)
+    halved(tables, partial(_lock_together, connection, seconds=seconds), UNLOCKABLE)
 
 
-def _try_lock(connection: Connection, tables: Sequence[TableRef], seconds: float) -> bool:
-    """Lock the tables; return False, with none locked, if one of them cannot be."""
-    if not tables:
-        return True
+def _lock_together(
+    connection: Connection, tables: Sequence[TableRef], seconds: float
+) -> dict[TableRef, bool]:
     names = sql.SQL(", ").join(map(quoted, tables))
-    try:
-        query = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names)
-        _lock(connection, query, tables, seconds)
-    except UNLOCKABLE:
-        return False
-    return True
+    query = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names)
+    _lock(connection, query, tables, seconds)
+    return {}
 
 
 def _lock(

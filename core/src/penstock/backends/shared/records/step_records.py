@@ -15,10 +15,9 @@ from typing import Any, TypeVar
 from penstock.backends.api.execution.control import GIVEN_UP, RunRow
 from penstock.backends.api.execution.records import NOW, Hold, Kind, Row
 from penstock.backends.shared.attempts.refusals import load_lost, not_committed
-from penstock.backends.shared.records.bisection import bisected
+from penstock.backends.shared.bisection import bisected, halved, is_no_interruption
 from penstock.backends.shared.records.run_records import RunRecords, view_columns
 from penstock.errors import (
-    Interrupted,
     Overtaken,
     PenstockError,
     PermanentError,
@@ -356,22 +355,22 @@ class StepRecords(RunRecords, ABC):
 
     @during("doing the steps after the load")
     def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+        def finish(run_ids: Sequence[str]) -> Mapping[str, bool]:
+            return self._finish_together({run_id: steps[run_id] for run_id in run_ids})
+
+        done, _ = halved(sorted(steps), finish, PenstockError, is_no_interruption)
+        return frozenset(done)
+
+    def _finish_together(self, steps: Mapping[str, Sequence[Step]]) -> Mapping[str, bool]:
+        """Finish runs in one transaction; return which are, none if they cannot be joined."""
         run_ids = sorted(steps)
         if len(run_ids) < 2 or not self._joins_steps(run_ids):
-            return frozenset()
+            return {}
         merging = any(step.id == MERGE_STEP for run_id in run_ids for step in steps[run_id])
         if merging and not self.merges_together:
-            return frozenset()
-        try:
-            self._records.transact_all(run_ids, lambda: self._finish_all(steps), Hold.STEP)
-        except Interrupted:
-            raise
-        except PenstockError:
-            middle = len(run_ids) // 2
-            halves = (run_ids[:middle], run_ids[middle:])
-            first, second = ({run_id: steps[run_id] for run_id in half} for half in halves)
-            return self.finish_all(first) | self.finish_all(second)
-        return frozenset(run_ids)
+            return {}
+        self._records.transact_all(run_ids, lambda: self._finish_all(steps), Hold.STEP)
+        return dict.fromkeys(run_ids, True)
 
     def _finish_all(self, steps: Mapping[str, Sequence[Step]]) -> None:
         """Finish runs in one transaction; raises if one must be examined separately."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from penstock.backends.shared.records.bisection import halved
+from penstock.backends.shared.bisection import halved
 from penstock.errors import PlanningError
 from penstock.model.tables import Relation, TableRef
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.backends.shared.records.bisection import halved, is_no_interruption
+from penstock.backends.shared.bisection import halved, is_no_interruption
 from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.backends.sql.catalog.relations import read_relations_anew
 from penstock.backends.sql.rows.conditions import TRUE, condition

@@ -15,7 +15,7 @@ E = TypeVar("E", bound=Exception)
 def halved(
     keys: Sequence[K],
     do_several: Callable[[Sequence[K]], Mapping[K, T]],
-    refusal: type[E],
+    refusal: type[E] | tuple[type[E], ...],
     lasting: Callable[[E], bool] = lambda error: True,
 ) -> tuple[dict[K, T], dict[K, E]]:
     """Return the answer for each key, and the errors of those that fail alone.
