@@ -192,7 +192,7 @@ def test_a_supervisor_killed_at_each_call_of_the_control_store(
     # An execution that finds everything done writes no journal, and leaves old stages to the next
     # night.
     changing -= {"control.put_journals", "control.drop_overtaken"}
-    assert {"control.create_run", "control.prepare_all", "control.set_statuses"} <= changing
+    assert {"control.create_runs", "control.prepare_all", "control.set_statuses"} <= changing
     for call in changing:
         killing.at(f"{call} after")
     words = [*dying.words, *(f"--{name}={value}" for name, value in options.items())]

@@ -29,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.backends.api.execution.control import NewRun
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import ARROW, LoadResult
 from penstock.backends.clickhouse import target, writer
@@ -143,7 +144,7 @@ class Load:
                 if len(control.steps_done(self.id)) < len(plan.load.after):
                     return "partial"
                 control.check_target(self.id)
-                control.set_status(self.id, "done", [])
+                control.set_statuses({self.id: ("done", [])})
             return "done"
 
 
@@ -220,7 +221,7 @@ class Trial(schedules.Trial[Load]):
                 load=catalog.plan_load(request),
                 series="",
             )
-            assert catalog.control.create_run(run_id, spec.stored(), plan, STATE, None)
+            assert catalog.control.create_runs([NewRun(run_id, spec.stored(), plan, STATE, None)])
         load = Load(self, run_id, mode, first, plan)
         self.loads.append(load)
         return load

@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from penstock.backends.api.execution.control import NewRun
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import ARROW, LoadResult, Writer
 from penstock.backends.duckdb.target import DuckTarget
@@ -131,7 +132,7 @@ class Database:
                 where=where,
                 chooses_partitions=chooses_partitions,
             )
-            assert target.control.create_run(run_id, spec.stored(), plan, STATE, None)
+            assert target.control.create_runs([NewRun(run_id, spec.stored(), plan, STATE, None)])
         return Run(self, run_id, spec, plan)
 
     def create(
@@ -214,7 +215,7 @@ class Run:
             for step in self.plan.load.after:
                 target.control.finish(self.id, step)
             target.control.check_target(self.id)
-            target.control.set_status(self.id, "done", [])
+            target.control.set_statuses({self.id: ("done", [])})
 
     def check(self) -> None:
         with closing(self.database.target()) as target:

@@ -72,7 +72,7 @@ class Load:
             for step in plan.load.after:
                 again_and_again(partial(control.finish, self.id, step))
             control.check_target(self.id)
-            control.set_status(self.id, "done", [])
+            control.set_statuses({self.id: ("done", [])})
             return "done"
 
 

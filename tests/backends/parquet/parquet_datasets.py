@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
+from penstock.backends.api.execution.control import NewRun
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import ARROW, LoadResult
 from penstock.backends.parquet.target import ParquetTarget
@@ -135,7 +136,7 @@ class Dataset:
         with closing(self.target()) as target:
             spec, plan = self.plan(target, run_id, mode, **options)
             target.control.create()
-            assert target.control.create_run(run_id, spec.stored(), plan, STATE, None)
+            assert target.control.create_runs([NewRun(run_id, spec.stored(), plan, STATE, None)])
             assert target.control.prepare(run_id, plan.load)
         return Run(self, run_id, spec, plan)
 
@@ -268,7 +269,7 @@ class Run:
         with closing(self.dataset.target()) as target:
             for step in sorted(self.plan.load.after, key=lambda step: step.rank):
                 target.control.finish(self.id, step)
-            target.control.set_status(self.id, "done", [])
+            target.control.set_statuses({self.id: ("done", [])})
 
     def committed(self) -> dict[str, int]:
         """Return the rows by partition."""

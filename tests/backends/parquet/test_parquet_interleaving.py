@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import TransientError
-from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.execution.control import NewRun, RunRow
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.errors import TargetChanged
 from penstock.model.plans import Step
@@ -100,7 +100,7 @@ def test_a_run_ends_while_the_dataset_is_emptied(dataset: Dataset) -> None:
     late = both_copied(dataset, "late")
     with closing(dataset.target()) as target:
         spec, plan = dataset.plan(target, "r2", "truncate")
-        target.control.create_run("r2", spec.stored(), plan, STATE, None)
+        target.control.create_runs([NewRun("r2", spec.stored(), plan, STATE, None)])
         uploads: Any = target._storage.uploads
         real = uploads.remove
 
@@ -131,7 +131,7 @@ def test_a_late_process_does_not_empty_the_dataset(dataset: Dataset) -> None:
     dataset.load("r1")
     with closing(dataset.target()) as stopped:
         spec, plan = dataset.plan(stopped, "r2", "truncate")
-        stopped.control.create_run("r2", spec.stored(), plan, STATE, None)
+        stopped.control.create_runs([NewRun("r2", spec.stored(), plan, STATE, None)])
         real = stopped.control.do
 
         def do(run: RunRow, step: Step) -> None:
@@ -180,7 +180,7 @@ def test_another_process_continues_a_new_run_whose_answer_was_lost(dataset: Data
             return bool(created)
 
         documents.create = create
-        assert target.control.create_run("r1", spec.stored(), plan, STATE, None)
+        assert target.control.create_runs([NewRun("r1", spec.stored(), plan, STATE, None)])
         assert target.control.load_run("r1") is not None
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.backends.api.execution.control import NewRun
 from penstock.errors import PermanentError, PlanningError, TargetChanged
 from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import Partition
@@ -97,7 +98,7 @@ class Load:
                 if len(control.steps_done(self.id)) < len(plan.load.after):
                     return "partial"
                 control.check_target(self.id)
-                control.set_status(self.id, "done", [])
+                control.set_statuses({self.id: ("done", [])})
             return "done"
 
 
@@ -121,7 +122,7 @@ class Trial(schedules.Trial[Load]):
         """Plan a run without executing it."""
         with closing(self.dataset.target()) as target:
             spec, plan = self.dataset.plan(target, run_id, mode, **self.options, **options)
-            assert target.control.create_run(run_id, spec.stored(), plan, STATE, None)
+            assert target.control.create_runs([NewRun(run_id, spec.stored(), plan, STATE, None)])
         load = Load(Run(self.dataset, run_id, spec, plan), mode, first, rows)
         self.loads.append(load)
         return load

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock import PermanentError, PlanningError, TransientError
+from penstock.backends.api.execution.control import NewRun
 from penstock.errors import Superseded, TargetChanged
 from penstock.model.extents import Bound, Key, KeyRange, Whole
 from penstock.model.plans import Partition
@@ -508,7 +509,7 @@ def test_state_of_a_run(dataset: Dataset) -> None:
         assert control.release_snapshot("r1")
         assert control.load_run("r1").released_at  # type: ignore[union-attr]
         assert control.require_snapshot("r1")
-        control.set_status("r1", "failed", [{"label": "p"}])
+        control.set_statuses({"r1": ("failed", [{"label": "p"}])})
         found = control.load_run("r1")
         assert found is not None
         assert (found.status, found.failures, found.released_at) == (
@@ -519,7 +520,7 @@ def test_state_of_a_run(dataset: Dataset) -> None:
         with pytest.raises(TransientError, match="expected every partition to be committed"):
             control.finish("r1", run.plan.load.after[0])
         assert control.running_attempts("r1") == ()
-        assert not control.create_run("r1", run.spec.stored(), run.plan, STATE, None)
+        assert not control.create_runs([NewRun("r1", run.spec.stored(), run.plan, STATE, None)])
     (document,) = [name for name in dataset.names() if name.startswith("_penstock/runs/r1/plan")]
     assert document
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import PermanentError
+from penstock.backends.api.execution.control import NewRun
 from penstock.backends.api.worker import LoadResult
 from penstock.backends.postgresql.arrow.encoder import Encoder
 from penstock.backends.postgresql.session.statements import BINARY, TEXT
@@ -38,7 +39,7 @@ def prepared(pair: Pair) -> None:
         target.control.create()
         if target.control.load_run("r1") is None:
             plan = PartitionPlan("whole", (), (WHOLE,), (), (), "arrow", LoadPlan(T))
-            target.control.create_run("r1", {}, plan, STATE, None)
+            target.control.create_runs([NewRun("r1", {}, plan, STATE, None)])
     finally:
         target.close()
     pair.target.run("TRUNCATE penstock.commit_record")

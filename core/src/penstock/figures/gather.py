@@ -67,7 +67,7 @@ def report_of(
     look = _Look(control, target, has_indexes, at_work)
     if runs := look.at_runs([run_id]):
         return runs[0]
-    journals = control.journals(run_id)
+    journals = control.journals_of([run_id])[run_id]
     if not journals:
         return None
     tables = list(dict.fromkeys(name for journal in journals for name in journal.runs))

@@ -210,7 +210,8 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
                 control = target.control
                 control.create()
-                if control.create_run(run_id, spec.stored(), run_plan, view.state, view.snapshot):
+                new = NewRun(run_id, spec.stored(), run_plan, view.state, view.snapshot)
+                if control.create_runs([new]):
                     yield from events
                     with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
                         state = RunState(spec, run_id, ends=ends, link=link, view=view)
@@ -280,10 +281,10 @@ def create(
                 run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
                 run_plan = part(run_plan) if part else run_plan
             target.control.create()
+            new = NewRun(run_id, spec.stored(), run_plan, view.state, None)
             if run is None:
-                target.control.create_run(run_id, spec.stored(), run_plan, view.state, None)
+                target.control.create_runs([new])
             else:
-                new = NewRun(run_id, spec.stored(), run_plan, view.state, None)
                 target.control.replan(new, run.generation)
             run = load_run(target, run_id, spec.control_schema)
         # Checked even then: another process may have just created it.

@@ -77,7 +77,7 @@ def _conflict(run: RunState, other: BegunRun, link: ControlLink) -> TargetBusy |
     if age > run.spec.stale_after:
         return None
     if is_given_up(claim):
-        link.call(lambda control: control.set_status(other.run_id, GIVEN_UP, ()))
+        link.call(lambda control: control.set_statuses({other.run_id: (GIVEN_UP, ())}))
         return None
     rows = sum(record.rows for record in records)
     idle, stale = duration_text(round(age)), duration_text(run.spec.stale_after)

@@ -51,7 +51,7 @@ def _give_up(run_id: str, control: ControlStore, control_schema: str) -> None:
     table = CopySpec.from_stored(run.spec, "", "").target_ref
     if run.status == "running" and control.is_at_work(run_id, table):
         raise TargetBusy(f"run {run_id} is being executed now; stop it first, then give it up")
-    control.set_status(run_id, GIVEN_UP, run.failures)
+    control.set_statuses({run_id: (GIVEN_UP, run.failures)})
     control.release_snapshot(run_id)
 
 
@@ -83,6 +83,6 @@ def forget_lost(
                 continue
             same = NewRun(run_id, run.spec, run.plan, run.source_state, None)
             control.replan(same, run.generation)
-            control.set_status(run_id, GIVEN_UP, ())
+            control.set_statuses({run_id: (GIVEN_UP, ())})
             forgotten.append(run_id)
     return tuple(forgotten)

@@ -144,7 +144,9 @@ def count_unplanned(control: ControlStore, batch_id: str, planned: Collection[st
         batch_id: the run id of the batch.
         planned: ids of the existing runs.
     """
-    tables = {run_id for journal in control.journals(batch_id) for run_id in journal.runs}
+    tables = {
+        run_id for journal in control.journals_of([batch_id])[batch_id] for run_id in journal.runs
+    }
     return len(tables.difference(planned))
 
 

@@ -233,14 +233,11 @@ class ControlTables(RecordedRuns):
 
     # Runs
 
-    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
-        self.set_statuses({run_id: (status, failures)})
-
     def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
         run_ids = sorted(statuses)
         if len(run_ids) > 1 and not self._tables.joins(run_ids):
             for run_id in run_ids:
-                self.set_status(run_id, *statuses[run_id])
+                self.set_statuses({run_id: statuses[run_id]})
             return
         ended = {
             "runs": run_ids,

@@ -161,25 +161,6 @@ class ControlStore(Protocol):
         """
         ...
 
-    def create_run(
-        self,
-        run_id: str,
-        spec: Mapping[str, Any],
-        plan: PartitionPlan,
-        state: SourceState,
-        snapshot: Snapshot | None,
-    ) -> bool:
-        """Store a run; return False, with nothing changed, if the id exists.
-
-        Args:
-            run_id: the id of the run.
-            spec: the copy, as a JSON object without secrets.
-            plan: the plan.
-            state: the state of the source's tables, as its catalog returned it.
-            snapshot: the snapshot with which its rows are read; None without one.
-        """
-        ...
-
     def replan(self, run: NewRun, generation: int) -> None:
         """Give a run another request and plan, and forget what it has committed.
 
@@ -319,7 +300,7 @@ class ControlStore(Protocol):
         ...
 
     def steps_done_of(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:
-        """Return the same for several runs, by run."""
+        """Return the journals of all executions of runs or batches, oldest first, by id."""
         ...
 
     def steps_in_effect(self, run_id: str) -> frozenset[str]:
@@ -451,10 +432,6 @@ class ControlStore(Protocol):
         """
         ...
 
-    def set_status(
-        self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]
-    ) -> None: ...
-
     def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
         """Set the statuses of many runs."""
         ...
@@ -524,10 +501,6 @@ class ControlStore(Protocol):
         Args:
             journals: by the id of a run or batch.
         """
-        ...
-
-    def journals(self, run_id: str) -> tuple[Journal, ...]:
-        """Return the journals of all executions of a run or batch, oldest first."""
         ...
 
     def journals_of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[Journal, ...]]:

@@ -85,18 +85,6 @@ class RunRecords(WatermarkRecords):
     def create(self) -> None:
         self._records.create()
 
-    @during("storing the run")
-    def create_run(
-        self,
-        run_id: str,
-        spec: Mapping[str, Any],
-        plan: PartitionPlan,
-        state: SourceState,
-        snapshot: Snapshot | None,
-    ) -> bool:
-        row = _new_row(NewRun(run_id, spec, plan, state, snapshot))
-        return self._records.add(Kind.RUN, [row]) == 1
-
     @during("storing the runs")
     def create_runs(self, runs: Sequence[NewRun]) -> frozenset[str]:
         if len(runs) > 1 and self._records.joins([run.run_id for run in runs]):
@@ -107,9 +95,7 @@ class RunRecords(WatermarkRecords):
             stored = self.load_runs([run.run_id for run in runs])
             return frozenset(run.run_id for run in runs if _is_stored(run, stored))
         return frozenset(
-            run.run_id
-            for run in runs
-            if self.create_run(run.run_id, run.spec, run.plan, run.state, run.snapshot)
+            run.run_id for run in runs if self._records.add(Kind.RUN, [_new_row(run)]) == 1
         )
 
     def replan(self, run: NewRun, generation: int) -> None:
@@ -186,8 +172,7 @@ class RunRecords(WatermarkRecords):
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
         return None
 
-    @during("storing how the run ended")
-    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
+    def _set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         changes = _ended(status, failures)
 
         def change() -> None:
@@ -201,7 +186,7 @@ class RunRecords(WatermarkRecords):
         run_ids = sorted(statuses)
         if len(run_ids) < 2 or not self._records.joins(run_ids):
             for run_id in run_ids:
-                self.set_status(run_id, *statuses[run_id])
+                self._set_status(run_id, *statuses[run_id])
             return
 
         def change() -> None:
@@ -276,9 +261,6 @@ class RunRecords(WatermarkRecords):
                     for run_id, journal in journals.items()
                 ]
             )
-
-    def journals(self, run_id: str) -> tuple[Journal, ...]:
-        return self.journals_of([run_id])[run_id]
 
     def journals_of(self, run_ids: Sequence[str]) -> dict[str, tuple[Journal, ...]]:
         journals: dict[str, tuple[Journal, ...]] = {}

@@ -54,14 +54,9 @@ class FileRuns(LoadedRuns):
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return self._database.attempts.running_attempts(run_id)
 
-    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
-        super().set_status(run_id, status, failures)
-        self._clean_up([status])
-
     def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
         super().set_statuses(statuses)
-        if len(statuses) > 1:
-            self._clean_up([status for status, _ in statuses.values()])
+        self._clean_up([status for status, _ in statuses.values()])
 
     def _clean_up(self, statuses: Sequence[str]) -> None:
         if not {"running", "created"}.issuperset(statuses):

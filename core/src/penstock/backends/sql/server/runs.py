@@ -77,14 +77,7 @@ class ServerRuns(LoadedRuns):
         """Remove what dead attempts have left behind, if possible."""
         return
 
-    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
-        super().set_status(run_id, status, failures)
-        self._sweep_after([status])
-
     def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
-        if len(statuses) < 2 or not self._tables.joins(list(statuses)):
-            super().set_statuses(statuses)
-            return
         super().set_statuses(statuses)
         self._sweep_after([status for status, _ in statuses.values()])
 
