@@ -208,7 +208,6 @@ class TestReport:
         "spoil",
         [
             "ALTER TABLE penstock.journal ADD CHECK (run_id <> 'r1')",
-            "DROP TABLE penstock.journal",
             "ALTER TABLE penstock.journal RENAME content TO was",
         ],
     )

@@ -16,6 +16,7 @@ from penstock.planning.hidden_columns import remember_hidden
 from penstock.spec.drift import FAIL, IGNORE
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
+from penstock.spec.option import derived
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +280,7 @@ def narrow_route(route: Route, columns: Sequence[Column], theirs: Sequence[Colum
         raise PlanningError(
             f"--on-drift: {route.source_name} and {route.target_name} have no columns in common"
         )
-    return replace(route, columns=tuple(both))
+    return derived(route, columns=tuple(both))
 
 
 def drift_texts(

@@ -24,6 +24,7 @@ from penstock.planning.hidden_columns import check_hidden
 from penstock.planning.questions import Fits
 from penstock.planning.request import PlanRequest
 from penstock.spec.groups.route import Route
+from penstock.spec.option import derived
 
 
 class DriftParts:
@@ -89,7 +90,7 @@ class DriftParts:
         self._check_hidden(self._route)
         if omitted := omitted_changes(self._loading, drift):
             raise self._drift_error(drift, omitted)
-        every = replace(self._route, columns=self._route.columns or self._copied_columns(drift))
+        every = derived(self._route, columns=self._route.columns or self._copied_columns(drift))
         return self._map(every, drift.columns)
 
     def _check_hidden(self, route: Route) -> None:

@@ -17,6 +17,7 @@ from penstock.planning.night_rebuild import apply_atomic_limit, plan_rebuild
 from penstock.planning.nights import explain_night, with_watermark_step
 from penstock.planning.request import PlanRequest
 from penstock.planning.seen_files import new_files
+from penstock.spec.option import derived
 from penstock.spec.strategies import FILES
 
 
@@ -112,7 +113,7 @@ class NightParts(LoadParts):
         (night, selection, _), _ = self._limited_night
         if night is None or not selection:
             return request, statistics
-        by_files = replace(request.cutting, strategy=FILES.name)
+        by_files = derived(request.cutting, strategy=FILES.name)
         files = new_files(facts.files, facts.known_digests)
         size = sum(file.size for file in files)
         return replace(request, cutting=by_files), replace(statistics, files=files, bytes=size)

@@ -18,6 +18,7 @@ from penstock.planning.asking.catalogs import match_columns
 from penstock.planning.asking.selected_columns import read_selected
 from penstock.run.snapshot.planned_columns import changed_error, column_changes, key_texts
 from penstock.spec.copy_spec import CopySpec, resumed_options
+from penstock.spec.option import derived
 
 
 def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
@@ -173,7 +174,7 @@ def check_same_shape(
         or bool(changes_of(run.plan.load))
     )
     if route.map == "name" and (loading.drift.ignores or loading.drift.makes):
-        route = replace(route, columns=tuple(before))  # the target may have others
+        route = derived(route, columns=tuple(before))  # the target may have others
     if run.prepared_at is not None or not made_by_run:
         theirs = target.columns(run.plan.load.table)
         match_columns(route, columns, theirs, source, target, formats)

@@ -1,9 +1,11 @@
-"""An option of a copy, as a field of a group of `penstock.spec.groups`."""
+"""Options of a copy, as fields of a group of `penstock.spec.groups`."""
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any
+from dataclasses import field, fields
+from typing import Any, TypeVar
+
+G = TypeVar("G")
 
 
 def option(
@@ -38,3 +40,19 @@ def option(
         "choices": choices,
     }
     return field(default=default, metadata=metadata)
+
+
+def derived(options: G, **changes: Any) -> G:
+    """Return options of which planning has changed some.
+
+    Unlike `dataclasses.replace`, it checks nothing: nobody has asked for what planning derives, so
+    options may stand together that a user may not combine.
+
+    Args:
+        options: a `CopySpec`, as one of its groups.
+        changes: the new values, by the names of fields.
+    """
+    made = object.__new__(type(options))
+    for item in fields(options):  # type: ignore[arg-type]
+        object.__setattr__(made, item.name, changes.get(item.name, getattr(options, item.name)))
+    return made

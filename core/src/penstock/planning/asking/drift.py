@@ -16,6 +16,7 @@ from penstock.planning.drift import ColumnDifferences, Drift, compare_columns, d
 from penstock.planning.facts import NightFacts, TargetTable
 from penstock.planning.request import PlanRequest
 from penstock.planning.target_table import new_table
+from penstock.spec.option import derived
 
 _IS_IN_KEY = "it is part of the key that identifies rows"
 
@@ -145,7 +146,7 @@ def _expected_columns(
     chosen = [each for each in columns if each.name in names]
     if not chosen:
         return {}
-    route = replace(request.route, columns=tuple(each.name for each in chosen))
+    route = derived(request.route, columns=tuple(each.name for each in chosen))
 
     def defined() -> TableDefinition:
         return new_table(route, request.loading, columns, define()).definition
