@@ -17,6 +17,7 @@ from penstock.spec.arguments import as_arguments
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.ids import check_run_id
+from penstock.spec.option import derived
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import parse_duration, parse_size
 from penstock.spec.worker_spec import WorkerSpec
@@ -382,6 +383,17 @@ class TestStored:
         assert same.differences(before) == []
         (line,) = spec(**night, partitions="1MB", deletes="soft").differences(before)
         assert line == "--deletes: the run has 'hard', found 'soft'"
+
+    def test_what_planning_derives_is_not_checked(self) -> None:
+        asked = spec(exclude_columns=("a",))
+        assert asked.excludes("a")
+        made = derived(asked, columns=("b",), strategy="files")
+        assert (made.columns, made.exclude_columns, made.cut_strategy.name) == (
+            ("b",),
+            ("a",),
+            "files",
+        )
+        assert asked.columns is None
 
     def test_the_same_table_in_another_spelling_is_no_difference(self) -> None:
         quoted = spec(table='"public".orders', target_table="public.orders")

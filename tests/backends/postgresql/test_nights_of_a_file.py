@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import PlanningError, RunFailed, UsageError, batch_of_file, copy_all, plan_all
+from penstock import (
+    PlanningError,
+    RunFailed,
+    UsageError,
+    batch_of_file,
+    copy_all,
+    plan_all,
+    resume_all,
+)
 from penstock.events import BatchFinished, Committed, Event, Merged
 
 if TYPE_CHECKING:
@@ -145,6 +153,20 @@ def test_a_batch_is_continued_by_its_name(shop: Pair, file: str) -> None:
     assert set(statuses(events[-1]).values()) == {"done"}
     # The other tables were done, and are not copied again.
     assert merged(events) == {"public.items": (1, 5, 3)}
+
+
+def test_a_batch_is_continued_with_another_limit_of_deletes(shop: Pair, file: str) -> None:
+    """It applies to the tables that delete rows."""
+    night(file)
+    shop.source.run("DELETE FROM orders")
+    with pytest.raises(RunFailed):
+        night(file, run_id="second")
+    ends: dict[str, Any] = {"source": shop.source.url, "target": shop.target.url}
+    with pytest.raises(UsageError, match="--deletes soft: the tables of batch second have hard,50"):
+        list(resume_all("second", **ends, deletes="soft"))
+    with pytest.raises(RunFailed, match="1 of 4 tables"):  # the rows of log_visits are there
+        list(resume_all("second", **ends, deletes="hard,100%"))
+    assert shop.target.count("orders") == 0
 
 
 def test_a_plan_changes_nothing_and_shows_how_each_table_would_be_copied(

@@ -59,6 +59,7 @@ from penstock.run.table_requests import TableRequest
 from penstock.run.value_display import isolate_generator_display
 from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.deletes import parse_deletes
 from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
@@ -190,14 +191,30 @@ def resume_all(
             with reading_run(run_id):
                 spec = CopySpec.from_stored(line.spec, source, target)
             if batch_of(run_id, spec) == batch_id:
-                spec = replace(spec, **overrides, run_id=run_id, control_schema=control_schema)
+                changes = _changes_of(spec, overrides)
+                spec = replace(spec, **changes, run_id=run_id, control_schema=control_schema)
                 requests.append(TableRequest(spec=spec))
         missing = count_unplanned(control, batch_id, [request.run_id for request in requests])
     if not requests:
         raise missing_run_error(batch_id, control_schema)
+    deletes = overrides.get("deletes")
+    if deletes is not None and all(request.spec.deletes != deletes for request in requests):
+        found = ", ".join(sorted({request.spec.deletes for request in requests}))
+        raise UsageError(
+            f"resume: --deletes {deletes}: the tables of batch {batch_id} have {found}, and only "
+            "the limit after it can change for an existing run; start a new batch"
+        )
     yield from copy_tables(requests, run_id=batch_id, degree=requests[0].spec.degree)
     if missing:
         raise RunFailed(without_run(batch_id, missing))
+
+
+def _changes_of(spec: CopySpec, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options that change for a table: a limit of deletes only where it has these."""
+    deletes = overrides.get("deletes")
+    if deletes is None or parse_deletes(deletes).what == spec.deletion.what:
+        return overrides
+    return {name: value for name, value in overrides.items() if name != "deletes"}
 
 
 @dataclass(frozen=True, slots=True)
