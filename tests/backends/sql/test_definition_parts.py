@@ -393,8 +393,10 @@ def _partitioning(mine: TableModel, theirs: TableModel, is_reported: Reported) -
 
 
 TYPES = "types have pages and tests of their own"
-WORDS = "the source's words, for people"
+WORDS = "the source's words, which messages show"
 NAMES = "databases have rules of their own for names"
+OWN = "for tables of the same system, whose tests compare their statements"
+OTHERS = "triggers are listed with the objects that depend on the table"
 FIELDS |= {
     (ColumnModel, "type"): TYPES,
     (ColumnModel, "native"): TYPES,
@@ -415,6 +417,14 @@ FIELDS |= {
     (IndexModel, "name"): NAMES,
     (IndexModel, "text"): WORDS,
     (ForeignKeyModel, "name"): NAMES,
+    (ColumnModel, "definition"): OWN,
+    (TableModel, "sorting"): OWN,
+    (TableModel, "options"): OWN,
+    (TableModel, "completions"): OWN,
+    (TableModel, "triggers"): OTHERS,
+    (table_model.TriggerModel, "name"): OTHERS,
+    (table_model.TriggerModel, "event"): OTHERS,
+    (table_model.TriggerModel, "body"): OTHERS,
 }
 
 
