@@ -17,10 +17,8 @@ def restoring(key: str) -> Step:
     return Step(f"restore 1 {key}", f"relink {TABLE}", "...", after=True, instead=instead)
 
 
-def spec(*, data_only: bool = False) -> CopySpec:
-    return CopySpec(
-        source="env:A", target="env:B", table="article", mode="truncate", data_only=data_only
-    )
+def spec(mode: str = "truncate", *, data_only: bool = False) -> CopySpec:
+    return CopySpec(source="env:A", target="env:B", table="article", mode=mode, data_only=data_only)
 
 
 def test_a_key_is_restored_although_the_table_has_another() -> None:
@@ -42,3 +40,11 @@ def test_a_warning_names_each_key_that_is_not_restored() -> None:
     first, second = found.warnings
     assert "restore foreign key written of public.article" in first
     assert second.endswith("run: ALTER TABLE article ADD read;")
+    assert "pass --indexes defer" in first
+
+
+def test_no_warning_advises_an_option_that_the_mode_rejects() -> None:
+    pending = [("night", restoring("written"))]
+    found, _ = with_pending_steps(spec("upsert"), LoadPlan(TABLE, ()), pending)
+    (warning,) = found.warnings
+    assert "resume it, or run: " in warning

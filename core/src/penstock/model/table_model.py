@@ -90,7 +90,8 @@ class ColumnModel:
     generated: Generated | None = None
     comment: str = ""
     definition: str = ""
-    """What follows its name in the source's notation; empty if unknown."""
+    """The text after its name in the statement that creates it, in the source's notation; empty if
+    unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ class TableModel:
     options: str = ""
     """The options that follow the columns, in the source's notation."""
     completions: tuple[str, ...] = ()
-    """What else completes it, as clauses of ALTER TABLE in the source's notation."""
+    """Its remaining parts, as clauses of ALTER TABLE in the source's notation."""
     triggers: tuple[TriggerModel, ...] = ()
 
     def column(self, name: str) -> ColumnModel:
@@ -260,11 +261,11 @@ class TableDefinition:
     others: tuple[NotCopied, ...] = ()
     """Objects that depend on the table and have no neutral form: triggers, grants."""
     omitted: tuple[NotCopied, ...] = ()
-    """What a table of the same system is created without, besides keys."""
+    """The parts, other than keys, that a copy on the same system does not create."""
     flavour: str = ""
     """The flavor of the dialect, if it has several."""
     native: Any = None
-    """What targets of its own database need in addition, in a form that they know."""
+    """Details that only targets of the same database can read; None if there are none."""
     arrays: str = "refuse"
     """See `CopySpec.arrays`."""
     enums: str = "check"

@@ -45,7 +45,9 @@ def with_pending_steps(
         for run_id, step in pending
         if in_place and (loading.alters_table or (loading.data_only and makes_foreign_key(step)))
     ]
-    offer = "pass --indexes defer to do it after this load, or " if in_place else ""
+    # The option is rejected where rows are found by an index.
+    may_defer = in_place and not loading.load_mode.reloads_partitions
+    offer = "pass --indexes defer to do it after this load, or " if may_defer else ""
     warnings: dict[tuple[str, str], str] = {}
     for run_id, step in pending:
         if (run_id, step) not in mine:

@@ -18,7 +18,7 @@ from penstock.spec.modes import Mode
 
 @question
 class Fits(Question[list[Fit]]):
-    """How does each source column fit the target column at its position?"""
+    """How each source column fits the target column at its position."""
 
     relation: Relation
     mine: tuple[Column, ...]
@@ -29,7 +29,7 @@ class Fits(Question[list[Fit]]):
 
 @question
 class ComparedColumns(Question[None]):
-    """Can checksums of columns be computed? An error says why not."""
+    """Whether checksums of columns can be computed; if not, an error says why."""
 
     relation: Relation
     table: TableRef | None
@@ -42,7 +42,7 @@ class ComparedColumns(Question[None]):
 
 @question
 class WritableTable(Question[None]):
-    """Can the target's table be loaded? See `TargetCatalog.check_writable`."""
+    """Whether the target's table can be loaded; see `TargetCatalog.check_writable`."""
 
     table: TableRef
     mode: Mode
@@ -59,7 +59,7 @@ class PlannedLoad(Question[LoadPlan]):
 
 @question
 class StillMissing(Question[bool]):
-    """Does the mode still create a table after its load is planned?"""
+    """Whether the mode still creates a table after its load is planned."""
 
     table: TableRef
     mode: Mode
@@ -67,7 +67,7 @@ class StillMissing(Question[bool]):
 
 @question
 class TargetCondition(Question[None]):
-    """Can the target evaluate a condition? See `TargetCatalog.check_condition`."""
+    """Whether the target can evaluate a condition; see `TargetCatalog.check_condition`."""
 
     table: TableRef
     where: str | None
@@ -98,7 +98,7 @@ class RowCounts:
 
 @question
 class MergedRows(Question[RowCounts]):
-    """How many rows does a night read, as far as that decides whether to merge them?"""
+    """The number of rows that a night reads, as far as it decides whether to merge them."""
 
     relation: Relation
     where: str | None
@@ -151,7 +151,7 @@ class KeyFacts(Question[tuple[bool, bool]]):
 
 @question
 class Order(Question[str]):
-    """Which collation do all comparisons of a key use? See `Key.collation`."""
+    """The collation for all comparisons of a key; see `Key.collation`."""
 
     relation: Relation
     key: Key
@@ -170,7 +170,7 @@ class KeyBounds:
 
 @question
 class Bounds(Question[KeyBounds]):
-    """What are the bounds of ranges?"""
+    """The bounds that cut a key into ranges."""
 
     relation: Relation
     key: Key
@@ -193,7 +193,7 @@ class KeyWindows:
 
 @question
 class TimeWindows(Question[KeyWindows]):
-    """What are the windows of the first interval that gives enough of them?"""
+    """The windows of the first interval that yields enough of them."""
 
     relation: Relation
     key: Key
@@ -214,7 +214,7 @@ class ListedValues:
 
 @question
 class Values(Question[ListedValues]):
-    """What are the distinct values of a key?"""
+    """The distinct values of a key."""
 
     relation: Relation
     key: Key
@@ -225,7 +225,7 @@ class Values(Question[ListedValues]):
 
 @question
 class RankedValues(Question[tuple[RankedBound, ...]]):
-    """What are values that the user wrote, as the key's own? See `SourceCatalog.rank_values`."""
+    """The user's values, parsed and ranked by the key's type; see `SourceCatalog.rank_values`."""
 
     relation: Relation
     key: Key

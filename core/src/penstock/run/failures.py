@@ -1,4 +1,4 @@
-"""What the error of a run does to the execution: it ends it, or the other runs continue."""
+"""What happens to an execution when a run fails: it ends, or the other runs continue."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Deletes:
 
     @property
     def what(self) -> tuple[str, str]:
-        """What to do, without the limit."""
+        """The action and its column, without the limit."""
         return self.how, self.column
 
     @property

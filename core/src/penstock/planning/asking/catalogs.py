@@ -67,7 +67,7 @@ class Catalogs:
         Raises:
             PenstockError: as the catalogs raise it.
         """
-        raise AssertionError(f"nobody answers {asked}")
+        raise AssertionError(f"no method answers {asked}")
 
     @property
     def _target(self) -> TargetCatalog:

@@ -171,7 +171,8 @@ class StepRecords(RunRecords, ABC):
     def done_by_another(self, run: RunRow) -> bool:
         """Whether another run has done the steps that a stopped one left undone."""
         for row in self._runs_in_place([run.plan.load.table], "done"):
-            alters = _alters(row["spec"])
+            spec = CopySpec.from_stored(row["spec"], "", "")
+            alters = spec.alters_table or spec.data_only
             if row["created_at"] > run.created_at and alters:
                 other_run = self.load_run(row["run_id"])
                 load = other_run.plan.load if other_run else LoadPlan(run.plan.load.table)
@@ -671,11 +672,6 @@ class StepRecords(RunRecords, ABC):
         unrecorded = [s for s in run.plan.load.after if s.id not in done and self.is_done(run, s)]
         # Before that, the objects a step would create may exist, and must be dropped first.
         return unrecorded if unrecorded and self._all_committed(run) else []
-
-
-def _alters(spec: Mapping[str, Any]) -> bool:
-    """Whether a run may have completed the steps of a stopped one."""
-    return bool(spec["indexes"] == "defer" or spec["unlogged"] or spec["data_only"])
 
 
 def _loads_in_place(spec: Mapping[str, Any], tables: Collection[TableRef]) -> bool:

@@ -64,7 +64,7 @@ def definition_of(
     Args:
         dialect: the dialect of the types and statements.
         model: the model of the table.
-        omitted: what a table of the same system is created without, besides keys.
+        omitted: the parts, other than keys, that a copy on the same system does not create.
         system_objects: objects that have no form in other systems.
     """
     # The statements that create them are in this dialect.
