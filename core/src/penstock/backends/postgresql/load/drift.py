@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from psycopg import sql
@@ -26,7 +26,12 @@ from penstock.backends.shared.values.widths import (
     whole,
     width_of,
 )
-from penstock.errors import Diagnosis, PlanningError, TargetChanged
+from penstock.backends.sql.definitions.column_changes import (
+    change_step,
+    check_types,
+    needed_changes,
+)
+from penstock.errors import PlanningError
 from penstock.model.drift import ADD, RENAME, WIDEN, ColumnChange
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import Column, ColumnPair, TableRef
@@ -78,7 +83,14 @@ def column_changes(
     with planning("target", f"table {table}"):
         tree = facts.tree(table)
         key = {column for each in facts.unique_keys(table)[:1] for column in each.names}
-    changes = list(_changes(table, differences, key))
+    loose = [each for each in differences.newly_nullable if each.name not in key]
+    needed = needed_changes(
+        replace(differences, newly_nullable=tuple(loose)),
+        lambda type_: width_of(type_, _TYPES),
+        _text,
+        _rewrites,
+    )
+    changes = [replace(each, statement=statement_of(table, each)) for each in needed]
     if changes:
         check_owned(facts.connection, tree[:1], "--on-drift")
     if any(each.type and each.kind == WIDEN for each in changes):
@@ -105,40 +117,9 @@ def column_changes(
     return tuple(replace(each, cost=cost) if each.cost else each for each in changes)
 
 
-def _changes(
-    table: TableRef, differences: PermittedDifferences, key: set[str]
-) -> Iterator[ColumnChange]:
-    for old, new in differences.renamed:
-        yield _with_statement(table, ColumnChange(RENAME, new, old))
-    new_names = dict(differences.renamed)
-    loose = {each.name for each in differences.newly_nullable} - key
-    for existing, source in differences.type_pairs:
-        change = _widened(existing, source)
-        if change is None:
-            continue
-        nullable = existing.name in loose
-        loose.discard(existing.name)
-        column = new_names.get(existing.name, existing.name)
-        yield _with_statement(table, replace(change, column=column, nullable=nullable))
-    for each in differences.newly_nullable:
-        if each.name in loose:
-            column = new_names.get(each.name, each.name)
-            yield _with_statement(table, ColumnChange(WIDEN, column, nullable=True))
-    for each in differences.added:
-        change = ColumnChange(ADD, each.name, type=each.type, text=each.type)
-        yield _with_statement(table, change)
-
-
-def _widened(existing: Column, source: Column) -> ColumnChange | None:
-    if existing.type == source.type:
-        return None
-    mine, theirs = width_of(existing.type, _TYPES), width_of(source.type, _TYPES)
-    if mine is None or theirs is None or mine.holds(theirs) or not theirs.holds(mine):
-        return None
-    cost = "rewrites" if _rewrites(mine, theirs) else ""
-    return ColumnChange(
-        WIDEN, existing.name, existing.type, source.type, text=source.type, cost=cost
-    )
+def _text(current: Column, type_: str, *, nullable: bool) -> str:
+    """Return the new type of a column; empty if it keeps its own."""
+    return "" if type_ == current.type else type_
 
 
 def _rewrites(mine: Width, theirs: Width) -> bool:
@@ -160,10 +141,6 @@ def _size(connection: Connection, table: TableRef) -> tuple[int, str]:
     return int(rows), str(size)
 
 
-def _with_statement(table: TableRef, change: ColumnChange) -> ColumnChange:
-    return replace(change, statement=statement_of(table, change))
-
-
 def statement_of(table: TableRef, change: ColumnChange) -> str:
     """Return the statement for a change, which can be repeated unless it is a rename."""
     column = ident(change.column)
@@ -181,25 +158,6 @@ def statement_of(table: TableRef, change: ColumnChange) -> str:
 def alterations(table: TableRef, changes: Sequence[ColumnChange]) -> list[str]:
     """Return the statements that change a table that is not in use yet."""
     return [statement_of(table, each) for each in changes if each.text or each.kind == RENAME]
-
-
-def step_of(change: ColumnChange, table: TableRef, *, rank: int = 0) -> Step:
-    """Return the step that makes a change after the last partition.
-
-    Args:
-        change: the change.
-        table: the table to change.
-        rank: the step's rank among those after the last partition.
-    """
-    return Step(
-        f"{change.kind} {change.column}",
-        f"{change} ({table})",
-        change.statement,
-        after=True,
-        rank=rank,
-        change=change,
-        with_merge=True,
-    )
 
 
 def make_changes(connection: Connection, table: TableRef, changes: Sequence[ColumnChange]) -> None:
@@ -238,15 +196,7 @@ def check_columns(
     Raises:
         TargetChanged: they differ from those that the stage was created for.
     """
-    mine, theirs = _types(connection, stage), _types(connection, table)
-    for pair in pairs:
-        if mine.get(pair.target) != theirs.get(pair.target):
-            raise TargetChanged(
-                f"target: expected column {pair.target!r} of {table} to be "
-                f"{mine.get(pair.target)}, as when the run was planned, found "
-                f"{theirs.get(pair.target, 'none')}; start a new run",
-                Diagnosis(side="target"),
-            )
+    check_types(table, _types(connection, stage), _types(connection, table), pairs)
 
 
 def _types(connection: Connection, table: TableRef) -> dict[str, str]:
@@ -262,13 +212,11 @@ def _types(connection: Connection, table: TableRef) -> dict[str, str]:
 def scripts(table: TableRef, changes: Sequence[ColumnChange]) -> list[Step]:
     """Return the steps that make the changes before the first partition."""
     return [
-        Step(
-            f"{each.kind} {each.column}",
-            f"{each} ({table})",
-            ";\n".join(
+        replace(
+            change_step(table, each),
+            statement=";\n".join(
                 (FULL_NAMES, f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}", _repeatable(table, each))
             ),
-            change=each,
         )
         for each in changes
     ]

@@ -32,12 +32,13 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         PlanningError: see `TargetCatalog.plan_load`.
     """
     if request.mode.merges_at_end:
-        from penstock.backends.postgresql.new_tables.night import plan_staged  # noqa: PLC0415 - as above
+        from penstock.backends.postgresql.new_tables.night_plan import PostgresStageSteps  # noqa: PLC0415 - as above
+        from penstock.backends.sql.loads.night_plan import plan_night  # noqa: PLC0415 - as above
 
         mode = REPLACE if request.mode.deletes_by_partition else UPSERT
         plan = plan_load(facts, replace(request, mode=mode, changes=()))
         _check_staging(facts, request)
-        return plan_staged(plan, request)
+        return plan_night(PostgresStageSteps(request, plan.table), plan)
     if request.definition is not None:
         return _plan_created(facts, request, request.definition)
     if request.mode.builds_beside:

@@ -1,4 +1,4 @@
-"""A night: rows are gathered in a stage next to the target, then merged in one transaction."""
+"""The end of nights: one transaction merges the stages of one or more tables."""
 
 from __future__ import annotations
 
@@ -10,22 +10,16 @@ from functools import partial
 import psycopg
 from psycopg import sql
 
-from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import LoadResult
 from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, PostgresStage, Run
 from penstock.backends.postgresql.connection import FIRE_DEFERRED, Connection
-from penstock.backends.postgresql.ddl import steps
-from penstock.backends.postgresql.ddl.text import shorten, temporary_name
+from penstock.backends.postgresql.ddl.text import shorten
 from penstock.backends.postgresql.load.drift import (
-    alterations,
     check_columns,
     make_changes,
-    step_of,
 )
 from penstock.backends.postgresql.load.ranges import Ranges
 from penstock.backends.postgresql.session.statements import (
-    column_list,
-    ident,
     name,
     rows_of,
     statement,
@@ -33,83 +27,15 @@ from penstock.backends.postgresql.session.statements import (
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.errors import PermanentError
-from penstock.model.drift import original_names
 from penstock.model.plans import (
-    GONE_STEP,
-    MERGE_STEP,
-    LoadPlan,
     PartitionPlan,
-    Step,
     changes_of,
 )
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 
-# Comes before everything else after the last partition.
-FIRST = -1
 # How long to wait for a stage that an attempt of an overtaken run may have locked.
 BRIEFLY_MS = 500
-
-
-def plan_staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
-    """Return the plan of an upsert, with a stage into which all partitions are loaded."""
-    ref = plan.table
-    stage = TableRef(ref.schema, temporary_name(request.run_id, ref.name))
-    before_changes = original_names(request.changes)
-    now = (before_changes(pair.target) for pair in request.pairs)
-    columns = column_list(each for each in now if each is not None).as_string(None)
-    create = (
-        # With the target's types, but none of its constraints.
-        f"CREATE TABLE {name(stage)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
-        " WITH NO DATA"
-    )
-    altered = alterations(stage, request.changes) if request.changes else ()
-    before: tuple[Step, ...] = (
-        steps.before("drop", f"drop {stage} if it exists", f"DROP TABLE IF EXISTS {name(stage)}"),
-        steps.before("stage", f"create {stage}, the stage", create, *altered),
-    )
-    what = f"merge all rows into {ref}, in one transaction"
-    if request.changes:
-        what = f"alter columns of {ref}, and {what}"
-    # It waits for readers of the table, and others wait for it.
-    urgent = bool(request.changes)
-    after = [Step(MERGE_STEP, what, "", after=True, rank=FIRST, urgent=urgent)]
-    changing = [step_of(each, ref) for each in request.changes]
-    if request.deletes.is_enabled:
-        if request.definition is not None and request.deletes.column:
-            column = ident(request.deletes.column)
-            adds = f"ALTER TABLE {name(ref)} ADD COLUMN IF NOT EXISTS {column} timestamptz"
-            what = f"add column {request.deletes.column} to {ref} if it is missing"
-            before = (*before, steps.before("marks", what, adds))
-        making, finding_step = deleted_key_steps(ref, stage, plan.conflict_columns)
-        before = (*before, making)
-        after.insert(0, finding_step)
-    *finding, merging = after
-    late, table = (merging, *changing, *plan.after), replace(stage, only=ref.only)
-    steps_ = (*plan.before, *before, *finding)
-    if request.merges_together:
-        return replace(plan, table=table, steps=steps_, links=(*late, *plan.links))
-    return replace(plan, table=table, steps=(*steps_, *late))
-
-
-def deleted_key_steps(ref: TableRef, stage: TableRef, key: Sequence[str]) -> tuple[Step, Step]:
-    """Return the steps that create a table for the keys of deleted rows, and find these.
-
-    Args:
-        ref: the target.
-        stage: the stage of the night.
-        key: the columns of the key that identifies rows.
-    """
-    keys_table, columns = deleted_keys_table(stage), column_list(key).as_string(None)
-    step = steps.before(
-        "gone keys",
-        f"create {keys_table}, for the keys of deleted rows",
-        f"DROP TABLE IF EXISTS {name(keys_table)}",
-        f"CREATE TABLE {name(keys_table)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
-        " WITH NO DATA",
-    )
-    what = f"find rows of {ref} that the source no longer has"
-    return step, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1)
 
 
 def take_deleted(connection: Connection, stage: TableRef) -> int:

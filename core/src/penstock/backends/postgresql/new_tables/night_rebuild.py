@@ -9,9 +9,10 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.drift import check_no_rename, plan_with_changes
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.new_tables.missing_table import plan_under_temporary_name
-from penstock.backends.postgresql.new_tables.night import deleted_key_steps
+from penstock.backends.postgresql.new_tables.night_plan import keys_table_step
 from penstock.backends.postgresql.new_tables.swap import plan_swap
 from penstock.backends.postgresql.session.statements import literal, name
+from penstock.backends.sql.loads.night_plan import finding_step
 from penstock.errors import PlanningError
 from penstock.model.plans import SWAP_STEP, LoadPlan
 from penstock.model.tables import TableRef
@@ -49,7 +50,7 @@ def plan_night_rebuild(
         plan = plan_with_changes(plan, ref, request.changes)
     _check_rows(facts, request)
     if replaces:
-        steps = (*plan.steps, *deleted_key_steps(ref, plan.table, key))
+        steps = (*plan.steps, keys_table_step(ref, plan.table, key), finding_step(ref))
     else:
         steps = tuple(
             replace(step, statement=f"{_check_empty(ref)};\n{step.statement}")

@@ -145,11 +145,31 @@ def check_columns_unchanged(
         {name: str(type_) for name, type_ in session.describe_all([each])[each]}
         for each in (stage, table)
     )
+    check_types(table, mine, theirs, pairs)
+
+
+def check_types(
+    table: TableRef,
+    planned: Mapping[str, str],
+    current: Mapping[str, str],
+    pairs: Sequence[ColumnPair],
+) -> None:
+    """Check the types of a table's columns.
+
+    Args:
+        table: the table.
+        planned: the types that the run was planned with, by column.
+        current: those that it has now.
+        pairs: the copied columns.
+
+    Raises:
+        TargetChanged: they differ.
+    """
     for pair in pairs:
-        if mine.get(pair.target) != theirs.get(pair.target):
+        if planned.get(pair.target) != current.get(pair.target):
             raise TargetChanged(
                 f"target: expected column {pair.target!r} of {table} to be "
-                f"{mine.get(pair.target)}, as when the run was planned, found "
-                f"{theirs.get(pair.target, 'none')}; start a new run",
+                f"{planned.get(pair.target)}, as when the run was planned, found "
+                f"{current.get(pair.target, 'none')}; start a new run",
                 Diagnosis(side="target"),
             )

@@ -306,12 +306,13 @@ def plan_load(
     """
     dialect = session.dialect
     if request.mode.merges_at_end:
-        from penstock.backends.sql.loads.night import staged  # noqa: PLC0415 - seldom
+        from penstock.backends.sql.loads.night_plan import SqlStageSteps, plan_night  # noqa: PLC0415 - seldom
 
         mode = REPLACE if request.mode.deletes_by_partition else UPSERT
         plain = replace(request, mode=mode, changes=())
         plan = plan_load(session, tables, plain, columns, schema)
-        return staged(dialect, plan, request, tables.own_key(session))
+        own_key = tables.own_key(session)
+        return plan_night(SqlStageSteps(dialect, request, plan.table, own_key), plan)
     target_exists = request.target in read_relations(session)
     extras = TableExtras()
     warnings: list[str] = []

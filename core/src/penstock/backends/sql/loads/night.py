@@ -1,91 +1,26 @@
-"""A night: rows are gathered in a stage next to the target, then merged in one transaction."""
+"""The end of a night: one transaction merges the stage into the target."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.backends.api.execution.control import RunRow
-from penstock.backends.api.facts import LoadRequest
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.records.step_records import MergeCounts
-from penstock.backends.sql.catalog.relations import read_columns, replacement_table
+from penstock.backends.sql.catalog.relations import read_columns
 from penstock.backends.sql.definitions.column_changes import (
-    change_step,
     check_columns_unchanged,
     is_applied,
-    stage_script,
 )
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.loads.merging import Merging
 from penstock.backends.sql.session import Session
-from penstock.errors import PlanningError
-from penstock.model.drift import ColumnChange, original_names
-from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, Step, changes_of
+from penstock.model.plans import LoadPlan, changes_of
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 
-# Comes before everything else after the last partition.
-FIRST = -1
 DROP = "drop stage"
 """The id of the step that drops what was merged, if dropping would end the merge's transaction."""
-
-
-def staged(dialect: CatalogDialect, plan: LoadPlan, request: LoadRequest, own_key: str) -> LoadPlan:
-    """Return the plan of an upsert with a stage.
-
-    Args:
-        dialect: the dialect of the statement.
-        plan: the plan of the same upsert without a stage.
-        request: the request for the load.
-        own_key: see `TargetTables.own_key`.
-
-    Raises:
-        PlanningError: all tables of the batch are to be merged in one transaction.
-    """
-    if request.merges_together:
-        raise PlanningError(
-            f"--atomic batch: {dialect.name} as a target merges each table in a transaction of its "
-            "own; use --atomic table"
-        )
-    ref = plan.table
-    stage = replacement_table(request.run_id, ref)
-    now = map(original_names(request.changes), [pair.target for pair in request.pairs])
-    copied = [each for each in now if each is not None]
-    script = _copy_script(dialect, stage, ref, copied, own_key)
-    altered = stage_script(dialect, stage, request.changes)
-    what = f"create {stage}, the stage"
-    before = [Step("stage", what, ";\n".join([script, *altered]))]
-    merged = f"merge all rows into {ref}, in one transaction"
-    changing, with_merge = _changing(dialect, ref, request.changes)
-    if with_merge:
-        merged = f"alter columns of {ref}, and {merged}"
-    merging = Step(MERGE_STEP, merged, "", after=True, rank=FIRST, urgent=bool(with_merge))
-    after = [*changing, merging, *with_merge]
-    if request.deletes.is_enabled:
-        deleted = deleted_keys_table(stage)
-        script = _copy_script(dialect, deleted, ref, plan.conflict_columns, own_key)
-        before.append(Step("gone keys", f"create {deleted}, for the keys of deleted rows", script))
-        description = f"find rows of {ref} that the source no longer has"
-        rank = FIRST - 1 - len(changing)
-        after.insert(0, Step(GONE_STEP, description, "", after=True, rank=rank))
-    if dialect.ddl_commits:
-        dropped = ";\n".join(map(dialect.drop_statement, stage_tables(stage)))
-        after.append(Step(DROP, f"drop {stage}", dropped, after=True, rank=1))
-    return replace(plan, table=stage, steps=(*plan.before, *before, *after, *plan.after))
-
-
-def _changing(
-    dialect: CatalogDialect, ref: TableRef, changes: Sequence[ColumnChange]
-) -> tuple[list[Step], list[Step]]:
-    """Return the steps that alter columns before the merge, and those for its transaction."""
-    steps = [
-        replace(change_step(ref, each), after=True, rank=FIRST - len(changes) + place)
-        for place, each in enumerate(changes)
-    ]
-    if dialect.ddl_commits:
-        return [replace(step, urgent=True) for step in steps], []
-    return [], [replace(step, rank=0, with_merge=True) for step in steps]
 
 
 def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
@@ -108,12 +43,6 @@ def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
             if not is_applied(each, {column.name: column for column in read_columns(session, ref)}):
                 session.run(each.statement)
     check_columns_unchanged(session, ref, load.table, run.plan.pairs)
-
-
-def _copy_script(
-    dialect: CatalogDialect, new: TableRef, like: TableRef, columns: Sequence[str], own_key: str
-) -> str:
-    return f"{dialect.drop_statement(new)};\n{dialect.empty_copy(new, like, columns, own_key)}"
 
 
 def deleted_keys_table(stage: TableRef) -> TableRef:
