@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS, foreign_key
-from penstock.backends.postgresql.ddl.text import Json, comment, replace_table_name
+from penstock.backends.postgresql.ddl.text import comment, replace_table_name
 from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.model.tables import NotCopied, TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import (
+        GrantPart,
+        PolicyPart,
+        PublicationPart,
+        RulePart,
+        TablePart,
+        TriggerPart,
+    )
 
 ENABLED = {"D": "DISABLE", "R": "ENABLE REPLICA", "A": "ENABLE ALWAYS"}
 COMMANDS = {"r": "SELECT", "a": "INSERT", "w": "UPDATE", "d": "DELETE", "*": "ALL"}
@@ -17,7 +28,7 @@ _PART = r'(?:"(?:[^"]|"")*"|[^\s."]+)'
 _TABLE = r'^((?:"(?:[^"]|"")*"|[^"])*?\s{word} )' + rf"{_PART}\.{_PART}"
 
 
-def grants(table: Json, ref: TableRef, default_grantees: Sequence[str]) -> list[str]:
+def grants(table: TablePart, ref: TableRef, default_grantees: Sequence[str]) -> list[str]:
     """Return statements that give the table its privileges, and no others.
 
     Args:
@@ -37,13 +48,13 @@ def grants(table: Json, ref: TableRef, default_grantees: Sequence[str]) -> list[
     return statements + [_grant(item, ref) for item in attached["grants"]]
 
 
-def _grant(item: Json, ref: TableRef) -> str:
+def _grant(item: GrantPart, ref: TableRef) -> str:
     column = f" ({ident(item['column'])})" if item["column"] is not None else ""
     option = " WITH GRANT OPTION" if item["option"] and not item["own"] else ""
     return f"GRANT {item['privilege']}{column} ON TABLE {name(ref)} TO {item['grantee']}{option}"
 
 
-def policies(table: Json, ref: TableRef) -> list[str]:
+def policies(table: TablePart, ref: TableRef) -> list[str]:
     """Return statements that create the table's policies, and enable row security."""
     statements = []
     for item in table["attached"]["policies"]:
@@ -53,7 +64,7 @@ def policies(table: Json, ref: TableRef) -> list[str]:
     return statements + row_security(table, ref)
 
 
-def _policy(item: Json, table: Json, ref: TableRef) -> str:
+def _policy(item: PolicyPart, table: TablePart, ref: TableRef) -> str:
     words = [
         f"CREATE POLICY {ident(item['name'])} ON {name(ref)}",
         f"AS {'PERMISSIVE' if item['permissive'] else 'RESTRICTIVE'}",
@@ -66,7 +77,7 @@ def _policy(item: Json, table: Json, ref: TableRef) -> str:
     return " ".join(words)
 
 
-def row_security(table: Json, ref: TableRef) -> list[str]:
+def row_security(table: TablePart, ref: TableRef) -> list[str]:
     """Return statements that enable the table's row security."""
     statements = []
     if table["row_security"]:
@@ -76,7 +87,7 @@ def row_security(table: Json, ref: TableRef) -> list[str]:
     return statements
 
 
-def triggers(table: Json) -> list[str]:
+def triggers(table: TablePart) -> list[str]:
     """Return the table's triggers under its own name, which is part of the text from the server."""
     ref = TableRef(table["schema"], table["name"])
     return [
@@ -86,7 +97,7 @@ def triggers(table: Json) -> list[str]:
     ]
 
 
-def _state(kind: str, item: Json, ref: TableRef) -> list[str]:
+def _state(kind: str, item: TriggerPart | RulePart, ref: TableRef) -> list[str]:
     """Return statements that disable a trigger or rule as the source's is, and its comment."""
     statements = []
     if word := ENABLED.get(item["enabled"]):
@@ -94,13 +105,13 @@ def _state(kind: str, item: Json, ref: TableRef) -> list[str]:
     return statements + comment(kind, f"{ident(item['name'])} ON {name(ref)}", item["comment"])
 
 
-def publications(table: Json) -> list[str]:
+def publications(table: TablePart) -> list[str]:
     """Return the table's publications, as `triggers` does."""
     ref = TableRef(table["schema"], table["name"])
     return [_publication(item, ref) for item in table["attached"]["publications"]]
 
 
-def _publication(item: Json, ref: TableRef) -> str:
+def _publication(item: PublicationPart, ref: TableRef) -> str:
     columns = item["columns"]
     listed = f" ({', '.join(map(ident, columns))})" if columns else ""
     condition = f" WHERE ({item['condition']})" if item["condition"] else ""
@@ -108,8 +119,8 @@ def _publication(item: Json, ref: TableRef) -> str:
 
 
 def omitted_objects(
-    tables: Sequence[Json],
-    ref_of: Callable[[Json], TableRef],
+    tables: Sequence[TablePart],
+    ref_of: Callable[[TablePart], TableRef],
     *,
     dropped: bool = False,
     excluded_kind: str = "",
@@ -134,7 +145,7 @@ def omitted_objects(
     return tuple(omitted.values())
 
 
-def _objects(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
+def _objects(table: TablePart, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]:
     """Yield the kind, name and statements of each object.
 
     Those inherited from a parent belong to the parent.
@@ -178,8 +189,8 @@ def _objects(table: Json, ref: TableRef) -> Iterator[tuple[str, str, list[str]]]
         for privilege, grantee, grantable in sequence.get("grants", ()):
             what = f"{privilege} on sequence {sequence['name']} to {grantee}"
             option = " WITH GRANT OPTION" if grantable else ""
-            grant = f"GRANT {privilege} ON SEQUENCE {sequence_name} TO {grantee}{option}"
-            yield "grants", what, [grant]
+            statement = f"GRANT {privilege} ON SEQUENCE {sequence_name} TO {grantee}{option}"
+            yield "grants", what, [statement]
         if not sequence["readable"]:
             what = "sequences that the user may not read"
             yield (

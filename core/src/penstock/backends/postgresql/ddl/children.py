@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.backends.postgresql.ddl.tables import create_table
-from penstock.backends.postgresql.ddl.text import Json, Names, replace_table_name
+from penstock.backends.postgresql.ddl.text import Names, replace_table_name
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.tables import TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import ColumnPart, ConstraintPart, TablePart
 
 # The constraint that lets the server conclude, without reading rows, that they are within the
 # bounds.
 BOUNDS_CONSTRAINT = "penstock_child_bounds"
 
 
-def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[str]:
+def create_child(parent: TablePart, ref: TableRef, check: str, version: int) -> list[str]:
     """Return statements that create the table, detached from its parent and without indexes.
 
     Args:
@@ -23,13 +28,13 @@ def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[
     """
     # Sequences belong to the parent: defaults draw from them, and attaching the child transfers the
     # identity columns.
-    columns = [column | {"identity": ""} for column in parent["columns"]]
+    columns: list[ColumnPart] = [{**column, "identity": ""} for column in parent["columns"]]
     # All rows are new, and a child with fewer constraints than its parent could not be attached.
-    constraints = [
-        c | {"validated": True, "definition": c["definition"].removesuffix(" NOT VALID")}
+    constraints: list[ConstraintPart] = [
+        {**c, "validated": True, "definition": c["definition"].removesuffix(" NOT VALID")}
         for c in parent["constraints"]
     ]
-    standalone = {
+    standalone: TablePart = {
         **parent, "partition_key": None, "parent": None, "columns": columns,
         "constraints": constraints, "sequences": [],
         "used_sequences": [], "options": [], "toast_options": [], "replica_identity": "d",
@@ -43,7 +48,7 @@ def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[
     ]
 
 
-def index_child(parent: Json, ref: TableRef) -> list[str]:
+def index_child(parent: TablePart, ref: TableRef) -> list[str]:
     """Return statements that create all of the parent's indexes, so that attaching builds none."""
     statements = []
     for index in parent["indexes"]:

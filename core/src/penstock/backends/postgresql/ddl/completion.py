@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.backends.postgresql.ddl.tables import is_unchecked
-from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.ddl.text import Names
 from penstock.backends.postgresql.session.statements import literal, name
 from penstock.model.tables import TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import TablePart
 
 
 def _exists(catalog: str, condition: str) -> str:
@@ -61,7 +66,7 @@ def inherits(ref: TableRef, parent: TableRef) -> str:
     return _exists("pg_inherits", f"inhrelid = {_oid(ref)} AND inhparent = {_oid(parent)}")
 
 
-def is_complete(table: Json, names: Names, *, policies: bool) -> str:
+def is_complete(table: TablePart, names: Names, *, policies: bool) -> str:
     """Return a query for the object that a step's transaction creates last, or first.
 
     If it exists, so does everything else.
@@ -78,7 +83,7 @@ def is_complete(table: Json, names: Names, *, policies: bool) -> str:
     for item in table["statistics"]:
         object_name = literal(names.statistics[item["schema"], item["name"]].name)
         return _exists("pg_statistic_ext", f"stxrelid = {_oid(ref)} AND stxname = {object_name}")
-    for item in table["attached"]["policies"] if policies else ():
-        object_name = literal(item["name"])
+    for policy in table["attached"]["policies"] if policies else ():
+        object_name = literal(policy["name"])
         return _exists("pg_policy", f"polrelid = {_oid(ref)} AND polname = {object_name}")
     return ""

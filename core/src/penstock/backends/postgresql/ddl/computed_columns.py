@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.connection import Connection, full_names
-from penstock.backends.postgresql.ddl.definition import OF_PARTITIONS, PLAIN_COLUMN, definition_with
+from penstock.backends.postgresql.ddl.definition import PLAIN_COLUMN, definition_with
 from penstock.backends.postgresql.ddl.types import read_types, types_of
 from penstock.backends.postgresql.errors import planning
 from penstock.model.table_model import (
@@ -22,7 +21,15 @@ from penstock.model.table_model import (
 from penstock.model.tables import DISTINCT, EXPRESSION, Column
 from penstock.spec.masks import mentions
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import (
+        ColumnPart,
+        ConstraintPart,
+        Content,
+        IndexPart,
+        TablePart,
+    )
+
 _STATISTICS = "extended statistics"
 # Index methods that order whole texts, and so accept a digest in place of the original.
 _ORDERED = ("btree", "hash")
@@ -39,12 +46,14 @@ def with_columns(
         columns: all columns of the result; computed ones have the traits `EXPRESSION` and
             `DISTINCT`.
     """
-    (table,) = definition.native["tables"]
+    content: Content = definition.native
+    (table,) = content["tables"]
     by_name = {column.name: column for column in columns}
     dropped = {each["name"] for each in table["columns"]} - by_name.keys()
     computed = {column.name for column in columns if EXPRESSION in column.traits}
     omitted: list[tuple[str, str]] = []
-    root = {**table, "columns": list(_columns(table, by_name, dropped | computed, omitted))}
+    root = table.copy()
+    root["columns"] = list(_columns(table, by_name, dropped | computed, omitted))
     changed = dropped | computed
     distinct = {name for name in computed if by_name[name].traits[DISTINCT]}
     root["indexes"] = [
@@ -53,8 +62,10 @@ def with_columns(
     root["constraints"] = [
         each for each in table["constraints"] if _keeps_constraint(each, changed, omitted)
     ]
-    for part in ("sequences", "used_sequences"):
-        root[part] = [each for each in table[part] if each["column"] not in changed]
+    root["sequences"] = [each for each in table["sequences"] if each["column"] not in changed]
+    root["used_sequences"] = [
+        each for each in table["used_sequences"] if each["column"] not in changed
+    ]
     root["statistics"] = [
         each for each in table["statistics"] if not mentions(each["body"], changed)
     ]
@@ -65,21 +76,21 @@ def with_columns(
     ]
     with planning("source", "types of columns"), full_names(connection):
         types = types_of([root], read_types(connection, [root]))
-    of_children = [*map(tuple, definition.native[OF_PARTITIONS]), *omitted]
+    of_children = [*content["of_partitions"], *omitted]
     cut = definition.model.partitioning.removeprefix("PARTITION BY ")
     defined = definition_with(root, types, "" if mentions(cut, changed) else cut, of_children)
-    native = {**defined.native, "warnings": list(definition.native["warnings"])}
-    return replace(defined, native=native)
+    defined.native["warnings"] = list(content["warnings"])
+    return defined
 
 
 def _columns(
-    table: Json, by_name: dict[str, Column], changed: set[str], omitted: list[tuple[str, str]]
-) -> Iterator[Json]:
+    table: TablePart, by_name: dict[str, Column], changed: set[str], omitted: list[tuple[str, str]]
+) -> Iterator[ColumnPart]:
     by_old_name = {each["name"]: each for each in table["columns"]}
     for name, column in by_name.items():
         original = by_old_name.get(name)
         if original is not None and name not in changed:
-            if original["generated"] and mentions(original["default"], changed):
+            if original["generated"] and mentions(original["default"] or "", changed):
                 original = {**original, "generated": "", "default": None}
             yield original
             continue
@@ -87,18 +98,18 @@ def _columns(
             kind = IDENTITIES if original["identity"] else DEFAULTS
             omitted.append((kind, name))
         yield {
+            **PLAIN_COLUMN,
             "name": name,
             "type": column.type,
             "type_oid": data_type(column).oid,
             "collation": None,
             "comment": original["comment"] if original else None,
-            **PLAIN_COLUMN,
             "not_null": not column.nullable,
         }
 
 
 def _keeps_index(
-    index: Json, changed: set[str], digested: set[str], omitted: list[tuple[str, str]]
+    index: IndexPart, changed: set[str], digested: set[str], omitted: list[tuple[str, str]]
 ) -> bool:
     """Whether an index can be created: one on digests serves as well as one on the originals."""
     spoken = {name for name in changed if mentions(index["tail"], [name])}
@@ -116,8 +127,10 @@ def _inside(tail: str) -> str:
     return tail.partition("(")[2]
 
 
-def _keeps_constraint(constraint: Json, changed: set[str], omitted: list[tuple[str, str]]) -> bool:
-    if changed.isdisjoint(constraint["from"] or ()):
+def _keeps_constraint(
+    constraint: ConstraintPart, changed: set[str], omitted: list[tuple[str, str]]
+) -> bool:
+    if changed.isdisjoint(constraint["from"]):
         return True
     if constraint["kind"] != "n":  # the column records whether it allows NULL
         kind = FOREIGN_KEYS if constraint["kind"] == "f" else CHECKS

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psycopg import Cursor, errors, sql
 
@@ -24,6 +24,18 @@ from penstock.errors import PlanningError
 from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import NotCopied, Query, TableRef
 
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import (
+        AttachedParts,
+        ColumnDetails,
+        ColumnPart,
+        Content,
+        IndexPart,
+        TableDetails,
+        TablePart,
+        TypePart,
+    )
+
 # Types without input, which COPY could not load.
 UNREADABLE = frozenset(
     f"{name}{array}"
@@ -37,22 +49,17 @@ UNREADABLE = frozenset(
 _WHOLE = ("r", "p")
 _PARTS = ("constraints", "indexes", "sequences", "used_sequences", "statistics")
 
-OF_PARTITIONS = "of partitions"
-"""The key of a definition that holds the kinds and names of objects that only child tables have."""
-
-Json = dict[str, Any]
-
 # A column that is just a name and a type, and a table that is just its columns.
-PLAIN_COLUMN: Json = {
+PLAIN_COLUMN: ColumnDetails = {
     "not_null": False, "default": None, "generated": "", "identity": "", "storage": None,
     "compression": None, "statistics": None, "options": [], "inherited": False,
 }  # fmt: skip
-_PLAIN_TABLE: Json = {
+_PLAIN_TABLE: TableDetails = {
     "partition_key": None, "persistence": "p", "options": [], "toast_options": [], "method": None,
     "replica_identity": "d", "constraints": [], "indexes": [], "sequences": [],
     "used_sequences": [], "statistics": [],
 }  # fmt: skip
-_NOTHING_ATTACHED: Json = {
+_NOTHING_ATTACHED: AttachedParts = {
     "triggers": [], "rules": [], "policies": [], "grants": [], "default_grants": True,
     "publications": [],
 }  # fmt: skip
@@ -98,8 +105,8 @@ def definitions_of(
         all_types = read_types(connection, tables_by_oid.values())
         members = {oid: [oid, *parts.get(oid, ())] for oid in oids if oid in tables_by_oid}
         times = Counter(member for each in members.values() for member in each)
-        complete: dict[int, list[Json]] = {}
-        types: dict[int, Sequence[Any]] = {}
+        complete: dict[int, list[TablePart]] = {}
+        types: dict[int, Sequence[TypePart]] = {}
         for oid, each in members.items():
             missing = [member for member in each if member not in tables_by_oid]
             if missing and len(oids) == 1:
@@ -138,8 +145,8 @@ def definitions_of(
 
 
 def definition_with(
-    table: Json,
-    types: Sequence[Any],
+    table: TablePart,
+    types: Sequence[TypePart],
     partition_key: str,
     of_children: Sequence[tuple[str, str]],
 ) -> TableDefinition:
@@ -155,8 +162,8 @@ def definition_with(
 
 
 def _definition(
-    tables: Sequence[Json],
-    types: Sequence[Any],
+    tables: Sequence[TablePart],
+    types: Sequence[TypePart],
     partition_key: str = "",
     of_children: Sequence[tuple[str, str]] = (),
 ) -> TableDefinition:
@@ -170,11 +177,11 @@ def _definition(
             created.
     """
     root = tables[0]
-    content = {
-        "tables": tables,
-        "types": types,
+    content: Content = {
+        "tables": list(tables),
+        "types": list(types),
         "warnings": _make_readable(root),
-        OF_PARTITIONS: list(of_children),
+        "of_partitions": list(of_children),
     }
     cut = f"PARTITION BY {partition_key}" if partition_key else ""
     model = replace(model_of(root, types), partitioning=cut)
@@ -186,7 +193,7 @@ def plain_table(
     name: str,
     columns: Iterable[tuple[str, str, int | None, bool]],
     keys: Iterable[KeyModel] = (),
-) -> Json:
+) -> TablePart:
     """Return the definition of a table with nothing but columns and keys.
 
     Args:
@@ -199,7 +206,7 @@ def plain_table(
         "oid": 0, "schema": "", "name": name, "written": name, "regclass": "", "kind": "q",
         "owner": "", "tablespace": None, "comment": None, "typed": None, "hypertable": False,
         "row_security": False, "force_row_security": False, "bound": None, "parent": None,
-        "inherits": [], "needs": [],
+        "inherits": [], "needs": [], "schema_comment": None,
         **_PLAIN_TABLE,
         "columns": [
             {
@@ -213,7 +220,7 @@ def plain_table(
     }  # fmt: skip
 
 
-def _key_index(table: str, number: int, key: KeyModel) -> Json:
+def _key_index(table: str, number: int, key: KeyModel) -> IndexPart:
     """Return the index of a key in the form in which the catalog would be read."""
     listed = ", ".join(map(ident, key.columns))
     suffix = "_pkey" if key.primary else f"_{'_'.join(key.columns)}"[:20] + "_key"
@@ -239,7 +246,7 @@ class TableDropped(PlanningError):
         )
 
 
-def read_table(connection: Connection, oid: int) -> Json:
+def read_table(connection: Connection, oid: int) -> TablePart:
     """Return one table, without its child tables. Call it while names are full.
 
     Raises:
@@ -251,10 +258,10 @@ def read_table(connection: Connection, oid: int) -> Json:
         raise TableDropped(oid) from error
 
 
-def read_tables(connection: Connection, oids: Iterable[int]) -> list[Json]:
+def read_tables(connection: Connection, oids: Iterable[int]) -> list[TablePart]:
     """Return tables as `read_table` does; can be called anywhere."""
     unique = list(oids)
-    tables: dict[int, Json] = {}
+    tables: dict[int, TablePart] = {}
     with suppress(errors.UndefinedTable), full_names(connection):
         tables = read_many(connection, unique)
     missing = [oid for oid in unique if oid not in tables]
@@ -264,7 +271,7 @@ def read_tables(connection: Connection, oids: Iterable[int]) -> list[Json]:
     return [tables[oid] for oid in unique]
 
 
-def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, Json]:
+def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, TablePart]:
     """Return the tables that still exist, as `read_table` does.
 
     Raises:
@@ -278,28 +285,30 @@ def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, Json]:
         part: _ask(connection, part, oids) for part in ("table", "columns", *_PARTS, "attached")
     }
     parts: dict[str, dict[int, Any]] = {part: dict(each) for part, each in cursors.items()}
-    tables: dict[int, Json] = parts["table"]
-    stored = [oid for oid, table in tables.items() if table["kind"] in _WHOLE]
-    for oid, table in tables.items():
-        table["columns"] = parts["columns"].get(oid, [])
+    attached = parts["attached"]
+    tables: dict[int, TablePart] = {}
+    for oid, read in parts["table"].items():
+        if oid not in attached:
+            continue
+        columns: list[ColumnPart] = parts["columns"].get(oid, [])
+        table: TablePart = read
+        table["attached"] = attached[oid]
         if table["kind"] in _WHOLE:
-            table.update({part: parts[part].get(oid, []) for part in _PARTS})
+            table["columns"] = columns
+            read |= {part: parts[part].get(oid, []) for part in _PARTS}
         else:
-            table.update(_PLAIN_TABLE)
-            table["columns"] = [column | PLAIN_COLUMN for column in table["columns"]]
+            table = {**table, **_PLAIN_TABLE}
+            table["columns"] = [{**column, **PLAIN_COLUMN} for column in columns]
+        tables[oid] = table
     sequences = [
         (TableRef(sequence["schema"], sequence["name"]), sequence)
-        for oid in stored
-        for part in ("sequences", "used_sequences")
-        for sequence in tables[oid][part]
+        for table in tables.values()
+        for sequence in (*table["sequences"], *table["used_sequences"])
     ]
     values = read_positions(connection, (ref for ref, each in sequences if each["readable"]))
     for ref, sequence in sequences:
         sequence["value"] = list(values[ref]) if sequence["readable"] else None
-    attached = parts["attached"]
-    return {
-        oid: table | {"attached": attached[oid]} for oid, table in tables.items() if oid in attached
-    }
+    return tables
 
 
 def _ask(connection: Connection, part: str, oids: Collection[int]) -> Cursor[Any]:
@@ -336,7 +345,7 @@ def _partition_objects(
     return objects
 
 
-def _make_readable(table: Json) -> list[str]:
+def _make_readable(table: TablePart) -> list[str]:
     """Turn columns whose type has no input into text. Returns a line about them."""
     changed = [column for column in table["columns"] if column["type"] in UNREADABLE]
     lines = [f"{column['name']} ({column['type']})" for column in changed]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.backends.postgresql.ddl import completion, steps
-from penstock.backends.postgresql.ddl.text import Json, constraint_comment
+from penstock.backends.postgresql.ddl.text import constraint_comment
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.plans import Step
 from penstock.model.tables import NotCopied, TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import ConstraintPart, TablePart
 
 FOREIGN_KEYS = "foreign keys"
 
 
 def foreign_key_steps(
-    table: Json, constraint: Json, ref: TableRef, referenced: TableRef | None
+    table: TablePart, constraint: ConstraintPart, ref: TableRef, referenced: TableRef | None
 ) -> list[Step]:
     """Return the steps that add a foreign key.
 
@@ -57,7 +62,7 @@ def foreign_key_steps(
     return planned
 
 
-def not_copied(constraint: Json, ref: TableRef, referenced: TableRef | None) -> NotCopied:
+def not_copied(constraint: ConstraintPart, ref: TableRef, referenced: TableRef | None) -> NotCopied:
     """Return the remark that a foreign key is not created, with the statement that creates it.
 
     Args:
@@ -69,7 +74,9 @@ def not_copied(constraint: Json, ref: TableRef, referenced: TableRef | None) -> 
     return NotCopied(FOREIGN_KEYS, constraint["name"], remedy, str(ref))
 
 
-def foreign_key(constraint: Json, ref: TableRef, referenced: TableRef | None = None) -> str:
+def foreign_key(
+    constraint: ConstraintPart, ref: TableRef, referenced: TableRef | None = None
+) -> str:
     """Return the statement that adds a foreign key to a table under another name.
 
     The key may reference the table itself.
@@ -89,6 +96,13 @@ def foreign_key(constraint: Json, ref: TableRef, referenced: TableRef | None = N
         reference = definition[start:]
         definition = definition[:start] + name(referenced) + reference[_name_end(reference) :]
     return f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(constraint['name'])} {definition}"
+
+
+def referenced_table(constraint: ConstraintPart) -> TableRef:
+    """Return the table that a foreign key references, by its name in the source."""
+    assert constraint["references"] is not None
+    schema, table = constraint["references"]
+    return TableRef(schema, table)
 
 
 def _name_end(text: str) -> int:

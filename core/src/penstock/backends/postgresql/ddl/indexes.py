@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.ddl import completion, steps, text
-from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.ddl.text import Names
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.model.plans import Step
 
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import IndexConstraint, IndexPart, TablePart
 
-def drop_statement(table: Json, index: Json) -> str:
+
+def drop_statement(table: TablePart, index: IndexPart) -> str:
     """Return a repeatable statement that drops an index, if it exists."""
     if index["constraint"] is not None:
         of = ident(table["schema"], table["name"])
@@ -18,7 +22,7 @@ def drop_statement(table: Json, index: Json) -> str:
     return f"DROP INDEX IF EXISTS {ident(table['schema'], index['name'])}"
 
 
-def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> list[Step]:
+def build_steps(tables: Sequence[TablePart], names: Names, *, tablespaces: bool) -> list[Step]:
     """Return steps that build all indexes of the tables that have an entry in `names`.
 
     Args:
@@ -59,7 +63,7 @@ def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> l
     return planned
 
 
-def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> list[Step]:
+def _on_table(table: TablePart, index: IndexPart, names: Names, *, tablespaces: bool) -> list[Step]:
     index_name = names.index(table, index)
     of = names.table(table)
     constraint = index["constraint"]
@@ -109,7 +113,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
     return planned
 
 
-def _on_parent(table: Json, index: Json, names: Names) -> list[str]:
+def _on_parent(table: TablePart, index: IndexPart, names: Names) -> list[str]:
     """Return an index on a partitioned table, invalid until the children's indexes are attached."""
     index_name, of = names.index(table, index), names.table(table)
     if index["constraint"] is not None:
@@ -121,17 +125,17 @@ def _on_parent(table: Json, index: Json, names: Names) -> list[str]:
     return [f"CREATE {unique}INDEX {ident(index_name.name)} ON ONLY {name(of)} {tail}"]
 
 
-def _deferrable(constraint: Json) -> str:
+def _deferrable(constraint: IndexConstraint) -> str:
     if not constraint["deferrable"]:
         return ""
     return f" DEFERRABLE INITIALLY {'DEFERRED' if constraint['deferred'] else 'IMMEDIATE'}"
 
 
-def _complete(table: Json, index: Json, names: Names) -> list[str]:
+def _complete(table: TablePart, index: IndexPart, names: Names) -> list[str]:
     return [*_settings(table, index, names), *_table_settings(table, index, names)]
 
 
-def _settings(table: Json, index: Json, names: Names) -> list[str]:
+def _settings(table: TablePart, index: IndexPart, names: Names) -> list[str]:
     index_name, of = names.index(table, index), names.table(table)
     statements = [
         f"ALTER INDEX {name(index_name)} ALTER COLUMN {number} SET STATISTICS {target}"
@@ -143,7 +147,7 @@ def _settings(table: Json, index: Json, names: Names) -> list[str]:
     return statements
 
 
-def _table_settings(table: Json, index: Json, names: Names) -> list[str]:
+def _table_settings(table: TablePart, index: IndexPart, names: Names) -> list[str]:
     """Return statements for a table's properties that refer to one of its indexes."""
     index_name, of = names.index(table, index), names.table(table)
     statements = []
@@ -155,9 +159,9 @@ def _table_settings(table: Json, index: Json, names: Names) -> list[str]:
     return statements
 
 
-def usable_indexes(tables: Iterable[Json]) -> tuple[dict[int, Json], list[str]]:
+def usable_indexes(tables: Iterable[TablePart]) -> tuple[dict[int, IndexPart], list[str]]:
     """Return indexes by object id, and the names of those left behind by a failed build."""
-    usable: dict[int, Json] = {}
+    usable: dict[int, IndexPart] = {}
     broken = []
     for table in tables:
         for index in table["indexes"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.backends.api.facts import Siblings
 from penstock.backends.postgresql.catalog.existing_tables import TableLink
@@ -12,11 +13,15 @@ from penstock.backends.postgresql.ddl.foreign_keys import (
     FOREIGN_KEYS,
     foreign_key_steps,
     not_copied,
+    referenced_table,
 )
-from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.ddl.text import Names
 from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.model.plans import Step, makes_foreign_key
 from penstock.model.tables import NotCopied, TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import TablePart
 
 INHERITANCE = "inheritance"
 INHERITED_PARTS = "parts that only the parent defines"
@@ -37,7 +42,7 @@ class Links:
     """To tables that are not copied with it."""
 
 
-def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
+def links_of(tables: Sequence[TablePart], names: Names, siblings: Siblings) -> Links:
     """Return what links tables to others.
 
     Args:
@@ -52,9 +57,7 @@ def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
             if constraint["kind"] != "f" or constraint["inherited"]:
                 continue
             to_itself = constraint["references_itself"]
-            referenced = (
-                ref if to_itself else siblings.targets.get(TableRef(*constraint["references"]))
-            )
+            referenced = ref if to_itself else siblings.targets.get(referenced_table(constraint))
             if referenced is None:
                 links.omitted.append(not_copied(constraint, ref, None))
             else:
@@ -64,8 +67,8 @@ def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
     return links
 
 
-def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> None:
-    parents = [TableRef(*parent) for parent in table["inherits"]]
+def _inherit(table: TablePart, ref: TableRef, siblings: Siblings, links: Links) -> None:
+    parents = [TableRef(parent[0], parent[1]) for parent in table["inherits"]]
     if not parents:
         return
     targets = [siblings.targets.get(parent) for parent in parents]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl.text import Json
 from penstock.backends.postgresql.session.statements import ident, statement
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import NeedPart, TablePart, TypePart
 
 
 def read_needs(
-    connection: Connection, tables: Mapping[int, Sequence[Json]]
-) -> Mapping[int, Sequence[Json]]:
+    connection: Connection, tables: Mapping[int, Sequence[TypePart]]
+) -> Mapping[int, list[NeedPart]]:
     """Return what tables need, by object id; tables without needs are left out.
 
     Args:
@@ -27,11 +30,11 @@ def read_needs(
         types_of=sql.Literal([oid for oid, _ in pairs]),
         types=sql.Literal([type_ for _, type_ in pairs]),
     )
-    needs: Mapping[int, Sequence[Json]] = dict(connection.execute(query).fetchall())
+    needs: Mapping[int, list[NeedPart]] = dict(connection.execute(query).fetchall())
     return needs
 
 
-def address(need: Json) -> str:
+def address(need: NeedPart) -> str:
     """Return the expression by which the server finds an object."""
     return json.dumps(need["address"])
 
@@ -46,18 +49,18 @@ def find_addresses(connection: Connection, addresses: Sequence[str]) -> dict[str
     return dict.fromkeys(addresses, True)
 
 
-def needs_of(tables: Iterable[Json]) -> list[Json]:
+def needs_of(tables: Iterable[TablePart]) -> list[NeedPart]:
     """Return the needs of all tables, each once."""
     needed = {(need["kind"], need["name"]): need for table in tables for need in table["needs"]}
     return list(needed.values())
 
 
-def missing_lines(missing: Iterable[Json]) -> list[str]:
+def missing_lines(missing: Iterable[NeedPart]) -> list[str]:
     """Return a line for each thing the target lacks, with what would help."""
     return list(dict.fromkeys(_lines(missing)))
 
 
-def _lines(missing: Iterable[Json]) -> Iterator[str]:
+def _lines(missing: Iterable[NeedPart]) -> Iterator[str]:
     for need in missing:
         if need["extension"]:
             name = need["extension"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.ddl.attachments import omitted_objects
-from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
+from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS, referenced_table
 from penstock.backends.postgresql.ddl.links import INHERITANCE
-from penstock.backends.postgresql.ddl.text import Json, replace_value
+from penstock.backends.postgresql.ddl.text import replace_value
 from penstock.backends.sql.definitions.expressions import read
 from penstock.model import table_model
 from penstock.model.table_model import (
@@ -25,6 +26,9 @@ from penstock.model.table_model import (
     TableModel,
 )
 from penstock.model.tables import NotCopied, TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import ColumnPart, IndexPart, TablePart, TypePart
 
 _LENGTH = re.compile(r"(?:character varying|character)\((\d+)\)")
 _CHECK = re.compile(r"CHECK \((.*?)\)(?: NO INHERIT)?(?: NOT VALID)?(?: NOT ENFORCED)?", re.DOTALL)
@@ -54,7 +58,7 @@ _KINDS = {
 _MOMENTS = re.compile(r"(time|timestamp)(?:\(\d\))? (with|without) time zone")
 
 
-def model_of(table: Json, types: Sequence[Json]) -> TableModel:
+def model_of(table: TablePart, types: Sequence[TypePart]) -> TableModel:
     """Return the model of a table.
 
     Args:
@@ -79,12 +83,12 @@ def model_of(table: Json, types: Sequence[Json]) -> TableModel:
     )
 
 
-def other_objects(table: Json) -> tuple[NotCopied, ...]:
+def other_objects(table: TablePart) -> tuple[NotCopied, ...]:
     """Return the objects attached to the table.
 
     They come without statements, which another system could not read.
     """
-    parents = [TableRef(*parent) for parent in table["inherits"]]
+    parents = [TableRef(parent[0], parent[1]) for parent in table["inherits"]]
     objects = []
     if parents:
         objects.append(NotCopied(INHERITANCE, ", ".join(map(str, parents))))
@@ -96,7 +100,7 @@ def other_objects(table: Json) -> tuple[NotCopied, ...]:
     return tuple(replace(item, table="", remedy="") for item in objects)
 
 
-def _columns(table: Json, types: Mapping[int, Json]) -> Iterator[ColumnModel]:
+def _columns(table: TablePart, types: Mapping[int, TypePart]) -> Iterator[ColumnModel]:
     owned = {sequence["column"]: sequence for sequence in table["sequences"]}
     # Sequences used by no column, or by another table's: other systems number each column by
     # itself.
@@ -118,14 +122,14 @@ def _columns(table: Json, types: Mapping[int, Json]) -> Iterator[ColumnModel]:
         if column["generated"]:
             stored = column["generated"] == "s"
             names = [each["name"] for each in table["columns"]]
-            expression = Expression(f"({default})", read(default, names))
+            expression = Expression(f"({default})", read(default or "", names))
             yield replace(plain, generated=Generated(expression, stored))
         elif name in owned and (column["identity"] or (default or "").startswith("nextval(")):
             sequence, always = owned[name], column["identity"] == "a"
             numbers = Identity(sequence["start"], sequence["increment"], always, default or "")
             yield replace(plain, identity=numbers)
-        elif sequence := used.get((name, default)):
-            numbers = Identity(sequence["start"], sequence["increment"], text=default)
+        elif default is not None and (drawn := used.get((name, default))):
+            numbers = Identity(drawn["start"], drawn["increment"], text=default)
             yield replace(plain, identity=numbers)
         elif default is not None:
             yield replace(plain, default=Expression(default, read(default)))
@@ -133,17 +137,17 @@ def _columns(table: Json, types: Mapping[int, Json]) -> Iterator[ColumnModel]:
             yield plain
 
 
-def _domains(column: Json, types: Mapping[int, Json]) -> list[Json]:
+def _domains(column: ColumnPart, types: Mapping[int, TypePart]) -> list[TypePart]:
     """Return a column's domain, and the domains it is based on."""
-    domains: list[Json] = []
+    domains: list[TypePart] = []
     oid = column["type_oid"]
-    while oid in types and types[oid]["kind"] == "d":
-        domains.append(types[oid])
-        oid = types[oid]["base_oid"]
+    while (type_ := types.get(oid or 0)) is not None and type_["kind"] == "d":
+        domains.append(type_)
+        oid = type_["base_oid"]
     return domains
 
 
-def _domain_checks(table: Json, types: Mapping[int, Json]) -> Iterator[CheckModel]:
+def _domain_checks(table: TablePart, types: Mapping[int, TypePart]) -> Iterator[CheckModel]:
     """Yield the checks of domains as checks of the columns that use them."""
     names = [column["name"] for column in table["columns"]]
     for column in table["columns"]:
@@ -156,12 +160,14 @@ def _domain_checks(table: Json, types: Mapping[int, Json]) -> Iterator[CheckMode
                 yield CheckModel(name, Expression(text, read(text, names)), enforced)
 
 
-def _type(column: Json, domains: Sequence[Json], types: Mapping[int, Json]) -> ColumnType:
+def _type(
+    column: ColumnPart, domains: Sequence[TypePart], types: Mapping[int, TypePart]
+) -> ColumnType:
     oid, type_text = column["type_oid"], column["type"]
     if domains:
-        oid, type_text = domains[-1]["base_oid"], domains[-1]["base"]
-    if oid in types and types[oid]["kind"] == "e":
-        return ColumnType(table_model.ENUM, labels=tuple(types[oid]["labels"]))
+        oid, type_text = domains[-1]["base_oid"], domains[-1]["base"] or ""
+    if (type_ := types.get(oid or 0)) is not None and type_["kind"] == "e":
+        return ColumnType(table_model.ENUM, labels=tuple(type_["labels"] or ()))
     if type_text.endswith("[]"):
         return ColumnType(table_model.ARRAY)
     if type_text in _BITS:
@@ -174,7 +180,7 @@ def _type(column: Json, domains: Sequence[Json], types: Mapping[int, Json]) -> C
     return ColumnType(kind, int(length[1]) if length else None)
 
 
-def _key(index: Json) -> KeyModel | None:
+def _key(index: IndexPart) -> KeyModel | None:
     """Return a key; None if other systems have no such key."""
     constraint = index["constraint"]
     if not index["valid"] or not index["unique"] or "NULLS NOT DISTINCT" in index["tail"]:
@@ -193,7 +199,7 @@ def _key(index: Json) -> KeyModel | None:
     return KeyModel(index["name"], tuple(constraint["columns"]), primary, text=definition)
 
 
-def _index(index: Json, names: Sequence[str]) -> IndexModel:
+def _index(index: IndexPart, names: Sequence[str]) -> IndexModel:
     constraint, tail = index["constraint"], index["tail"]
     if constraint is not None:  # a kind that other systems do not have
         return IndexModel(
@@ -224,7 +230,7 @@ def _listed(text: str) -> dict[str, str]:
     }
 
 
-def _checks(table: Json, names: Sequence[str]) -> Iterator[CheckModel]:
+def _checks(table: TablePart, names: Sequence[str]) -> Iterator[CheckModel]:
     for constraint in table["constraints"]:
         if constraint["kind"] != "c":
             continue
@@ -234,15 +240,15 @@ def _checks(table: Json, names: Sequence[str]) -> Iterator[CheckModel]:
         yield CheckModel(constraint["name"], Expression(text, read(text, names)), enforced)
 
 
-def _foreign_keys(table: Json) -> Iterator[ForeignKeyModel]:
+def _foreign_keys(table: TablePart) -> Iterator[ForeignKeyModel]:
     for constraint in table["constraints"]:
         if constraint["kind"] == "f" and not constraint["inherited"]:
             definition = constraint["definition"]
             yield ForeignKeyModel(
                 constraint["name"],
                 tuple(constraint["from"]),
-                TableRef(*constraint["references"]),
-                tuple(constraint["to"]),
+                referenced_table(constraint),
+                tuple(constraint["to"] or ()),
                 _ACTIONS.get(constraint["on_delete"], ""),
                 _ACTIONS.get(constraint["on_update"], ""),
                 " DEFERRABLE" in definition and " NOT DEFERRABLE" not in definition,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.ddl.text import (
-    Json,
     Names,
     comment,
     constraint_comment,
@@ -15,13 +15,21 @@ from penstock.backends.postgresql.ddl.text import (
 from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.model.tables import TableRef
 
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import (
+        ColumnPart,
+        ConstraintPart,
+        SequencePart,
+        TablePart,
+    )
+
 STORAGE = {"p": "PLAIN", "e": "EXTERNAL", "x": "EXTENDED", "m": "MAIN"}
 COMPRESSION = {"p": "pglz", "l": "lz4"}
 COLUMN_OPTIONS = ("n_distinct", "n_distinct_inherited")
 
 
 def create_table(
-    table: Json, names: Names, *, persistence: str, version: int, tablespace: bool = False
+    table: TablePart, names: Names, *, persistence: str, version: int, tablespace: bool = False
 ) -> list[str]:
     """Return statements that create a table with everything that is quick while it is empty.
 
@@ -62,7 +70,9 @@ def create_table(
     statements += [f"ALTER TABLE ONLY {name(ref)} ADD {check}" for check in late]
     for column in table["columns"]:
         if _names_itself(column, table):
-            expression = replace_table_name(_default(column["default"], table, names), table, ref)
+            expression = replace_table_name(
+                _default(column["default"] or "", table, names), table, ref
+            )
             alter = f"ALTER TABLE ONLY {name(ref)} ALTER COLUMN {ident(column['name'])}"
             statements.append(f"{alter} SET DEFAULT {expression}")
     for sequence in _sequences(table, names):
@@ -82,12 +92,12 @@ def create_table(
     return statements
 
 
-def _not_null(table: Json) -> dict[str, Json]:
+def _not_null(table: TablePart) -> dict[str, ConstraintPart]:
     """Return NOT NULL constraints by column, if the server has named ones."""
     return {c["column"]: c for c in table["constraints"] if c["kind"] == "n"}
 
 
-def nullable(table: Json) -> list[bool]:
+def nullable(table: TablePart) -> list[bool]:
     """Return which columns allow NULL, as `create_table` creates them."""
     validated = {
         column: bool(constraint["validated"]) for column, constraint in _not_null(table).items()
@@ -95,7 +105,7 @@ def nullable(table: Json) -> list[bool]:
     return [not validated.get(column["name"], column["not_null"]) for column in table["columns"]]
 
 
-def _sequences(table: Json, names: Names) -> list[Json]:
+def _sequences(table: TablePart, names: Names) -> list[SequencePart]:
     """Return the sequences that are created for the table separately."""
     return [
         s
@@ -105,10 +115,10 @@ def _sequences(table: Json, names: Names) -> list[Json]:
 
 
 def _column(
-    column: Json,
-    table: Json,
+    column: ColumnPart,
+    table: TablePart,
     names: Names,
-    not_null: Mapping[str, Json],
+    not_null: Mapping[str, ConstraintPart],
     version: int,
 ) -> str:
     words = [ident(column["name"]), column["type"]]
@@ -137,12 +147,12 @@ def _column(
     return " ".join(words)
 
 
-def _names_itself(column: Json, table: Json) -> bool:
+def _names_itself(column: ColumnPart, table: TablePart) -> bool:
     default = column["default"] if not column["generated"] else None
     return default is not None and bool(table["regclass"]) and table["regclass"] in default
 
 
-def _default(expression: str, table: Json, names: Names) -> str:
+def _default(expression: str, table: TablePart, names: Names) -> str:
     """Return a default expression that refers to the created sequences by their new names."""
     new_names: dict[str, str] = {}
     for sequence in (*table["sequences"], *table["used_sequences"]):
@@ -156,7 +166,7 @@ def _default(expression: str, table: Json, names: Names) -> str:
     return re.sub(either, lambda match: new_names[match[0]], expression)
 
 
-def _create_sequence(sequence: Json, names: Names, version: int) -> str:
+def _create_sequence(sequence: SequencePart, names: Names, version: int) -> str:
     sequence_name = name(names.sequences[sequence["schema"], sequence["name"]])
     unlogged = "UNLOGGED " if sequence["persistence"] == "u" and version >= 150000 else ""
     # A sequence that other tables use too may already exist.
@@ -166,7 +176,7 @@ def _create_sequence(sequence: Json, names: Names, version: int) -> str:
     )
 
 
-def _sequence_options(sequence: Json) -> str:
+def _sequence_options(sequence: SequencePart) -> str:
     cycle = "CYCLE" if sequence["cycle"] else "NO CYCLE"
     return (
         f"INCREMENT BY {sequence['increment']} MINVALUE {sequence['min']} "
@@ -175,7 +185,7 @@ def _sequence_options(sequence: Json) -> str:
     )
 
 
-def set_sequences(table: Json, names: Names, *, keep: bool) -> list[str]:
+def set_sequences(table: TablePart, names: Names, *, keep: bool) -> list[str]:
     """Return statements that set the table's sequences to their values in the definition.
 
     Args:
@@ -198,7 +208,7 @@ def set_sequences(table: Json, names: Names, *, keep: bool) -> list[str]:
     return statements
 
 
-def _column_settings(column: Json, ref: TableRef, version: int) -> list[str]:
+def _column_settings(column: ColumnPart, ref: TableRef, version: int) -> list[str]:
     alter = f"ALTER TABLE ONLY {name(ref)} ALTER COLUMN {ident(column['name'])}"
     statements = []
     if column["storage"]:
@@ -220,7 +230,7 @@ def _option(text: str) -> str:
     return f"{prefix}{dot}{ident(option)} = {literal(value)}"
 
 
-def comments(table: Json, names: Names, version: int) -> list[str]:
+def comments(table: TablePart, names: Names, version: int) -> list[str]:
     """Return the comments on the table, its columns, and its constraints without an index.
 
     Args:
@@ -240,7 +250,7 @@ def comments(table: Json, names: Names, version: int) -> list[str]:
     return statements
 
 
-def unchecked_constraints(table: Json, names: Names) -> list[str]:
+def unchecked_constraints(table: TablePart, names: Names) -> list[str]:
     """Return the constraints that existing rows may violate, which must be added after the rows."""
     ref = names.table(table)
     statements = []
@@ -255,13 +265,13 @@ def unchecked_constraints(table: Json, names: Names) -> list[str]:
     return statements
 
 
-def is_unchecked(constraint: Json) -> bool:
+def is_unchecked(constraint: ConstraintPart) -> bool:
     """Whether existing rows may violate a constraint other than a foreign key."""
     valid = constraint["validated"] or "NOT ENFORCED" in constraint["definition"]
     return not valid and constraint["kind"] != "f"
 
 
-def create_statistics(table: Json, names: Names) -> list[str]:
+def create_statistics(table: TablePart, names: Names) -> list[str]:
     """Return statements that create extended statistics."""
     statements = []
     for item in table["statistics"]:

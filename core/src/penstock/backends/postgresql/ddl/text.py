@@ -6,13 +6,14 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
-Json = Mapping[str, Any]
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import IndexPart, TablePart
 
 LONGEST_NAME = 63
 
@@ -58,17 +59,17 @@ class Names:
     """Sequences that are created or renamed; others are used as they are."""
     statistics: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
 
-    def table(self, table: Json) -> TableRef:
+    def table(self, table: TablePart) -> TableRef:
         return self.tables[table["oid"]]
 
-    def index(self, table: Json, index: Json) -> TableRef:
+    def index(self, table: TablePart, index: IndexPart) -> TableRef:
         return TableRef(self.table(table).schema, self.indexes[index["oid"]])
 
 
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[^\W\d][\w$]*|.""", re.DOTALL)
 
 
-def replace_table_name(text: str, table: Json, ref: TableRef) -> str:
+def replace_table_name(text: str, table: TablePart, ref: TableRef) -> str:
     """Rewrite a table's expression for another table name.
 
     It may refer to the whole row, ``name.*``, or to the table, ``'schema.name'::regclass``.

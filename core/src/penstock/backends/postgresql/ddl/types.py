@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection, full_names
-from penstock.backends.postgresql.ddl.text import Json, comment
+from penstock.backends.postgresql.ddl.text import comment
 from penstock.backends.postgresql.session.statements import for_server, ident, literal
 
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import RangePart, TablePart, TypeCheck, TypePart
 
-def types_of(tables: Sequence[Json], all_types: Mapping[int, Json]) -> list[Json]:
+
+def types_of(tables: Sequence[TablePart], all_types: Mapping[int, TypePart]) -> list[TypePart]:
     """Return the types that are not built in, each after its components.
 
     Args:
         tables: the tables that use the types.
         all_types: see `read_types`.
     """
-    chosen: dict[int, Json | None] = {}
+    chosen: dict[int, TypePart | None] = {}
     for oid in _column_types(tables):
         _add_type(all_types, oid, chosen)
     return [type_ for type_ in chosen.values() if type_ is not None]
 
 
-def _add_type(all_types: Mapping[int, Json], oid: int, chosen: dict[int, Json | None]) -> None:
+def _add_type(
+    all_types: Mapping[int, TypePart], oid: int, chosen: dict[int, TypePart | None]
+) -> None:
     if oid in chosen:
         return
     chosen[oid] = None
@@ -38,9 +43,9 @@ def _add_type(all_types: Mapping[int, Json], oid: int, chosen: dict[int, Json | 
     chosen[oid] = None if type_["element"] or type_["kind"] == "m" else type_
 
 
-def read_types(connection: Connection, tables: Iterable[Json]) -> dict[int, Json]:
+def read_types(connection: Connection, tables: Iterable[TablePart]) -> dict[int, TypePart]:
     """Return the types of columns and their components, by object id."""
-    types: dict[int, Json] = {}
+    types: dict[int, TypePart] = {}
     oids = set(_column_types(tables))
     while oids := oids.difference(types):
         read = _read(connection, oids)
@@ -54,23 +59,23 @@ def read_types(connection: Connection, tables: Iterable[Json]) -> dict[int, Json
     return types
 
 
-def _read(connection: Connection, oids: Iterable[int]) -> dict[int, Json]:
+def _read(connection: Connection, oids: Iterable[int]) -> dict[int, TypePart]:
     query = for_server(connection, "definition_type", types=sql.Literal(sorted(oids)))
     return dict(connection.execute(query).fetchall())
 
 
-def _column_types(tables: Iterable[Json]) -> Iterator[int]:
+def _column_types(tables: Iterable[TablePart]) -> Iterator[int]:
     for table in tables:
         for column in table["columns"]:
             if column["type_oid"] is not None:
                 yield column["type_oid"]
 
 
-def _comes_with_server(type_: Json) -> bool:
+def _comes_with_server(type_: TypePart) -> bool:
     return type_["schema"] in ("pg_catalog", "information_schema")
 
 
-def _components(type_: Json) -> Iterator[int]:
+def _components(type_: TypePart) -> Iterator[int]:
     parts = [type_["element"], type_["base_oid"], type_["range_oid"]]
     parts += (attribute["type_oid"] for attribute in type_["attributes"] or ())
     if type_["range"]:
@@ -78,7 +83,7 @@ def _components(type_: Json) -> Iterator[int]:
     return (part for part in parts if part is not None)
 
 
-def enum_type(schema: str, name: str, labels: Sequence[str]) -> Json:
+def enum_type(schema: str, name: str, labels: Sequence[str]) -> TypePart:
     """Return a new enum type for a column, in the form in which the catalog would be read.
 
     Args:
@@ -88,20 +93,21 @@ def enum_type(schema: str, name: str, labels: Sequence[str]) -> Json:
     """
     return {
         "oid": 0, "array_oid": 0, "schema": schema, "name": name, "kind": "e", "element": None,
-        "relation": None, "extension": None, "comment": None, "labels": list(labels),
-        "base": None, "base_oid": None, "not_null": False, "default": None, "collation": None,
+        "relation": None, "extension": None, "comment": None, "schema_comment": None,
+        "labels": list(labels), "base": None, "base_oid": None, "not_null": False,
+        "default": None, "collation": None,
         "checks": None, "attributes": None, "range": None, "range_oid": None,
     }  # fmt: skip
 
 
-def type_name(type_: Json) -> str:
+def type_name(type_: TypePart) -> str:
     """Return a type's name, quoted, with its schema."""
     return ident(type_["schema"], type_["name"])
 
 
-def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, Json | None]:
+def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, TypePart | None]:
     """Return the target's types with these quoted names; None where there is no such type."""
-    types: dict[str, Json | None] = dict.fromkeys(names)
+    types: dict[str, TypePart | None] = dict.fromkeys(names)
     query = (
         "SELECT asked.name, pg_catalog.to_regtype(asked.name)::oid::bigint"
         " FROM pg_catalog.unnest(%s::text[]) AS asked (name)"
@@ -118,8 +124,8 @@ def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, Js
 
 
 def missing_types(
-    types: Sequence[Json], look_up: Callable[[str], Json | None]
-) -> tuple[list[Json], list[str]]:
+    types: Sequence[TypePart], look_up: Callable[[str], TypePart | None]
+) -> tuple[list[TypePart], list[str]]:
     """Return the types to create, and a line for each that differs or cannot be created.
 
     Args:
@@ -147,14 +153,14 @@ def missing_types(
                 f"type {quoted_name} is the row type of {type_['relation']}: create that table "
                 "first"
             )
-        elif type_["kind"] not in "edcr" or (type_["range"] or {}).get("canonical"):
+        elif type_["kind"] not in "edcr" or (type_["range"] and type_["range"]["canonical"]):
             lines.append(f"type {quoted_name} is written in C: install it in the target first")
         else:
             missing.append(type_)
     return missing, lines
 
 
-def _essence(type_: Json) -> tuple[Any, ...]:
+def _essence(type_: TypePart) -> tuple[Any, ...]:
     """Return the properties in which an existing type must be equal."""
     if type_["kind"] == "b":
         return ("b",)
@@ -170,20 +176,20 @@ def _essence(type_: Json) -> tuple[Any, ...]:
     )
 
 
-def _description(type_: Json) -> str:
+def _description(type_: TypePart) -> str:
     if type_["kind"] == "e":
         return f"enum ({', '.join(type_['labels'] or ())})"
     if type_["kind"] == "d":
         checks = [c["definition"] for c in type_["checks"] or ()]
         not_null = ["NOT NULL"] if type_["not_null"] else []
-        return " ".join(["domain over", type_["base"], *not_null, *checks])
-    if type_["kind"] == "r":
+        return " ".join(["domain over", type_["base"] or "", *not_null, *checks])
+    if type_["range"] is not None:
         return f"range of {type_['range']['subtype']}"
     attributes = [f"{a['name']} {a['type']}" for a in type_["attributes"] or ()]
     return f"composite ({', '.join(attributes)})" if attributes else f"kind {type_['kind']!r}"
 
 
-def create_type(type_: Json) -> str:
+def create_type(type_: TypePart) -> str:
     """Return a statement that creates a type unless it exists.
 
     A restarted run finds its own.
@@ -209,7 +215,7 @@ def create_type(type_: Json) -> str:
     return f"DO {literal(body)}"
 
 
-def _unchecked(type_: Json, quoted_name: str) -> list[str]:
+def _unchecked(type_: TypePart, quoted_name: str) -> list[str]:
     """Return statements that add a domain's checks that existing values may violate.
 
     CREATE DOMAIN does not accept them.
@@ -221,11 +227,11 @@ def _unchecked(type_: Json, quoted_name: str) -> list[str]:
     ]
 
 
-def _is_unchecked(check: Json) -> bool:
+def _is_unchecked(check: TypeCheck) -> bool:
     return bool(check["definition"].endswith(" NOT VALID"))
 
 
-def _type_statement(type_: Json, quoted_name: str) -> str:
+def _type_statement(type_: TypePart, quoted_name: str) -> str:
     if type_["kind"] == "e":
         labels = ", ".join(literal(label) for label in type_["labels"] or ())
         return f"CREATE TYPE {quoted_name} AS ENUM ({labels})"
@@ -243,7 +249,7 @@ def _type_statement(type_: Json, quoted_name: str) -> str:
             if not _is_unchecked(check)
         ]
         return " ".join(words)
-    if type_["kind"] == "r":
+    if type_["range"] is not None:
         parts = _range_parts(type_["range"])
         return f"CREATE TYPE {quoted_name} AS RANGE ({', '.join(parts)})"
     attributes = [
@@ -253,7 +259,7 @@ def _type_statement(type_: Json, quoted_name: str) -> str:
     return f"CREATE TYPE {quoted_name} AS ({', '.join(attributes)})"
 
 
-def _range_parts(range_: Json) -> list[str]:
+def _range_parts(range_: RangePart) -> list[str]:
     parts = [f"subtype = {range_['subtype']}", f"subtype_opclass = {range_['class']}"]
     if range_["collation"]:
         parts.append(f"collation = {range_['collation']}")

@@ -9,7 +9,6 @@ from penstock.backends.postgresql.catalog.existing_tables import TableLink
 from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.connection import TAKE_USERS_PATH
 from penstock.backends.postgresql.ddl import steps
-from penstock.backends.postgresql.ddl.definition import OF_PARTITIONS
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.links import relink_steps, unlink_steps
 from penstock.backends.postgresql.errors import planning
@@ -160,7 +159,7 @@ def _plan_created(
     facts.claimed_names.begin(request.target, request.siblings.targets)
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
-        of_children = definition.native.get(OF_PARTITIONS, ())
+        of_children = definition.native["of_partitions"]
         omitted_before = [
             NotCopied(kind, label, "", str(request.target)) for kind, label in of_children
         ]

@@ -43,7 +43,7 @@ from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
 if TYPE_CHECKING:
-    from penstock.backends.postgresql.ddl.text import Json
+    from penstock.backends.postgresql.ddl.parts import TablePart
 
 T = TypeVar("T")
 
@@ -214,11 +214,11 @@ class TargetFacts:
     def names(self, schema: str) -> existing_tables.NamesInSchema:
         return self._names[schema]
 
-    def definitions(self, ref: TableRef) -> list[Json]:
+    def definitions(self, ref: TableRef) -> list[TablePart]:
         """Return the definitions of a table and its child tables, without those just dropped."""
         return self._definitions[ref]
 
-    def definition(self, ref: TableRef) -> Json:
+    def definition(self, ref: TableRef) -> TablePart:
         """Return the definition of an existing table without child tables.
 
         Raises:
@@ -229,7 +229,7 @@ class TargetFacts:
             raise self._dropped(ref)
         return definitions[0]
 
-    def whole_definition(self, ref: TableRef) -> list[Json]:
+    def whole_definition(self, ref: TableRef) -> list[TablePart]:
         """Return the definitions of an existing table and each of its child tables.
 
         Raises:
@@ -245,7 +245,7 @@ class TargetFacts:
 
         return TableDropped(self.tree(ref)[0].oid)
 
-    def root_definition(self, ref: TableRef) -> Json:
+    def root_definition(self, ref: TableRef) -> TablePart:
         """Return the definition of an existing table alone, even if it has child tables.
 
         Raises:
@@ -389,7 +389,7 @@ class TargetFacts:
             return {ref: [] for ref in refs}
         return existing_tables.read_dependents(self.connection, trees, sequences)
 
-    def _read_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, list[Json]]:
+    def _read_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, list[TablePart]]:
         trees = self._permitted_trees(refs)
         definitions = self._read_tables(
             relation.oid for tree in trees.values() for relation in tree
@@ -399,12 +399,12 @@ class TargetFacts:
             for ref, tree in trees.items()
         }
 
-    def _read_root_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, Json]:
+    def _read_root_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, TablePart]:
         roots = self._roots(refs)
         definitions = self._read_tables(roots.values())
         return {ref: definitions[oid] for ref, oid in roots.items() if oid in definitions}
 
-    def _read_tables(self, requested: Iterable[int]) -> dict[int, Json]:
+    def _read_tables(self, requested: Iterable[int]) -> dict[int, TablePart]:
         """Return definitions by object id, without tables just dropped."""
         from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
             TableDropped,
@@ -414,7 +414,7 @@ class TargetFacts:
         oids = list(requested)
         if not oids:
             return {}
-        tables: dict[int, Json] = {}
+        tables: dict[int, TablePart] = {}
         try:
             tables = {table["oid"]: table for table in read_tables(self.connection, oids)}
         except TableDropped:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.catalog import existing_tables
 from penstock.backends.postgresql.catalog.privileges import check_owned
 from penstock.backends.postgresql.ddl import indexes, steps
-from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.ddl.text import Names
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import IndexPart, TablePart
 
 
 def unlog(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Step]) -> None:
@@ -103,8 +107,8 @@ def defer_indexes(
 
 
 def _indexes_to_keep(
-    tables: Sequence[Json],
-    usable: dict[int, Json],
+    tables: Sequence[TablePart],
+    usable: dict[int, IndexPart],
     broken: Sequence[str],
     warnings: list[str],
 ) -> set[int]:
@@ -114,8 +118,8 @@ def _indexes_to_keep(
     for oid, index in usable.items():
         if index["needed_by"]:
             root = oid
-            while parents.get(root) in usable:
-                root = parents[root]
+            while (parent := parents.get(root)) is not None and parent in usable:
+                root = parent
             roots.add(root)
     if roots:
         shown = [

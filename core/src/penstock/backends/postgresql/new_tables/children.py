@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -14,7 +15,7 @@ from penstock.backends.postgresql.catalog.existing_tables import NamesInSchema, 
 from penstock.backends.postgresql.catalog.privileges import check_owned
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl.children import create_child, index_child
-from penstock.backends.postgresql.ddl.text import Json, shorten, temporary_name
+from penstock.backends.postgresql.ddl.text import shorten, temporary_name
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.session.statements import ident, literal
@@ -22,6 +23,9 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Extent, KeyIsNull, KeyOther, KeyRange, KeyValues
 from penstock.model.plans import Child, Partition
 from penstock.model.tables import TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import TablePart
 
 MODE = "--mode attach"
 RANGES, LISTS = "r", "l"
@@ -134,7 +138,7 @@ def _read_parent(facts: TargetFacts, request: ChildRequest) -> _Parent:
     return _Parent(ref, partitioned.strategy, key, column, str(type_), partitioned.default)
 
 
-def _rehearse(connection: Connection, parent: _Parent, table: Json) -> None:
+def _rehearse(connection: Connection, parent: _Parent, table: TablePart) -> None:
     """Create a child without rows, to find errors now, and a table for trying bounds.
 
     That table is partitioned like the target, but has only the key.

@@ -7,9 +7,9 @@ that the table has what they were planned for. Nothing is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from psycopg import sql
 
@@ -18,7 +18,7 @@ from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of
-from penstock.backends.postgresql.ddl.text import Json, Names, temporary_name
+from penstock.backends.postgresql.ddl.text import Names, temporary_name
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
@@ -38,11 +38,14 @@ from penstock.backends.sql.definitions.missing_table import check_no_changes
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import NotCopied, TableRef
 
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import Content, TablePart
+
 
 def plan_missing(
     facts: TargetFacts,
     request: LoadRequest,
-    content: Mapping[str, Any],
+    content: Content,
     omitted_before: Sequence[NotCopied] = (),
     more: Sequence[str] = (),
 ) -> LoadPlan:
@@ -61,7 +64,7 @@ def plan_missing(
     check_no_changes(request)
     connection = facts.connection
     ref, version = request.target, connection.info.server_version
-    definitions: Sequence[Json] = content["tables"]
+    definitions: Sequence[TablePart] = content["tables"]
     (table,) = definitions
     warnings = list(content["warnings"])
     with planning("target", f"{NEEDS}: {ref}"):
@@ -105,7 +108,7 @@ def plan_missing(
 
 
 def plan_under_temporary_name(
-    facts: TargetFacts, request: LoadRequest, content: Mapping[str, Any]
+    facts: TargetFacts, request: LoadRequest, content: Content
 ) -> LoadPlan:
     """Plan a table that is created and loaded under a temporary name.
 
@@ -121,7 +124,7 @@ def plan_under_temporary_name(
     """
     check_no_changes(request)
     ref, version = request.target, facts.connection.info.server_version
-    definitions: Sequence[Json] = content["tables"]
+    definitions: Sequence[TablePart] = content["tables"]
     (table,) = definitions
     warnings = list(content["warnings"])
     with planning("target", f"{NEEDS}: {ref}"):
@@ -170,7 +173,7 @@ def plan_under_temporary_name(
     )
 
 
-def _temporary_names(run_id: str, names: Names, table: Json) -> Names:
+def _temporary_names(run_id: str, names: Names, table: TablePart) -> Names:
     """Return unused names for the table and its own objects."""
 
     def temporary_ref(ref: TableRef) -> TableRef:
@@ -198,7 +201,7 @@ def _check_free(ref: TableRef) -> str:
     return f"DO {literal(body)}"
 
 
-def _rename_statements(table: Json, temporary: Names, names: Names) -> list[str]:
+def _rename_statements(table: TablePart, temporary: Names, names: Names) -> list[str]:
     """Return statements that give the table and its own objects their final names."""
     pairs = [
         ("TABLE", temporary.table(table), names.table(table)),
@@ -253,7 +256,7 @@ def _array(texts: Sequence[str]) -> str:
     return f"ARRAY[{', '.join(map(literal, texts))}]::text[]"
 
 
-def _not_created(table: Json, names: Names) -> Iterator[NotCopied]:
+def _not_created(table: TablePart, names: Names) -> Iterator[NotCopied]:
     """Yield what is not created.
 
     These are constraints that could reject rows before others arrive, and objects that are not part

@@ -14,23 +14,13 @@ from penstock.backends.api.worker import LoadResult
 from penstock.backends.postgresql.attempt.stage import ANY_WAY, BY_INDEX, PostgresStage, Run
 from penstock.backends.postgresql.connection import FIRE_DEFERRED, Connection
 from penstock.backends.postgresql.ddl.text import shorten
-from penstock.backends.postgresql.load.drift import (
-    check_columns,
-    make_changes,
-)
+from penstock.backends.postgresql.load.drift import check_columns, make_changes
 from penstock.backends.postgresql.load.ranges import Ranges
-from penstock.backends.postgresql.session.statements import (
-    name,
-    rows_of,
-    statement,
-)
+from penstock.backends.postgresql.session.statements import name, rows_of, statement
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.errors import PermanentError
-from penstock.model.plans import (
-    PartitionPlan,
-    changes_of,
-)
+from penstock.model.plans import PartitionPlan, changes_of
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.errors import planning
@@ -18,6 +19,9 @@ from penstock.model.plans import SWAP_STEP, LoadPlan
 from penstock.model.tables import TableRef
 from penstock.spec.deletes import HARD, IGNORE, Deletes
 from penstock.spec.modes import SWAP
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import ColumnPart
 
 
 def plan_night_rebuild(
@@ -97,9 +101,9 @@ def _check_replaced(facts: TargetFacts, request: LoadRequest) -> None:
         raise PlanningError(f"{ref} cannot be replaced by a new table, because {why}")
 
 
-def _is_computed(column: dict[str, object]) -> bool:
+def _is_computed(column: ColumnPart) -> bool:
     """Whether the table computes a column itself."""
-    return bool(column.get("generated"))
+    return bool(column["generated"])
 
 
 def _check_rows(facts: TargetFacts, request: LoadRequest) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.arrow.types import arrow_type_of, column_type_for
@@ -16,7 +16,7 @@ from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.definition import plain_table
 from penstock.backends.postgresql.ddl.steps import LAST
-from penstock.backends.postgresql.ddl.text import LONGEST_NAME, Json, shorten, temporary_name
+from penstock.backends.postgresql.ddl.text import LONGEST_NAME, shorten, temporary_name
 from penstock.backends.postgresql.ddl.types import (
     create_type,
     enum_type,
@@ -49,6 +49,15 @@ from penstock.model.plans import Step
 from penstock.model.table_model import ENUM, JSON, TEXT, KeyModel, TableDefinition, TableModel
 from penstock.model.tables import Column, NotCopied, TableRef
 
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import (
+        ColumnPart,
+        ConstraintPart,
+        Content,
+        SequencePart,
+        TypePart,
+    )
+
 MOST_CHARACTERS = 10_485_760
 """The maximum of `varchar(n)`. https://www.postgresql.org/docs/current/datatype-character.html"""
 
@@ -58,7 +67,7 @@ def enum_types(
     columns: Sequence[Column],
     definition: TableDefinition,
     specified: Collection[str] = (),
-) -> dict[str, Json]:
+) -> dict[str, TypePart]:
     """Return the enum types created with a table, by the columns that use them.
 
     Args:
@@ -82,7 +91,7 @@ def enum_types(
 
 
 def types_for(
-    columns: Sequence[Column], model: TableModel, enums: Mapping[str, Json]
+    columns: Sequence[Column], model: TableModel, enums: Mapping[str, TypePart]
 ) -> dict[str, str]:
     """Return, by name, the types of columns created like another system's.
 
@@ -111,7 +120,7 @@ def created_columns(
     columns: Sequence[Column],
     types: Mapping[str, str],
     specified: Mapping[str, str],
-    enums: Mapping[str, Json],
+    enums: Mapping[str, TypePart],
 ) -> tuple[Column, ...]:
     """Return the columns of a table created for other columns.
 
@@ -147,7 +156,7 @@ def created_columns(
     return without_rehearsed_ids(facts.connection, rehearsed)[table]
 
 
-def _check_enums(connection: Connection, ref: TableRef, enums: Mapping[str, Json]) -> None:
+def _check_enums(connection: Connection, ref: TableRef, enums: Mapping[str, TypePart]) -> None:
     with planning("target", f"{NEEDS}: {ref}"):
         existing = read_namesakes(connection, [type_name(each) for each in enums.values()])
     _, lines = missing_types(list(enums.values()), existing.__getitem__)
@@ -164,7 +173,7 @@ def types_of_columns(
     ref: TableRef,
     columns: Sequence[Column],
     types: Mapping[str, str],
-    enums: Mapping[str, Json],
+    enums: Mapping[str, TypePart],
 ) -> Iterator[TableRef]:
     """Create the table of `created_columns`, which exists until the transaction is rolled back.
 
@@ -233,7 +242,7 @@ def _check_type(connection: Connection, column: str, type_text: str) -> None:
 class TranslatedTable:
     """A table that is created like another system's."""
 
-    content: Mapping[str, Any]
+    content: Content
     """The content of a definition, in the form in which the catalog would be read."""
     omitted: tuple[NotCopied, ...]
     steps: tuple[Step, ...]
@@ -291,7 +300,7 @@ def read_translated(
         taken_names=partial(_is_taken, facts, ref),
     )
     rendered = rendering.of(model.only(list(names)))
-    sequences: list[Json] = []
+    sequences: list[SequencePart] = []
     modelled = {column.name: column for column in model.columns}
     for column in table["columns"]:
         name = column["name"]
@@ -314,19 +323,14 @@ def read_translated(
             column["default"] = rendered.columns[name].removeprefix("DEFAULT ")
     for index in rendered.indexes:
         facts.claimed_names.add(ref.schema, index.name, ref)
-    content = {
-        "tables": [
-            {
-                **table,
-                "sequences": sequences,
-                "comment": model.comment or None,
-                "constraints": [
-                    _foreign_key(each, model, request) for each in rendered.foreign_keys
-                ],
-            }
-        ],
+    table["sequences"] = sequences
+    table["comment"] = model.comment or None
+    table["constraints"] = [_foreign_key(each, model, request) for each in rendered.foreign_keys]
+    content: Content = {
+        "tables": [table],
         "types": list(enums.values()),
         "warnings": [*warnings, *rendered.warnings],
+        "of_partitions": [],
     }
     omitted = (*omitted_parts(DIALECT, definition, ref, accepted), *rendered.omitted)
     # After all other changes to the table's own catalog row.
@@ -342,14 +346,15 @@ def _is_taken(facts: TargetFacts, ref: TableRef, name: str) -> bool:
     )
 
 
-def _foreign_key(key: ForeignKey, model: TableModel, request: LoadRequest) -> Json:
+def _foreign_key(key: ForeignKey, model: TableModel, request: LoadRequest) -> ConstraintPart:
     """Return a foreign key in the form in which the catalog would be read."""
     refers = next(each.target for each in model.foreign_keys if each.columns == key.columns)
     return {
         "name": key.name, "kind": "f", "definition": key.definition, "validated": True,
         "no_inherit": False, "column": key.columns[0], "inherited": False, "comment": None,
         "columns": ", ".join(map(ident, key.columns)), "references_itself": key.itself,
-        "references": [refers.schema, refers.name],
+        "references": [refers.schema, refers.name], "from": list(key.columns), "to": None,
+        "on_delete": "a", "on_update": "a", "local": True,
     }  # fmt: skip
 
 
@@ -357,7 +362,7 @@ _BITS = {"smallint": 15, "integer": 31}
 _WHOLE = (*_BITS, "bigint")
 
 
-def _sequence(ref: TableRef, column: Json, first: int, step: int) -> Json:
+def _sequence(ref: TableRef, column: ColumnPart, first: int, step: int) -> SequencePart:
     """Return the sequence of an identity column, in the form in which the catalog would be read.
 
     If the column cannot be an identity column, return the sequence of its default: the column may

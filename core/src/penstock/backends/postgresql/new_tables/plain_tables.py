@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from penstock.backends.postgresql.ddl.text import Json
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import ColumnPart, IndexPart, TablePart
+
 
 # Every supported server has these types, and can sort them.
 _SORTED = (
@@ -29,7 +32,7 @@ _NEW_UUID, _NEW_UUID_VERSION = "gen_random_uuid()", 130000
 _MOST_KEYS = 32
 
 
-def is_plain(table: Json, version: int) -> bool:
+def is_plain(table: TablePart, version: int) -> bool:
     """Whether a server that accepts one such table accepts all statements that create this one.
 
     Args:
@@ -48,7 +51,7 @@ def is_plain(table: Json, version: int) -> bool:
     )
 
 
-def _is_plain_column(column: Json, version: int) -> bool:
+def _is_plain_column(column: ColumnPart, version: int) -> bool:
     default = column["default"]
     return (
         _TYPE.fullmatch(column["type"]) is not None
@@ -64,12 +67,12 @@ def _is_plain_column(column: Json, version: int) -> bool:
     )
 
 
-def _has_plain_indexes(table: Json) -> bool:
+def _has_plain_indexes(table: TablePart) -> bool:
     types = {column["name"]: column["type"] for column in table["columns"]}
     return all(_is_plain_index(index, types) for index in table["indexes"] if index["valid"])
 
 
-def _is_plain_index(index: Json, types: Mapping[str, str]) -> bool:
+def _is_plain_index(index: IndexPart, types: Mapping[str, str]) -> bool:
     constraint = index["constraint"]
     if index["statistics"] or not (match := _INDEX.fullmatch(index["tail"])):
         return False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog import existing_tables
@@ -17,7 +17,7 @@ from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of, relink_steps, unlink_steps
-from penstock.backends.postgresql.ddl.text import Json, Names, comment, shorten
+from penstock.backends.postgresql.ddl.text import Names, comment, shorten
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_steps
@@ -29,13 +29,22 @@ from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import NotCopied, TableRef
 
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import (
+        Content,
+        SequencePart,
+        StatisticsPart,
+        TablePart,
+        TypePart,
+    )
+
 NEEDS = "--mode recreate"
 
 
 def plan_recreate(
     facts: TargetFacts,
     request: LoadRequest,
-    content: Mapping[str, Any],
+    content: Content,
     omitted_before: Sequence[NotCopied] = (),
 ) -> LoadPlan:
     """Plan to drop and create the target.
@@ -51,7 +60,7 @@ def plan_recreate(
             table needs, or a privilege is missing.
     """
     ref = request.target
-    definitions: Sequence[Json] = content["tables"]
+    definitions: Sequence[TablePart] = content["tables"]
     old, linked = _check_droppable(facts, ref, request.siblings.recreated)
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.derive(Rehearsals).missing(ref, content)
@@ -101,7 +110,7 @@ def plan_recreate(
 
 
 def _create_step(
-    request: LoadRequest, table: Json, names: Names, version: int, types: Sequence[Json]
+    request: LoadRequest, table: TablePart, names: Names, version: int, types: Sequence[TypePart]
 ) -> Step:
     return steps.before(
         f"create {table['oid']}",
@@ -112,7 +121,7 @@ def _create_step(
     )
 
 
-def creation(request: LoadRequest, table: Json, names: Names, version: int) -> list[str]:
+def creation(request: LoadRequest, table: TablePart, names: Names, version: int) -> list[str]:
     """Return statements that create a table, without what is created after the load.
 
     Args:
@@ -130,7 +139,7 @@ def creation(request: LoadRequest, table: Json, names: Names, version: int) -> l
 
 
 def _completion_steps(
-    request: LoadRequest, definitions: Sequence[Json], names: Names
+    request: LoadRequest, definitions: Sequence[TablePart], names: Names
 ) -> Iterator[Step]:
     """Yield the steps that complete the tables after the load."""
     for table in definitions:
@@ -209,7 +218,7 @@ def _owner_warnings(connection: Connection, old: Sequence[existing_tables.Relati
 
 
 def other_owners(
-    connection: Connection, definitions: Sequence[Json], names: Names
+    connection: Connection, definitions: Sequence[TablePart], names: Names
 ) -> Iterator[NotCopied]:
     """Yield the source's owners of tables that another user creates in the target."""
     for table in definitions:
@@ -222,7 +231,7 @@ def other_owners(
 def names_for(
     facts: TargetFacts,
     ref: TableRef,
-    definitions: Sequence[Json],
+    definitions: Sequence[TablePart],
     old: Sequence[existing_tables.Relation],
     warnings: list[str],
 ) -> Names:
@@ -238,7 +247,7 @@ def names_for(
     Raises:
         PlanningError: the name of a child table is taken.
     """
-    root: Json = definitions[0]
+    root: TablePart = definitions[0]
     dropped = {relation.oid for relation in old}
     new_names: dict[str, set[str]] = defaultdict(set)
     new_names[ref.schema].add(ref.name)
@@ -266,7 +275,7 @@ def names_for(
         claimed.add_part(schema, candidate, ref)
         return candidate
 
-    def schema_of(item: Json) -> str:
+    def schema_of(item: TablePart | SequencePart | StatisticsPart) -> str:
         return ref.schema if item["schema"] == root["schema"] else str(item["schema"])
 
     refs = {root["oid"]: ref}
@@ -317,7 +326,7 @@ def _check_sequence(facts: TargetFacts, ref: TableRef) -> None:
         raise missing_grant(facts.connection, missing, MAKING, grant)
 
 
-def advance_new(request: LoadRequest, table: Json, names: Names) -> list[Step]:
+def advance_new(request: LoadRequest, table: TablePart, names: Names) -> list[Step]:
     """Return steps that advance the sequences of a new table.
 
     Args:
@@ -335,7 +344,7 @@ def advance_new(request: LoadRequest, table: Json, names: Names) -> list[Step]:
     return advance_steps(request, names.table(table), sequences, integers, only=only)
 
 
-def type_steps(types: Sequence[Json]) -> list[Step]:
+def type_steps(types: Sequence[TypePart]) -> list[Step]:
     """Return steps that create types, unless another run has done so."""
     return [
         Step(
@@ -349,7 +358,7 @@ def type_steps(types: Sequence[Json]) -> list[Step]:
 
 
 def schema_steps(
-    facts: TargetFacts, names: Names, definitions: Sequence[Json], types: Sequence[Json]
+    facts: TargetFacts, names: Names, definitions: Sequence[TablePart], types: Sequence[TypePart]
 ) -> list[Step]:
     """Return steps that create the schemas that do not exist, unless another run has done so.
 

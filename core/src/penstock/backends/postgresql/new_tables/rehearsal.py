@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
@@ -27,7 +27,7 @@ from penstock.backends.postgresql.ddl.prerequisites import (
     needs_of,
 )
 from penstock.backends.postgresql.ddl.steps import FULL_NAMES
-from penstock.backends.postgresql.ddl.text import Json, Names, temporary_name
+from penstock.backends.postgresql.ddl.text import Names, temporary_name
 from penstock.backends.postgresql.ddl.types import (
     create_type,
     missing_types,
@@ -42,6 +42,9 @@ from penstock.backends.postgresql.session.statements import ident, statement
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import Content, NeedPart, TablePart, TypePart
+
 NEEDS = "creating the table"
 # Tables per transaction: each holds some locks until the end, and the server's lock table is
 # limited.
@@ -53,9 +56,7 @@ LOCK_MS = 10_000
 ONE_AT_A_TIME = statement("lock_making").as_string(None)
 
 
-def defined_columns(
-    facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]
-) -> tuple[Column, ...]:
+def defined_columns(facts: TargetFacts, ref: TableRef, content: Content) -> tuple[Column, ...]:
     """Return the columns of a table created from a definition.
 
     Args:
@@ -72,7 +73,7 @@ def defined_columns(
 
 
 @contextmanager
-def rehearse(facts: TargetFacts, ref: TableRef, content: Mapping[str, Any]) -> Iterator[TableRef]:
+def rehearse(facts: TargetFacts, ref: TableRef, content: Content) -> Iterator[TableRef]:
     """Create a table from a definition, in a transaction that is rolled back.
 
     Args:
@@ -102,7 +103,7 @@ class Rehearsals:
         self._facts = facts
         self._connection = facts.connection
         self._version = facts.connection.info.server_version
-        self._contents: dict[TableRef, Mapping[str, Any]] = {}
+        self._contents: dict[TableRef, Content] = {}
         self._types = Answers((), partial(read_namesakes, self._connection))
         self._addresses = Answers((), partial(find_addresses, self._connection))
         self._type_modifiers = Answers((), partial(read_modifiers, self._connection))
@@ -113,7 +114,7 @@ class Rehearsals:
         self._schemas_tried: set[str] = set()
         """Schemas in which a table was made."""
 
-    def expect(self, contents: Mapping[TableRef, Mapping[str, Any]]) -> None:
+    def expect(self, contents: Mapping[TableRef, Content]) -> None:
         """Announce definitions that it will be asked about."""
         for ref, content in contents.items():
             if self._contents.get(ref) == content:
@@ -127,7 +128,7 @@ class Rehearsals:
         self._created_columns.expect(contents)
         self._described_columns.expect(contents)
 
-    def columns(self, ref: TableRef, content: Mapping[str, Any]) -> tuple[Column, ...]:
+    def columns(self, ref: TableRef, content: Content) -> tuple[Column, ...]:
         """Return the columns of a table created from a definition.
 
         Raises:
@@ -137,7 +138,7 @@ class Rehearsals:
         created = self._created_columns[ref]
         return self._described_columns[ref] if created is None else created
 
-    def missing(self, ref: TableRef, content: Mapping[str, Any]) -> list[Json]:
+    def missing(self, ref: TableRef, content: Content) -> list[TypePart]:
         """Return the types that are created with the table.
 
         Raises:
@@ -154,13 +155,13 @@ class Rehearsals:
         self._created_columns[ref]
         return missing
 
-    def _find_missing(self, ref: TableRef) -> tuple[list[Json], list[str]]:
+    def _find_missing(self, ref: TableRef) -> tuple[list[TypePart], list[str]]:
         content = self._contents[ref]
         missing, lines = missing_types(content["types"], self._types.__getitem__)
         needs = [need for need in needs_of(content["tables"]) if not self._exists(need)]
         return missing, [*lines, *missing_lines(needs)]
 
-    def _exists(self, need: Json) -> bool:
+    def _exists(self, need: NeedPart) -> bool:
         try:
             return self._addresses[address(need)]
         except (psycopg.errors.ProgrammingError, psycopg.errors.DataError):
@@ -199,7 +200,7 @@ class Rehearsals:
         return columns_of_tables
 
     def creation_statements(
-        self, ref: TableRef, missing: Sequence[Json], rehearsal: TableRef
+        self, ref: TableRef, missing: Sequence[TypePart], rehearsal: TableRef
     ) -> list[str]:
         """Return statements that create a table under another name, with its types and indexes.
 
@@ -220,7 +221,7 @@ class Rehearsals:
             *_statements(self._contents[ref]["tables"], rehearsal, self._version),
         ]
 
-    def _is_plain(self, content: Mapping[str, Any]) -> bool:
+    def _is_plain(self, content: Content) -> bool:
         definitions = content["tables"]
         return (
             not content["types"]
@@ -228,7 +229,7 @@ class Rehearsals:
             and is_plain(definitions[0], self._version)
         )
 
-    def _schemas(self, ref: TableRef, missing: Sequence[Json]) -> Iterator[str]:
+    def _schemas(self, ref: TableRef, missing: Sequence[TypePart]) -> Iterator[str]:
         """Yield statements that create missing schemas.
 
         Raises:
@@ -278,7 +279,7 @@ class Rehearsals:
         # Whatever the declaration says, an array column of a new table has one dimension.
         return Attribute(name, oid, typmod, dimensions=int(type_.endswith("[]")), **more)
 
-    def _attributes(self, table: Json) -> list[Attribute]:
+    def _attributes(self, table: TablePart) -> list[Attribute]:
         return [
             self._attribute(
                 column["name"],
@@ -291,7 +292,7 @@ class Rehearsals:
         ]
 
 
-def used_sequences(ref: TableRef, definitions: Sequence[Json]) -> list[TableRef]:
+def used_sequences(ref: TableRef, definitions: Sequence[TablePart]) -> list[TableRef]:
     """Return, by their names in the target, sequences that defaults use and no column owns.
 
     Args:
@@ -306,7 +307,7 @@ def used_sequences(ref: TableRef, definitions: Sequence[Json]) -> list[TableRef]
     ]
 
 
-def _is_described(content: Mapping[str, Any]) -> bool:
+def _is_described(content: Content) -> bool:
     """Whether all types of the table are built in, so that their names describe them completely."""
     columns = content["tables"][0]["columns"]
     return not content["types"] and all((c["type_oid"] or 0) < FIRST_USER_OID for c in columns)
@@ -349,7 +350,7 @@ def _last_result(cursor: psycopg.Cursor[Any], after: int = 0) -> psycopg.pq.abc.
     return result
 
 
-def _statements(definitions: Sequence[Json], ref: TableRef, version: int) -> list[str]:
+def _statements(definitions: Sequence[TablePart], ref: TableRef, version: int) -> list[str]:
     names = _temporary_names("rehearsal", ref, definitions)
     statements: list[str] = []
     for table in definitions:
@@ -404,7 +405,7 @@ def without_rehearsed_ids(
     }
 
 
-def _temporary_names(run_id: str, ref: TableRef, planned: Sequence[Json]) -> Names:
+def _temporary_names(run_id: str, ref: TableRef, planned: Sequence[TablePart]) -> Names:
     refs: dict[int, TableRef] = {}
     sequences: dict[tuple[str, str], TableRef] = {}
     statistics: dict[tuple[str, str], TableRef] = {}

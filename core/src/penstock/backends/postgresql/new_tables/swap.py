@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from psycopg import sql
 
@@ -13,7 +14,7 @@ from penstock.backends.postgresql.catalog.privileges import check_owned, missing
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import attachments, completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
-from penstock.backends.postgresql.ddl.text import Json, Names, comment, temporary_name
+from penstock.backends.postgresql.ddl.text import Names, comment, temporary_name
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.load.target_facts import TargetFacts
@@ -21,6 +22,9 @@ from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.parts import TablePart
 
 NEEDS = "--mode swap"
 
@@ -100,7 +104,7 @@ def _check(facts: TargetFacts, ref: TableRef) -> None:
         )
 
 
-def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
+def _check_parts(connection: Connection, ref: TableRef, table: TablePart) -> None:
     hanging = table["attached"]
     if hanging["rules"]:
         raise PlanningError(
@@ -129,7 +133,7 @@ def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
         )
 
 
-def _names(run_id: str, table: Json, new: TableRef) -> Names:
+def _names(run_id: str, table: TablePart, new: TableRef) -> Names:
     usable, _ = indexes.usable_indexes([table])
 
     def temporary_ref(schema: str, original: str) -> TableRef:
@@ -151,7 +155,7 @@ def _names(run_id: str, table: Json, new: TableRef) -> Names:
 
 
 def _complete(
-    table: Json, names: Names, new: TableRef, default_grantees: Sequence[str], version: int
+    table: TablePart, names: Names, new: TableRef, default_grantees: Sequence[str], version: int
 ) -> list[Step]:
     statements = [
         *tables.unchecked_constraints(table, names),
@@ -175,7 +179,9 @@ def _shape(ref: TableRef) -> sql.Composed:
     return shape_of(sql.Literal(name(ref)))
 
 
-def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: str) -> list[str]:
+def _exchange(
+    table: TablePart, names: Names, ref: TableRef, new: TableRef, shape: str
+) -> list[str]:
     """Return one transaction that gives the new table and its own objects the old table's names."""
     changed = (
         f"{ref} was altered after the run was planned, so the new table lacks the change; start a "

@@ -4,6 +4,7 @@ SELECT u.relation::bigint, json_agg(json_build_object(
     'name', c.relname,
     'written', pg_catalog.format('%L::regclass', pg_catalog.format('%I.%I', n.nspname, c.relname)),
     'column', u.attname,
+    'identity', false,
     'persistence', c.relpersistence::text,
     'type', pg_catalog.format_type(s.seqtypid, NULL),
     'start', s.seqstart,

@@ -8,10 +8,7 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.backends.sql.catalog.relations import read_columns
-from penstock.backends.sql.definitions.column_changes import (
-    check_columns_unchanged,
-    is_applied,
-)
+from penstock.backends.sql.definitions.column_changes import check_columns_unchanged, is_applied
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.loads.merging import Merging
 from penstock.backends.sql.session import Session
