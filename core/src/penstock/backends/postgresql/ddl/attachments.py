@@ -186,7 +186,7 @@ def _objects(table: TablePart, ref: TableRef) -> Iterator[tuple[str, str, list[s
         yield "typed tables", table["typed"], [f"ALTER TABLE {name(ref)} OF {table['typed']}"]
     for sequence in table["sequences"]:
         sequence_name = ident(sequence["schema"], sequence["name"])
-        for privilege, grantee, grantable in sequence.get("grants", ()):
+        for privilege, grantee, grantable in sequence["grants"]:
             what = f"{privilege} on sequence {sequence['name']} to {grantee}"
             option = " WITH GRANT OPTION" if grantable else ""
             statement = f"GRANT {privilege} ON SEQUENCE {sequence_name} TO {grantee}{option}"

@@ -307,7 +307,7 @@ def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, TablePar
     ]
     values = read_positions(connection, (ref for ref, each in sequences if each["readable"]))
     for ref, sequence in sequences:
-        sequence["value"] = list(values[ref]) if sequence["readable"] else None
+        sequence["value"] = values[ref] if sequence["readable"] else None
     return tables
 
 

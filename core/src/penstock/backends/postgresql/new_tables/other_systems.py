@@ -376,7 +376,7 @@ def _sequence(ref: TableRef, column: ColumnPart, first: int, step: int) -> Seque
         "identity": column["type"] in _WHOLE and column["not_null"],
         "persistence": "p", "type": column["type"] if column["type"] in _BITS else "bigint",
         "start": first, "increment": step, "min": min(first, low), "max": max(first, high),
-        "cache": 1, "cycle": False, "readable": True, "comment": None, "value": None,
+        "cache": 1, "cycle": False, "readable": True, "comment": None, "value": None, "grants": [],
     }  # fmt: skip
 
 

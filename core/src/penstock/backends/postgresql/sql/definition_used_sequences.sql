@@ -13,6 +13,7 @@ SELECT u.relation::bigint, json_agg(json_build_object(
     'max', s.seqmax,
     'cache', s.seqcache,
     'cycle', s.seqcycle,
+    'grants', '[]'::json,
     'readable', pg_catalog.has_sequence_privilege(c.oid, 'SELECT'),
     'comment', pg_catalog.obj_description(c.oid, 'pg_class')
 ) ORDER BY u.attnum, n.nspname, c.relname)
