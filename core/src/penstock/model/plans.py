@@ -38,10 +38,6 @@ WATERMARK_STEP = "watermark"
 GONE_STEP = "gone"
 """The id of the step that finds rows that the source no longer has. It reads the source."""
 
-OF_STOPPED = " of run "
-"""The middle of the id of a step that a stopped run left undone, in another run's plan: the
-step's own id comes before it, the stopped run's id after it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -75,6 +71,10 @@ class Step:
     """Whether it ends a load of all rows: its transaction moves the watermark of the night."""
     change: ColumnChange | None = field(default=None, metadata=OMITTED)
     """The change it makes to the target's columns, so that they follow the source's."""
+    kind: str = field(default="", metadata=OMITTED)
+    """For the target's backend: what the step does, if that matters to how it is done."""
+    left_by: str = field(default="", metadata=OMITTED)
+    """The run that was stopped before it could do the step; empty if it is the plan's own."""
     with_merge: bool = field(default=False, metadata=OMITTED)
     """Whether the transaction that merges the run's rows also does and records this step."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.backends.api.capabilities import TargetCapabilities
-from penstock.model.plans import OF_STOPPED, LoadPlan, Step, makes_foreign_key
+from penstock.model.plans import LoadPlan, Step, makes_foreign_key
 from penstock.model.tables import NotCopied
 from penstock.spec.groups.loading import Loading
 
@@ -66,7 +66,8 @@ def with_pending_steps(
             added = links if makes_foreign_key(step) else steps
             added[step.name, _action(step)] = replace(
                 step,
-                id=f"{step.id}{OF_STOPPED}{run_id}",
+                id=f"{step.id} of run {run_id}",
+                left_by=run_id,
                 instead=step.instead if makes_foreign_key(step) else undone,
             )
     reasons = dict.fromkeys(

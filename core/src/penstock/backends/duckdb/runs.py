@@ -18,9 +18,9 @@ class DuckRuns(FileRuns):
     """The control store of a DuckDB target."""
 
     def do(self, run: RunRow, step: Step) -> None:
-        if step.id.startswith((NUMBER, ADVANCE)):
+        if step.kind in (NUMBER, ADVANCE):
             target = CopySpec.from_stored(run.spec, "", "").target_ref
-            update = numbering if step.id.startswith(NUMBER) else advancing
+            update = numbering if step.kind == NUMBER else advancing
             step = update(self._tables.session, step, target)
         super().do(run, step)
 

@@ -20,8 +20,7 @@ from penstock.backends.postgresql.attempt.presence import (
 from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_rows
 from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl.links import is_restored
-from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
+from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS, logged_by
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.lasting_rows import see_again
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
@@ -39,7 +38,7 @@ from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.backends.shared.records.step_records import MergeCounts
 from penstock.errors import Interrupted, PenstockError, PlanningError, TransientError
-from penstock.model.plans import OF_STOPPED, LoadPlan, Step
+from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
@@ -158,7 +157,8 @@ class ControlTables(RecordedRuns):
         return tuple(attempts)
 
     def is_intact(self, run_id: str) -> bool:
-        parameters = {"run_id": run_id, "set_logged": SET_LOGGED}
+        run = self.load_run(run_id)
+        parameters = {"run_id": run_id, "set_logged": logged_by(run.plan.load) if run else []}
         with translated("target"):
             return bool(self._connection.value(self._statement("intact"), parameters))
 
@@ -298,7 +298,7 @@ class ControlTables(RecordedRuns):
             elif (
                 step.done
                 and self.is_done(run, step)
-                and (OF_STOPPED in step.id or self.done_by_another(run))
+                and (step.left_by or self.done_by_another(run))
             ):
                 return
         elif step.done:
@@ -392,20 +392,20 @@ class ControlTables(RecordedRuns):
             if step.id == SWAP:
                 ref = CopySpec.from_stored(run.spec, "", "").target_ref
                 return self._loaded_table(run.run_id).has_replaced(ref)
-            if (query := is_restored(step)) is not None:
-                return bool(self._connection.value(query))
             return bool(step.done and self._connection.value(step.done))
 
     def after_step(self, run: RunRow, step: Step) -> None:
         if step.id == SWAP:  # from here on the loaded table has the old table's name
             self._loaded_table(run.run_id).forget()
-        elif step.id.startswith(SET_LOGGED):
+        elif step.kind == SET_LOGGED:
             self._loaded_table(run.run_id).note_rewritten()
 
     # Partitions that are copied again
 
     def check_recopy(self, run_id: str) -> None:
-        check_in_place(run_id, self.steps_done(run_id))
+        run = self.load_run(run_id)
+        assert run is not None
+        check_in_place(run, self.steps_done(run_id))
 
     def take_back(
         self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
@@ -413,7 +413,7 @@ class ControlTables(RecordedRuns):
         if rows_of is not None:
             delete_rows(self._connection, rows_of, records)
         # Rows read later may have newer values.
-        advances = tuple(step.id for step in run.plan.load.after if step.id.startswith(ADVANCE))
+        advances = tuple(step.id for step in run.plan.load.after if step.kind == ADVANCE)
         self._records.delete(Kind.STEP, {"run_id": run.run_id, "step_id": advances})
 
 

@@ -19,8 +19,8 @@ from penstock.model.plans import Step
 from penstock.model.table_model import IDENTITIES, Identity
 from penstock.model.tables import NotCopied, TableRef
 
-NUMBER, ADVANCE = "number ", "advance "
-"""Prefixes of step ids."""
+NUMBER, ADVANCE = "number", "advance"
+"""The kinds of steps."""
 MOST = 100_000_000
 """The maximum of numbers drawn from a sequence to advance it, which takes some seconds. Beyond it
 the sequence is recreated.
@@ -43,7 +43,7 @@ def numbering_steps(
         statement = dialect.identity_statements(table, column, "", identity)
         source = sources.get(column, "")
         yield Step(
-            f"{NUMBER}{column}",
+            f"{NUMBER} {column}",
             f"number {column} of {table} by a sequence",
             statement,
             after=True,
@@ -52,6 +52,7 @@ def numbering_steps(
             sequence_of=source if source in (request.sequence_positions or ()) else "",
             instead=NotCopied(IDENTITIES, column, f"{statement};", str(table)),
             done=json.dumps([column, identity.first, identity.step]),
+            kind=NUMBER,
         )
 
 
@@ -64,7 +65,7 @@ def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
             continue
         source = sources[column]
         yield Step(
-            f"{ADVANCE}{column}",
+            f"{ADVANCE} {column}",
             f"advance the sequence of {column} of {table}",
             "",
             after=True,
@@ -73,6 +74,7 @@ def advance_steps(session: Session, request: LoadRequest) -> Iterator[Step]:
             sequence_of=source if source in request.sequence_positions else "",
             instead=NotCopied(IDENTITIES, f"{column}: the next number", "", str(table)),
             done=json.dumps(column),
+            kind=ADVANCE,
         )
 
 

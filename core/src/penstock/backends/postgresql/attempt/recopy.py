@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from psycopg import sql
 
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.postgresql.compare.checksums import OLDEST
 from penstock.backends.postgresql.connection import FIRE_DEFERRED, Connection
-from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP
+from penstock.backends.postgresql.ddl.steps import SWAP, logged_by
 from penstock.backends.postgresql.session.statements import keeps_xmin, rows_of, statement
 from penstock.errors import Diagnosis, PermanentError, UsageError
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 
 
-def check_in_place(run_id: str, steps_done: Iterable[str]) -> None:
+def check_in_place(run: RunRow, steps_done: Collection[str]) -> None:
     """Check that the table still holds the rows where they were loaded.
+
+    Args:
+        run: the record of the run.
+        steps_done: the ids of its recorded steps.
 
     Raises:
         UsageError: the table has been renamed or rewritten since the partitions were loaded.
     """
-    steps = [step for step in steps_done if step == SWAP or step.startswith(SET_LOGGED)]
-    if not steps:
+    if SWAP in steps_done:
+        what = "replaced the old one"
+    elif not set(logged_by(run.plan.load)).isdisjoint(steps_done):
+        what = "was set logged"
+    else:
         return
-    what = "replaced the old one" if SWAP in steps else "was set logged"
     raise UsageError(
-        f"run {run_id}: its table {what} after the last partition, so single partitions cannot be "
-        "copied again; start a new run"
+        f"run {run.run_id}: its table {what} after the last partition, so single partitions cannot "
+        "be copied again; start a new run"
     )
 
 

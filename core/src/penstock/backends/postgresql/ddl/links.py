@@ -17,7 +17,7 @@ from penstock.backends.postgresql.ddl.foreign_keys import (
 )
 from penstock.backends.postgresql.ddl.text import Names
 from penstock.backends.postgresql.session.statements import ident, literal, name
-from penstock.model.plans import Step, makes_foreign_key
+from penstock.model.plans import Step
 from penstock.model.tables import NotCopied, TableRef
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 INHERITANCE = "inheritance"
 INHERITED_PARTS = "parts that only the parent defines"
 """A child's columns and checks from its parents, which become its own, too."""
-# The prefix of ids of steps that restore a link.
-_RESTORE = "restore "
 
 
 @dataclass(slots=True)
@@ -147,35 +145,28 @@ def relink_steps(links: Sequence[TableLink]) -> list[Step]:
     return [_relink_step(link) for link in links if link.kind != "sequence"]
 
 
-def is_restored(step: Step) -> str | None:
-    """Return a query for whether a restored foreign key exists; None for other steps."""
-    if not (step.id.startswith(_RESTORE) and makes_foreign_key(step)):
-        return None
-    assert step.instead is not None
-    oid = int(step.id.removeprefix(_RESTORE).partition(" ")[0])
-    tested = f"conrelid = {oid} AND conname = {literal(step.instead.name)}"
-    return f"SELECT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE {tested})"
-
-
 def _relink_step(link: TableLink) -> Step:
     of = literal(name(link.ref))
     if link.kind == "foreign key":
         kind = FOREIGN_KEYS
         action = f"ADD CONSTRAINT {ident(link.name)} {link.definition}"
         existing = f"pg_constraint WHERE conrelid = {link.oid} AND conname = {literal(link.name)}"
+        done = f"SELECT EXISTS (SELECT FROM pg_catalog.{existing})"
     else:
         kind = INHERITANCE
         action = f"INHERIT {link.parent}"
         existing = f"pg_inherits WHERE inhrelid = {link.oid} AND {_is_parent(link)}"
+        done = ""
     action = f"ALTER TABLE {name(link.ref)} {action}"
     body = (
         f"BEGIN IF pg_catalog.to_regclass({of})::oid = {link.oid}"
         f" AND NOT EXISTS (SELECT FROM pg_catalog.{existing}) THEN {action}; END IF; END"
     )
     return steps.after(
-        f"{_RESTORE}{link.oid} {link.name}",
+        f"restore {link.oid} {link.name}",
         f"relink {link.ref}",
         steps.CHECK,
         f"DO {literal(body)}",
         instead=NotCopied(kind, link.name, f"{action};", str(link.ref), dropped=True),
+        done=done,
     )

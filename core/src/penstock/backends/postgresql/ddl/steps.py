@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from penstock.backends.postgresql.ddl import completion
 from penstock.backends.postgresql.session.statements import name
-from penstock.model.plans import SWAP_STEP, Step
+from penstock.model.plans import SWAP_STEP, LoadPlan, Step
 from penstock.model.tables import NotCopied, TableRef
 
 # A table's indexes are built in parallel, then constraints are added. Steps that change the table's
@@ -18,8 +19,8 @@ FULL_NAMES = "SET LOCAL search_path = pg_catalog, pg_temp"
 # A step that locks out readers and does not get its lock within this time lets others proceed, and
 # tries again.
 URGENT_LOCK_MS = 2000
-# The prefix of ids of steps after which a crash no longer empties the table.
-SET_LOGGED = "set logged "
+SET_LOGGED = "set logged"
+"""The kind of steps after which a crash no longer empties the table."""
 SWAP = SWAP_STEP
 
 
@@ -68,8 +69,14 @@ def set_logged(ref: TableRef, oid: int) -> Step:
     It comes before the indexes, which its rewrite of the table would build twice.
     """
     alter = f"ALTER TABLE {name(ref)} SET LOGGED"
-    step_id = f"{SET_LOGGED}{oid}"
-    return after(step_id, f"set {ref} logged", LOGGED, alter, done=completion.is_logged(ref))
+    step_id, done = f"{SET_LOGGED} {oid}", completion.is_logged(ref)
+    step = after(step_id, f"set {ref} logged", LOGGED, alter, done=done)
+    return replace(step, kind=SET_LOGGED)
+
+
+def logged_by(load: LoadPlan) -> list[str]:
+    """Return the ids of the steps of a load that make tables logged."""
+    return [step.id for step in load.after if step.kind == SET_LOGGED]
 
 
 def locks(modes: Mapping[TableRef, str]) -> list[str]:

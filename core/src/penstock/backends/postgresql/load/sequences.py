@@ -16,7 +16,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import NotCopied, TableRef
 
 # The prefix of ids of steps that advance a sequence.
-ADVANCE = "advance "
+ADVANCE = "advance"
 # The last number of any sequence.
 MOST = (1 << 63) - 1
 
@@ -95,12 +95,13 @@ def advance_steps(
         )
         steps.append(
             Step(
-                f"{ADVANCE}{item.ref} {item.column}",
+                f"{ADVANCE} {item.ref} {item.column}",
                 f"set sequence {item.ref}",
                 text,
                 True,
                 CHECK,
                 sequence_of=sources[item.column] if is_counted else "",
+                kind=ADVANCE,
             )
         )
     return steps

@@ -2,5 +2,5 @@
 SELECT EXISTS (SELECT FROM {schema}.volatile_run WHERE run_id = %(run_id)s)
     OR EXISTS (
         SELECT FROM {schema}.step_record
-        WHERE run_id = %(run_id)s AND pg_catalog.starts_with(step_id, %(set_logged)s)
+        WHERE run_id = %(run_id)s AND step_id = ANY (%(set_logged)s)
     )

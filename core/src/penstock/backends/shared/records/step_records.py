@@ -29,7 +29,6 @@ from penstock.model.nights import check_epoch
 from penstock.model.plans import (
     GONE_STEP,
     MERGE_STEP,
-    OF_STOPPED,
     SWAP_STEP,
     WATERMARK_STEP,
     LoadPlan,
@@ -177,7 +176,7 @@ class StepRecords(RunRecords, ABC):
                 other_run = self.load_run(row["run_id"])
                 load = other_run.plan.load if other_run else LoadPlan(run.plan.load.table)
                 steps = (*load.after, *load.links)
-                if any(step.id.endswith(f"{OF_STOPPED}{run.run_id}") for step in steps):
+                if any(step.left_by == run.run_id for step in steps):
                     return True
         return False
 

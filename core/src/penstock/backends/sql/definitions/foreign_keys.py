@@ -11,8 +11,8 @@ from penstock.backends.sql.session import Session
 from penstock.model.plans import Step
 from penstock.model.tables import NotCopied, TableRef
 
-REFER, UNLINK, RELINK = "refer ", "unlink ", "link again "
-"""Prefixes of step ids."""
+REFER, UNLINK, RELINK = "refer", "unlink", "link again"
+"""The kinds of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,10 @@ class ForeignKeyChange:
     @classmethod
     def of(cls, step: Step) -> ForeignKeyChange | None:
         """Return the change of a step; None for a step of another kind."""
-        for kind in (REFER, UNLINK, RELINK):
-            if step.id.startswith(kind):
-                schema, table, name = json.loads(step.done)
-                return cls(TableRef(schema, table), name, kind=kind)
-        return None
+        if step.kind not in (REFER, UNLINK, RELINK):
+            return None
+        schema, table, name = json.loads(step.done)
+        return cls(TableRef(schema, table), name, kind=step.kind)
 
     def step(self, dialect: CatalogDialect) -> Step:
         """Return the step that creates the key.
@@ -45,7 +44,7 @@ class ForeignKeyChange:
         drops = self.kind == UNLINK
         what = {REFER: "add", UNLINK: "drop", RELINK: "restore"}[self.kind]
         return Step(
-            f"{self.kind}{self.table} {self.name}",
+            f"{self.kind} {self.table} {self.name}",
             f"{what} foreign key {self.name} of {self.table}",
             dialect.drop_foreign_key_statement(self.table, self.name)
             if drops
@@ -55,6 +54,7 @@ class ForeignKeyChange:
             rank=1,
             instead=None if drops else self.not_copied(dialect),
             done=json.dumps([self.table.schema, self.table.name, self.name]),
+            kind=self.kind,
         )
 
     def _create_statement(self, dialect: CatalogDialect) -> str:

@@ -13,11 +13,11 @@ from typing import Any
 
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.errors import Diagnosis, PermanentError
-from penstock.model.plans import OF_STOPPED, Step
+from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 
 DROP, MAKE = "drop indexes", "make indexes"
-"""The ids of the steps."""
+"""The ids of the steps, and their kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,16 @@ class IndexChange:
             self.statement(dialect),
             after=self.creates,
             done=json.dumps(content),
+            kind=name,
         )
 
     @classmethod
     def of(cls, step: Step, table: TableRef) -> IndexChange | None:
         """Return the change of a step; None for a step of another kind."""
-        # Another run may do the step of a stopped one, see `pending_steps`.
-        id_, _, _ = step.id.partition(OF_STOPPED)
-        if id_ not in (DROP, MAKE):
+        if step.kind not in (DROP, MAKE):
             return None
         content: dict[str, Any] = json.loads(step.done)
-        return cls(table, content["indexes"], id_ == MAKE, content["exact"])
+        return cls(table, content["indexes"], step.kind == MAKE, content["exact"])
 
     def statement(self, dialect: CatalogDialect) -> str:
         if self.creates:
