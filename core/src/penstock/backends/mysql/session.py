@@ -15,7 +15,7 @@ from penstock.backends.mysql.errors import planning, translated
 from penstock.backends.mysql.types import type_of
 from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.dialect import Type, raw
-from penstock.backends.sql.server.session import IdentifiedServer
+from penstock.backends.sql.server.session import ServerSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
@@ -36,7 +36,7 @@ class ServerFacts:
     """The session's current database."""
 
 
-class MySqlSession(IdentifiedServer):
+class MySqlSession(ServerSession):
     """See `Session`."""
 
     connection: Connection

@@ -36,6 +36,11 @@ class ServerSession(NamedRelations, ABC):
     connection: ServerConnection
     side: str
 
+    @property
+    @abstractmethod
+    def server(self) -> str:
+        """A text that distinguishes this database from others."""
+
     @abstractmethod
     def translated(self, subject: str = "") -> AbstractContextManager[None]:
         """Translate the driver's errors to Penstock's."""
@@ -93,16 +98,7 @@ class InterruptibleConnection(ServerConnection, Protocol):
         ...
 
 
-class IdentifiedServer(ServerSession):
-    """A session that identifies its server."""
-
-    @property
-    @abstractmethod
-    def server(self) -> str:
-        """A text that distinguishes this database from others."""
-
-
-class InterruptibleSession(IdentifiedServer):
+class InterruptibleSession(ServerSession):
     """A session whose statements another thread can cancel."""
 
     connection: InterruptibleConnection

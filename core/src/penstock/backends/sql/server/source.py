@@ -11,14 +11,14 @@ from penstock.backends.api.facts import TableStatistics
 from penstock.backends.shared.values.type_table import TypeTable
 from penstock.backends.sql.catalog.relations import TYPE, read_columns
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.server.session import IdentifiedServer
+from penstock.backends.sql.server.session import ServerSession
 from penstock.backends.sql.source import SqlSource
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import SourceState
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, Query, Relation, TableRef
 
-S = TypeVar("S", bound=IdentifiedServer)
+S = TypeVar("S", bound=ServerSession)
 
 
 class ServerSource(SqlSource, Generic[S]):

@@ -14,14 +14,14 @@ from penstock.backends.shared.values.type_table import TypeTable
 from penstock.backends.sql.catalog.relations import TYPE, read_columns
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.loads.load_plan import TargetTables, plan_load
-from penstock.backends.sql.server.session import IdentifiedServer
+from penstock.backends.sql.server.session import ServerSession
 from penstock.backends.sql.session import keeping
 from penstock.backends.sql.target import SqlTarget, no_rows
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, Relation, TableRef
 
-S = TypeVar("S", bound=IdentifiedServer)
+S = TypeVar("S", bound=ServerSession)
 
 
 class ServerTables(TargetTables):
