@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock import CopySpec
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.modes import APPEND, MODES, STAGED, SWAP, mode_of
 from penstock.spec.strategies import ALIASES, STRATEGIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,18 +87,17 @@ def test_no_code_compares_the_names() -> None:
 
 
 def test_no_two_modes_are_equivalent() -> None:
-    def acts(mode: Mode) -> tuple[bool, ...]:
-        return (
-            mode.truncates,
-            mode.recreates,
-            mode.builds_beside,
-            mode.deletes_by_partition,
-            mode.merges_by_key,
-            mode.attaches,
-        )
+    modes = (*MODES.values(), *STAGED)
+    assert len({mode.answers for mode in modes}) == len(modes)
+    assert [mode for mode in modes if mode.only_adds] == [APPEND]
 
-    assert len({acts(mode) for mode in MODES.values()}) == len(MODES)
-    assert all(sum(acts(mode)) == (not mode.only_adds) for mode in MODES.values())
+
+def test_a_mode_with_an_option_is_found_by_each_of_its_options() -> None:
+    for mode in STAGED:
+        for option in mode.options:
+            assert mode_of({"mode": mode.name, option: "x"}) is mode
+        assert mode_of({"mode": mode.name}) is MODES[mode.name]
+        assert mode.of_partitions is SWAP
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

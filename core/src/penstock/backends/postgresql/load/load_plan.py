@@ -22,7 +22,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import PARTITIONING, TableDefinition
 from penstock.model.tables import NotCopied, TableRef
 from penstock.spec.deletes import HARD
-from penstock.spec.modes import REPLACE, UPSERT
+from penstock.spec.modes import MODES, Destination, Emptying, Ending, Entry
 
 
 def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
@@ -31,16 +31,15 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
-    if request.mode.merges_at_end:
+    if request.mode.ending is Ending.MERGE:
         from penstock.backends.postgresql.new_tables.night import plan_staged  # noqa: PLC0415 - as above
 
-        mode = REPLACE if request.mode.deletes_by_partition else UPSERT
-        plan = plan_load(facts, replace(request, mode=mode, changes=()))
+        plan = plan_load(facts, replace(request, mode=MODES[request.mode.name], changes=()))
         _check_staging(facts, request)
         return plan_staged(plan, request)
     if request.definition is not None:
         return _plan_created(facts, request, request.definition)
-    if request.mode.builds_beside:
+    if request.mode.destination is Destination.BESIDE:
         from penstock.backends.postgresql.new_tables.swap import plan_swap  # noqa: PLC0415 - as above
 
         plan = plan_swap(facts, request)
@@ -67,7 +66,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         before += unlink_steps(linked)
         if ref in request.siblings.filled:
             _drop_own_keys(facts, ref, before, after)
-        if request.mode.truncates:
+        if request.mode.emptying is Emptying.TRUNCATE:
             if not linked or len(linked) < len(_referring(facts, ref)):
                 _check_referenced(facts, ref)
             rows = f"ONLY {name(ref)}" if only else name(ref)
@@ -96,7 +95,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         (*before, *after, *advanced),
         conflict_columns=key,
         # Children attached by the run are logged, even if others are not.
-        volatile=request.unlogged or (bool(unlogged) and not request.mode.attaches),
+        volatile=request.unlogged or (bool(unlogged) and request.mode.entry is not Entry.ATTACH),
         warnings=(*risks, *warnings, *remarks, *refused),
         links=tuple(relink_steps(linked)),
     )
@@ -157,7 +156,7 @@ def _plan_created(
     from penstock.backends.postgresql.new_tables.recreate import plan_recreate  # noqa: PLC0415 - as above
 
     facts.claimed_names.begin(request.target, request.siblings.targets)
-    plan = plan_recreate if request.mode.recreates else plan_missing
+    plan = plan_recreate if request.mode.destination is Destination.RECREATED else plan_missing
     if definition.dialect == DIALECT:
         of_children = definition.native.get(OF_PARTITIONS, ())
         omitted_before = [
@@ -171,7 +170,7 @@ def _plan_created(
     from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 
     translated = read_translated(facts, request, definition)
-    if not request.mode.recreates:
+    if request.mode.destination is not Destination.RECREATED:
         more = [step.statement for step in translated.steps]
         return plan_missing(facts, request, translated.content, translated.omitted, more)
     planned = plan_recreate(facts, request, translated.content, translated.omitted)

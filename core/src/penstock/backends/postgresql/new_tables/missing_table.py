@@ -37,6 +37,7 @@ from penstock.backends.sql.definitions.definition import KINDS
 from penstock.backends.sql.definitions.missing_table import check_no_changes
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import NotCopied, TableRef
+from penstock.spec.modes import Emptying
 
 
 def plan_missing(
@@ -88,7 +89,7 @@ def plan_missing(
         replace(make, done=completion.relation_exists(ref)),
         steps.before("check", f"check that {ref} is as planned", check),
     ]
-    if request.mode.truncates:
+    if request.mode.emptying is Emptying.TRUNCATE:
         before.append(steps.before("truncate", f"truncate {ref}", f"TRUNCATE {name(ref)}"))
     return LoadPlan(
         ref,

@@ -44,6 +44,7 @@ from penstock.model.plans import (
 )
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import Entry
 
 # Comes before everything else after the last partition.
 FIRST = -1
@@ -253,7 +254,7 @@ def _open_stages(
 
 
 def _open(connection: Connection, night: NightLoad) -> PostgresStage | Ranges:
-    if not night.spec.load_mode.deletes_by_partition:
+    if night.spec.load_mode.entry is not Entry.REPLACE:
         return open_stage(connection, night.spec, night.plan)
     return Ranges(connection, night.spec, night.plan, _merge_target(night))
 

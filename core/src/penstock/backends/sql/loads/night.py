@@ -24,6 +24,7 @@ from penstock.model.drift import ColumnChange, original_names
 from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, Step, changes_of
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import Entry
 
 # Comes before everything else after the last partition.
 FIRST = -1
@@ -158,7 +159,7 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         else:
             deleted = session.run(dialect.delete_matching(*matching))
     names = [pair.target for pair in plan.pairs]
-    if spec.load_mode.deletes_by_partition:
+    if spec.load_mode.entry is Entry.REPLACE:
         listed = ", ".join(map(dialect.ident, names))
         session.run(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {stage}")
         _drop_stages(session, dialect, spec, load)
