@@ -7,13 +7,13 @@ from dataclasses import replace
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog.existing_tables import TableLink
 from penstock.backends.postgresql.catalog.privileges import missing_grant
-from penstock.backends.postgresql.connection import TAKE_USERS_PATH
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.definition import OF_PARTITIONS
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.links import relink_steps, unlink_steps
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
+from penstock.backends.postgresql.load.emptying import emptying_steps
 from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name
@@ -66,13 +66,11 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         before += unlink_steps(linked)
         if ref in request.siblings.filled:
             _drop_own_keys(facts, ref, before, after)
-        if request.mode.emptying is Emptying.TRUNCATE:
-            if not linked or len(linked) < len(_referring(facts, ref)):
-                _check_referenced(facts, ref)
-            rows = f"ONLY {name(ref)}" if only else name(ref)
-            # Triggers are fired under the user's path.
-            truncate = (TAKE_USERS_PATH, f"TRUNCATE {rows}", steps.FULL_NAMES)
-            before.append(steps.before("truncate", f"truncate {ref}", *truncate))
+        if request.mode.emptying is Emptying.TRUNCATE and (
+            not linked or len(linked) < len(_referring(facts, ref))
+        ):
+            _check_referenced(facts, ref)
+        before += emptying_steps(request.mode.emptying, ref, only=only)
         if request.unlogged or request.indexes == "defer":
             from penstock.backends.postgresql.load import temporary_changes as while_loading  # noqa: PLC0415 - seldom
 

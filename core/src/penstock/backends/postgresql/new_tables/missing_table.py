@@ -22,6 +22,7 @@ from penstock.backends.postgresql.ddl.text import Json, Names, temporary_name
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
+from penstock.backends.postgresql.load.emptying import emptying_steps
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.new_tables.recreate import (
     advance_new,
@@ -37,7 +38,6 @@ from penstock.backends.sql.definitions.definition import KINDS
 from penstock.backends.sql.definitions.missing_table import check_no_changes
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import NotCopied, TableRef
-from penstock.spec.modes import Emptying
 
 
 def plan_missing(
@@ -88,9 +88,8 @@ def plan_missing(
         *schemas,
         replace(make, done=completion.relation_exists(ref)),
         steps.before("check", f"check that {ref} is as planned", check),
+        *emptying_steps(request.mode.emptying, ref),
     ]
-    if request.mode.emptying is Emptying.TRUNCATE:
-        before.append(steps.before("truncate", f"truncate {ref}", f"TRUNCATE {name(ref)}"))
     return LoadPlan(
         ref,
         (*before, *advance),
