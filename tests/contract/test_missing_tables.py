@@ -10,14 +10,14 @@ import pytest
 
 from penstock import MODES, create, plan
 from penstock.errors import PenstockError, PlanningError, UsageError
-from penstock.spec.modes import Destination, Entry, Mode
+from penstock.spec.modes import Entry, Mode, Table
 
 from .copying import ROWS, Pair
 from .database import Database, SqlDatabase
 from .rows import Rows
 
 CUT: dict[str, Any] = {"strategy": "ntile", "key": "id", "partitions": 3}
-LOADING = [mode for mode in MODES.values() if mode.destination is Destination.TARGET]
+LOADING = [mode for mode in MODES.values() if mode.table is Table.TARGET]
 SERVERS = ("postgresql", "mysql", "mssql", "snowflake")
 
 

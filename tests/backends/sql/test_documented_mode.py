@@ -30,7 +30,7 @@ PACKAGE = Path("core/src/penstock")
 # Files are named above the blocks that change them.
 FILES = re.compile(r"^(?:`core/src/\S+`(?: and )?)+:$", re.M)
 BLOCK = re.compile(r"^```diff\n(.*?)^```$", re.M | re.S)
-CLAIM = re.compile(r"They add (\d+) lines to (\d+) files, and remove (\d+)\.")
+CLAIM = re.compile(r"They add (\d+) lines to (\d+)\sfiles, and remove (\d+)\.")
 IN_ORDER = "SELECT id, name FROM public.t ORDER BY id"
 TABLE = "CREATE TABLE public.t (id int PRIMARY KEY, name text)"
 ROWS = 4000

@@ -62,7 +62,7 @@ from penstock.run.state import RunState, new_run_id
 from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
-from penstock.spec.modes import Destination
+from penstock.spec.modes import Table
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
 from penstock.verification.partitions import is_compared
@@ -200,9 +200,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     request = _plan_request(spec, run_id, ends)
                     with _each_asked_once(spec, source, target):
                         definitions = (
-                            {spec.partitioning}
-                            if spec.load_mode.destination is Destination.RECREATED
-                            else ()
+                            {spec.partitioning} if spec.load_mode.table is Table.RECREATED else ()
                         )
                         with in_background(lambda: prefetch(target, definitions)):
                             prefetch(source)

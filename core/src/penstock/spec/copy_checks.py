@@ -7,7 +7,7 @@ from penstock.spec.groups.cutting import Cutting
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
 from penstock.spec.masks import DIGESTS
-from penstock.spec.modes import MODES, Destination, Ending, Entry, mode_names
+from penstock.spec.modes import MODES, Ending, Entry, Table, mode_names
 from penstock.spec.night_kinds import FILES, check_lookback, required_lookback
 from penstock.spec.option_values import flag_of
 from penstock.spec.references import redact
@@ -152,19 +152,17 @@ def check_loading(loading: Loading, route: Route, cutting: Cutting) -> None:
     if loading.schema_only and loading.data_only:
         raise UsageError("--schema-only, --data-only: expected one of them, found both")
     requested = MODES[loading.mode]
-    if loading.schema_only and not (
-        requested.only_adds or requested.destination is Destination.RECREATED
-    ):
+    if loading.schema_only and not (requested.only_adds or requested.table is Table.RECREATED):
         raise UsageError(
             "--schema-only copies no rows: expected --mode recreate or no mode, found "
             f"{loading.mode}"
         )
-    if loading.data_only and mode.destination is Destination.RECREATED:
+    if loading.data_only and mode.table is Table.RECREATED:
         raise UsageError(
             "--data-only creates no tables: expected a mode that loads an existing table, such "
             f"as truncate; found {loading.mode}"
         )
-    if loading.partitioning and mode.destination is not Destination.RECREATED:
+    if loading.partitioning and mode.table is not Table.RECREATED:
         raise UsageError(f"--partitioning: expected --mode recreate, found {loading.mode}")
     if loading.unlogged and not mode.starts_empty:
         modes = ", ".join(mode_names(lambda mode: mode.starts_empty))

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 
-class Destination(Enum):
+class Table(Enum):
     """Which table the partitions are loaded into."""
 
     TARGET = "target"
@@ -73,7 +73,7 @@ class Mode:
     name: str
     """Its name on the command line, in stored specs and in output."""
     help: str
-    destination: Destination = Destination.TARGET
+    table: Table = Table.TARGET
     emptying: Emptying = Emptying.NOTHING
     entry: Entry = Entry.INSERT
     ending: Ending = Ending.NOTHING
@@ -87,7 +87,7 @@ class Mode:
     @property
     def answers(self) -> tuple[Enum, ...]:
         """The answers to the questions."""
-        return self.destination, self.emptying, self.entry, self.ending
+        return self.table, self.emptying, self.entry, self.ending
 
     @property
     def of_partitions(self) -> Mode:
@@ -95,12 +95,12 @@ class Mode:
 
         A table beside the target's starts empty and is only added to.
         """
-        return SWAP if self.destination is Destination.BESIDE else self
+        return SWAP if self.table is Table.BESIDE else self
 
     @property
     def empties_before(self) -> bool:
         """Removes the target's rows before the first partition."""
-        return self.emptying is not Emptying.NOTHING or self.destination is Destination.RECREATED
+        return self.emptying is not Emptying.NOTHING or self.table is Table.RECREATED
 
     @property
     def starts_empty(self) -> bool:
@@ -108,7 +108,7 @@ class Mode:
 
         Emptying it undoes the load, and no other run may load the target at the same time.
         """
-        return self.empties_before or self.destination is Destination.BESIDE
+        return self.empties_before or self.table is Table.BESIDE
 
     @property
     def replaces_table(self) -> bool:
@@ -139,7 +139,7 @@ class Mode:
 
         If another run replaced some at the same time, they would be there twice.
         """
-        return self.entry is Entry.INSERT and self.destination is not Destination.BESIDE
+        return self.entry is Entry.INSERT and self.table is not Table.BESIDE
 
 
 APPEND = Mode("append", "add rows")
@@ -153,12 +153,12 @@ UPSERT = Mode("upsert", "insert new keys, and update rows that differ", entry=En
 RECREATE = Mode(
     "recreate",
     "drop the target and create it like the source",
-    destination=Destination.RECREATED,
+    table=Table.RECREATED,
 )
 SWAP = Mode(
     "swap",
     "load a new table beside the target, and rename it into place at the end",
-    destination=Destination.BESIDE,
+    table=Table.BESIDE,
     ending=Ending.EXCHANGE,
 )
 ATTACH = Mode(
@@ -176,7 +176,7 @@ STAGED = (
     Mode(
         UPSERT.name,
         "gather rows in a stage, and upsert them in one transaction",
-        destination=Destination.BESIDE,
+        table=Table.BESIDE,
         entry=Entry.BY_KEY,
         ending=Ending.MERGE,
         options=("atomic", "incremental"),
@@ -184,7 +184,7 @@ STAGED = (
     Mode(
         REPLACE.name,
         "gather rows in a stage, then replace what the partitions select in one transaction",
-        destination=Destination.BESIDE,
+        table=Table.BESIDE,
         entry=Entry.REPLACE,
         ending=Ending.MERGE,
         options=("atomic",),

@@ -27,7 +27,7 @@ from penstock.run.connections import Connections, connect
 from penstock.run.reports import report
 from penstock.run.value_display import isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import Destination, Entry, Mode, mode_names
+from penstock.spec.modes import Entry, Mode, Table, mode_names
 from penstock.spec.strategies import WHOLE
 from penstock.tuning.measurements import SHORT, Measurement, Tuning, group_by_setting
 from penstock.tuning.recommendation import recommend
@@ -229,7 +229,7 @@ def _measurable(mode: Mode) -> bool:
 
 
 def _like(spec: CopySpec) -> TableRef | None:
-    return None if spec.load_mode.destination is Destination.RECREATED else spec.target_ref
+    return None if spec.load_mode.table is Table.RECREATED else spec.target_ref
 
 
 def _measure_all(sweep: Sweep, scratch: Scratch) -> Generator[SweepItem, None, list[Measurement]]:
@@ -250,7 +250,7 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
         PermanentError, TransientError: the sample cannot be copied.
     """
     spec = sweep.spec
-    if spec.load_mode.destination is not Destination.RECREATED:
+    if spec.load_mode.table is not Table.RECREATED:
         scratch.make_table()
     # Cut once rather than for each copy: the partitions stay the same even if the table changes.
     uncut: dict[str, Any] = dict.fromkeys(_CUTTING)

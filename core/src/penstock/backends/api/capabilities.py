@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from penstock.spec.modes import Destination, Emptying, Ending, Entry, Mode
+from penstock.spec.modes import Emptying, Ending, Entry, Mode, Table
 from penstock.spec.strategies import Strategy
 
 TRANSACTIONAL = "transactional"
@@ -22,7 +22,7 @@ ROLL_FORWARD = "roll-forward"
 """No transaction covers both: the record comes first, and says what completes the load."""
 
 INSERTING: tuple[Enum, ...] = (
-    *Destination,
+    *Table,
     Emptying.NOTHING,
     Emptying.TRUNCATE,
     Entry.INSERT,

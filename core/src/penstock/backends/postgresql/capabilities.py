@@ -11,7 +11,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.worker import ARROW, LINES
 from penstock.backends.postgresql.session.statements import FORMATS
-from penstock.spec.modes import Destination, Ending, Entry, modes_with
+from penstock.spec.modes import Ending, Entry, Table, modes_with
 from penstock.spec.night_kinds import COLUMN, XMIN
 from penstock.spec.strategies import (
     AUTO,
@@ -52,7 +52,7 @@ TARGET = TargetCapabilities(
         # Replace finds the rows to delete by an index, and upsert the rows to update.
         "indexes": modes_with(INSERTING),
         "unlogged": tuple(mode for mode in LOADED if mode.replaces_table),
-        "partitioning": tuple(mode for mode in LOADED if mode.destination is Destination.RECREATED),
+        "partitioning": tuple(mode for mode in LOADED if mode.table is Table.RECREATED),
         "types": CREATING,
         "enums": CREATING,
     },

@@ -66,7 +66,7 @@ from penstock.model.records import CommitRecord
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, Relation, TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import Destination, Emptying, Entry, Mode
+from penstock.spec.modes import Emptying, Entry, Mode, Table
 from penstock.spec.worker_spec import Patience
 
 _PRIVILEGES: Mapping[Enum, Sequence[str]] = {
@@ -197,8 +197,8 @@ class PostgresTarget:
         return tree[0].identity if tree else ""
 
     def creates_table(self, table: TableRef, mode: Mode) -> bool:
-        if mode.destination is Destination.RECREATED or mode not in TARGET.creating_modes:
-            return mode.destination is Destination.RECREATED
+        if mode.table is Table.RECREATED or mode not in TARGET.creating_modes:
+            return mode.table is Table.RECREATED
         with translated("target"):
             if self._facts(table).tree(table):
                 return False

@@ -9,7 +9,7 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 from penstock.planning.request import PlanRequest
-from penstock.spec.modes import Destination
+from penstock.spec.modes import Table
 
 
 class PendingSteps:
@@ -26,7 +26,7 @@ class PendingSteps:
         self._tables = [
             each.route.target_ref
             for each in requests
-            if each.loading.load_mode.destination is not Destination.RECREATED
+            if each.loading.load_mode.table is not Table.RECREATED
         ]
 
     def of_table(self, table: TableRef) -> tuple[tuple[str, Step], ...]:

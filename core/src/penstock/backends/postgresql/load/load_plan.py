@@ -13,7 +13,6 @@ from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.links import relink_steps, unlink_steps
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
-from penstock.backends.postgresql.load.emptying import emptying_steps
 from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name
@@ -22,7 +21,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import PARTITIONING, TableDefinition
 from penstock.model.tables import NotCopied, TableRef
 from penstock.spec.deletes import HARD
-from penstock.spec.modes import MODES, Destination, Emptying, Ending, Entry
+from penstock.spec.modes import MODES, Emptying, Ending, Entry, Table
 
 
 def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
@@ -39,7 +38,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         return plan_staged(plan, request)
     if request.definition is not None:
         return _plan_created(facts, request, request.definition)
-    if request.mode.destination is Destination.BESIDE:
+    if request.mode.table is Table.BESIDE:
         from penstock.backends.postgresql.new_tables.swap import plan_swap  # noqa: PLC0415 - as above
 
         plan = plan_swap(facts, request)
@@ -70,7 +69,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
             not linked or len(linked) < len(_referring(facts, ref))
         ):
             _check_referenced(facts, ref)
-        before += emptying_steps(request.mode.emptying, ref, only=only)
+        before += steps.emptying(request.mode.emptying, ref, only=only)
         if request.unlogged or request.indexes == "defer":
             from penstock.backends.postgresql.load import temporary_changes as while_loading  # noqa: PLC0415 - seldom
 
@@ -154,7 +153,7 @@ def _plan_created(
     from penstock.backends.postgresql.new_tables.recreate import plan_recreate  # noqa: PLC0415 - as above
 
     facts.claimed_names.begin(request.target, request.siblings.targets)
-    plan = plan_recreate if request.mode.destination is Destination.RECREATED else plan_missing
+    plan = plan_recreate if request.mode.table is Table.RECREATED else plan_missing
     if definition.dialect == DIALECT:
         of_children = definition.native.get(OF_PARTITIONS, ())
         omitted_before = [
@@ -168,7 +167,7 @@ def _plan_created(
     from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 
     translated = read_translated(facts, request, definition)
-    if request.mode.destination is not Destination.RECREATED:
+    if request.mode.table is not Table.RECREATED:
         more = [step.statement for step in translated.steps]
         return plan_missing(facts, request, translated.content, translated.omitted, more)
     planned = plan_recreate(facts, request, translated.content, translated.omitted)

@@ -22,7 +22,6 @@ from penstock.backends.postgresql.ddl.text import Json, Names, temporary_name
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
-from penstock.backends.postgresql.load.emptying import emptying_steps
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.new_tables.recreate import (
     advance_new,
@@ -88,7 +87,7 @@ def plan_missing(
         *schemas,
         replace(make, done=completion.relation_exists(ref)),
         steps.before("check", f"check that {ref} is as planned", check),
-        *emptying_steps(request.mode.emptying, ref),
+        *steps.emptying(request.mode.emptying, ref),
     ]
     return LoadPlan(
         ref,

@@ -48,7 +48,7 @@ from penstock.errors import PlanningError
 from penstock.model.plans import Step
 from penstock.model.table_model import ENUM, JSON, TEXT, KeyModel, TableDefinition, TableModel
 from penstock.model.tables import Column, NotCopied, TableRef
-from penstock.spec.modes import Destination
+from penstock.spec.modes import Table
 
 MOST_CHARACTERS = 10_485_760
 """The maximum of `varchar(n)`. https://www.postgresql.org/docs/current/datatype-character.html"""
@@ -288,7 +288,7 @@ def read_translated(
         kinds,
         request.siblings,
         computed={column.name: texts[column.name] for column in columns if column.generated},
-        at_once=request.mode.destination is not Destination.RECREATED,
+        at_once=request.mode.table is not Table.RECREATED,
         taken_names=partial(_is_taken, facts, ref),
     )
     rendered = rendering.of(model.only(list(names)))

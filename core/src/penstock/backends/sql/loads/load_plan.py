@@ -34,7 +34,7 @@ from penstock.errors import PlanningError
 from penstock.model.plans import SWAP_STEP, LoadPlan, Step
 from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import Column, TableRef
-from penstock.spec.modes import MODES, Destination, Emptying, Ending, Entry
+from penstock.spec.modes import MODES, Emptying, Ending, Entry, Table
 
 SWAP = SWAP_STEP
 """The id of the step that replaces a table with another."""
@@ -96,7 +96,7 @@ class TargetTables:
         assert definition is not None
         dialect = session.dialect
         same_system = definition.dialect == self.definitions
-        whole = request.mode.destination is Destination.RECREATED or self.makes_whole
+        whole = request.mode.table is Table.RECREATED or self.makes_whole
         names = {column.name for column in columns}
         keys = {
             key_clause(dialect, key): key
@@ -129,7 +129,7 @@ class TargetTables:
             types={column.name: column.type for column in columns},
             guarded=[column.name for column in columns if self.guards(column)],
             computed={column.name: texts[column.name] for column in columns if column.generated},
-            at_once=request.mode.destination is Destination.TARGET,
+            at_once=request.mode.table is Table.TARGET,
             bare=not whole,
         )
         return self.rendered_extras(session, request, extras, rendering.of(model))
@@ -172,7 +172,7 @@ class TargetTables:
             link = replace(change.step(dialect), rank=len(steps) + 1)
             (own_links if each.itself else links).append(link)
         now = list(rendered.comments)
-        if request.mode.destination is Destination.TARGET:
+        if request.mode.table is Table.TARGET:
             now += [step.statement for step in steps]
             steps = ()
         return replace(
@@ -317,13 +317,13 @@ def plan_load(
     links: Sequence[Step] = ()
     steps: list[Step] = []
     table = request.target
-    if request.mode.destination is Destination.BESIDE:
+    if request.mode.table is Table.BESIDE:
         table = replacement_table(request.run_id, request.target)
     if request.definition is not None:
-        if request.mode.destination is Destination.TARGET:
+        if request.mode.table is Table.TARGET:
             check_no_changes(request)
         recreated = request.siblings.recreated
-        if request.mode.destination is Destination.RECREATED and target_exists:
+        if request.mode.table is Table.RECREATED and target_exists:
             tables.check_replaceable(session, request.target, "--mode recreate", recreated)
         extras = tables.extras(session, request, columns)
         if request.deletes.column:
@@ -337,7 +337,7 @@ def plan_load(
             table,
             columns,
             extras,
-            fresh=request.mode.destination is not Destination.TARGET,
+            fresh=request.mode.table is not Table.TARGET,
         )
         steps += extras.after
     else:
@@ -352,9 +352,9 @@ def plan_load(
     if request.mode.emptying is Emptying.TRUNCATE:
         steps.append(Step("truncate", f"truncate {table}", dialect.empty_statement(table)))
     # On an empty table; TRUNCATE may re-enable what was disabled.
-    if request.indexes == "defer" and request.mode.destination is Destination.TARGET:
+    if request.indexes == "defer" and request.mode.table is Table.TARGET:
         steps += _defer(session, tables, table, warnings)
-    if request.mode.destination is Destination.BESIDE:
+    if request.mode.table is Table.BESIDE:
         steps += _swap(session, tables, request.target, table, exists=target_exists)
     key: tuple[str, ...] = ()
     if request.mode.entry is Entry.BY_KEY:
@@ -381,7 +381,7 @@ def changed_columns(request: LoadRequest) -> list[Step]:
     """
     from penstock.backends.sql.definitions.column_changes import change_step  # noqa: PLC0415 - seldom
 
-    if request.mode.destination is Destination.BESIDE:
+    if request.mode.table is Table.BESIDE:
         raise PlanningError(
             f"--on-drift: --mode {request.mode} creates a table like {request.target} as it is; "
             "use --mode recreate, or alter the table first: "
