@@ -19,7 +19,7 @@ rows = sql_table(
 )
 pipeline = dlt.pipeline(
     pipeline_name=f"copy_{schema}",
-    destination=dlt.destinations.postgres(target),
+    table=dlt.destinations.postgres(target),
     dataset_name=schema,
 )
 pipeline.run(rows, table_name=table, write_disposition="replace", loader_file_format="csv")

@@ -18,7 +18,7 @@ rows = sql_table(
 rows.apply_hints(primary_key="id", write_disposition="merge")
 pipeline = dlt.pipeline(
     pipeline_name=f"night_{schema}",
-    destination=dlt.destinations.postgres(target),
+    table=dlt.destinations.postgres(target),
     dataset_name=schema,
 )
 pipeline.run(rows, table_name="items")

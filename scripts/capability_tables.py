@@ -28,7 +28,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.registry import ENTRY_POINTS, load_backend
 from penstock.planning.support import join_names
-from penstock.spec.modes import MERGE, MODES, Mode
+from penstock.spec.modes import MODES, Entry, Mode
 from penstock.spec.option_values import flag_of
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
 
@@ -129,7 +129,7 @@ def modes() -> str:
         def cell(system: System) -> str:
             if mode not in system.target.modes:
                 return NO
-            return f"{YES}, {how_replaced(system)}" if mode.deletes_by_partition else YES
+            return f"{YES}, {how_replaced(system)}" if mode.entry is Entry.REPLACE else YES
 
         return row(f"`{mode}`", cell)
 
@@ -147,7 +147,7 @@ def modes() -> str:
             *map(supports, MODES.values()),
             row(
                 "`--atomic`, `--incremental`, `--deletes`",
-                lambda s: yes_or_no(MERGE in s.target.modes),
+                lambda s: yes_or_no(s.target.merges_nights),
             ),
             row(
                 "creates a missing table",

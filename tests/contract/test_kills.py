@@ -19,7 +19,7 @@ from penstock.backends.api.execution.attempt import (
 )
 from penstock.backends.api.execution.roll_forward import RollForwardHooks
 from penstock.errors import PenstockError
-from penstock.spec.modes import MERGE, SWAP, Mode
+from penstock.spec.modes import SWAP, Entry, Mode, mode_of
 
 from ..cli import run_cli
 from .copying import Pair
@@ -36,6 +36,7 @@ HOOKS: dict[str, Sequence[type]] = {
 }
 # Not called by an attempt that is alone and commits.
 ELSEWHERE = {"abandon", "claim", "disconnect", "end_older", "interrupt", "switch_run"}
+MERGE = mode_of({"mode": "upsert", "atomic": "table"})
 OF_REPLACE = {"delete", "count_selected", "delete_other_rows"}
 # Calls that only read change no state.
 LOOKING = {
@@ -111,7 +112,7 @@ def test_a_worker_killed_at_each_hook(dying: Pair, killing: Killing, mode: str) 
     _check_hooks(moments, target.commits, MODES[mode])
     # Between two hooks, nothing persistent happens.
     chosen = [each for each in moments if each.endswith("before")] + [moments[-1]]
-    if MODES[mode].loads_apart:
+    if MODES[mode].entry.loads_apart:
         chosen = [each for each in moments if ".merge " in each or ".open_stream after" in each]
     if mode == "attach":  # the first run's children would conflict with other bounds
         _partition(dying)
@@ -163,10 +164,10 @@ def _check_hooks(moments: Sequence[str], commits: str, mode: Mode) -> None:
     for protocol in HOOKS[commits]:
         for hook in vars(protocol):
             if not hook.startswith("_") and hook not in ELSEWHERE:
-                expected = mode.deletes_by_partition or hook not in OF_REPLACE
+                expected = mode.entry is Entry.REPLACE or hook not in OF_REPLACE
                 if hook == "merge":
-                    expected = mode.loads_apart
-                if mode.merges_by_key and hook == "insert":
+                    expected = mode.entry.loads_apart
+                if mode.entry is Entry.BY_KEY and hook == "insert":
                     expected = False  # `merge` inserts the rows
                 assert (hook in called) == expected, hook
 

@@ -10,14 +10,14 @@ import pytest
 
 from penstock import MODES, create, plan
 from penstock.errors import PenstockError, PlanningError, UsageError
-from penstock.spec.modes import Mode
+from penstock.spec.modes import Entry, Mode, Table
 
 from .copying import ROWS, Pair
 from .database import Database, SqlDatabase
 from .rows import Rows
 
 CUT: dict[str, Any] = {"strategy": "ntile", "key": "id", "partitions": 3}
-LOADING = [mode for mode in MODES.values() if not mode.loads_new_table]
+LOADING = [mode for mode in MODES.values() if mode.table is Table.TARGET]
 SERVERS = ("postgresql", "mysql", "mssql", "snowflake")
 
 
@@ -28,7 +28,7 @@ def _creates_tables(pair: Pair) -> bool:
 @pytest.mark.parametrize("mode", LOADING, ids=str)
 def test_a_missing_table_is_created(inward: Pair, mode: Mode) -> None:
     """The plan says so, in case the user has mistyped its name."""
-    inward.mine.make(ROWS, key="id" if mode.merges_by_key else "")
+    inward.mine.make(ROWS, key="id" if mode.entry is Entry.BY_KEY else "")
     inward.mine.insert(ROWS)
     target = inward.theirs.backend.target_capabilities
     spec = inward.spec(mode=mode.name, **CUT)

@@ -9,7 +9,7 @@ import pytest
 from penstock import MODES, copy
 from penstock.backends.api.worker import ARROW
 from penstock.events import Finished
-from penstock.spec.modes import MERGE, TRUNCATE, UPSERT, Mode
+from penstock.spec.modes import TRUNCATE, UPSERT, Emptying, Entry, Mode
 from penstock.spec.strategies import STRATEGIES as KNOWN
 
 from ..covering import EVERY
@@ -27,9 +27,9 @@ def is_tried(mode: Mode, strategy: str) -> bool:
     Rows are selected in the target only if they are deleted or verified by partition. A selection
     without a key cannot be deleted, and is verified in mode `truncate`.
     """
-    if EVERY or mode.deletes_by_partition or strategy in FEW:
+    if EVERY or mode.entry is Entry.REPLACE or strategy in FEW:
         return True
-    return mode.truncates and "key" not in STRATEGIES[strategy]
+    return mode.emptying is Emptying.TRUNCATE and "key" not in STRATEGIES[strategy]
 
 
 def refusal(mode: Mode, strategy: str, pair: Pair) -> str:
@@ -40,13 +40,13 @@ def refusal(mode: Mode, strategy: str, pair: Pair) -> str:
         return f"{source.system} as a source does not support --strategy {strategy}; it supports "
     if mode not in target.modes:
         return f"{target.system} as a target does not support --mode {mode}; it supports "
-    if mode.deletes_by_partition and strategy == "values" and not pair.mine.finds_texts:
+    if mode.entry is Entry.REPLACE and strategy == "values" and not pair.mine.finds_texts:
         return "so the target would select other rows than the source"
     if strategy in pair.mine.lacks:
         return f"--strategy {strategy}"
-    if mode.attaches:  # the target is not partitioned
+    if mode.entry is Entry.ATTACH:  # the target is not partitioned
         return "--mode attach"
-    by_condition = mode.deletes_by_partition and target.replaces_by_condition
+    by_condition = mode.entry is Entry.REPLACE and target.replaces_by_condition
     if by_condition and "key" not in STRATEGIES[strategy]:
         return "--key"
     return "--strategy children" if strategy == "children" else ""  # the table has none
@@ -54,7 +54,7 @@ def refusal(mode: Mode, strategy: str, pair: Pair) -> str:
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=str)
 def test_each_mode_with_every_strategy(pair: Pair, mode: Mode) -> None:
-    pair.make(key="id" if mode.merges_by_key else "")
+    pair.make(key="id" if mode.entry is Entry.BY_KEY else "")
     loaded = 0
     for strategy, options in STRATEGIES.items():
         choice = {"mode": mode.name, "strategy": strategy, **options}
@@ -66,13 +66,17 @@ def test_each_mode_with_every_strategy(pair: Pair, mode: Mode) -> None:
             continue
         finished = pair.copy(**choice)
         _check_cut(finished, strategy)
-        if mode.merges_by_key:
+        if mode.entry is Entry.BY_KEY:
             assert (finished.inserted, finished.updated) == (0 if loaded else len(ROWS.rows), 0)
         loaded += 1
         pair.check(times=loaded if mode.only_adds else 1)
-        if mode.truncates or mode.deletes_by_partition:
+        if mode.emptying is Emptying.TRUNCATE or mode.entry is Entry.REPLACE:
             pair.verify(finished)
-    assert loaded > 2 or mode.attaches or mode not in pair.theirs.backend.target_capabilities.modes
+    assert (
+        loaded > 2
+        or mode.entry is Entry.ATTACH
+        or mode not in pair.theirs.backend.target_capabilities.modes
+    )
 
 
 def _check_cut(finished: Finished, strategy: str) -> None:
@@ -101,9 +105,9 @@ def test_each_mode_among_other_rows(
     target = inward.theirs.backend.target_capabilities
     if mode not in target.modes:
         pytest.skip("refused, as test_each_mode_with_every_strategy has it")
-    if mode.attaches:
+    if mode.entry is Entry.ATTACH:
         pytest.skip("the target has child tables, as the backend's own tests have it")
-    inward.make(OLD, key="id" if mode.merges_by_key else "")
+    inward.make(OLD, key="id" if mode.entry is Entry.BY_KEY else "")
     before = mode.name if mode.reloads_partitions else "append"
     cut = {"strategy": "ntile", "key": "id", "partitions": 3}
     for where in ("id < 300", "id >= 300"):
@@ -112,7 +116,7 @@ def test_each_mode_among_other_rows(
     newer = open_database(inward.mine.name)
     newer.fill(ROWS)
     finished = Pair(newer, inward.theirs).copy(mode=mode.name, where="id < 300", **cut)
-    if mode.merges_by_key:
+    if mode.entry is Entry.BY_KEY:
         assert (finished.inserted, finished.updated) == (0, len(ROWS.rows))
     expected = {
         "append": [*OLD.rows, *ROWS.rows],
@@ -128,7 +132,7 @@ def test_an_atomic_upsert_from_another_system(
     inward: Pair, open_database: Callable[[str], Database]
 ) -> None:
     target = inward.theirs.backend.target_capabilities
-    if MERGE in target.modes:
+    if target.merges_nights:
         _check_upserts(inward, open_database)
         return
     inward.make(key="id")
@@ -140,7 +144,7 @@ def test_an_atomic_upsert_from_another_system(
 def test_an_atomic_upsert_within_a_system(
     pair: Pair, open_database: Callable[[str], Database]
 ) -> None:
-    if MERGE not in pair.theirs.backend.target_capabilities.modes:
+    if not pair.theirs.backend.target_capabilities.merges_nights:
         pytest.skip("refused, as test_an_atomic_upsert_from_another_system has it")
     _check_upserts(pair, open_database)
 

@@ -11,7 +11,7 @@ import pytest
 from penstock import MODES, CopySpec
 from penstock.backends.api.capabilities import SOURCE_OPTIONS, TARGET_OPTIONS
 from penstock.errors import RunFailed, UsageError
-from penstock.spec.modes import RECREATE, Mode
+from penstock.spec.modes import RECREATE, Entry, Mode
 from penstock.spec.option_values import flag_of
 
 from .copying import ROWS, Pair
@@ -80,7 +80,7 @@ def test_options_of_a_target(
 
 
 def _key_option(mode: Mode) -> dict[str, Any]:
-    return {"key": "id"} if mode.deletes_by_partition else {}
+    return {"key": "id"} if mode.entry is Entry.REPLACE else {}
 
 
 def is_supported(mode: Mode, arguments: dict[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from tests.nights.test_rules import (
 
 import penstock
 from penstock import BatchSpec, CopySpec
-from penstock.events import StepChanged
+from penstock.events import Committed, StepChanged
 
 __all__ = ["items", "pair", "parted"]
 USUAL = {"mode": "replace", "incremental": None, "atomic": "table", "key": "id", "partitions": 4}
@@ -81,6 +81,27 @@ def test_a_run_stopped_before_the_merge_is_resumed(loaded: Pair) -> None:
     events.close()
     if loaded.target.rows(ALL) == before:
         list(penstock.resume("stopped", source=loaded.source.url, target=loaded.target.url))
+    check_same(loaded)
+
+
+def test_a_partition_in_the_stage_is_copied_again(loaded: Pair) -> None:
+    """A worker only adds rows to a stage: those of the first copy are removed beforehand."""
+    events = penstock.copy(CopySpec(**copy_options(loaded, **USUAL, run_id="stopped", degree=1)))
+    committed = next(event for event in events if isinstance(event, Committed))
+    events.close()
+    options: dict[str, Any] = {
+        "only": [committed.partition_id],
+        "recopy": "again",
+        "on_snapshot_lost": "accept",
+    }
+    ends: dict[str, Any] = {"source": loaded.source.url, "target": loaded.target.url}
+    copied = [
+        event.partition_id
+        for event in penstock.resume("stopped", **ends, **options)
+        if isinstance(event, Committed) and not event.already
+    ]
+    assert copied == options["only"]
+    list(penstock.resume("stopped", **ends, on_snapshot_lost="accept"))
     check_same(loaded)
 
 

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 
 import pytest
 
 from penstock import CopySpec
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.modes import (
+    APPEND,
+    MODES,
+    STAGED,
+    SWAP,
+    Emptying,
+    Ending,
+    Entry,
+    Mode,
+    Table,
+    mode_of,
+)
 from penstock.spec.strategies import ALIASES, STRATEGIES
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("core/src", "airflow_provider/src", "dagster_plugin/src")
+QUESTIONS: tuple[type[Enum], ...] = (Table, Emptying, Entry, Ending)
 NAMES = {*MODES, *STRATEGIES}
 # The stored kinds of extents: a strategy may create several of them.
 ALLOWED = {
@@ -87,18 +101,17 @@ def test_no_code_compares_the_names() -> None:
 
 
 def test_no_two_modes_are_equivalent() -> None:
-    def acts(mode: Mode) -> tuple[bool, ...]:
-        return (
-            mode.truncates,
-            mode.recreates,
-            mode.builds_beside,
-            mode.deletes_by_partition,
-            mode.merges_by_key,
-            mode.attaches,
-        )
+    modes = (*MODES.values(), *STAGED)
+    assert len({mode.answers for mode in modes}) == len(modes)
+    assert [mode for mode in modes if mode.only_adds] == [APPEND]
 
-    assert len({acts(mode) for mode in MODES.values()}) == len(MODES)
-    assert all(sum(acts(mode)) == (not mode.only_adds) for mode in MODES.values())
+
+def test_a_mode_with_an_option_is_found_by_each_of_its_options() -> None:
+    for mode in STAGED:
+        for option in mode.options:
+            assert mode_of({"mode": mode.name, option: "x"}) is mode
+        assert mode_of({"mode": mode.name}) is MODES[mode.name]
+        assert mode.of_partitions is SWAP
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -116,3 +129,24 @@ def test_a_run_may_be_continued_with_either_name(stored: str, requested: str) ->
     assert spec(requested).differences(spec(stored).stored()) == []
     (difference,) = spec("whole").differences(spec(stored).stored())
     assert difference.startswith("--strategy: the run has ")
+
+
+def test_the_page_has_every_answer_with_its_modes() -> None:
+    page = (ROOT / "docs" / "adding-a-mode.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines()]
+    modes_of = {row[2].strip("`"): row[3] for row in rows if len(row) == 6 and row[2].isupper()}
+    answers = [answer for question in QUESTIONS for answer in question]
+    assert len(answers) == 12
+    (nothing,) = {modes_of[each.name] for each in answers if each.name == "NOTHING"}
+    assert nothing == "all others"
+    for answer in answers:
+        if answer.name != "NOTHING" and answer is not Ending.MERGE:
+            named = {name for name in MODES if f"`{name}`" in modes_of[answer.name]}
+            assert named == {name for name, mode in MODES.items() if answer in mode.answers}
+
+
+def test_the_page_has_every_derived_question() -> None:
+    page = (ROOT / "docs" / "adding-a-mode.md").read_text(encoding="utf-8")
+    properties = {name for name, each in vars(Mode).items() if isinstance(each, property)}
+    properties -= {"answers", "of_partitions"}
+    assert set(re.findall(r"^\| `([a-z]+_[a-z_]+)` \|", page, re.M)) == properties

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from airflow.providers.common.compat.sdk import TaskGroup
 
-from penstock import MODES, STRATEGIES, UsageError
+from penstock import MODES, STRATEGIES, Entry, UsageError
 from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.batch import endpoints_of_file, tables_of_file
 from penstock_airflow.arguments.default_args import apply_default_args
@@ -271,7 +271,7 @@ def _mapped_tasks(
 
 def _default_snapshot(options: Mapping[str, Any]) -> str:
     mode = MODES.get(str(options.get("mode")))
-    by_partition = mode is not None and mode.deletes_by_partition
+    by_partition = mode is not None and mode.entry is Entry.REPLACE
     return "none" if by_partition and options.get("where") else "shared"
 
 

@@ -107,7 +107,7 @@ if TYPE_CHECKING:
     from penstock.spec.arguments import as_arguments
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec
-    from penstock.spec.modes import MODES
+    from penstock.spec.modes import MODES, Ending, Entry, mode_of
     from penstock.spec.strategies import STRATEGIES
     from penstock.tuning.measurements import Tuning
     from penstock.tuning.sweep import tune
@@ -129,6 +129,8 @@ __all__ = [
     "CopySpec",
     "Crossing",
     "Drifted",
+    "Ending",
+    "Entry",
     "Event",
     "Extent",
     "Finished",
@@ -195,6 +197,7 @@ __all__ = [
     "give_up",
     "hold",
     "holds_secret",
+    "mode_of",
     "narrate",
     "not_copied_lines",
     "place_of",
@@ -321,7 +324,7 @@ _HOMES = {
     "spec.arguments": ("as_arguments",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec",),
-    "spec.modes": ("MODES",),
+    "spec.modes": ("MODES", "Ending", "Entry", "mode_of"),
     "spec.strategies": ("STRATEGIES",),
     "tuning.measurements": ("Tuning",),
     "tuning.sweep": ("tune",),

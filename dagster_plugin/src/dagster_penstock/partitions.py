@@ -20,6 +20,8 @@ from penstock import (
     Bound,
     CopySpec,
     Crossing,
+    Ending,
+    Entry,
     Extent,
     Key,
     KeyIsNull,
@@ -110,7 +112,7 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
         )
     if spec.key is None:
         raise UsageError("key: expected the column by which the asset is partitioned, found none")
-    if spec.load_mode.merges_at_end:
+    if spec.load_mode.ending is Ending.MERGE:
         flag = "incremental" if spec.incremental else "atomic"
         raise UsageError(
             f"{flag}: loads all rows in one transaction, so the asset cannot have partitions; "
@@ -168,7 +170,7 @@ def _check_dimensions(spec: CopySpec, partitions_def: dg.MultiPartitionsDefiniti
             f"key: expected the column of the time windows ({windows[0]}); found {spec.key}, the "
             "name of the dimension of values"
         )
-    if spec.load_mode.attaches:
+    if spec.load_mode.entry is Entry.ATTACH:
         raise UsageError(
             "mode: expected append, replace or upsert with two dimensions, since the target's "
             f"child tables are bounded by one key; found {spec.mode}"

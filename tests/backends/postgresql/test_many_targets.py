@@ -22,6 +22,7 @@ from penstock.backends.postgresql.target import PostgresTarget
 from penstock.planning.asking.rounds import plan_tables
 from penstock.planning.request import PlanRequest
 from penstock.run.connections import connect
+from penstock.spec.modes import Table
 from penstock.workers.degree import streams_of
 
 from ..conftest import Pair
@@ -121,7 +122,7 @@ class Plans:
         ends = connect(self.pair.source.url, self.pair.target.url)
         siblings = Siblings(
             {spec.table_ref: spec.target_ref for spec in specs},
-            frozenset(spec.target_ref for spec in specs if spec.load_mode.recreates),
+            frozenset(spec.target_ref for spec in specs if spec.load_mode.table is Table.RECREATED),
         )
         self.plans, self.errors = {}, {}
         with ExitStack() as stack:

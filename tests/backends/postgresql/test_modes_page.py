@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spec.modes import MODES
+from penstock.spec.modes import MODES, Entry
 
 from ..conftest import Pair
 
@@ -26,7 +26,9 @@ def test_every_mode_is_listed() -> None:
     assert tuple(claims()) == tuple(MODES)
 
 
-@pytest.mark.parametrize("mode", [name for name, mode in MODES.items() if not mode.attaches])
+@pytest.mark.parametrize(
+    "mode", [name for name, mode in MODES.items() if mode.entry is not Entry.ATTACH]
+)
 def test_a_mode_does_what_its_line_says(pair: Pair, mode: str) -> None:
     before, each, again = claims()[mode]
     key = "" if mode == "append" else " PRIMARY KEY"

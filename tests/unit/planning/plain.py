@@ -59,11 +59,11 @@ from penstock.planning.questions import (
 from penstock.planning.request import PlanRequest
 from penstock.planning.step import step
 from penstock.spec.degrees import Streams
-from penstock.spec.modes import MERGE, MODES, REPLACE_AT_END
+from penstock.spec.modes import MODES, STAGED, Ending, Entry
 from penstock.spec.night_kinds import COLUMN, XMIN
 from penstock.spec.strategies import STRATEGIES
 
-ALL = (*MODES.values(), MERGE, REPLACE_AT_END)
+ALL = (*MODES.values(), *STAGED)
 SOURCE = SourceCapabilities(
     system="Plain",
     formats=("text", "binary"),
@@ -197,8 +197,10 @@ def _fits(asked: Fits) -> list[Fit]:
 
 def _load(asked: PlannedLoad) -> LoadPlan:
     request = asked.request
-    keyed = request.mode.merges_by_key or request.mode.merges_at_end
-    merges = (Step(MERGE_STEP, "merge", "", after=True),) if request.mode.merges_at_end else ()
+    keyed = request.mode.entry is Entry.BY_KEY or request.mode.ending is Ending.MERGE
+    merges = (
+        (Step(MERGE_STEP, "merge", "", after=True),) if request.mode.ending is Ending.MERGE else ()
+    )
     return LoadPlan(request.target, merges, conflict_columns=("id",) if keyed else ())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 import penstock
-from penstock import CopySpec, Event, PenstockError, as_arguments, report_text
+from penstock import CopySpec, Ending, Event, PenstockError, as_arguments, report_text
 from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.default_args import with_partial_defaults
 from penstock_airflow.arguments.endpoint import ARGUMENTS, endpoint_arguments
@@ -236,7 +236,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         except PenstockError as error:
             raise airflow_exception(error) from None
         # A night always reads the source as it is now.
-        is_night = spec.incremental is not None and spec.load_mode.merges_at_end
+        is_night = spec.incremental is not None and spec.load_mode.ending is Ending.MERGE
         cleared = bool(clearings(context["ti"])) and not is_night
         finished = self._run_copy(self._events(spec, run_id, urls, cleared=cleared))
         self.log.info(

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import conf
 
 import penstock
-from penstock import MODES, PenstockError, UsageError
+from penstock import Ending, PenstockError, UsageError, mode_of
 from penstock_airflow.arguments.endpoint import TARGET_ARGUMENTS
 from penstock_airflow.operators.base import TargetOperator, airflow_exception
 from penstock_airflow.runs.missing_run import require_run_id
@@ -78,8 +78,7 @@ class PlanCopyOperator(TargetOperator):
 
 def _gathers(spec: Mapping[str, Any]) -> bool:
     """Whether the run of a stored spec gathers its rows in a stage."""
-    merges = MODES[spec["mode"]].merges_by_key
-    return bool(spec.get("atomic") or (merges and spec.get("incremental")))
+    return mode_of(spec).ending is Ending.MERGE
 
 
 def _concurrency(degree: Any) -> int:

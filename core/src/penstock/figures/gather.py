@@ -34,7 +34,7 @@ from penstock.model.journal import (
 )
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.modes import mode_of
+from penstock.spec.modes import Table, mode_of
 from penstock.spec.strategies import NAMED, NTILE, RANGE, STRATEGIES, VALUES, Strategy
 
 SLOWEST = 10
@@ -402,7 +402,7 @@ def applicable(spec: Mapping[str, Any], target: TargetCapabilities, name: str) -
     mode = mode_of(spec)
     if spec.get(name) not in (None, False, "keep") or mode not in target.options.get(name, ()):
         return ""
-    if name == "indexes" and mode.loads_new_table:
+    if name == "indexes" and mode.table is not Table.TARGET:
         return ""  # indexes of a new table are always built after the load
     return _FLAGS[name]
 

@@ -27,7 +27,7 @@ from penstock.planning.nights import (
 from penstock.planning.seen_files import explain_files_night, files_of, plan_files_night
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
-from penstock.spec.modes import MERGE
+from penstock.spec.modes import Ending
 
 ContinuedNight = tuple[Night | None, str, tuple[str, ...]]
 """The night, the condition for the rows that it reads, and why; no night if no watermark moves."""
@@ -45,9 +45,8 @@ def may_move_watermark(route: Route, loading: Loading, target: TargetCapabilitie
     """
     mode = loading.load_mode
     return (
-        mode.starts_empty
-        and not mode.merges_at_end
-        and MERGE in target.modes
+        mode.replaces_table
+        and target.merges_nights
         and loading.snapshot != "none"
         and not loading.schema_only
         and isinstance(route.relation, TableRef)
@@ -89,7 +88,7 @@ def continue_watermark(
     if facts.cursor is not None:
         return _by_column(route, loading, pairs, facts, facts.cursor, moment)
     assert versions is not None
-    if not loading.load_mode.merges_at_end:
+    if loading.load_mode.ending is not Ending.MERGE:
         night = plan_full_load(route, loading, pairs, last, versions)
         return night, "", explain_full_load(night)
     assert facts.now is not None
@@ -122,7 +121,7 @@ def _by_file(
     moment: datetime,
 ) -> ContinuedNight:
     last = facts.last
-    if not loading.load_mode.merges_at_end:
+    if loading.load_mode.ending is not Ending.MERGE:
         files = files_of(now, frozenset(), 0)
         night = plan_full_load(route, loading, pairs, last, None, files=files)
         return night, "", explain_files_night(night, now, merges=False)
@@ -141,7 +140,7 @@ def _by_column(
     cursor: CursorState,
     moment: datetime,
 ) -> ContinuedNight:
-    last, merges = facts.last, loading.load_mode.merges_at_end
+    last, merges = facts.last, loading.load_mode.ending is Ending.MERGE
     try:
         check_cursor(route, loading, cursor, facts.row_ahead)
     except PlanningError as error:

@@ -16,6 +16,7 @@ from penstock.planning.facts import fact
 from penstock.planning.masked_keys import check_key
 from penstock.planning.pending_steps import with_pending_steps
 from penstock.planning.questions import ComparedColumns, PlannedLoad, StillMissing, WritableTable
+from penstock.spec.modes import Table
 
 
 class LoadParts(DriftParts):
@@ -93,7 +94,7 @@ class LoadParts(DriftParts):
             Outdated: another run created the table while this plan was going to.
         """
         route, request = self._route, self._load_request
-        is_made = not (self._table.is_there or self._mode.loads_new_table)
+        is_made = self._mode.table is Table.TARGET and not self._table.is_there
         load, is_missing = evaluate_together(
             lambda: self._answers[PlannedLoad(request)],
             lambda: not is_made or self._answers[StillMissing(route.target_ref, self._mode)],

@@ -31,7 +31,7 @@ from penstock.planning.questions import KeyFacts, KeyType, Order, RankedValues
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
 from penstock.spec.ids import MAX_PARTITION_ID
-from penstock.spec.modes import Mode, mode_names
+from penstock.spec.modes import Ending, Entry, Mode, mode_names
 
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PARTITION_ID}}}")
 _BY_KEY = KeyRange | KeyValues | KeyIsNull | KeyOther | HashBucket
@@ -60,7 +60,7 @@ def check_explicit_partitions(
         UsageError: an id is malformed, or appears twice; an extent does not select by the key; the
             mode empties the table.
     """
-    if loading.load_mode.merges_at_end:
+    if loading.load_mode.ending is Ending.MERGE:
         flag = "--incremental" if loading.incremental else "--atomic"
         raise UsageError(
             f"{flag} commits all partitions in one transaction, but given partitions are committed "
@@ -175,7 +175,7 @@ def _compared_key(
     """Return the key with the collation for all comparisons."""
     if all(isinstance(partition.extent, HashBucket) for partition in partitions):
         return key
-    shared_with = route.target_ref if mode.deletes_by_partition else None
+    shared_with = route.target_ref if mode.entry is Entry.REPLACE else None
     return replace(key, collation=answers[Order(route.relation, key, shared_with)])
 
 

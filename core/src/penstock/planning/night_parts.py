@@ -17,6 +17,7 @@ from penstock.planning.night_rebuild import apply_atomic_limit, plan_rebuild
 from penstock.planning.nights import explain_night, with_watermark_step
 from penstock.planning.request import PlanRequest
 from penstock.planning.seen_files import new_files
+from penstock.spec.modes import Ending
 from penstock.spec.option import derived
 from penstock.spec.strategies import FILES
 
@@ -47,7 +48,7 @@ class NightParts(LoadParts):
             ignored=self._loading.drift.ignores,
         )
         night = replace(night, columns=columns)
-        if self._mode.merges_at_end:
+        if self._mode.ending is Ending.MERGE:
             limited = read_all_rows(night, self._changes)
             limited = read_exchanged(limited, self._columns, copied, before)
             if limited is not night:
@@ -64,7 +65,7 @@ class NightParts(LoadParts):
     def _limited_night(self) -> tuple[ContinuedNight, bool]:
         """The night, with its rows counted, and whether they may be merged."""
         night, selection, reasons = self._continuation
-        if night is None or not self._mode.merges_at_end:
+        if night is None or self._mode.ending is not Ending.MERGE:
             return self._continuation, True
         limited, may_merge = apply_atomic_limit(
             self._route,
@@ -85,7 +86,7 @@ class NightParts(LoadParts):
         load, _ = self._load_with_pending_steps
         if night is None:
             return load, (night, selection, reasons)
-        if self._mode.merges_at_end and night.full:
+        if self._mode.ending is Ending.MERGE and night.full:
             load, remarks = plan_rebuild(
                 self._route,
                 self._loading,

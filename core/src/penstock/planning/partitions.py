@@ -20,7 +20,7 @@ from penstock.planning.request import PlanRequest
 from penstock.spec.degrees import Streams
 from penstock.spec.groups.cutting import Cutting
 from penstock.spec.groups.route import Route
-from penstock.spec.modes import Mode
+from penstock.spec.modes import Entry, Mode
 from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
 
 
@@ -77,7 +77,7 @@ def plan_partitions(
 
 def deletes_by_condition(mode: Mode, target: TargetCapabilities) -> bool:
     """Whether the target uses the partitions' conditions to decide what to delete."""
-    return mode.deletes_by_partition and target.replaces_by_condition
+    return mode.entry is Entry.REPLACE and target.replaces_by_condition
 
 
 def _key(cutting: Cutting, choice: Choice, columns: set[str]) -> Key | None:

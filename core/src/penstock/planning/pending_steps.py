@@ -9,6 +9,7 @@ from penstock.backends.api.capabilities import TargetCapabilities
 from penstock.model.plans import LoadPlan, Step, makes_foreign_key
 from penstock.model.tables import NotCopied
 from penstock.spec.groups.loading import Loading
+from penstock.spec.modes import Table
 
 # Fields of `CopySpec` that alter a table while it is loaded.
 _ALTERING = {"indexes", "unlogged"}
@@ -20,7 +21,9 @@ StepsByRun = Sequence[tuple[str, Step]]
 
 def takes_pending_steps(loading: Loading, capabilities: TargetCapabilities) -> bool:
     """Whether stopped runs may have left steps that a load has to do or report."""
-    return not loading.load_mode.recreates and bool(_ALTERING & capabilities.options.keys())
+    return loading.load_mode.table is not Table.RECREATED and bool(
+        _ALTERING & capabilities.options.keys()
+    )
 
 
 def with_pending_steps(
@@ -39,7 +42,7 @@ def with_pending_steps(
         the plan, and why it has more steps.
     """
     # A new table is created like the one it replaces, and lacks the same things.
-    in_place = not loading.load_mode.loads_new_table
+    in_place = loading.load_mode.table is Table.TARGET
     mine = [
         (run_id, step)
         for run_id, step in pending

@@ -10,7 +10,7 @@ from penstock.model.tables import Column, TableRef
 from penstock.planning.column_pairs import ColumnMapping
 from penstock.planning.facts import TargetTable
 from penstock.spec.groups.route import Route
-from penstock.spec.modes import Mode
+from penstock.spec.modes import Mode, Table
 
 
 def creation_remark(
@@ -26,7 +26,7 @@ def creation_remark(
     """
     schemas = ", ".join(step.makes_schema for step in load.before if step.makes_schema)
     created = [f"schema {schemas}"] if schemas else []
-    if not table.is_there and not mode.loads_new_table:
+    if not table.is_there and mode.table is Table.TARGET:
         created.append(f"table {route.target_name}")
     return (
         (f"missing in the target, and created there: {' and '.join(created)}",) if created else ()

@@ -35,6 +35,7 @@ from penstock.planning.remarks import (
     omitted_column_remarks,
 )
 from penstock.planning.request import PlanRequest
+from penstock.spec.modes import Entry
 
 
 def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
@@ -120,7 +121,7 @@ class _Planning(NightParts):
     @part
     def _children(self) -> PlannedChildren:
         planned = self._partitions
-        if not self._mode.attaches:
+        if self._mode.entry is not Entry.ATTACH:
             return PlannedChildren(planned.partitions)
         assert planned.choice.key is not None
         load, _ = self._load

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.backends.api.capabilities import SourceCapabilities, TargetCapabilities
 from penstock.model.table_model import MOMENT, TIMESTAMP, ColumnModel, KeyModel, TableModel
 from penstock.model.tables import NotCopied, TableRef
-from penstock.spec.modes import MERGE, TRUNCATE, UPSERT
+from penstock.spec.modes import TRUNCATE, UPSERT
 from penstock.spec.night_kinds import COLUMN, XMIN
 
 # Names of columns that applications and frameworks set whenever a row changes.
@@ -77,7 +77,7 @@ def suggestion(
         why = "rows cannot be identified: all are loaded every time"
         return Suggestion(summary.table, reload, why, tuple(facts))
     facts.append(f"{'primary' if key.primary else 'unique'} key {', '.join(key.columns)}")
-    if target is not None and MERGE not in target.modes:
+    if target is not None and not target.merges_nights:
         why = f"{target.system} as a target cannot merge changes: all rows are loaded every time"
         return Suggestion(summary.table, reload, why, tuple(facts))
     if not source.shared_snapshots:

@@ -16,7 +16,7 @@ from penstock.backends.api.capabilities import (
 from penstock.errors import UsageError
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.groups.snapshot import SNAPSHOTS
-from penstock.spec.modes import MERGE, Mode
+from penstock.spec.modes import Ending, Mode
 from penstock.spec.night_kinds import COLUMN, FILES, XMIN
 from penstock.spec.option_values import flag_of
 
@@ -65,10 +65,10 @@ def _check_source(spec: CopySpec, source: SourceCapabilities) -> None:
 def _check_target(spec: CopySpec, target: TargetCapabilities) -> None:
     if spec.load_mode not in target.modes:
         supported, option = f"--mode {_modes(target.modes)}", f"--mode {spec.mode}"
-        if spec.load_mode.merges_at_end:
+        if spec.load_mode.ending is Ending.MERGE:
             option += " with --incremental" if spec.incremental else " with --atomic"
         raise _refused(target.system, "target", option, supported)
-    if spec.incremental and MERGE not in target.modes:
+    if spec.incremental and not target.merges_nights:
         option = f"--mode {spec.mode} with --incremental"
         raise _refused(target.system, "target", option, f"--mode {_modes(target.modes)}")
     _check_options(spec, TARGET_OPTIONS, target.options, target.system, "target")

@@ -12,7 +12,7 @@ from penstock.planning.column_pairs import chosen_columns
 from penstock.planning.column_types import requested_types
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
-from penstock.spec.modes import MODES
+from penstock.spec.modes import MODES, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def check_existing_table(route: Route, loading: Loading) -> None:
 
 def must_be_missing(loading: Loading) -> bool:
     """Whether a table is only created, and none is dropped for it."""
-    return loading.schema_only and not MODES[loading.mode].recreates
+    return loading.schema_only and MODES[loading.mode].table is not Table.RECREATED
 
 
 def existing_table_error(route: Route) -> PlanningError:

@@ -62,6 +62,7 @@ from penstock.run.state import RunState, new_run_id
 from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
+from penstock.spec.modes import Table
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
 from penstock.verification.partitions import is_compared
@@ -198,7 +199,9 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     stack.enter_context(closing(view))
                     request = _plan_request(spec, run_id, ends)
                     with _each_asked_once(spec, source, target):
-                        definitions = {spec.partitioning} if spec.load_mode.recreates else ()
+                        definitions = (
+                            {spec.partitioning} if spec.load_mode.table is Table.RECREATED else ()
+                        )
                         with in_background(lambda: prefetch(target, definitions)):
                             prefetch(source)
                             view.note_state(source)

@@ -60,6 +60,7 @@ from penstock.run.value_display import isolate_generator_display
 from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import parse_deletes
+from penstock.spec.modes import Table
 from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
@@ -430,7 +431,9 @@ class _Batch:
         with ExitStack() as facts:
             facts.enter_context(describing(self._source, [run.spec.relation for run in window]))
             facts.enter_context(describing(self._target, [run.spec.target_ref for run in window]))
-            definitions = {r.spec.partitioning for r in window if r.spec.load_mode.recreates}
+            definitions = {
+                r.spec.partitioning for r in window if r.spec.load_mode.table is Table.RECREATED
+            }
             with in_background(lambda: prefetch(self._target, definitions)):
                 prefetch(self._source, definitions)
             stored = self._stored([run.run_id for run in window])

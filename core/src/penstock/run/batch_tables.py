@@ -19,6 +19,7 @@ from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec, run_id_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.masks import meets
+from penstock.spec.modes import Table
 from penstock.spec.table_sections import SectionMatcher
 
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
@@ -107,7 +108,7 @@ class BatchTables:
 
     def _not_copied(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
         """Return objects that the patterns match other than tables, if tables are recreated."""
-        if not any(spec.load_mode.recreates for spec in specs):
+        if not any(spec.load_mode.table is Table.RECREATED for spec in specs):
             return ()
         copied = {spec.source_name for spec in specs}
         include, exclude = self._patterns()
@@ -258,6 +259,6 @@ def siblings_of(specs: Sequence[CopySpec]) -> Siblings:
     """Return the tables of a batch, as the plan of each sees them."""
     return Siblings(
         {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
-        frozenset(spec.target_ref for spec in specs if spec.load_mode.recreates),
+        frozenset(spec.target_ref for spec in specs if spec.load_mode.table is Table.RECREATED),
         frozenset(spec.target_ref for spec in specs if spec.data_only),
     )

@@ -9,7 +9,7 @@ from penstock.errors import TargetBusy
 from penstock.model.nights import check_epoch
 from penstock.model.plans import PartitionPlan
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import mode_of
+from penstock.spec.modes import Ending, mode_of
 
 
 def enter(spec: CopySpec, run_id: str, plan: PartitionPlan, control: ControlStore) -> None:
@@ -102,7 +102,7 @@ def _collide(spec: CopySpec, plan: PartitionPlan, other_run: RunRow) -> bool:
     """
     mine, theirs = spec.load_mode, mode_of(other_run.spec)
     where, their_where = spec.where, other_run.spec["where"]
-    if mine.merges_at_end and theirs.merges_at_end:
+    if mine.ending is Ending.MERGE and theirs.ending is Ending.MERGE:
         return not _are_parts(where, plan, other_run)
     if mine.starts_empty or theirs.starts_empty:
         return True

@@ -29,6 +29,7 @@ from penstock.model.tables import TableRef
 from penstock.run.control_link import ControlLink
 from penstock.run.run_status import load_records
 from penstock.run.state import RunState
+from penstock.spec.modes import Ending
 
 if TYPE_CHECKING:
     from penstock.verification.deleted_rows import DeletedRows
@@ -50,7 +51,7 @@ def find_deleted(
     merging = [
         run
         for run in runs
-        if run.all_committed and (run.spec.load_mode.merges_at_end or run.plan.night)
+        if run.all_committed and (run.spec.load_mode.ending is Ending.MERGE or run.plan.night)
     ]
     if not merging:
         return {}
@@ -106,7 +107,7 @@ class _Search:
                 deleted_rows[run] = self._find(run)
         self._check_tables([*deleted_rows, *checked])
         for run in checked:
-            if not run.spec.load_mode.merges_at_end and isinstance(
+            if run.spec.load_mode.ending is not Ending.MERGE and isinstance(
                 self.errors.get(run), TablesChanged
             ):
                 del self.errors[run]

@@ -35,6 +35,7 @@ from penstock.run.run_status import links_due, load_records, marks_of, set_statu
 from penstock.run.state import SMALL, RunState
 from penstock.run.windows import windows
 from penstock.spec.degrees import Streams
+from penstock.spec.modes import Ending
 from penstock.workers.process import Nursery
 from penstock.workers.steering import Senses, Steering
 from penstock.workers.supervisor import Supervisor, Work
@@ -505,7 +506,7 @@ class Execution:
             pass  # the night after the next drops what stays
         for run in runs:
             # A load of all rows sets its watermark in a step.
-            if run.spec.load_mode.merges_at_end:
+            if run.spec.load_mode.ending is Ending.MERGE:
                 yield run.merged_event(marks.get(run))
 
     def _do_steps(

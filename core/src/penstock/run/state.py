@@ -47,7 +47,7 @@ from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.masking_keys import session_values
-from penstock.spec.modes import SWAP
+from penstock.spec.modes import Ending, Table
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.verification.partitions import (
     Proof,
@@ -167,7 +167,7 @@ class RunState:
     def is_small(self) -> bool:
         """Whether its steps are so short that they may be done together with those of others."""
         size = self.plan.bytes or 0
-        if self.spec.load_mode.merges_at_end:
+        if self.spec.load_mode.ending is Ending.MERGE:
             # How much of the table has changed shows when it is read.
             size = sum(record.bytes for record in self._records)
         return not self.plan.load.volatile and size <= SMALL
@@ -178,7 +178,7 @@ class RunState:
 
         A night loads a stage beside the table, and merges it.
         """
-        return self.spec.load_mode.starts_empty and not self.spec.load_mode.merges_at_end
+        return self.spec.load_mode.replaces_table
 
     def loads_table_of(self, other: CopySpec) -> bool:
         """Whether another copy into the same database, or the same files, loads the same table."""
@@ -312,8 +312,7 @@ class RunState:
             pairs=plan.pairs,
             format=plan.format,
             where=plan.where(spec.where),
-            # A table built beside the target starts empty, and is only added to.
-            mode=SWAP.name if spec.load_mode.builds_beside else spec.mode,
+            mode=spec.load_mode.of_partitions.name,
             conflict_columns=plan.load.conflict_columns,
             volatile=plan.load.volatile,
             series=plan.series,
@@ -549,7 +548,7 @@ class RunState:
         """Return the steps after the last partition, done or not; empty until all are committed."""
         if self._report.error is not None or not self.all_committed:
             return []
-        if self._mismatch is not None and self.spec.load_mode.builds_beside:
+        if self._mismatch is not None and self.spec.load_mode.table is Table.BESIDE:
             return []  # the old table stays
         steps = self.plan.load.after
         if self._mismatch is not None or self._watermark_stays:

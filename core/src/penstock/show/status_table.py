@@ -13,7 +13,7 @@ from penstock.show.plan_table import print_not_copied
 from penstock.show.report_table import STATUS_STYLES, print_failure
 from penstock.show.run_report import HOW_TO_GO_ON
 from penstock.show.text import number, one_line, size
-from penstock.spec.modes import mode_of
+from penstock.spec.modes import Ending, mode_of
 
 if TYPE_CHECKING:
     from penstock.model.nights import NightStatus
@@ -69,7 +69,7 @@ def print_status(console: Console, status: RunStatus) -> None:
         )
         facts += [("to do", one_line(name)) for name in steps_to_do]
     if status.night is not None:
-        facts += _night_facts(status.night, is_load=not mode_of(run.spec).merges_at_end)
+        facts += _night_facts(status.night, is_load=mode_of(run.spec).ending is not Ending.MERGE)
     if pending:
         ids = [one_line(partition.id) for partition in plan.partitions]
         facts.append(("pending", f"{len(pending):,}: {_spans(ids, pending)}"))

@@ -7,7 +7,7 @@ from penstock.spec.groups.cutting import Cutting
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
 from penstock.spec.masks import DIGESTS
-from penstock.spec.modes import MODES, mode_names
+from penstock.spec.modes import MODES, Ending, Entry, Table, mode_names
 from penstock.spec.night_kinds import FILES, check_lookback, required_lookback
 from penstock.spec.option_values import flag_of
 from penstock.spec.references import redact
@@ -95,13 +95,13 @@ def check_loading(loading: Loading, route: Route, cutting: Cutting) -> None:
             f"--strategy {cutting.strategy} partitions a table by its storage, which a query does "
             "not have: use whole, range, ntile, hash, values or time"
         )
-    if loading.incremental and (mode.deletes_by_partition or not mode.starts_empty):
+    if loading.incremental and (mode.entry is Entry.REPLACE or not mode.starts_empty):
         modes = ", ".join(mode_names(lambda mode: mode.starts_empty))
         raise UsageError(
             "--incremental: expected --mode upsert, which may read rows again, or a mode that "
             f"reloads the whole table ({modes}); found {loading.mode}"
         )
-    if loading.atomic and not mode.merges_at_end:
+    if loading.atomic and mode.ending is not Ending.MERGE:
         raise UsageError(
             "--atomic: expected --mode upsert or replace, which keep other rows; found "
             f"{loading.mode}"
@@ -123,14 +123,16 @@ def check_loading(loading: Loading, route: Route, cutting: Cutting) -> None:
         raise UsageError("--incremental: expected --snapshot shared, found none")
     loading.deletion  # noqa: B018 - raises if malformed
     loading.most_merged  # noqa: B018
-    if loading.atomic_limit is not None and not (loading.incremental and mode.merges_at_end):
+    if loading.atomic_limit is not None and not (
+        loading.incremental and mode.ending is Ending.MERGE
+    ):
         raise UsageError("--atomic-limit: expected --mode upsert with --incremental")
-    if loading.deletion.is_enabled and mode.deletes_by_partition:
+    if loading.deletion.is_enabled and mode.entry is Entry.REPLACE:
         raise UsageError(
             f"--deletes {loading.deletes}: expected --mode upsert, found {loading.mode}, which "
             "deletes all rows that its partitions select"
         )
-    if loading.deletion.is_enabled and not mode.merges_at_end:
+    if loading.deletion.is_enabled and mode.ending is not Ending.MERGE:
         raise UsageError(
             f"--deletes {loading.deletes}: expected --incremental or --atomic, which delete rows "
             "in the transaction that merges the others; found neither"
@@ -140,28 +142,27 @@ def check_loading(loading: Loading, route: Route, cutting: Cutting) -> None:
     for name in ("watermark", "full_every"):
         if getattr(loading, name) is not None and not loading.incremental:
             raise UsageError(f"{flag_of(name)}: expected --incremental, found none")
-    if loading.full_every is not None and not mode.merges_at_end:
+    if loading.full_every is not None and mode.ending is not Ending.MERGE:
         raise UsageError(
             f"--full-every: expected --mode upsert, found {loading.mode}, which always reads all "
             "rows"
         )
-    by_key = mode.merges_by_key or (mode.merges_at_end and not mode.deletes_by_partition)
-    if loading.conflict_columns is not None and not by_key:
+    if loading.conflict_columns is not None and mode.entry is not Entry.BY_KEY:
         raise UsageError(f"--conflict-columns: expected --mode upsert, found {loading.mode}")
     if loading.schema_only and loading.data_only:
         raise UsageError("--schema-only, --data-only: expected one of them, found both")
     requested = MODES[loading.mode]
-    if loading.schema_only and not (requested.only_adds or requested.recreates):
+    if loading.schema_only and not (requested.only_adds or requested.table is Table.RECREATED):
         raise UsageError(
             "--schema-only copies no rows: expected --mode recreate or no mode, found "
             f"{loading.mode}"
         )
-    if loading.data_only and mode.recreates:
+    if loading.data_only and mode.table is Table.RECREATED:
         raise UsageError(
             "--data-only creates no tables: expected a mode that loads an existing table, such "
             f"as truncate; found {loading.mode}"
         )
-    if loading.partitioning and not mode.recreates:
+    if loading.partitioning and mode.table is not Table.RECREATED:
         raise UsageError(f"--partitioning: expected --mode recreate, found {loading.mode}")
     if loading.unlogged and not mode.starts_empty:
         modes = ", ".join(mode_names(lambda mode: mode.starts_empty))
@@ -169,7 +170,7 @@ def check_loading(loading: Loading, route: Route, cutting: Cutting) -> None:
             f"--unlogged: expected --mode {modes}, found {mode}: if the target crashes, an "
             "unlogged table is emptied, with rows from elsewhere"
         )
-    if loading.indexes == "defer" and mode.merges_by_key:
+    if loading.indexes == "defer" and mode.of_partitions.entry is Entry.BY_KEY:
         raise UsageError(
             f"--indexes defer: --mode {mode} needs a unique index to find rows; use --indexes keep"
         )
@@ -233,7 +234,7 @@ def check_table_names(route: Route, *, source: bool | None, target: bool | None)
 
 def check_replaceable(loading: Loading, cutting: Cutting) -> None:
     """See `CopySpec.check_replaceable`."""
-    if not loading.load_mode.deletes_by_partition:
+    if loading.load_mode.entry is not Entry.REPLACE:
         return
     if not cutting.cut_strategy.takes_key:
         raise UsageError(
@@ -248,7 +249,7 @@ def check_replaceable(loading: Loading, cutting: Cutting) -> None:
 
 def check_attachable(loading: Loading, cutting: Cutting) -> None:
     """See `CopySpec.check_attachable`."""
-    if not loading.load_mode.attaches:
+    if loading.load_mode.entry is not Entry.ATTACH:
         return
     strategy = cutting.cut_strategy
     if not strategy.takes_key or strategy.hashes:

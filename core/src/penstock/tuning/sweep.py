@@ -27,7 +27,7 @@ from penstock.run.connections import Connections, connect
 from penstock.run.reports import report
 from penstock.run.value_display import isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import Mode, mode_names
+from penstock.spec.modes import Entry, Mode, Table, mode_names
 from penstock.spec.strategies import WHOLE
 from penstock.tuning.measurements import SHORT, Measurement, Tuning, group_by_setting
 from penstock.tuning.recommendation import recommend
@@ -225,11 +225,11 @@ def _cut(spec: CopySpec, sample: int, most: int) -> PartitionPlan:
 
 
 def _measurable(mode: Mode) -> bool:
-    return not mode.reloads_partitions
+    return not (mode.reloads_partitions or mode.entry is Entry.REPLACE)
 
 
 def _like(spec: CopySpec) -> TableRef | None:
-    return None if spec.load_mode.recreates else spec.target_ref
+    return None if spec.load_mode.table is Table.RECREATED else spec.target_ref
 
 
 def _measure_all(sweep: Sweep, scratch: Scratch) -> Generator[SweepItem, None, list[Measurement]]:
@@ -250,7 +250,7 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
         PermanentError, TransientError: the sample cannot be copied.
     """
     spec = sweep.spec
-    if not spec.load_mode.recreates:
+    if spec.load_mode.table is not Table.RECREATED:
         scratch.make_table()
     # Cut once rather than for each copy: the partitions stay the same even if the table changes.
     uncut: dict[str, Any] = dict.fromkeys(_CUTTING)

@@ -19,6 +19,7 @@ from penstock.model.records import CommitRecord
 from penstock.model.tables import ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import HARD
+from penstock.spec.modes import Ending, Entry
 from penstock.verification.result import RowDifference
 
 # Extents that select rows by their place in the source's storage.
@@ -75,7 +76,9 @@ class Comparison:
         self.selection = spec.where if self.is_merged else run.plan.where(spec.where)
         """The condition that selects the compared rows in the source."""
         # In mode replace, rows outside the run's condition do not belong to the run.
-        owns = spec.load_mode.deletes_by_partition or (self.is_merged and spec.deletion.how == HARD)
+        owns = spec.load_mode.entry is Entry.REPLACE or (
+            self.is_merged and spec.deletion.how == HARD
+        )
         self.where = spec.where if owns else None
         self.notes: list[str] = []
         self.warnings: tuple[str, ...] = ()
@@ -89,7 +92,7 @@ class Comparison:
     def is_merged(self) -> bool:
         """Whether the run's rows are merged with others in the target's table, as a night's are."""
         mode = self.spec.load_mode
-        return mode.merges_at_end and self.table != self.run.plan.load.table
+        return mode.ending is Ending.MERGE and self.table != self.run.plan.load.table
 
     def _loaded_table(self) -> TableRef:
         after = {step.id for step in self.run.plan.load.after if step.id != WATERMARK_STEP}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from penstock.backends.api.facts import Checksum
 from penstock.model.extents import Extent, Whole
 from penstock.spec.deletes import HARD
+from penstock.spec.modes import Entry
 from penstock.verification.comparison import STORAGE, Comparison, Sums
 from penstock.verification.partitions import Proof, may_overlap, prove
 from penstock.verification.rows import RowSearch
@@ -80,11 +81,12 @@ class TargetSums:
         self._rows = rows
 
     def sums(self, mine: Sums) -> Sums:
-        if self._comparison.spec.load_mode.merges_by_key:
+        entry = self._comparison.spec.load_mode.of_partitions.entry
+        if entry is Entry.BY_KEY:
             return self._upserted_sums(mine)
         if (
             self._comparison.given_partitions
-            and self._comparison.spec.load_mode.deletes_by_partition
+            and entry is Entry.REPLACE
             and self._comparison.evaluates_conditions()
         ):
             return self._sums_by_condition()
@@ -161,7 +163,7 @@ class TargetSums:
         comparison = self._comparison
         if (
             comparison.spec.deletion.how != HARD
-            and not comparison.spec.load_mode.deletes_by_partition
+            and comparison.spec.load_mode.entry is not Entry.REPLACE
         ):
             return self._upserted_sums(mine)
         return Sums(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.modes import Emptying, Ending, Entry, Mode, Table
 from penstock.spec.strategies import Strategy
 
 TRANSACTIONAL = "transactional"
@@ -20,8 +21,16 @@ STAGED = "staged"
 ROLL_FORWARD = "roll-forward"
 """No transaction covers both: the record comes first, and says what completes the load."""
 
-WITHOUT_CHILDREN = tuple(mode for mode in MODES.values() if not mode.attaches)
-"""The modes of a target without child tables."""
+INSERTING: tuple[Enum, ...] = (
+    *Table,
+    Emptying.NOTHING,
+    Emptying.TRUNCATE,
+    Entry.INSERT,
+    Ending.NOTHING,
+    Ending.EXCHANGE,
+)
+"""The answers of the modes in which partitions only insert; see `penstock.spec.modes.modes_with`.
+"""
 
 SOURCE_OPTIONS = ("descendants", "partitioning", "max_lag", "give_way_after", "set", "mask")
 """Fields of `CopySpec` that not every source supports."""
@@ -109,6 +118,11 @@ class TargetCapabilities:
     """Whether a table like another one can be created there to measure loads; see
     `penstock.backends.api.optional.scratch`.
     """
+
+    @property
+    def merges_nights(self) -> bool:
+        """Whether it can gather rows in a stage, and let them enter a table at the end."""
+        return any(mode.ending is Ending.MERGE for mode in self.modes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
     COMPUTING,
+    INSERTING,
     ROLL_FORWARD,
     SourceCapabilities,
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import APPEND, RECREATE, SWAP, TRUNCATE
+from penstock.spec.modes import modes_with
 from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "ClickHouse"
 # Deleting rows and moving others into their place is not atomic, so there is no replace; and no key
 # is unique, so there is no upsert.
-LOADED = (APPEND, TRUNCATE, RECREATE, SWAP)
+LOADED = modes_with(INSERTING)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,

@@ -21,7 +21,7 @@ from penstock.backends.sql.server.target import ServerTarget
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, NotCopied, TableRef
-from penstock.spec.modes import Mode
+from penstock.spec.modes import Mode, Table
 
 
 class ClickHouseTarget(ServerTarget[ClickHouseSession]):
@@ -65,7 +65,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
         warnings: list[str] = []
         omitted: tuple[NotCopied, ...] = ()
         steps: list[Step] = []
-        if made.is_there(session, target) and not mode.recreates:
+        if made.is_there(session, target) and mode.table is not Table.RECREATED:
             warnings = made.check_takes_parts(session, target, mode)
         if request.definition is not None:
             columns = request.new_columns

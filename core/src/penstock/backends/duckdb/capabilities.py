@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
     COMPUTING,
+    INSERTING,
     STAGED,
-    WITHOUT_CHILDREN,
     SourceCapabilities,
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import (
-    APPEND,
-    MERGE,
-    RECREATE,
-    REPLACE,
-    REPLACE_AT_END,
-    SWAP,
-    TRUNCATE,
-    UPSERT,
-)
+from penstock.spec.modes import Ending, Entry, modes_with
 from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, BLOCKS, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "DuckDB"
-MAKING = (APPEND, TRUNCATE, REPLACE, UPSERT, MERGE, REPLACE_AT_END, RECREATE, SWAP)
+LOADED = modes_with((*INSERTING, Entry.REPLACE, Entry.BY_KEY, Ending.MERGE))
+BY_KEY = tuple(mode for mode in LOADED if mode.entry is Entry.BY_KEY)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -37,9 +29,9 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    modes=(*WITHOUT_CHILDREN, MERGE, REPLACE_AT_END),
-    creating_modes=MAKING,
-    options={"conflict_columns": (UPSERT, MERGE), "types": MAKING, "enums": MAKING},
+    modes=LOADED,
+    creating_modes=LOADED,
+    options={"conflict_columns": BY_KEY, "types": LOADED, "enums": LOADED},
     cross_system_options=frozenset({"enums"}),
     replaces_by_condition=True,
     commits=STAGED,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    INSERTING,
     STAGED,
-    WITHOUT_CHILDREN,
     SourceCapabilities,
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import Ending, Entry, modes_with
 from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import (
     AUTO,
@@ -24,8 +24,10 @@ from penstock.spec.strategies import (
 )
 
 SYSTEM = "SQL Server"
-# Modes that load an existing table.
-LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
+LOADED = modes_with((*INSERTING, Entry.REPLACE, Entry.BY_KEY))
+BY_KEY = tuple(mode for mode in LOADED if mode.entry is Entry.BY_KEY)
+# The others need the table that they replace.
+CREATING = tuple(mode for mode in LOADED if mode.ending is not Ending.EXCHANGE)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -38,15 +40,15 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    modes=WITHOUT_CHILDREN,
-    creating_modes=(*LOADING, RECREATE),
+    modes=LOADED,
+    creating_modes=CREATING,
     options={
-        "conflict_columns": (UPSERT,),
+        "conflict_columns": BY_KEY,
         # Replace finds the rows to delete by an index.
-        "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
-        "types": (*LOADING, RECREATE),
-        "arrays": (*LOADING, RECREATE),
-        "enums": (*LOADING, RECREATE),
+        "indexes": modes_with(INSERTING),
+        "types": CREATING,
+        "arrays": CREATING,
+        "enums": CREATING,
     },
     replaces_by_condition=True,
     commits=STAGED,

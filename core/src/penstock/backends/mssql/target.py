@@ -21,6 +21,7 @@ from penstock.backends.sql.server.target import ServerTarget
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
+from penstock.spec.modes import Table
 
 
 class MssqlTarget(ServerTarget[MssqlSession]):
@@ -71,7 +72,7 @@ class MssqlTarget(ServerTarget[MssqlSession]):
         plan = super().plan_load(request)
         columns = request.new_columns or self.columns(request.target)
         identities = [column.name for column in columns if column.traits.get(IDENTITY)]
-        if request.mode.builds_beside and identities:
+        if request.mode.table is Table.BESIDE and identities:
             plan = replace(plan, steps=(*plan.steps, *identity_steps(request, identities)))
         notes = (f"loaded {note}" for note in self._session.connection.driver.notes)
         return replace(plan, warnings=(*plan.warnings, *notes))

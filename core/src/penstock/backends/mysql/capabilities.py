@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
     COMPUTING,
+    INSERTING,
     TRANSACTIONAL,
-    WITHOUT_CHILDREN,
     SourceCapabilities,
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW, LINES
-from penstock.spec.modes import (
-    APPEND,
-    MERGE,
-    RECREATE,
-    REPLACE,
-    REPLACE_AT_END,
-    SWAP,
-    TRUNCATE,
-    UPSERT,
-)
+from penstock.spec.modes import Ending, Entry, modes_with
 from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, CHILDREN, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "MySQL"
-# Modes that load an existing table.
-LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT, MERGE, REPLACE_AT_END)
+LOADED = modes_with((*INSERTING, Entry.REPLACE, Entry.BY_KEY, Ending.MERGE))
+BY_KEY = tuple(mode for mode in LOADED if mode.entry is Entry.BY_KEY)
+# The others need the table that they replace.
+CREATING = tuple(mode for mode in LOADED if mode.ending is not Ending.EXCHANGE)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -38,15 +31,15 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(LINES, ARROW),
-    modes=(*WITHOUT_CHILDREN, MERGE, REPLACE_AT_END),
-    creating_modes=(*LOADING, RECREATE),
+    modes=LOADED,
+    creating_modes=CREATING,
     options={
-        "conflict_columns": (UPSERT, MERGE),
+        "conflict_columns": BY_KEY,
         # Replace finds the rows to delete by an index.
-        "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
-        "types": (*LOADING, RECREATE),
-        "arrays": (*LOADING, RECREATE),
-        "enums": (*LOADING, RECREATE),
+        "indexes": modes_with(INSERTING),
+        "types": CREATING,
+        "arrays": CREATING,
+        "enums": CREATING,
     },
     cross_system_options=frozenset({"enums"}),
     replaces_by_condition=True,

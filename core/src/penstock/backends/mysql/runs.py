@@ -38,7 +38,7 @@ from penstock.model.drift import ColumnChange
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import mode_of
+from penstock.spec.modes import Table, mode_of
 
 
 class MySqlRuns(ServerRuns):
@@ -231,7 +231,8 @@ class MySqlRuns(ServerRuns):
         """Whether a run has created another table since this run was planned."""
         (row,) = self._tables.read(Kind.RUN, {"run_id": run.run_id}, ("created_at",))
         return creation_time(self._tables.session, table) is None or any(
-            mode_of(other["spec"]).recreates and (other["prepared_at"] or "") > row["created_at"]
+            mode_of(other["spec"]).table is Table.RECREATED
+            and (other["prepared_at"] or "") > row["created_at"]
             for other in self._tables.read(
                 Kind.RUN, {"loads": LoadedTable(self._tables, table).id}, ("spec", "prepared_at")
             )

@@ -45,7 +45,7 @@ from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
-from penstock.spec.modes import Mode
+from penstock.spec.modes import Mode, Table
 
 # Per table.
 MOST_TYPES = 50
@@ -67,8 +67,8 @@ class MySqlTarget(ServerTarget[MySqlSession]):
         self._session.connection.abandon()
 
     def creates_table(self, table: TableRef, mode: Mode) -> bool:
-        if mode.recreates or mode not in self.capabilities.creating_modes:
-            return mode.recreates
+        if mode.table is Table.RECREATED or mode not in self.capabilities.creating_modes:
+            return mode.table is Table.RECREATED
         if table in read_relations(self._session):
             return False
         if creation_time(self._session, table) is None:

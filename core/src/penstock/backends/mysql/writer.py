@@ -46,6 +46,7 @@ from penstock.backends.sql.loads.loading import (
 from penstock.backends.sql.rows.conditions import condition
 from penstock.errors import Diagnosis, TransientError
 from penstock.model.extents import Key
+from penstock.spec.modes import Entry
 from penstock.spec.worker_spec import WorkerSpec
 
 # During LOAD DATA LOCAL, in MySQL and in MariaDB.
@@ -149,8 +150,8 @@ class MySqlTransaction:
         ]
         answers: list[Answer] = []
         with translated("target"):
-            self._look_by_condition(by_condition=spec.load_mode.deletes_by_partition)
-            if spec.load_mode.deletes_by_partition:
+            self._look_by_condition(by_condition=spec.load_mode.entry is Entry.REPLACE)
+            if spec.load_mode.entry is Entry.REPLACE:
                 # Whose turn it is, is recorded outside the transaction.
                 connection.together(statements[:1], answers)
                 if answers[0].rows == [(1,)]:
@@ -280,7 +281,7 @@ class MySqlTransaction:
         by_name = {column.name: column for column in all_columns}
         columns = [by_name[pair.target] for pair in spec.pairs]
         listed = ", ".join(BY_BYTES.ident(column.name) for column in columns)
-        if spec.load_mode.merges_by_key:
+        if spec.load_mode.entry is Entry.BY_KEY:
             empty = f"SELECT {listed} FROM {table} LIMIT 0"
             with translated("target"):
                 self._open.change(f"DROP TEMPORARY TABLE IF EXISTS {STAGE}")

@@ -20,7 +20,7 @@ from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, TableRef
-from penstock.spec.modes import Mode, mode_of
+from penstock.spec.modes import Mode, Table, mode_of
 
 
 class ParquetTarget:
@@ -67,7 +67,7 @@ class ParquetTarget:
         return identity(self._storage.location)
 
     def creates_table(self, table: TableRef, mode: Mode) -> bool:
-        return mode.recreates or not manifest.read(self._storage.documents).files
+        return mode.table is Table.RECREATED or not manifest.read(self._storage.documents).files
 
     def defined_columns(
         self,

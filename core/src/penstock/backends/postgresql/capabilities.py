@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
+    INSERTING,
     SOURCE_OPTIONS,
     TRANSACTIONAL,
     SourceCapabilities,
@@ -10,17 +11,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.worker import ARROW, LINES
 from penstock.backends.postgresql.session.statements import FORMATS
-from penstock.spec.modes import (
-    APPEND,
-    MERGE,
-    MODES,
-    RECREATE,
-    REPLACE,
-    REPLACE_AT_END,
-    SWAP,
-    TRUNCATE,
-    UPSERT,
-)
+from penstock.spec.modes import Ending, Entry, Table, modes_with
 from penstock.spec.night_kinds import COLUMN, XMIN
 from penstock.spec.strategies import (
     AUTO,
@@ -35,8 +26,11 @@ from penstock.spec.strategies import (
 )
 
 SYSTEM = "PostgreSQL"
-# Modes that load an existing table.
-LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
+LOADED = modes_with((*INSERTING, Entry.REPLACE, Entry.BY_KEY, Entry.ATTACH, Ending.MERGE))
+# The others need the table that they replace, or whose children they create.
+CREATING = tuple(
+    mode for mode in LOADED if mode.ending is not Ending.EXCHANGE and mode.entry is not Entry.ATTACH
+)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -51,16 +45,16 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(*FORMATS, ARROW),
-    modes=(*MODES.values(), MERGE, REPLACE_AT_END),
-    creating_modes=(*LOADING, MERGE, REPLACE_AT_END, RECREATE),
+    modes=LOADED,
+    creating_modes=CREATING,
     options={
-        "conflict_columns": (UPSERT, MERGE),
+        "conflict_columns": tuple(mode for mode in LOADED if mode.entry is Entry.BY_KEY),
         # Replace finds the rows to delete by an index, and upsert the rows to update.
-        "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
-        "unlogged": (TRUNCATE, RECREATE, SWAP),
-        "partitioning": (RECREATE,),
-        "types": (*LOADING, MERGE, REPLACE_AT_END, RECREATE),
-        "enums": (*LOADING, MERGE, REPLACE_AT_END, RECREATE),
+        "indexes": modes_with(INSERTING),
+        "unlogged": tuple(mode for mode in LOADED if mode.replaces_table),
+        "partitioning": tuple(mode for mode in LOADED if mode.table is Table.RECREATED),
+        "types": CREATING,
+        "enums": CREATING,
     },
     # Between two PostgreSQL servers, a table is created with the source's types.
     cross_system_options=frozenset({"types", "enums"}),

@@ -42,7 +42,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import mode_names, mode_of
+from penstock.spec.modes import Entry, mode_names, mode_of
 
 
 class ControlTables(RecordedRuns):
@@ -181,7 +181,7 @@ class ControlTables(RecordedRuns):
         if not same_table or not self._holds_rows(run):
             raise loaded.change_error(what)
         with translated("target"):  # VACUUM FULL and the like move rows but lose none
-            if mode_of(run.spec).attaches:
+            if mode_of(run.spec).entry is Entry.ATTACH:
                 loaded.note_rewritten()
             else:
                 loaded.note(run.plan.load.table)
@@ -280,7 +280,7 @@ class ControlTables(RecordedRuns):
         if load.volatile:
             self._connection.execute(self._statement("mark_volatile"), [run.run_id])
         # Mode attach adds children, and records each.
-        children = not mode_of(run.spec).attaches
+        children = mode_of(run.spec).entry is not Entry.ATTACH
         self._loaded_table(run.run_id).note(load.table, children=children)
         return {}
 
@@ -373,7 +373,8 @@ class ControlTables(RecordedRuns):
             self._connection.execute(self._statement("mark_volatile"), [run_id])
         # Mode attach adds children, and records each.
         tables = [
-            (run.run_id, load.table, not mode_of(run.spec).attaches) for run, load in prepared
+            (run.run_id, load.table, mode_of(run.spec).entry is not Entry.ATTACH)
+            for run, load in prepared
         ]
         note_tables(self._connection, self._schema, tables, prepared=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from enum import Enum
 from functools import partial
 
 from psycopg import sql
@@ -65,15 +66,18 @@ from penstock.model.records import CommitRecord
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, Relation, TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import Mode
+from penstock.spec.modes import Emptying, Entry, Mode, Table
 from penstock.spec.worker_spec import Patience
+
+_PRIVILEGES: Mapping[Enum, Sequence[str]] = {
+    Emptying.TRUNCATE: ("TRUNCATE",),
+    Entry.REPLACE: ("DELETE", "SELECT"),
+}
 
 
 def _privileges(mode: Mode) -> list[str]:
     """Return the table privileges that a mode needs in addition to INSERT."""
-    return (["TRUNCATE"] if mode.truncates else []) + (
-        ["DELETE", "SELECT"] if mode.deletes_by_partition else []
-    )
+    return [name for answer in mode.answers for name in _PRIVILEGES.get(answer, ())]
 
 
 def _among(run: RunRow, within: KeyRanges | None) -> list[str]:
@@ -193,8 +197,8 @@ class PostgresTarget:
         return tree[0].identity if tree else ""
 
     def creates_table(self, table: TableRef, mode: Mode) -> bool:
-        if mode.recreates or mode not in TARGET.creating_modes:
-            return mode.recreates
+        if mode.table is Table.RECREATED or mode not in TARGET.creating_modes:
+            return mode.table is Table.RECREATED
         with translated("target"):
             if self._facts(table).tree(table):
                 return False

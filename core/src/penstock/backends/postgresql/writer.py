@@ -22,6 +22,7 @@ from penstock.backends.shared.attempts.refusals import load_lost
 from penstock.backends.shared.attempts.transactional import TransactionalWriter
 from penstock.model.codec import to_json
 from penstock.model.extents import selects_all
+from penstock.spec.modes import Entry
 from penstock.spec.worker_spec import Patience, WorkerSpec
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class PostgresTransaction:
     def open_stream(self, attempt: Attempt, wait: Wait) -> LoadStream:
         connection, spec = self._open, attempt.spec
         table: sql.Composable = quoted(spec.target_table)
-        if spec.load_mode.attaches:
+        if spec.load_mode.entry is Entry.ATTACH:
             with wait.answering("target"):
                 from penstock.backends.postgresql.attempt.child import (  # noqa: PLC0415 - seldom
                     AttachedChild,
@@ -168,7 +169,7 @@ class PostgresTransaction:
                 self._child = AttachedChild(connection, spec, attempt.partition, self._parent)
             self._stream.start(connection, self._child.identifier, wait, freeze=True)
             return self._stream
-        if spec.load_mode.merges_by_key:
+        if spec.load_mode.entry is Entry.BY_KEY:
             with wait.answering("target"):
                 if self._stage is None:
                     from penstock.backends.postgresql.attempt.stage import PostgresStage  # noqa: PLC0415 - seldom
@@ -185,7 +186,7 @@ class PostgresTransaction:
         return self._replaced.delete_other_rows(self._open, rows, wait)
 
     def merge(self, attempt: Attempt, rows: int, wait: Wait) -> LoadResult:
-        if attempt.spec.load_mode.attaches:
+        if attempt.spec.load_mode.entry is Entry.ATTACH:
             return self._child.attach(rows, wait)
         assert self._stage is not None
         connection = self._open

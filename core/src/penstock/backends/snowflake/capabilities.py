@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
     COMPUTING,
+    INSERTING,
     STAGED,
-    WITHOUT_CHILDREN,
     SourceCapabilities,
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import APPEND, RECREATE, REPLACE, TRUNCATE, UPSERT
+from penstock.spec.modes import Ending, Entry, modes_with
 from penstock.spec.night_kinds import COLUMN
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, VALUES, WHOLE
 
 SYSTEM = "Snowflake"
-# Modes that load an existing table.
-LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
+LOADED = modes_with((*INSERTING, Entry.REPLACE, Entry.BY_KEY))
+BY_KEY = tuple(mode for mode in LOADED if mode.entry is Entry.BY_KEY)
+# The others need the table that they replace.
+CREATING = tuple(mode for mode in LOADED if mode.ending is not Ending.EXCHANGE)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -29,13 +31,13 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    modes=WITHOUT_CHILDREN,
-    creating_modes=(*LOADING, RECREATE),
+    modes=LOADED,
+    creating_modes=CREATING,
     options={
-        "conflict_columns": (UPSERT,),
-        "types": (*LOADING, RECREATE),
-        "arrays": (*LOADING, RECREATE),
-        "file_size": WITHOUT_CHILDREN,
+        "conflict_columns": BY_KEY,
+        "types": CREATING,
+        "arrays": CREATING,
+        "file_size": LOADED,
     },
     replaces_by_condition=True,
     commits=STAGED,

@@ -14,6 +14,7 @@ from penstock.backends.snowflake.load.stage import UploadStage
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.sql.server.writer import ServerHooks, ServerLoading
+from penstock.spec.modes import Entry
 from penstock.spec.worker_spec import WorkerSpec
 
 
@@ -47,7 +48,7 @@ class SnowflakeLoading(ServerLoading[SnowflakeRecords, UploadStage]):
     def begin_changes(self, attempt: Attempt) -> None:
         # Recording changes for other runs locks them, so the transaction first takes its turn like
         # all others.
-        if attempt.spec.load_mode.deletes_by_partition:
+        if attempt.spec.load_mode.entry is Entry.REPLACE:
             self._stage_records.guard()
 
     def hold_run(self) -> None:

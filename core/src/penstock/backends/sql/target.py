@@ -33,7 +33,7 @@ from penstock.model.extents import Extent, Key
 from penstock.model.records import CommitRecord
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, TableRef
-from penstock.spec.modes import Mode
+from penstock.spec.modes import Mode, Table
 
 
 class SqlTarget(ABC):
@@ -93,7 +93,7 @@ class SqlTarget(ABC):
             return find_relation(session, name)
 
     def creates_table(self, table: TableRef, mode: Mode) -> bool:
-        if mode.recreates:
+        if mode.table is Table.RECREATED:
             return True
         if mode not in self.capabilities.creating_modes:
             return False

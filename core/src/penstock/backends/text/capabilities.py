@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from penstock.backends.api.capabilities import (
     COMPUTING,
+    INSERTING,
     ROLL_FORWARD,
     SourceCapabilities,
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE
+from penstock.spec.modes import Entry, modes_with
 from penstock.spec.strategies import AUTO, FILES, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "CSV, JSON lines"
 # Rows of files cannot be updated.
-LOADED = (APPEND, TRUNCATE, REPLACE, RECREATE, SWAP)
+LOADED = modes_with((*INSERTING, Entry.REPLACE))
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,

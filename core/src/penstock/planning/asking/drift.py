@@ -16,6 +16,7 @@ from penstock.planning.drift import ColumnDifferences, Drift, compare_columns, d
 from penstock.planning.facts import NightFacts, TargetTable
 from penstock.planning.request import PlanRequest
 from penstock.planning.target_table import new_table
+from penstock.spec.modes import Entry
 from penstock.spec.option import derived
 
 _IS_IN_KEY = "it is part of the key that identifies rows"
@@ -116,7 +117,7 @@ def _why_not(request: PlanRequest, target: TargetCatalog) -> str:
     system = request.capabilities.target.system
     if not isinstance(target, AltersColumns):
         return f"Penstock does not alter {system} tables"
-    if request.loading.load_mode.attaches:
+    if request.loading.load_mode.entry is Entry.ATTACH:
         return (
             f"--mode {request.loading.mode} creates tables like the target's, which stays as it is"
         )

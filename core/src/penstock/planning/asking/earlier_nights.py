@@ -13,7 +13,7 @@ from penstock.model.nights import Watermark
 from penstock.model.tables import TableRef
 from penstock.planning.nights import TargetNow, watermark_name
 from penstock.planning.request import PlanRequest
-from penstock.spec.modes import MERGE
+from penstock.spec.modes import Ending
 
 
 class NightsBefore:
@@ -26,14 +26,16 @@ class NightsBefore:
     def __init__(self, target: TargetCatalog, requests: Sequence[PlanRequest]) -> None:
         self._target = target
         self._loads = [each for each in requests if _repeats(each)]
-        self._merged = [each for each in self._loads if each.loading.load_mode.merges_at_end]
+        self._merged = [
+            each for each in self._loads if each.loading.load_mode.ending is Ending.MERGE
+        ]
 
     def last(self, request: PlanRequest) -> Watermark | None:
         """Return the watermark that the last night of a table left.
 
         A target that merges no nights keeps none.
         """
-        if MERGE not in request.capabilities.target.modes:
+        if not request.capabilities.target.merges_nights:
             return None
         return self._last.get(_name(request))
 

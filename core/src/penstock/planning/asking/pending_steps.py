@@ -9,6 +9,7 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 from penstock.planning.request import PlanRequest
+from penstock.spec.modes import Table
 
 
 class PendingSteps:
@@ -23,7 +24,9 @@ class PendingSteps:
     def __init__(self, target: TargetCatalog, requests: Sequence[PlanRequest]) -> None:
         self._target = target
         self._tables = [
-            each.route.target_ref for each in requests if not each.loading.load_mode.recreates
+            each.route.target_ref
+            for each in requests
+            if each.loading.load_mode.table is not Table.RECREATED
         ]
 
     def of_table(self, table: TableRef) -> tuple[tuple[str, Step], ...]:

@@ -45,6 +45,7 @@ from penstock.planning.target_table import (
     new_table,
     without_mark,
 )
+from penstock.spec.modes import Ending
 from penstock.spec.night_kinds import FILES
 
 T = TypeVar("T")
@@ -274,7 +275,7 @@ class TableReader:
         last = before.last(request)
         now, versions = source.horizon(), source.versions(relation)
         ahead = self._later_watermark(source, last, versions, now)
-        merges = self._loading.load_mode.merges_at_end and ahead is None
+        merges = self._loading.load_mode.ending is Ending.MERGE and ahead is None
         since = last.horizon if last is not None else None
         return NightFacts(
             last=last,
@@ -301,7 +302,7 @@ class TableReader:
             )
         last = self._nights.last(request)
         history = self._target.control.watermark_history(last.name) if last is not None else ()
-        merges = self._loading.load_mode.merges_at_end
+        merges = self._loading.load_mode.ending is Ending.MERGE
         return NightFacts(
             last=last,
             target=self._nights.target_now(request) if merges else None,
@@ -334,7 +335,7 @@ class TableReader:
             assert isinstance(relation, TableRef), "checked with the options"
             horizon, versions = source.horizon(), source.versions(relation)
             ahead = self._later_watermark(source, last, versions, horizon)
-        merges = self._loading.load_mode.merges_at_end and ahead is None
+        merges = self._loading.load_mode.ending is Ending.MERGE and ahead is None
         new_rows = range_of = selected = None
         since = last.cursor if last is not None else None
         if merges and since is not None and since.text and is_comparable(since, now):

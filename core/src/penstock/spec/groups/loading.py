@@ -12,7 +12,7 @@ from penstock.spec.groups.created_tables import CreatedTables
 from penstock.spec.groups.nights import Nights
 from penstock.spec.groups.snapshot import SnapshotOptions
 from penstock.spec.groups.written_files import WrittenFiles
-from penstock.spec.modes import MODES, Mode, mode_of
+from penstock.spec.modes import MODES, RECREATE, Ending, Mode, mode_of
 from penstock.spec.option import option
 
 INDEXES = ("keep", "defer")
@@ -78,9 +78,9 @@ class Loading(WrittenFiles, CreatedTables, Nights, SnapshotOptions):
 
     @cached_property
     def load_mode(self) -> Mode:
-        """The mode that `mode` names, with its flags."""
+        """The mode that `mode` and other options name."""
         if self.schema_only:
-            return MODES["recreate"]
+            return RECREATE
         return mode_of({"mode": self.mode, "atomic": self.atomic, "incremental": self.incremental})
 
     @cached_property
@@ -111,4 +111,6 @@ class Loading(WrittenFiles, CreatedTables, Nights, SnapshotOptions):
 
         By default, a copy that becomes visible only at its end starts over by itself.
         """
-        return self.on_snapshot_lost or ("restart" if self.load_mode.merges_at_end else "fail")
+        return self.on_snapshot_lost or (
+            "restart" if self.load_mode.ending is Ending.MERGE else "fail"
+        )

@@ -172,8 +172,8 @@ class TransactionalHooks(Protocol):
     def open_stream(self, attempt: Attempt, wait: Wait) -> LoadStream:
         """Begin to load.
 
-        Rows go into the table, or, in a mode that `loads_apart`, into a table of the attempt, which
-        ends with the transaction if that does not commit.
+        Rows go into the table, or, if the mode's entry `loads_apart`, into a table of the attempt,
+        which ends with the transaction if that does not commit.
         """
         ...
 
@@ -193,7 +193,7 @@ class TransactionalHooks(Protocol):
         ...
 
     def merge(self, attempt: Attempt, rows: int, wait: Wait) -> LoadResult:
-        """In a mode that `loads_apart`, merge after the load.
+        """If the mode's entry `loads_apart`, merge after the load.
 
         Upsert: update the rows that differ, and insert the others. Attach: make the loaded table a
         child of the table.

@@ -29,7 +29,7 @@ from penstock.backends.sql.definitions.definition import omitted_parts
 from penstock.backends.sql.definitions.rendering import Rendered, Rendering
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import Column, TableRef
-from penstock.spec.modes import Mode
+from penstock.spec.modes import Mode, Table
 
 _NULLABLE = re.compile(r"^(LowCardinality\()?Nullable\((.*)\)")
 _REFUSED = {
@@ -60,7 +60,7 @@ def rendered(session: ClickHouseSession, request: LoadRequest) -> Rendered:
         value_kinds(columns),
         request.siblings,
         types={column.name: column.type for column in columns},
-        at_once=not request.mode.loads_new_table,
+        at_once=request.mode.table is Table.TARGET,
         same_dialect=is_native,
         missing_columns={column.name for column in definition.model.columns}.difference(
             column.name for column in columns

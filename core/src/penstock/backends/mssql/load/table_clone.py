@@ -16,6 +16,7 @@ from penstock.errors import PlanningError
 from penstock.model.plans import Step
 from penstock.model.table_model import CheckModel, ColumnModel, TableModel
 from penstock.model.tables import Column, NotCopied, SequencePosition, TableRef
+from penstock.spec.modes import Table
 
 LONGEST_NAME = 128
 IDENTITY = "identity"
@@ -138,7 +139,7 @@ def clone_parts(
     omitted += [part.omitted for part in parts if part.trial_text in refused]
     late = [part for part in accepted if part.is_late]
     complete: list[str] = []
-    if not request.mode.loads_new_table:
+    if request.mode.table is Table.TARGET:
         complete = [part.text for part in late if not part.is_check]
         # Not all rows meet them.
         omitted += [replace(part.omitted, remedy=f"{part.text};") for part in late if part.is_check]

@@ -28,7 +28,7 @@ from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.errors import Interrupted, PenstockError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 
 class JoinedRuns(Protocol):
@@ -153,7 +153,7 @@ def _note_prepared(
         changes: dict[str, Row] = {}
         for run_id, table in tables.items():
             loaded = LoadedTable(records, table)
-            if MODES[due[run_id].spec["mode"]].starts_empty and other_runs.get(loaded.id):
+            if mode_of(due[run_id].spec).starts_empty and other_runs.get(loaded.id):
                 loaded.emptied(run_id)
             changes[run_id] = {
                 "prepared_at": NOW,

@@ -16,7 +16,7 @@ from penstock.errors import Diagnosis, TargetChanged, TransientError
 from penstock.model.codec import from_json
 from penstock.model.plans import PartitionPlan
 from penstock.model.tables import TableRef
-from penstock.spec.modes import MODES
+from penstock.spec.modes import MODES, Table
 
 Row = tuple[Any, ...]
 Statements = list[tuple[str, Sequence[Any]]]
@@ -108,7 +108,7 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
 
 def _indexes_to_make(records: MySqlRecords, run_id: str, mode: str) -> str:
     """Describe what a run that cannot continue leaves undone."""
-    if MODES[mode].loads_new_table:
+    if MODES[mode].table is not Table.TARGET:
         return ""
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("plan",))
     load = from_json(PartitionPlan, row["plan"]).load

@@ -42,6 +42,7 @@ from penstock.model.table_model import (
     omitted_of_column,
 )
 from penstock.model.tables import Column, NotCopied, Relation, TableRef
+from penstock.spec.modes import Table
 
 UTF8 = "CHARACTER SET utf8mb4"
 LONGEST_NAME = 64
@@ -69,7 +70,7 @@ def clone_parts(
     """
     definition, table = request.definition, request.target
     assert definition is not None
-    fresh = request.mode.loads_new_table
+    fresh = request.mode.table is not Table.TARGET
     options = definition.model.options
     rendered = _render_native(
         session, definition, columns, request.source, table, request.siblings, at_once=not fresh
@@ -257,7 +258,7 @@ def foreign_parts(
     refused = refused_clauses(session, request.new_columns, list(clauses), UTF8)
     rendered.warnings += _warnings(refused)
     _leave(rendered, [clauses[text] for text in refused])
-    now = [] if request.mode.loads_new_table else list(rendered.indexes)
+    now = [] if request.mode.table is not Table.TARGET else list(rendered.indexes)
     return _complete(
         session, request, replace(key_parts, constraints=tuple(keys)), rendered, render, now
     )

@@ -17,7 +17,7 @@ from penstock.backends.parquet.load.names import is_empty, run_of
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.runs import RunDocument, Runs
 from penstock.errors import Diagnosis, TargetChanged
-from penstock.spec.modes import Mode, mode_of
+from penstock.spec.modes import Entry, Mode, Table, mode_of
 
 MANIFEST = "manifest"
 """The step from which on the files belong to the dataset."""
@@ -30,7 +30,7 @@ that step.
 
 def replaces_files(mode: Mode) -> bool:
     """Whether a run's files replace others when it ends."""
-    return mode.deletes_by_partition or mode.builds_beside
+    return mode.entry is Entry.REPLACE or mode.table is Table.BESIDE
 
 
 class Fence:

@@ -11,7 +11,7 @@ from psycopg import sql
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.session.statements import for_server, name, statement
 from penstock.model.tables import TableRef
-from penstock.spec.modes import mode_names
+from penstock.spec.modes import Entry, mode_names
 
 DEFAULT = "DEFAULT"
 """Used in place of bounds."""
@@ -84,7 +84,7 @@ def read_attached(connection: Connection, schema: str) -> Mapping[int, tuple[str
     if connection.value("SELECT pg_catalog.to_regclass(%s)", [runs]) is None:
         return {}
     query = statement("attached_by").format(schema=sql.Identifier(schema))
-    modes = list(mode_names(lambda mode: mode.attaches))
+    modes = list(mode_names(lambda mode: mode.entry is Entry.ATTACH))
     runs_of: dict[int, tuple[str, ...]] = defaultdict(tuple)
     for oid, run_id in connection.execute(query, {"modes": modes}).fetchall():
         runs_of[oid] += (run_id,)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from penstock.backends.postgresql.connection import TAKE_USERS_PATH
 from penstock.backends.postgresql.ddl import completion
 from penstock.backends.postgresql.session.statements import name
 from penstock.model.plans import SWAP_STEP, LoadPlan, Step
 from penstock.model.tables import NotCopied, TableRef
+from penstock.spec.modes import Emptying
 
 # A table's indexes are built in parallel, then constraints are added. Steps that change the table's
 # own catalog row have ranks of their own.
@@ -22,6 +24,9 @@ URGENT_LOCK_MS = 2000
 SET_LOGGED = "set logged"
 """The kind of steps after which a crash no longer empties the table."""
 SWAP = SWAP_STEP
+_EMPTYING: Mapping[Emptying, tuple[str, str]] = {
+    Emptying.TRUNCATE: ("truncate", "TRUNCATE"),
+}
 
 
 def before(step_id: str, what: str, *statements: str) -> Step:
@@ -33,6 +38,23 @@ def before(step_id: str, what: str, *statements: str) -> Step:
         *statements: the statements, executed in one transaction.
     """
     return Step(step_id, what, _script(statements))
+
+
+def emptying(how: Emptying, table: TableRef, *, only: bool = False) -> list[Step]:
+    """Return the step that empties a table; none if it keeps its rows.
+
+    Args:
+        how: the mode's answer.
+        table: the table.
+        only: whether tables that inherit from it keep theirs.
+    """
+    if how is Emptying.NOTHING:
+        return []
+    word, command = _EMPTYING[how]
+    rows = f"ONLY {name(table)}" if only else name(table)
+    # Triggers are fired under the user's path.
+    script = (TAKE_USERS_PATH, f"{command} {rows}", FULL_NAMES)
+    return [before(word, f"{word} {table}", *script)]
 
 
 def after(

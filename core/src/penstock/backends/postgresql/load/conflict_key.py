@@ -14,6 +14,7 @@ from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.session.statements import ident, name
 from penstock.backends.sql.catalog.unique_keys import choose_key
 from penstock.model.tables import TableRef
+from penstock.spec.modes import Entry
 
 _EXPECTED_KEY = (
     "primary key or unique index of {} that is valid, not deferrable, not partial and without "
@@ -34,7 +35,7 @@ def conflict_columns(
     Raises:
         PlanningError: there is no usable unique key, or a privilege is missing.
     """
-    if not request.mode.merges_by_key:
+    if request.mode.entry is not Entry.BY_KEY:
         return (), ()
     with planning("target", f"table {request.target}"):
         copied = {pair.target for pair in request.pairs}

@@ -7,7 +7,6 @@ from dataclasses import replace
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog.existing_tables import TableLink
 from penstock.backends.postgresql.catalog.privileges import missing_grant
-from penstock.backends.postgresql.connection import TAKE_USERS_PATH
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.links import relink_steps, unlink_steps
@@ -21,7 +20,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import PARTITIONING, TableDefinition
 from penstock.model.tables import NotCopied, TableRef
 from penstock.spec.deletes import HARD
-from penstock.spec.modes import REPLACE, UPSERT
+from penstock.spec.modes import MODES, Emptying, Ending, Entry, Table
 
 
 def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
@@ -30,17 +29,16 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
-    if request.mode.merges_at_end:
+    if request.mode.ending is Ending.MERGE:
         from penstock.backends.postgresql.new_tables.night_plan import PostgresStageSteps  # noqa: PLC0415 - as above
         from penstock.backends.sql.loads.night_plan import plan_night  # noqa: PLC0415 - as above
 
-        mode = REPLACE if request.mode.deletes_by_partition else UPSERT
-        plan = plan_load(facts, replace(request, mode=mode, changes=()))
+        plan = plan_load(facts, replace(request, mode=MODES[request.mode.name], changes=()))
         _check_staging(facts, request)
         return plan_night(PostgresStageSteps(request, plan.table), plan)
     if request.definition is not None:
         return _plan_created(facts, request, request.definition)
-    if request.mode.builds_beside:
+    if request.mode.table is Table.BESIDE:
         from penstock.backends.postgresql.new_tables.swap import plan_swap  # noqa: PLC0415 - as above
 
         plan = plan_swap(facts, request)
@@ -67,13 +65,11 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         before += unlink_steps(linked)
         if ref in request.siblings.filled:
             _drop_own_keys(facts, ref, before, after)
-        if request.mode.truncates:
-            if not linked or len(linked) < len(_referring(facts, ref)):
-                _check_referenced(facts, ref)
-            rows = f"ONLY {name(ref)}" if only else name(ref)
-            # Triggers are fired under the user's path.
-            truncate = (TAKE_USERS_PATH, f"TRUNCATE {rows}", steps.FULL_NAMES)
-            before.append(steps.before("truncate", f"truncate {ref}", *truncate))
+        if request.mode.emptying is Emptying.TRUNCATE and (
+            not linked or len(linked) < len(_referring(facts, ref))
+        ):
+            _check_referenced(facts, ref)
+        before += steps.emptying(request.mode.emptying, ref, only=only)
         if request.unlogged or request.indexes == "defer":
             from penstock.backends.postgresql.load import temporary_changes as while_loading  # noqa: PLC0415 - seldom
 
@@ -96,7 +92,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         (*before, *after, *advanced),
         conflict_columns=key,
         # Children attached by the run are logged, even if others are not.
-        volatile=request.unlogged or (bool(unlogged) and not request.mode.attaches),
+        volatile=request.unlogged or (bool(unlogged) and request.mode.entry is not Entry.ATTACH),
         warnings=(*risks, *warnings, *remarks, *refused),
         links=tuple(relink_steps(linked)),
     )
@@ -157,7 +153,7 @@ def _plan_created(
     from penstock.backends.postgresql.new_tables.recreate import plan_recreate  # noqa: PLC0415 - as above
 
     facts.claimed_names.begin(request.target, request.siblings.targets)
-    plan = plan_recreate if request.mode.recreates else plan_missing
+    plan = plan_recreate if request.mode.table is Table.RECREATED else plan_missing
     if definition.dialect == DIALECT:
         of_children = definition.native["of_partitions"]
         omitted_before = [
@@ -171,7 +167,7 @@ def _plan_created(
     from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 
     translated = read_translated(facts, request, definition)
-    if not request.mode.recreates:
+    if request.mode.table is not Table.RECREATED:
         more = [step.statement for step in translated.steps]
         return plan_missing(facts, request, translated.content, translated.omitted, more)
     planned = plan_recreate(facts, request, translated.content, translated.omitted)

@@ -12,7 +12,7 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.session.statements import for_server, name
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
-from penstock.spec.modes import Mode
+from penstock.spec.modes import Emptying, Mode
 
 # https://www.postgresql.org/docs/release/14.0/
 TRUNCATE_FOREIGN_VERSION = 140000
@@ -72,7 +72,11 @@ def check_loadable(
         raise PlanningError(f"target: expected {ref} to be a table, found {what}")
     if not properties.insertable:
         raise PlanningError(f"target: {ref} is {what} that accepts no rows")
-    if foreign and mode.truncates and connection.info.server_version < TRUNCATE_FOREIGN_VERSION:
+    if (
+        foreign
+        and mode.emptying is Emptying.TRUNCATE
+        and connection.info.server_version < TRUNCATE_FOREIGN_VERSION
+    ):
         raise PlanningError(
             f"target: --mode truncate: PostgreSQL before 14 cannot truncate {foreign[0]}, a "
             "foreign table; use --mode append or replace"

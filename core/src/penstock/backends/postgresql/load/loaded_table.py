@@ -12,7 +12,7 @@ from penstock.backends.postgresql.session.statements import name, statement
 from penstock.errors import Diagnosis, TargetChanged
 from penstock.model.plans import GIVEN
 from penstock.model.tables import TableRef
-from penstock.spec.modes import MODES, mode_names
+from penstock.spec.modes import MODES, Entry, mode_names
 
 
 def changed_runs(
@@ -70,7 +70,7 @@ def note_tables(
         "tables": [name(table) for _, table, _ in tables],
         "children": [children for *_, children in tables],
         # Such a mode adds children, and records each.
-        "attaching": list(mode_names(lambda mode: mode.attaches)),
+        "attaching": list(mode_names(lambda mode: mode.entry is Entry.ATTACH)),
     }
     return connection.execute(text, parameters)
 

@@ -90,9 +90,8 @@ def plan_missing(
         *schemas,
         replace(make, done=completion.relation_exists(ref)),
         steps.before("check", f"check that {ref} is as planned", check),
+        *steps.emptying(request.mode.emptying, ref),
     ]
-    if request.mode.truncates:
-        before.append(steps.before("truncate", f"truncate {ref}", f"TRUNCATE {name(ref)}"))
     return LoadPlan(
         ref,
         (*before, *advance),

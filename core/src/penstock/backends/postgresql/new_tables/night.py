@@ -23,6 +23,7 @@ from penstock.errors import PermanentError
 from penstock.model.plans import PartitionPlan, changes_of
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import Entry
 
 # How long to wait for a stage that an attempt of an overtaken run may have locked.
 BRIEFLY_MS = 500
@@ -169,7 +170,7 @@ def _open_stages(
 
 
 def _open(connection: Connection, night: NightLoad) -> PostgresStage | Ranges:
-    if not night.spec.load_mode.deletes_by_partition:
+    if night.spec.load_mode.entry is not Entry.REPLACE:
         return open_stage(connection, night.spec, night.plan)
     return Ranges(connection, night.spec, night.plan, _merge_target(night))
 

@@ -48,6 +48,7 @@ from penstock.errors import PlanningError
 from penstock.model.plans import Step
 from penstock.model.table_model import ENUM, JSON, TEXT, KeyModel, TableDefinition, TableModel
 from penstock.model.tables import Column, NotCopied, TableRef
+from penstock.spec.modes import Table
 
 if TYPE_CHECKING:
     from penstock.backends.postgresql.ddl.parts import (
@@ -296,7 +297,7 @@ def read_translated(
         kinds,
         request.siblings,
         computed={column.name: texts[column.name] for column in columns if column.generated},
-        at_once=not request.mode.recreates,
+        at_once=request.mode.table is not Table.RECREATED,
         taken_names=partial(_is_taken, facts, ref),
     )
     rendered = rendering.of(model.only(list(names)))

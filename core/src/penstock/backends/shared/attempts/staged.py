@@ -21,6 +21,7 @@ from penstock.backends.shared.attempts.refusals import (
 )
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition
+from penstock.spec.modes import Entry
 from penstock.spec.worker_spec import WorkerSpec
 
 
@@ -94,9 +95,10 @@ class StagedWriter:
     def _load_staged(self, transaction: StagedTransaction, stage: Stage) -> LoadResult:
         """Move the rows from the stage into the table, according to the mode."""
         attempt = self._attempt
-        if self._spec.load_mode.merges_by_key:
+        entry = self._spec.load_mode.entry
+        if entry is Entry.BY_KEY:
             return transaction.merge(attempt, stage)
-        if not self._spec.load_mode.deletes_by_partition:
+        if entry is not Entry.REPLACE:
             return LoadResult(transaction.insert(attempt, stage))
         transaction.delete(attempt)
         rows = transaction.insert(attempt, stage)

@@ -9,6 +9,7 @@ from penstock.backends.api.worker import LoadResult, Pumped, Wait
 from penstock.backends.shared.attempts.older_attempts import await_older
 from penstock.backends.shared.attempts.refusals import check_standing, not_replaced, record_missing
 from penstock.model.plans import Partition
+from penstock.spec.modes import Entry
 from penstock.spec.worker_spec import WorkerSpec
 
 
@@ -45,7 +46,7 @@ class TransactionalWriter:
             if standing is not None:
                 check_standing(this, standing)
                 return False
-            if self._spec.load_mode.deletes_by_partition:
+            if self._spec.load_mode.entry is Entry.REPLACE:
                 hooks.delete(this, wait)
             stream = hooks.open_stream(this, wait)
         self.write, self.fileno, self.check = stream.write, stream.fileno, stream.check
@@ -56,9 +57,9 @@ class TransactionalWriter:
     def end(self, wait: Wait) -> LoadResult:
         rows = self._end(wait)
         with self.hooks.translated():
-            if self._spec.load_mode.loads_apart:
+            if self._spec.load_mode.entry.loads_apart:
                 return self.hooks.merge(self._attempt, rows, wait)
-            if self._spec.load_mode.deletes_by_partition:
+            if self._spec.load_mode.entry is Entry.REPLACE:
                 remaining = self.hooks.delete_other_rows(self._attempt, rows, wait)
                 if remaining > 0:
                     raise not_replaced(self._attempt, remaining)

@@ -11,7 +11,7 @@ from penstock.model.extents import BlockRange, ChildBlocks, Children, Extent, Fi
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import mode_of
+from penstock.spec.modes import Ending, Entry, mode_of
 
 MOST_COUNTED = 10_000_000
 """The rows that are counted at once; of larger tables, only whether they have any is asked."""
@@ -37,7 +37,7 @@ class Lasting:
         """
         mode = mode_of(run.spec)
         # Rows that meet others of the same key, or that later loads delete, change the number.
-        merges = mode.merges_by_key or mode.merges_at_end
+        merges = mode.entry is Entry.BY_KEY or mode.ending is Ending.MERGE
         return cls(run, records, counted and not merges)
 
     @property
@@ -57,13 +57,13 @@ class Lasting:
     @property
     def where(self) -> str | None:
         """The condition of the rows in the target; None for the whole table."""
-        selects = mode_of(self.run.spec).deletes_by_partition
+        selects = mode_of(self.run.spec).entry is Entry.REPLACE
         return self.run.spec["where"] if selects else None
 
     @property
     def extents(self) -> Sequence[Extent]:
         """The extents of the rows in the target; empty for the whole table."""
-        if not mode_of(self.run.spec).deletes_by_partition:
+        if mode_of(self.run.spec).entry is not Entry.REPLACE:
             return ()
         extents = [partition.extent for partition in self.run.plan.partitions]
         # Only the source knows which rows some of them select.

@@ -39,7 +39,7 @@ from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import mode_of
+from penstock.spec.modes import Table, mode_of
 
 T = TypeVar("T")
 
@@ -535,7 +535,7 @@ class StepRecords(RunRecords, ABC):
                     raise not_committed(run.run_id)
                 deleted = self.take_deleted(run)
             self.do(run, swap)
-        elif not mode_of(run.spec).builds_beside:
+        elif mode_of(run.spec).table is not Table.BESIDE:
             self.check_rows(run)
         rows = sum(record.rows for record in records)
         target = CopySpec.from_stored(run.spec, "", "").target_ref
@@ -570,7 +570,7 @@ class StepRecords(RunRecords, ABC):
             for other_run in other_runs.values()
             for night in (other_run.plan.night,)
             # Other runs have loaded the target itself.
-            if mode_of(other_run.spec).builds_beside
+            if mode_of(other_run.spec).table is Table.BESIDE
             if night and night.epoch <= mine.get(night.name, -1)
         ]
         if stages:
@@ -674,6 +674,6 @@ class StepRecords(RunRecords, ABC):
 
 
 def _loads_in_place(spec: Mapping[str, Any], tables: Collection[TableRef]) -> bool:
-    if mode_of(spec).loads_new_table:
+    if mode_of(spec).table is not Table.TARGET:
         return False
     return CopySpec.from_stored(spec, "", "").target_ref in tables

@@ -29,6 +29,7 @@ from penstock.backends.snowflake.load.leases import has_ended, this_process
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.sql.server.writer import ServerStage
 from penstock.errors import Diagnosis, PermanentError
+from penstock.spec.modes import Entry
 
 # Snowflake loads files in parallel, and recommends 100 to 250 MB per file:
 # https://docs.snowflake.com/en/user-guide/data-load-considerations-prepare
@@ -132,7 +133,7 @@ class UploadStage(ServerStage[SnowflakeRecords]):
         if self._writer is not None:
             self._end_file(wait)
         self._transfer.finish(wait)
-        if self._attempt.spec.load_mode.merges_by_key:
+        if self._attempt.spec.load_mode.entry is Entry.BY_KEY:
             compute(self._fill_table, "target", wait, self._records.connection.interrupt)
         return self.rows
 

@@ -34,7 +34,7 @@ from penstock.errors import PlanningError
 from penstock.model.plans import SWAP_STEP, LoadPlan, Step
 from penstock.model.table_model import KeyModel, TableDefinition
 from penstock.model.tables import Column, TableRef
-from penstock.spec.modes import REPLACE, UPSERT
+from penstock.spec.modes import MODES, Emptying, Ending, Entry, Table
 
 SWAP = SWAP_STEP
 """The id of the step that replaces a table with another."""
@@ -96,7 +96,7 @@ class TargetTables:
         assert definition is not None
         dialect = session.dialect
         same_system = definition.dialect == self.definitions
-        whole = request.mode.recreates or self.makes_whole
+        whole = request.mode.table is Table.RECREATED or self.makes_whole
         names = {column.name for column in columns}
         keys = {
             key_clause(dialect, key): key
@@ -129,7 +129,7 @@ class TargetTables:
             types={column.name: column.type for column in columns},
             guarded=[column.name for column in columns if self.guards(column)],
             computed={column.name: texts[column.name] for column in columns if column.generated},
-            at_once=not request.mode.loads_new_table,
+            at_once=request.mode.table is Table.TARGET,
             bare=not whole,
         )
         return self.rendered_extras(session, request, extras, rendering.of(model))
@@ -172,7 +172,7 @@ class TargetTables:
             link = replace(change.step(dialect), rank=len(steps) + 1)
             (own_links if each.itself else links).append(link)
         now = list(rendered.comments)
-        if not request.mode.loads_new_table:
+        if request.mode.table is Table.TARGET:
             now += [step.statement for step in steps]
             steps = ()
         return replace(
@@ -274,7 +274,7 @@ class TargetTables:
 
 def _finds_rows(request: LoadRequest, key: KeyModel) -> bool:
     """Whether a mode that finds rows by a key needs this one."""
-    if not request.mode.merges_by_key:
+    if request.mode.entry is not Entry.BY_KEY:
         return False
     if request.conflict_columns is not None:
         return set(key.columns) == set(request.conflict_columns)
@@ -305,11 +305,10 @@ def plan_load(
         PlanningError: see `TargetCatalog.plan_load`.
     """
     dialect = session.dialect
-    if request.mode.merges_at_end:
+    if request.mode.ending is Ending.MERGE:
         from penstock.backends.sql.loads.night_plan import SqlStageSteps, plan_night  # noqa: PLC0415 - seldom
 
-        mode = REPLACE if request.mode.deletes_by_partition else UPSERT
-        plain = replace(request, mode=mode, changes=())
+        plain = replace(request, mode=MODES[request.mode.name], changes=())
         plan = plan_load(session, tables, plain, columns, schema)
         own_key = tables.own_key(session)
         return plan_night(SqlStageSteps(dialect, request, plan.table, own_key), plan)
@@ -319,13 +318,13 @@ def plan_load(
     links: Sequence[Step] = ()
     steps: list[Step] = []
     table = request.target
-    if request.mode.builds_beside:
+    if request.mode.table is Table.BESIDE:
         table = replacement_table(request.run_id, request.target)
     if request.definition is not None:
-        if not request.mode.loads_new_table:
+        if request.mode.table is Table.TARGET:
             check_no_changes(request)
         recreated = request.siblings.recreated
-        if request.mode.recreates and target_exists:
+        if request.mode.table is Table.RECREATED and target_exists:
             tables.check_replaceable(session, request.target, "--mode recreate", recreated)
         extras = tables.extras(session, request, columns)
         if request.deletes.column:
@@ -339,7 +338,7 @@ def plan_load(
             table,
             columns,
             extras,
-            fresh=request.mode.loads_new_table,
+            fresh=request.mode.table is not Table.TARGET,
         )
         steps += extras.after
     else:
@@ -351,15 +350,15 @@ def plan_load(
             session, request.target, request.siblings.filled, include_own=True
         )
         steps += unlinked
-    if request.mode.truncates:
+    if request.mode.emptying is Emptying.TRUNCATE:
         steps.append(Step("truncate", f"truncate {table}", dialect.empty_statement(table)))
     # On an empty table; TRUNCATE may re-enable what was disabled.
-    if request.indexes == "defer" and not request.mode.loads_new_table:
+    if request.indexes == "defer" and request.mode.table is Table.TARGET:
         steps += _defer(session, tables, table, warnings)
-    if request.mode.builds_beside:
+    if request.mode.table is Table.BESIDE:
         steps += _swap(session, tables, request.target, table, exists=target_exists)
     key: tuple[str, ...] = ()
-    if request.mode.merges_by_key:
+    if request.mode.entry is Entry.BY_KEY:
         keys: Sequence[UniqueKey] = [DeclaredKey(key.columns, key.primary) for key in extras.keys]
         if request.definition is None:
             keys = tables.unique_keys(session, request.target)
@@ -383,7 +382,7 @@ def changed_columns(request: LoadRequest) -> list[Step]:
     """
     from penstock.backends.sql.definitions.column_changes import change_step  # noqa: PLC0415 - seldom
 
-    if request.mode.builds_beside:
+    if request.mode.table is Table.BESIDE:
         raise PlanningError(
             f"--on-drift: --mode {request.mode} creates a table like {request.target} as it is; "
             "use --mode recreate, or alter the table first: "

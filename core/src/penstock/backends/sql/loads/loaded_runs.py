@@ -28,7 +28,7 @@ from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import mode_of
+from penstock.spec.modes import Entry, mode_of
 
 
 class LoadedRuns(RecordedRuns):
@@ -132,7 +132,7 @@ class LoadedRuns(RecordedRuns):
         follow(self._tables.session, self._tables.session.dialect, run)
         dialect = self.dialect(ref, run.plan.load.conflict_columns)
         rows = sum(record.rows for record in records)
-        if mode_of(run.spec).deletes_by_partition:
+        if mode_of(run.spec).entry is Entry.REPLACE:
             for partition in run.plan.partitions:
                 selected = condition(dialect, run.spec["where"], partition.extent)
                 target.replace(run.run_id, selected)

@@ -26,7 +26,7 @@ from penstock.model.extents import BlockRange, ChildBlocks, Children, Extent, Fi
 from penstock.model.plans import PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.modes import Mode, mode_of
+from penstock.spec.modes import Entry, Mode, mode_of
 
 # Only the source knows which rows these select.
 STORAGE = BlockRange | Children | ChildBlocks | Files
@@ -206,7 +206,7 @@ class LoadedTable:
         if mode.starts_empty:
             if suspect or actual != expected:
                 raise table_changed(run_id, self._table, _rows(expected), _rows(actual))
-        elif (suspect or (thoroughly and mode.deletes_by_partition)) and not (
+        elif (suspect or (thoroughly and mode.entry is Entry.REPLACE)) and not (
             self._rows_exist(run_id, table_exists=actual is not None)
         ):
             raise table_changed(

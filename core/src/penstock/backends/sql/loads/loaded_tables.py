@@ -8,7 +8,7 @@ from penstock.backends.api.execution.records import Kind
 from penstock.backends.sql.catalog.relations import read_relations
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords
 from penstock.model.tables import TableRef
-from penstock.spec.modes import Mode
+from penstock.spec.modes import Entry, Mode
 
 # Tables counted per statement.
 AT_ONCE = 300
@@ -89,6 +89,6 @@ class LoadedTables:
             if noted is None:
                 return False
             fewer = rows is None or rows < noted
-            return fewer or mode.deletes_by_partition or (mode.starts_empty and rows != noted)
+            return fewer or mode.entry is Entry.REPLACE or (mode.starts_empty and rows != noted)
 
         return {run_id for run_id in self._tables if is_doubtful(run_id)}

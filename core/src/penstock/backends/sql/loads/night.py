@@ -15,6 +15,7 @@ from penstock.backends.sql.session import Session
 from penstock.model.plans import LoadPlan, changes_of
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import Entry
 
 DROP = "drop stage"
 """The id of the step that drops what was merged, if dropping would end the merge's transaction."""
@@ -84,7 +85,7 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         else:
             deleted = session.run(dialect.delete_matching(*matching))
     names = [pair.target for pair in plan.pairs]
-    if spec.load_mode.deletes_by_partition:
+    if spec.load_mode.entry is Entry.REPLACE:
         listed = ", ".join(map(dialect.ident, names))
         session.run(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {stage}")
         _drop_stages(session, dialect, spec, load)

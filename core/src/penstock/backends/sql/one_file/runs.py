@@ -18,7 +18,7 @@ from penstock.backends.sql.one_file.records import FileRecords
 from penstock.errors import PenstockError
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import TableRef
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 
 class FileRuns(LoadedRuns):
@@ -80,7 +80,7 @@ class FileRuns(LoadedRuns):
             if run.prepared_at is not None and run.status != "done" and SWAP not in done[run_id]
         }
         tables = LoadedTables(self._tables, _tables(due.values()))
-        modes = {run_id: MODES[run.spec["mode"]] for run_id, run in due.items()}
+        modes = {run_id: mode_of(run.spec) for run_id, run in due.items()}
         # A table that cannot be read reports that itself.
         return tables.doubtful(modes) | set(run_ids).difference(runs)
 
@@ -90,7 +90,7 @@ class FileRuns(LoadedRuns):
     def note_prepared(self, prepared: Sequence[tuple[RunRow, LoadPlan]]) -> None:
         runs = [run for run, _ in prepared]
         tables = LoadedTables(self._tables, _tables(runs))
-        tables.emptied([run.run_id for run in runs if MODES[run.spec["mode"]].starts_empty])
+        tables.emptied([run.run_id for run in runs if mode_of(run.spec).starts_empty])
         tables.end()
         noted = {"prepared_at": NOW, "status": "running", "disturbed_by": None}
         self._tables.set_each(
