@@ -102,7 +102,8 @@ if TYPE_CHECKING:
         narrate,
         report_text,
     )
-    from penstock.show.run_report import run_report_markdown, run_report_text
+    from penstock.show.markdown_report import execution_markdown, run_report_markdown
+    from penstock.show.run_report import run_report_text
     from penstock.show.text import not_copied_lines
     from penstock.spec.arguments import as_arguments
     from penstock.spec.batch_spec import BatchSpec
@@ -188,6 +189,7 @@ __all__ = [
     "copy_all",
     "copy_tables",
     "create",
+    "execution_markdown",
     "failure_text",
     "find_loss",
     "forget_lost",
@@ -285,7 +287,8 @@ _HOMES = {
     "run.repair": ("Repair", "plan_repair", "repair_run"),
     "run.reports": ("report",),
     "show.html_report": ("run_report_html",),
-    "show.run_report": ("run_report_markdown", "run_report_text"),
+    "show.markdown_report": ("execution_markdown", "run_report_markdown"),
+    "show.run_report": ("run_report_text",),
     "run.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
     "run.batch": ("copy_all", "copy_tables", "resume_all"),
     "run.claimed_tables": ("watch_claims",),
