@@ -523,6 +523,24 @@ class TestWorkerSpec:
             "--exclude: a.* leaves out all of --tables a.b (--on-table-error stop)",
             'exclude: a.* leaves out all of tables a.b (on_table_error="stop")',
         ),
+        (
+            "--deletes hard,5%,100: allow more: --deletes hard,100%, or omit --deletes",
+            'deletes="hard,5%,100": allow more: deletes="hard,100%", or omit deletes',
+        ),
+        ("--deletes soft:gone_at, --deletes both", 'deletes="soft:gone_at", deletes both'),
+        (
+            "try --partitions 32 or --degree 8, not --partitions 5 rows: --degree: 0",
+            'try partitions=32 or degree=8, not partitions="5 rows": degree: 0',
+        ),
+        ("--key a.b: expected bounds; --key, --key: x", 'key="a.b": expected bounds; key, key: x'),
+        (
+            "--incremental xmin needs --incremental at,id: x",
+            'incremental="xmin" needs incremental="at,id": x',
+        ),
+        (
+            "--set a: --exclude-columns conflict: pass one",
+            "set a: exclude_columns conflict: pass one",
+        ),
         ("the output of `penstock control-ddl --mode swap`", None),
         ("the mode append of a --table", "the mode append of a table"),
     ],

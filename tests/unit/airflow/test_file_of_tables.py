@@ -69,7 +69,7 @@ def test_patterns_select_among_its_tables(file: Path) -> None:
         (("env:NO_SUCH_TARGET", "${URL}"), {}, "target: expected env:NAME"),
         (("env:NO_SUCH_TARGET", "s3://lake/orders/"), {}, "target: expected a database"),
         (("", ""), {"tables": [{"table": "public.a"}]}, "put them into a section of the file"),
-        (("", ""), {"mode": "truncate", "deletes": "hard"}, "deletes hard: expected incremental"),
+        (("", ""), {"mode": "truncate", "deletes": "hard"}, 'deletes="hard": expected incremental'),
     ],
 )
 def test_mistakes_are_found_when_the_dag_is_parsed(

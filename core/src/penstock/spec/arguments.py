@@ -11,10 +11,16 @@ from penstock.spec.groups.order import GROUPS
 from penstock.spec.option_values import flag_of
 
 _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
-
-
 _COMMAND = re.compile(r"(`[^`]*`)")
-
+# Values that cannot be mistaken for the words of a sentence, by option.
+_FORMS = {
+    "deletes": r"(?:ignore|hard|soft(?::\w+)?)\b(?:,[\d.]+%(?:,\d[\d_]*)?)?",
+    "incremental": r"(?:xmin|files)\b",
+    "on_drift": r"(?:fail|ignore)\b",
+    "partitions": r"\d+ rows\b",
+}
+# Values at the end of a message's subject, as in `--key id: expected ...`.
+_SUBJECT = r"[^\s,:'\"-](?:[^\s'\"]*[^\s,:'\"])?(?=: )"
 
 # Arguments of other functions, in addition to the fields of a `CopySpec`.
 _OTHERS = (
@@ -27,7 +33,8 @@ _OTHERS = (
 def as_arguments(message: str) -> str:
     """Return a message with Python arguments instead of command line flags.
 
-    ``--on-snapshot-lost accept or restart`` becomes ``on_snapshot_lost="accept" or "restart"``, and
+    ``--on-snapshot-lost accept or restart`` becomes ``on_snapshot_lost="accept" or "restart"``,
+    ``--deletes hard,5%`` becomes ``deletes="hard,5%"``, ``--degree 8`` becomes ``degree=8``, and
     ``--unlogged`` becomes ``unlogged=True``. Commands in backticks stay as they are.
     """
     return "".join(
@@ -39,9 +46,15 @@ def as_arguments(message: str) -> str:
 def _as_arguments(text: str) -> str:
     options = {item.name: item for group in GROUPS for item in fields(group)}
     for item in options.values():
-        if item.metadata["choices"]:
-            text = _with_values(text, item.name, item.metadata["choices"])
-    text = _with_values(text, "on_table_error", ON_TABLE_ERROR)
+        if choices := item.metadata["choices"]:
+            text = _with_values(text, item.name, _one_of(choices))
+        elif item.name in _FORMS:
+            text = _with_values(text, item.name, _FORMS[item.name])
+        if "int" in item.type:
+            text = re.sub(rf"{flag_of(item.name)} (\d+)\b(?![.\w])", rf"{item.name}=\1", text)
+        elif item.type.startswith("str"):
+            text = _with_values(text, item.name, _SUBJECT)
+    text = _with_values(text, "on_table_error", _one_of(ON_TABLE_ERROR))
 
     def argument(match: re.Match[str]) -> str:
         name = match[1].replace("-", "_")
@@ -56,11 +69,24 @@ def _as_arguments(text: str) -> str:
     return _FLAG.sub(argument, text)
 
 
-def _with_values(text: str, name: str, choices: Sequence[str]) -> str:
-    """Put the values that follow a flag in quotes: one, or a list of them."""
-    value = f"(?:{'|'.join(map(re.escape, choices))})\\b"
+def _one_of(choices: Sequence[str]) -> str:
+    return f"(?:{'|'.join(map(re.escape, choices))})\\b"
+
+
+def _with_values(text: str, name: str, value: str) -> str:
+    """Put the values that follow a flag in quotes: one, or a list of them.
+
+    Args:
+        text: a message.
+        name: the option's name.
+        value: a regular expression for a value.
+    """
     listed = re.compile(rf"{flag_of(name)} ({value}(?:(?:, | or |, or ){value})*)")
-    return listed.sub(
-        lambda match: f"{name}=" + re.sub(f"({value})", r'"\1"', match[1]),
-        text,
-    )
+
+    def quoted(match: re.Match[str]) -> str:
+        words = re.split(r"(, or |, | or )", match[1])
+        return f"{name}=" + "".join(
+            word if position % 2 else f'"{word}"' for position, word in enumerate(words)
+        )
+
+    return listed.sub(quoted, text)
