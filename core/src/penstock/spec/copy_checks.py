@@ -21,7 +21,9 @@ def check_columns(route: Route, loading: Loading) -> None:
     """
     expressions, masks = route.expressions, route.masks
     if route.columns and route.exclude_columns:
-        raise UsageError("--columns and --exclude-columns conflict: pass one of them")
+        raise UsageError(
+            "--columns, --exclude-columns: found both; pass either --columns or --exclude-columns"
+        )
     for name in expressions:
         if route.exclude_columns and route.excludes(name):
             raise UsageError(f"--set {name}: --exclude-columns leaves this column out")
@@ -149,7 +151,9 @@ def check_loading(loading: Loading, route: Route, cutting: Cutting) -> None:
     if loading.conflict_columns is not None and not by_key:
         raise UsageError(f"--conflict-columns: expected --mode upsert, found {loading.mode}")
     if loading.schema_only and loading.data_only:
-        raise UsageError("--schema-only, --data-only: expected one of them, found both")
+        raise UsageError(
+            "--schema-only, --data-only: found both; pass either --schema-only or --data-only"
+        )
     requested = MODES[loading.mode]
     if loading.schema_only and not (requested.only_adds or requested.recreates):
         raise UsageError(
@@ -216,7 +220,7 @@ def check_table_names(route: Route, *, source: bool | None, target: bool | None)
         UsageError: a table name is missing, or is specified where none is allowed.
     """
     if source is False and route.table is None and route.query is None:
-        raise UsageError("--table, --query: expected one of them, found neither")
+        raise UsageError("--table, --query: found neither; pass either --table or --query")
     if source and route.table is not None:
         raise UsageError(
             f"--table: {redact(route.source)} points to the rows themselves: omit --table, or "
