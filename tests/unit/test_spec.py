@@ -388,7 +388,7 @@ class TestStored:
         asked = spec(exclude_columns=("a",))
         assert asked.excludes("a")
         made = derived(asked, columns=("b",), strategy="files")
-        assert (made.columns, made.exclude_columns, made.cut_strategy.name) == (
+        assert (made.columns, made.exclude_columns, made.partition_strategy.name) == (
             ("b",),
             ("a",),
             "files",

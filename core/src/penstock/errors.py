@@ -112,7 +112,7 @@ class MissingTarget(PlanningError):
     """The target's table does not exist, and the mode does not create it."""
 
     plan: Any = None
-    """The cut of the source, if `plan` was called: a `PartitionPlan`."""
+    """How the source would be partitioned, if `plan` was called: a `PartitionPlan`."""
 
 
 class Drifted(PlanningError):

@@ -42,7 +42,7 @@ SLOWEST = 10
 _AT_ONCE = 100
 # Waits to list per server.
 MOST_WAITS = 8
-# The option that cuts the table without scanning it, by strategy.
+# The option that partitions the table without scanning it, by strategy.
 _CHEAPER_PLANS = {NTILE: f"--strategy {RANGE}", VALUES: "--values-query"}
 _FLAGS = {"indexes": "--indexes defer", "unlogged": "--unlogged"}
 _SIDES = ("source", "target")
@@ -145,7 +145,7 @@ def of_run(
     )
     spent, far = _sum(partition.spent for partition in partitions), outliers(partitions)
     slow = next((outlier for outlier in far if outlier.measure == "seconds"), None)
-    # With no more rows than others, these partitions have wide rows, and another cut would not
+    # With no more rows than others, these partitions have wide rows, and other bounds would not
     # help.
     large = {outlier.partition_id for outlier in far if outlier.measure == "rows"}
     report = RunReport(
@@ -401,7 +401,7 @@ def _strategy(run: RunRow) -> Strategy:
 
 
 def _even(run: RunRow) -> str:
-    """Return the options that cut by counting rows; empty unless the key was cut by statistics."""
+    """Return the options that partition by counting rows; empty unless bounds are statistics."""
     partitions = run.plan.partitions
     extent = partitions[0].extent if partitions else None
     if not _strategy(run).needs_statistics or not isinstance(extent, KeyRange):
