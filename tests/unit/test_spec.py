@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.model.tables import ColumnPair, Query, TableRef
-from penstock.spec.arguments import as_arguments
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.ids import check_run_id
 from penstock.spec.option import derived
 from penstock.spec.references import resolve_reference
+from penstock.spec.terms import as_arguments
 from penstock.spec.units import parse_duration, parse_size
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.degree import resolve_degree

@@ -105,11 +105,11 @@ if TYPE_CHECKING:
     from penstock.show.markdown_report import execution_markdown, run_report_markdown
     from penstock.show.run_report import run_report_text
     from penstock.show.text import not_copied_lines
-    from penstock.spec.arguments import as_arguments
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec
     from penstock.spec.modes import MODES
     from penstock.spec.strategies import STRATEGIES
+    from penstock.spec.terms import as_arguments
     from penstock.tuning.measurements import Tuning
     from penstock.tuning.sweep import tune
     from penstock.verification.result import Verification
@@ -321,7 +321,7 @@ _HOMES = {
         "combined_report",
     ),
     "show.text": ("not_copied_lines",),
-    "spec.arguments": ("as_arguments",),
+    "spec.terms": ("as_arguments",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec",),
     "spec.modes": ("MODES",),

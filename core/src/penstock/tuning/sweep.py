@@ -29,8 +29,13 @@ from penstock.run.value_display import isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Mode, mode_names
 from penstock.spec.strategies import WHOLE
-from penstock.tuning.measurements import SHORT, Measurement, Tuning, group_by_setting
-from penstock.tuning.recommendation import recommend
+from penstock.tuning.measurements import (
+    SHORT,
+    Measurement,
+    Tuning,
+    group_by_setting,
+    recommend,
+)
 from penstock.tuning.sample import SAMPLE, choose_sample, partition_size, sampled_bytes
 from penstock.tuning.settings import DEGREES, Setting, settings, turns
 
