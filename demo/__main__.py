@@ -45,8 +45,8 @@ def main() -> int:
 def plan(stage: Stage) -> None:
     stage.heading("The plan")
     stage.say(
-        "The plan shows how the table would be cut, and why. Planning scans no rows and changes "
-        "nothing."
+        "The plan shows how the table would be partitioned, and why. Planning scans no rows and "
+        "changes nothing."
     )
     stage.run(f"penstock plan {ENDS} --table public.lineitem --degree 2")
 
@@ -74,8 +74,8 @@ def fail_permanently(stage: Stage, set_up: Scene) -> list[proof.Record]:
     stage.say(
         f"Order {set_up.refund:,} is a refund, with a negative price, and a constraint on the "
         "target forbids these. Retrying would not help: no further partition is started, and the "
-        "report says what is wrong, and where. This table is cut into key ranges with about the "
-        "same number of rows, by the source's statistics."
+        "report says what is wrong, and where. This table is partitioned into key ranges with "
+        "about the same number of rows, by the source's statistics."
     )
     stage.run(
         f"penstock copy {ENDS} --table public.orders \\\n"

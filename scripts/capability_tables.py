@@ -42,7 +42,7 @@ COMMITS = {
     STAGED: "staged; then its rows and its record in one transaction",
     ROLL_FORWARD: "its record, which names its files or stage; then its rows appear",
 }
-CUTS = [strategy for name, strategy in STRATEGIES.items() if name not in ALIASES]
+PARTITIONING = [strategy for name, strategy in STRATEGIES.items() if name not in ALIASES]
 Row = tuple[str, ...]
 
 
@@ -165,14 +165,14 @@ def modes() -> str:
 
 
 def strategies() -> str:
-    """Return the table for docs/strategies.md: the ways to cut each source."""
+    """Return the table for docs/strategies.md: the ways to partition each source."""
 
     def supports(strategy: Strategy) -> Row:
         def cell(system: System) -> str:
             if strategy not in system.source.strategies:
                 return NO
             other = system.source.block_strategy
-            renamed = strategy.cuts_blocks and other != strategy.name
+            renamed = strategy.by_blocks and other != strategy.name
             return f"{YES}, as `{other}`" if renamed else YES
 
         return row(f"`{strategy}`", cell)
@@ -183,7 +183,7 @@ def strategies() -> str:
     return table(
         "as a source",
         [
-            *map(supports, CUTS),
+            *map(supports, PARTITIONING),
             row("`--snapshot shared`", lambda s: yes_or_no(s.source.shared_snapshots)),
             *map(option, SOURCE_OPTIONS),
         ],
@@ -199,7 +199,7 @@ def overview() -> str:
         return (
             system.name,
             ", ".join(code(url(scheme) for scheme in system.schemes)),
-            all_but(source.strategies, CUTS),
+            all_but(source.strategies, PARTITIONING),
             all_but(target.modes, list(MODES.values())),
             some_of(target.creating_modes, target.modes),
             COMMITS[target.commits],

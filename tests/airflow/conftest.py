@@ -114,7 +114,7 @@ OF_TASKS = (
     "penstock.run.resume_checks",
     "penstock.run.execution",
     "penstock.run.recopy",
-    "penstock.show.report_table",
+    "penstock.show.run_report",
 )
 
 

@@ -54,7 +54,7 @@ WRONG = {
     "key": ('mode="replace"', 'mode="replace": expected key, the column to delete by; found none'),
     "table_and_query": (
         'query="SELECT 1 AS n"',
-        "table, query: expected one of them, found both",
+        "table, query: found both; pass either",
     ),
     "degree": (
         "degree=0",

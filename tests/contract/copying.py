@@ -33,7 +33,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "children": {},
     "files": {"partitions": 2},
 }
-"""The options with which each strategy cuts `ROWS`."""
+"""The options with which each strategy partitions `ROWS`."""
 
 
 def finish(events: Iterator[Event]) -> Finished:

@@ -1,4 +1,4 @@
-"""Keys that are hard to cut by, for each backend.
+"""Keys that are hard to partition by, for each backend.
 
 They have equal values that look different, different values that look equal, values without an
 order, and values whose order, equality and text disagree.

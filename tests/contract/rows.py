@@ -131,7 +131,7 @@ def every_kind(kinds: Iterable[str] = KINDS) -> Rows:
 
 
 def numbered(count: int) -> Rows:
-    """Return rows that every strategy can cut."""
+    """Return rows that every strategy can partition."""
     return Rows(
         {"id": "bigint", "day": "date", "amount": "double", "grp": "text"},
         [

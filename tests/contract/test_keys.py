@@ -1,7 +1,7 @@
 """Each row is in exactly one partition, whatever the key, with every strategy and backend.
 
-Listing, ordering, cutting, selecting and deleting must agree on which values are equal. Planning
-rejects a key that a strategy cannot cut by.
+Listing, ordering, partitioning, selecting and deleting must agree on which values are equal.
+Planning rejects a key that a strategy cannot partition by.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ FEW = ("auto", "whole", "ntile", "values")
 
 
 def is_tried(mode: Mode, strategy: str) -> bool:
-    """Whether a mode and a strategy are tried together: one cuts the source, the other loads.
+    """Whether a mode and a strategy are tried together: one partitions the source, the other loads.
 
     Rows are selected in the target only if they are deleted or verified by partition. A selection
     without a key cannot be deleted, and is verified in mode `truncate`.

@@ -393,7 +393,7 @@ def test_checks() -> None:
                 "target": "postgresql://me@h/dw",
                 "tables": [{"key": "a"}, {"query": "select 1", "key": "a"}],
             },
-            "copies[0]: table number 1: table, query: expected one of them, found neither\n"
+            "copies[0]: table number 1: table, query: found neither; pass either table or query\n"
             "copies[0]: table number 2: target_table: expected the table to write",
         ),
         ({"tables": []}, "copies[0]: tables: expected one or more, found none"),

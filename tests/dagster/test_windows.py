@@ -142,7 +142,7 @@ def test_hours_of_a_date_column_are_rejected(empty: Warehouse) -> None:
     run = empty.run(copying([spec(empty)], partitions_def=partitions), key="2024-11-02-00:00")
     assert run.reported() == []
     assert (
-        "key at: expected bounds of type date, found [2024-11-02T00:00:00+00:00, "
+        'key="at": expected bounds of type date, found [2024-11-02T00:00:00+00:00, '
         "2024-11-02T01:00:00+00:00), which has a time of day"
     ) in run.failure.description
     assert empty.count() == 0

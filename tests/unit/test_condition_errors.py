@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import PlanningError
-from penstock.planning.condition_errors import wrap_condition_errors
+from penstock.planning.statement_errors import wrap_condition_errors
 
 SAID = [
     ("id >> ' foo", 'near "\' foo\n END FROM t"', 'near "\' foo", character 7 of the condition'),

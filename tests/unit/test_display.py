@@ -28,6 +28,7 @@ from penstock.events import (
     Warned,
     from_line,
 )
+from penstock.figures.execution_end import end_of
 from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.records import CommitRecord
@@ -38,7 +39,7 @@ from penstock.show.console import make_console
 from penstock.show.lines import JsonDisplay, PlainDisplay
 from penstock.show.live import Bar, LiveDisplay
 from penstock.show.plan_table import print_plan
-from penstock.show.report_table import print_report
+from penstock.show.run_report import print_run_report
 from penstock.show.status_table import print_status
 from penstock.show.tally import Tally
 from penstock.show.text import (
@@ -591,7 +592,8 @@ def test_live_ends_cleanly_on_an_exception() -> None:
 
 def report(event: Finished, width: int = 80, before: int = 0) -> list[str]:
     shown = console(width)
-    print_report(shown, event, f"penstock resume {RUN} --source env:A --target env:B", before)
+    go_on = f"penstock resume {RUN} --source env:A --target env:B"
+    print_run_report(shown, end_of(event, before), go_on)
     return [line.rstrip() for line in text_of(shown).splitlines()]
 
 
@@ -618,6 +620,14 @@ def test_report_of_a_completed_run() -> None:
     assert [words[0] for words in slow] == ["p0", "p1", "p2", "p3", "p4"]
     assert slow[0][-5:] == ["1,000,000", "9.0", "11.1", "25%", "50%"]
     assert not any("resume" in line or "snapshots" in line for line in lines)
+
+
+def test_time_lost_in_failed_attempts_is_not_penstocks_own_work() -> None:
+    lines = report(finished(lost=2.0))
+    assert "  attempts    5, 1 of them failed, 2.0 s lost in them" in lines
+    table = {line[2:20].strip(): line[20:].split() for line in lines}
+    assert table["moving"] == ["1.0", "6.7%"]
+    assert table["failed attempts"] == ["2.0", "13.3%"]
 
 
 def test_report_of_a_failed_run_has_the_cause_and_the_command_to_continue() -> None:
@@ -692,7 +702,8 @@ def test_a_terminal_wraps_a_message_below_its_beginning() -> None:
     error = {"message": "word " * 40}
     failure = PartitionFailure(partition_id="p2", label=LABEL, attempts=1, error=error)
     shown = console(60, terminal=True)
-    print_report(shown, finished(status="failed", committed=3, failures=(failure,)), "penstock")
+    event = finished(status="failed", committed=3, failures=(failure,))
+    print_run_report(shown, end_of(event), "penstock")
     lines = [line for line in text_of(shown).splitlines() if "word" in line]
     assert len(lines) == 4
     assert all(line.startswith("    word") for line in lines)
@@ -884,7 +895,7 @@ def test_colour_is_limited_to_terminals_that_want_it(monkeypatch: pytest.MonkeyP
 
     def report_text() -> str:
         shown = make_console(io.StringIO())
-        print_report(shown, finished(), "")
+        print_run_report(shown, end_of(finished()))
         return text_of(shown)
 
     green = "\x1b[1;32mdone"
@@ -898,7 +909,7 @@ def test_markup_in_data_is_shown_as_text() -> None:
     shown = make_console(io.StringIO())
     error = {"message": "[red]x[/red] :smile:"}
     failure = PartitionFailure(partition_id="[b]", label="[/]", attempts=1, error=error)
-    print_report(shown, finished(failures=(failure,)), "")
+    print_run_report(shown, end_of(finished(failures=(failure,))))
     assert "[b] ([/]), 1 attempt" in text_of(shown)
     assert "[red]x[/red] :smile:" in text_of(shown)
 

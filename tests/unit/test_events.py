@@ -64,6 +64,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "wait_target": seconds,
     "busy": seconds,
     "paced": seconds,
+    "lost": seconds,
     "delay": seconds,
     "already": st.booleans(),
     "error": errors,
@@ -248,7 +249,7 @@ class TestBadLines:
         raw = json.loads(data.draw(EVENTS[name]).to_line())
         optional = {"at", "already", "failures", "timings", "inserted", "updated", "error"}
         optional |= {"warnings", "not_copied", "differences", "compared", "later"}
-        optional |= {"paced", "automatic", "cause", "phases"}
+        optional |= {"paced", "lost", "automatic", "cause", "phases"}
         optional |= {"watermark", "epoch", "moment", "since", "full", "unproven"}
         optional |= {"deleted"} if name == "finished" else set()
         optional -= {"error"} if name == "failed" else set()

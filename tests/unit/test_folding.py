@@ -22,6 +22,7 @@ from penstock.events import (
     Prepared,
     Warned,
 )
+from penstock.figures.execution_end import end_of
 from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import TableRef
@@ -33,7 +34,7 @@ from penstock.show.folding import FEW, fold_texts, pattern_of
 from penstock.show.lines import PlainDisplay
 from penstock.show.live import LiveDisplay
 from penstock.show.log import failure_text
-from penstock.show.report_table import print_batch
+from penstock.show.run_report import print_run_report
 from penstock.show.tally import Tally
 
 BATCH = "nightly"
@@ -244,7 +245,7 @@ def test_the_report_of_thousands_of_tables_fits_a_page() -> None:
         seconds=100.0,
         phases={"planning": 20.0, "preparing": 10.0, "copying": 50.0, "finishing": 20.0},
     )
-    print_batch(make_console(file, 110), finished_batch)
+    print_run_report(make_console(file, 110), end_of(finished_batch))
     text = file.getvalue()
     assert len(text.splitlines()) < 40
     assert "5,000 of 5,050 done" in text

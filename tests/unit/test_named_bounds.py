@@ -89,5 +89,5 @@ def test_values_are_normalised_by_type(source: DuckSource) -> None:
 
 
 def test_a_type_without_order_supports_no_ranges(source: DuckSource) -> None:
-    with pytest.raises(PlanningError, match="to cut into ranges"):
+    with pytest.raises(PlanningError, match="to partition into ranges"):
         read_ranges(ranks(source, "b", ordered=True), Key("b"), [(None, None)])

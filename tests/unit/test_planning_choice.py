@@ -11,7 +11,7 @@ from penstock.backends.api.facts import ChildTable, SourceFile, TableStatistics
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import TableRef
 from penstock.planning.choice import MIB, Choice, choose
-from penstock.planning.cuts import MOST_PARTITIONS
+from penstock.planning.partition_extents import MOST_PARTITIONS
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.strategies import ALIASES, STRATEGIES, WHOLE
@@ -148,7 +148,7 @@ class TestAsAsked:
         interval = "1 day" if strategy == "time" else None
         table = {"children": PARTITIONED, "files": FILES}.get(strategy, HEAP)
         choice = chosen(table, strategy=strategy, key=key, interval=interval)
-        named = "ctid" if STRATEGIES[strategy].cuts_blocks else strategy
+        named = "ctid" if STRATEGIES[strategy].by_blocks else strategy
         assert (choice.strategy, choice.key) == (named, key)
         assert choice.reasons[0] == f"{strategy}: as requested"
 
@@ -170,15 +170,15 @@ class TestAsAsked:
             chosen(replace(HEAP, default_key=None), strategy="range")
         assert caught.value.message == (
             "--strategy range: expected --key COLUMN, since public.orders has no primary key to "
-            "cut into ranges; found none"
+            "partition into ranges; found none"
         )
 
     def test_ctid_without_blocks_is_rejected(self) -> None:
         with pytest.raises(PlanningError) as caught:
             chosen(VIEW, strategy="ctid")
         assert caught.value.message == (
-            "--strategy ctid: public.orders cannot be cut by ctid: a view, whose rows have no "
-            "blocks of their own"
+            "--strategy ctid: public.orders cannot be partitioned by ctid: a view, whose rows have "
+            "no blocks of their own"
         )
 
     def test_ctid_without_a_snapshot_is_rejected(self) -> None:

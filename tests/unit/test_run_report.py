@@ -19,7 +19,8 @@ from penstock.figures.run_report import (
 )
 from penstock.model.journal import DegreeChange, FailedAttempt, Point
 from penstock.show.html_report import run_report_html
-from penstock.show.run_report import run_report_markdown, run_report_text
+from penstock.show.markdown_report import run_report_markdown
+from penstock.show.run_report import run_report_text
 
 HOSTILE = '<script>alert("x")</script> & \x1b[31m | `a` ]]> é 🐘 \n# head'
 SPENT = TimeSpent(1.0, 7.0, 2.0)

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import Query
-from penstock.planning.single_statement import expecting_one_statement
+from penstock.planning.statement_errors import expecting_one_statement
 
 
 @pytest.mark.parametrize("query", ["SELECT 1; SELECT 2", "SELECT ';' ;\nDROP TABLE a;"])

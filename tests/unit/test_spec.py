@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.model.tables import ColumnPair, Query, TableRef
-from penstock.spec.arguments import as_arguments
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.ids import check_run_id
 from penstock.spec.option import derived
 from penstock.spec.references import resolve_reference
+from penstock.spec.terms import as_arguments
 from penstock.spec.units import parse_duration, parse_size
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.degree import resolve_degree
@@ -388,7 +388,7 @@ class TestStored:
         asked = spec(exclude_columns=("a",))
         assert asked.excludes("a")
         made = derived(asked, columns=("b",), strategy="files")
-        assert (made.columns, made.exclude_columns, made.cut_strategy.name) == (
+        assert (made.columns, made.exclude_columns, made.partition_strategy.name) == (
             ("b",),
             ("a",),
             "files",
@@ -522,6 +522,24 @@ class TestWorkerSpec:
         (
             "--exclude: a.* leaves out all of --tables a.b (--on-table-error stop)",
             'exclude: a.* leaves out all of tables a.b (on_table_error="stop")',
+        ),
+        (
+            "--deletes hard,5%,100: allow more: --deletes hard,100%, or omit --deletes",
+            'deletes="hard,5%,100": allow more: deletes="hard,100%", or omit deletes',
+        ),
+        ("--deletes soft:gone_at, --deletes both", 'deletes="soft:gone_at", deletes both'),
+        (
+            "try --partitions 32 or --degree 8, not --partitions 5 rows: --degree: 0",
+            'try partitions=32 or degree=8, not partitions="5 rows": degree: 0',
+        ),
+        ("--key a.b: expected bounds; --key, --key: x", 'key="a.b": expected bounds; key, key: x'),
+        (
+            "--incremental xmin needs --incremental at,id: x",
+            'incremental="xmin" needs incremental="at,id": x',
+        ),
+        (
+            "--set a: --exclude-columns conflict: pass one",
+            "set a: exclude_columns conflict: pass one",
         ),
         ("the output of `penstock control-ddl --mode swap`", None),
         ("the mode append of a --table", "the mode append of a table"),

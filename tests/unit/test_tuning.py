@@ -22,8 +22,13 @@ from penstock.model.tables import TableRef
 from penstock.show.tuning_html import tuning_html
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.toml_file import read_toml
-from penstock.tuning.measurements import Measurement, Tuning, group_by_setting
-from penstock.tuning.recommendation import noise_of, recommend
+from penstock.tuning.measurements import (
+    Measurement,
+    Tuning,
+    group_by_setting,
+    noise_of,
+    recommend,
+)
 from penstock.tuning.sample import choose_sample, evenly, sampled_bytes
 from penstock.tuning.settings import Setting, settings, turns
 from penstock.tuning.tuned_file import toml_text, tuned_options

@@ -376,7 +376,7 @@ def copy_tables(  # noqa: D417 - an entry for all options
     options, endpoints = options_of(locals()), endpoint_arguments(locals())
     if file is not None:
         if tables:
-            raise UsageError("tables, file: expected one of them, found both")
+            raise UsageError("tables, file: found both; pass either tables or file")
         endpoints = endpoints_of_file(os.fspath(file), endpoints)
         options_of_file = {
             name: value for name, value in non_default_options(options).items() if name != "degree"

@@ -102,13 +102,14 @@ if TYPE_CHECKING:
         narrate,
         report_text,
     )
-    from penstock.show.run_report import run_report_markdown, run_report_text
+    from penstock.show.markdown_report import execution_markdown, run_report_markdown
+    from penstock.show.run_report import run_report_text
     from penstock.show.text import not_copied_lines
-    from penstock.spec.arguments import as_arguments
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec
     from penstock.spec.modes import MODES, Ending, Entry, mode_of
     from penstock.spec.strategies import STRATEGIES
+    from penstock.spec.terms import as_arguments
     from penstock.tuning.measurements import Tuning
     from penstock.tuning.sweep import tune
     from penstock.verification.result import Verification
@@ -190,6 +191,7 @@ __all__ = [
     "copy_all",
     "copy_tables",
     "create",
+    "execution_markdown",
     "failure_text",
     "find_loss",
     "forget_lost",
@@ -288,7 +290,8 @@ _HOMES = {
     "run.repair": ("Repair", "plan_repair", "repair_run"),
     "run.reports": ("report",),
     "show.html_report": ("run_report_html",),
-    "show.run_report": ("run_report_markdown", "run_report_text"),
+    "show.markdown_report": ("execution_markdown", "run_report_markdown"),
+    "show.run_report": ("run_report_text",),
     "run.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
     "run.batch": ("copy_all", "copy_tables", "resume_all"),
     "run.claimed_tables": ("watch_claims",),
@@ -321,7 +324,7 @@ _HOMES = {
         "combined_report",
     ),
     "show.text": ("not_copied_lines",),
-    "spec.arguments": ("as_arguments",),
+    "spec.terms": ("as_arguments",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec",),
     "spec.modes": ("MODES", "Ending", "Entry", "mode_of"),

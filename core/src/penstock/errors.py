@@ -18,7 +18,7 @@
     |   |-- WorkerLost      a worker ended without a final event
     |   |-- NoHolder        no process holds the awaited snapshot
     |   |-- Superseded      another process has just changed the run
-    |   |-- TargetBusy      another run is changing the same rows
+    |   |-- TargetBusy      another run is already writing these rows
     |   |-- TableReplaced   a target's table was recreated while it was being read
     |   |-- Overtaken       another night has ended since the run was planned
     |   |-- Blocked         another session's statement waits for the run's snapshot
@@ -112,7 +112,7 @@ class MissingTarget(PlanningError):
     """The target's table does not exist, and the mode does not create it."""
 
     plan: Any = None
-    """The cut of the source, if `plan` was called: a `PartitionPlan`."""
+    """How the source would be partitioned, if `plan` was called: a `PartitionPlan`."""
 
 
 class Drifted(PlanningError):

@@ -364,6 +364,8 @@ class Finished(Event):
     """Seconds of all attempts of this execution, summed over all streams."""
     paced: float = 0.0
     """Seconds spent keeping to a rate, summed over all streams."""
+    lost: float = 0.0
+    """The part of `busy` that was lost in failed attempts."""
     degree: int
     snapshots: int
     """Snapshots used to read the rows of this run; 0 with ``--snapshot none``."""

@@ -41,8 +41,8 @@ _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{_ID_LENGTH}}}")
 _MINUTE = timedelta(minutes=1)
 MAX_RANGES = 1000
 FIRST_VERSION = "1"
-# The options by which the core cuts a table.
-_CUT_OPTIONS = (
+# The options by which the core partitions a table.
+_PARTITION_OPTIONS = (
     "partitions",
     "interval",
     "values_query",
@@ -96,7 +96,7 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
         UsageError: an option of the copy does not work with these partitions.
     """
     if isinstance(partitions_def, Ranges):
-        strategies = [name for name, each in STRATEGIES.items() if each.chooses or each.cuts_evenly]
+        strategies = [name for name, each in STRATEGIES.items() if each.chooses or each.is_even]
     elif isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
         strategies = [name for name, each in STRATEGIES.items() if each.takes_interval]
     elif isinstance(partitions_def, _VALUES):
@@ -135,7 +135,7 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
             f"strategy: expected {', '.join(strategies)} with {type(partitions_def).__name__}; "
             f"found {spec.strategy}"
         )
-    for name in _CUT_OPTIONS:
+    for name in _PARTITION_OPTIONS:
         if getattr(spec, name) is not None:
             raise UsageError(
                 f"{name}: leave it out, since the asset's partitions are those of the copy; found "
@@ -296,11 +296,11 @@ def _stored_plan(spec: CopySpec, partitions_def: Ranges, series: str) -> RunStat
     with suppress(UsageError):
         return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
     request = replace(spec, partitions=partitions_def.count, run_id=run_id, verify="none")
-    if not spec.cut_strategy.hashes:
+    if not spec.partition_strategy.hashes:
         draft = penstock.plan(replace(request, strategy="range"))
         if _has_null(draft):
             request = replace(request, partitions=partitions_def.count - 1)
-        if spec.cut_strategy.chooses:
+        if spec.partition_strategy.chooses:
             # Statistics have bounds for about a hundred ranges. For more, planning reads every key.
             enough = len(draft.partitions) >= partitions_def.count
             request = replace(request, strategy="range" if enough else "ntile")
@@ -312,10 +312,10 @@ def _stored_plan(spec: CopySpec, partitions_def: Ranges, series: str) -> RunStat
 
 
 def _allows(spec: CopySpec, strategy: str) -> bool:
-    """Whether a copy may use ranges that were cut by a strategy."""
-    stored_strategy, requested = STRATEGIES[strategy], spec.cut_strategy
+    """Whether a copy may use ranges that were partitioned by a strategy."""
+    stored_strategy, requested = STRATEGIES[strategy], spec.partition_strategy
     return (
-        stored_strategy.cuts_evenly and not stored_strategy.hashes
+        stored_strategy.is_even and not stored_strategy.hashes
         if requested.chooses
         else stored_strategy is requested
     )

@@ -12,6 +12,7 @@ from penstock import (
     Finished,
     PenstockError,
     RunReport,
+    execution_markdown,
     failure_text,
     not_copied_lines,
     run_report_markdown,
@@ -27,29 +28,7 @@ def copy_report(finished: Finished, report: RunReport | None) -> str:
         finished: the end of the execution, with partition keys.
         report: the report of the whole run; None if it cannot be read.
     """
-    seconds = max(finished.seconds, 0.001)
-    lines = [
-        f"**{finished.status}**: {finished.committed:,} of {finished.partitions:,} partitions "
-        f"committed; {finished.rows:,} rows, {finished.bytes / 1e6:,.1f} MB in "
-        f"{finished.seconds:,.1f} s by {finished.degree} streams: {finished.rows / seconds:,.0f} "
-        f"rows/s, {finished.bytes / 1e6 / seconds:,.1f} MB/s; {finished.attempts:,} attempts",
-    ]
-    for later in finished.later:
-        partitions = ", ".join(map(cell, later.partition_ids))
-        lines += ["", f"Read later than the rest, as of {later.taken_at}: {partitions}"]
-    if finished.timings:
-        lines += [
-            "",
-            "| slowest | rows | MB | seconds | rows/s | waiting for source | for target |",
-            "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-        ]
-    for timing in finished.timings:
-        duration = max(timing.seconds, 0.001)
-        lines.append(
-            f"| {cell(timing.partition_id)} ({cell(timing.label)}) | {timing.rows:,} "
-            f"| {timing.bytes / 1e6:,.1f} | {timing.seconds:,.2f} | {timing.rows / duration:,.0f} "
-            f"| {timing.wait_source:,.2f} s | {timing.wait_target:,.2f} s |"
-        )
+    lines = [execution_markdown(finished)]
     summary = in_dagster(run_report_markdown(report)) if report is not None else ""
     if summary:
         command = f"penstock report {finished.run_id} --target URL --html FILE"

@@ -244,7 +244,7 @@ def test_upsert_rejects_a_duplicate_key(source: str, target: str) -> None:
         ({"types": ("place=int), (1",)}, "expected one type|expected a type"),
         ({"types": ("none=int",)}, "expected names of copied columns"),
         ({"where": "true) OR (true"}, "--where"),
-        ({"strategy": "range", "key": "parts"}, "to cut into ranges"),
+        ({"strategy": "range", "key": "parts"}, "to partition into ranges"),
     ],
 )
 def test_unsupported_requests_are_rejected(

@@ -96,11 +96,11 @@ def test_a_failed_connection_is_reported(
         ({"columns": ("id", "nope")}, "nope"),
         (
             {"strategy": "range", "key": "x", "partitions": 2},
-            "--key x: expected a column of type int2, .* to cut into ranges; found float8",
+            "--key x: expected a column of type int2, .* to partition into ranges; found float8",
         ),
         (
             {"strategy": "ntile", "key": "doc", "partitions": 2},
-            "--key doc: expected .* to cut into ranges; found xml",
+            "--key doc: expected .* to partition into ranges; found xml",
         ),
         ({"strategy": "range", "key": "nope", "partitions": 2}, "--key nope: "),
         (
@@ -111,7 +111,10 @@ def test_a_failed_connection_is_reported(
             {"strategy": "hash", "key": "(id) + 1) OR (1", "partitions": 2},
             "--key",
         ),
-        ({"strategy": "blocks", "partitions": 2}, "cannot be cut by physloc|with --snapshot none"),
+        (
+            {"strategy": "blocks", "partitions": 2},
+            "cannot be partitioned by physloc|with --snapshot none",
+        ),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
 )

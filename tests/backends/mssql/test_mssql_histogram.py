@@ -18,7 +18,7 @@ from penstock.backends.mssql.types import MsType
 from penstock.errors import PlanningError
 from penstock.model.extents import Key
 from penstock.model.tables import TableRef
-from penstock.planning.cuts import cut_range
+from penstock.planning.partition_extents import by_range
 
 TABLE, KEY = TableRef("dbo", "t"), Key("it's")
 FOUND = (2, "PK_t", 1000, 1000, 0, "2026-01-02")
@@ -77,7 +77,7 @@ def test_even_keys_have_few_steps_and_many_bounds() -> None:
     keys = [int(bound.bound.text) for bound in bounds]
     assert keys == sorted(set(keys))
     statistics = KeyStatistics(KEY, False, nulls, bounds, origin, True)
-    cut = cut_range(statistics, 8)
+    cut = by_range(statistics, 8)
     assert [fraction for _, fraction in cut.extents] == pytest.approx([0.125] * 8, abs=0.01)
 
 

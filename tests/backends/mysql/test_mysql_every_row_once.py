@@ -203,7 +203,7 @@ KINDS: dict[str, tuple[str, list[Any]]] = {
     "uuid": ("uuid", ["00000000-0000-0000-0000-000000000000", "f" * 32, "8" + "0" * 31]),
     "inet6": ("inet6", ["::", "::ffff:1.2.3.4", "fe80::1"]),
 }
-NOT_RANGED = "to cut into ranges; found"
+NOT_RANGED = "to partition into ranges; found"
 NO_VALUES = "no condition can name values of type"
 
 

@@ -36,7 +36,7 @@ def test_the_second_is_refused_while_the_first_is_executing(
     gate.reached()
     refused = start_other_run(pair, second)
     refused.ended(75)
-    assert f"run faults (--mode {mode}) is changing the same rows" in refused.errors
+    assert f"run faults (--mode {mode}) is already writing these rows" in refused.errors
     assert not refused.of(Opened)
     gate.open()
     running.ended(0)

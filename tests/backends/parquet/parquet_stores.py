@@ -127,7 +127,7 @@ def read(
 
 
 def parts(source: ParquetSource) -> tuple[FilePart, ...]:
-    """Return whole files as parts, as strategy `files` cuts them."""
+    """Return whole files as parts, as strategy `files` partitions them."""
     files = source.statistics(Located(), None).files
     return tuple(FilePart(file.path, file.size, file.version) for file in files)
 

@@ -175,7 +175,7 @@ def test_a_value_that_does_not_fit_is_named(dataset: Dataset, files: Path) -> No
 
 def test_the_source_folder_cannot_be_the_target(dataset: Dataset, files: Path) -> None:
     copied(dataset, f"{files}/*.parquet", strategy="files")
-    with pytest.raises(PlanningError, match="source and target are the same"):
+    with pytest.raises(PlanningError, match="source and target are in the same file or folder"):
         copied(dataset, dataset.url, "replace")
 
 

@@ -306,7 +306,7 @@ def test_every_row_is_in_one_partition(store: Store, key: str, tag: str, texts: 
         assert source.key_type(HERE, Key(key)) == tag
     for cut in extents(key, tag, *texts):
         if key == "b" and isinstance(cut[0], KeyRange):
-            continue  # no order by which ranges could be cut
+            continue  # no order by which ranges could be partitioned
         ids = [n for extent in cut for n in read(store.url(), extent, ["id"])["id"].to_pylist()]
         assert sorted(ids) == list(range(8)), cut
 

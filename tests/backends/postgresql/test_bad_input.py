@@ -44,7 +44,7 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
     "a key without an order": (
         ["--strategy", "range", "--key", "doc"],
         65,
-        ["--key doc", "expected", "int4", "to cut into ranges; found jsonb"],
+        ["--key doc", "expected", "int4", "to partition into ranges; found jsonb"],
     ),
     "no key to range by": (
         ["--strategy", "range"],

@@ -105,7 +105,7 @@ class TestExpressions:
             ({"strategy": "values", "key": "n +"}, ["--key n +", "syntax error"]),
             (
                 {"strategy": "range", "key": "j"},
-                ["--key j", "int2, int4", "to cut into ranges; found jsonb"],
+                ["--key j", "int2, int4", "to partition into ranges; found jsonb"],
             ),
             (
                 {"strategy": "time", "key": "n", "interval": "1 day"},

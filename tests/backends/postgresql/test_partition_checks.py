@@ -16,9 +16,9 @@ from penstock.backends.postgresql.source import PostgresSource
 from penstock.errors import EXIT_PERMANENT, PenstockError, SnapshotLost
 from penstock.events import BatchFinished, Committed, Event, PartitionsChecked, Warned
 from penstock.model.extents import KeyRange
-from penstock.planning import cuts
+from penstock.planning import partition_extents
 from penstock.planning.asking import catalogs
-from penstock.planning.cuts import Cut
+from penstock.planning.partition_extents import Partitioning
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -35,11 +35,11 @@ def filled(pair: Pair) -> Pair:
     return pair
 
 
-def _shifted(change: Callable[[KeyRange, KeyRange], KeyRange]) -> Callable[..., Cut]:
+def _shifted(change: Callable[[KeyRange, KeyRange], KeyRange]) -> Callable[..., Partitioning]:
     """Return planning that moves a bound of the third range."""
-    real = cuts.cut_range
+    real = partition_extents.by_range
 
-    def cut(*args: Any) -> Cut:
+    def cut(*args: Any) -> Partitioning:
         created = real(*args)
         (second, _), (third, share) = created.extents[1:3]
         assert isinstance(second, KeyRange)
@@ -57,12 +57,16 @@ def _unproven(patch: pytest.MonkeyPatch) -> None:
 
 def overlapping(patch: pytest.MonkeyPatch) -> None:
     _unproven(patch)
-    patch.setattr(cuts, "cut_range", _shifted(lambda one, two: replace(two, lower=one.lower)))
+    patch.setattr(
+        partition_extents, "by_range", _shifted(lambda one, two: replace(two, lower=one.lower))
+    )
 
 
 def missing(patch: pytest.MonkeyPatch) -> None:
     _unproven(patch)
-    patch.setattr(cuts, "cut_range", _shifted(lambda one, two: replace(two, upper=two.lower)))
+    patch.setattr(
+        partition_extents, "by_range", _shifted(lambda one, two: replace(two, upper=two.lower))
+    )
 
 
 def failing(events: Iterator[Event]) -> tuple[list[Event], PenstockError]:

@@ -218,7 +218,7 @@ def test_each_kind_is_copied_by_key(pair: Pair, kind: Kind) -> None:
 
 
 class TestChildren:
-    """Tables with children, which are cut, packed, and changed after planning."""
+    """Tables with children, which are partitioned, packed, and changed after planning."""
 
     @pytest.fixture
     def sales(self, pair: Pair) -> Pair:
@@ -240,7 +240,7 @@ class TestChildren:
         packed = [each for each in extents if isinstance(each, Children)]
         assert sum(len(each.tables) for each in packed) == 19
         assert len(packed) < 4
-        assert any("1 table cut by blocks" in reason for reason in plan.reasons)
+        assert any("1 table partitioned by blocks" in reason for reason in plan.reasons)
         assert plan.rows == 80_000
         assert sum(partition.rows or 0 for partition in plan.partitions) == pytest.approx(80_000, 9)
         sales.copy("public.s", partitions=6, degree=2, where="s.id % 3 = 0 -- with its name")

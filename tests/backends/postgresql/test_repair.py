@@ -202,7 +202,7 @@ def test_repair_on_the_command_line(shop: Pair, capsys: pytest.CaptureFixture[st
     [
         (["--max-deletes", "1%"], "--max-deletes requires --repair"),
         (["--dry-run"], "--dry-run requires --repair"),
-        (["--repair", "--show-rows"], "--show-rows, --repair: expected one"),
+        (["--repair", "--show-rows"], "--show-rows, --repair: found both"),
         (["--repair", "--max-deletes", "many"], "--max-deletes: expected a percentage"),
     ],
 )

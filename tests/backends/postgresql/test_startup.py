@@ -75,7 +75,7 @@ STANDARD = {
     "unicodedata",
     "uuid",
 }
-ENGINE = {"penstock.run.api", "penstock.planning.step", "penstock.show.report_table"}
+ENGINE = {"penstock.run.api", "penstock.planning.step", "penstock.show.run_report"}
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def test_nights_of_parts_of_a_table_run_in_parallel(items: Pair, both: dict[str,
         next(event for event in events if some(event))
         same = OneCopy(source=items.source.url, target=items.target.url, table=TABLE, **first)
         assert same.code == 75
-        assert "run r (--mode upsert) is changing the same rows" in same.message
+        assert "run r (--mode upsert) is already writing these rows" in same.message
         OneCopy(source=items.source.url, target=items.target.url, table=TABLE, **second).done()
         list(events)
     assert items.target.rows(ALL) == items.source.rows(ALL)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 ROWS = 20_000
-# Small tables cut finely, so that there is something to measure within a second.
+# Small tables in many partitions, so that there is something to measure within a second.
 SMALL: dict[str, Any] = {"partitions": "128kB"}
 
 

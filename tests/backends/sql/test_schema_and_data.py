@@ -116,7 +116,7 @@ def test_rows_without_tables_are_refused(shop: str, target_url: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (("--schema-only", "--data-only"), "expected one of them, found both"),
+        (("--schema-only", "--data-only"), "found both; pass either"),
         (("--schema-only", "--mode", "upsert"), "copies no rows"),
         (("--data-only", "--mode", "recreate"), "creates no tables"),
     ],

@@ -29,7 +29,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tables": [ORDERS, ORDERS]}, "two tables would be copied to a.orders"),
     ({"tables": [{**ORDERS, "degree": 4}]}, "a.orders: degree applies to the whole batch"),
     ({"tables": ["a.*"], "on_table_error": "cry"}, "on_table_error: expected one of continue"),
-    ({"tables": ["a.*"], "source_conn_id": None}, "source_conn_id, source: expected one of them"),
+    ({"tables": ["a.*"], "source_conn_id": None}, "source_conn_id, source: found "),
     (
         {"tables": ["a.*"], "target_conn_id": None, "target": "s3://lake/o/"},
         "target: expected a database, found a URL of files",

@@ -143,8 +143,8 @@ def test_an_aws_connection_is_rejected_as_a_database() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    (DATABASE, "source_conn_id, source: expected one of them, found neither"),
-    ({**FILES, "source_conn_id": "pg"}, "source_conn_id, source: expected one of them, found both"),
+    (DATABASE, "source_conn_id, source: found neither; pass either"),
+    ({**FILES, "source_conn_id": "pg"}, "source_conn_id, source: found both; pass either"),
     (
         {"source_conn_id": "pg", "source_aws_conn_id": "lake", "table": "a.b", **DATABASE},
         "source_aws_conn_id goes with source, a URL that begins with s3://; found source_conn_id",
@@ -178,7 +178,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "target_table: s3://lake/b/ points to where the rows go: omit target_table",
     ),
     ({**FILES, "mode": "replace"}, 'mode="replace": expected key'),
-    ({"source": "duckdb:////data/w.duckdb", **DATABASE}, "table, query: expected one of them"),
+    ({"source": "duckdb:////data/w.duckdb", **DATABASE}, "table, query: found "),
     (
         {"source_conn_id": "pg", "target": "duckdb:////data/w.duckdb", "query": "SELECT 1"},
         "target_table: expected the table to write",

@@ -69,7 +69,7 @@ def test_patterns_select_among_its_tables(file: Path) -> None:
         (("env:NO_SUCH_TARGET", "${URL}"), {}, "target: expected env:NAME"),
         (("env:NO_SUCH_TARGET", "s3://lake/orders/"), {}, "target: expected a database"),
         (("", ""), {"tables": [{"table": "public.a"}]}, "put them into a section of the file"),
-        (("", ""), {"mode": "truncate", "deletes": "hard"}, "deletes hard: expected incremental"),
+        (("", ""), {"mode": "truncate", "deletes": "hard"}, 'deletes="hard": expected incremental'),
     ],
 )
 def test_mistakes_are_found_when_the_dag_is_parsed(
@@ -103,7 +103,7 @@ def test_a_task_for_each_table(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_task_for_each_table_needs_their_names(file: Path) -> None:
-    with pytest.raises(UsageError, match="tables, file: expected one of them"):
+    with pytest.raises(UsageError, match="tables, file: found both"):
         penstock_airflow.copy_tables(["public.a"], file=file, **ENDS)
     file.write_text(TEXT.partition("[tables")[0] + '[tables."public.*"]\n', encoding="utf-8")
     with pytest.raises(UsageError, match="sections that name tables"):

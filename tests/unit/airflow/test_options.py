@@ -22,8 +22,8 @@ ARGUMENTS = [
     f"{side}{kind}" for side in ("source", "target") for kind in ("_conn_id", "", "_aws_conn_id")
 ]
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({}, "table, query: expected one of them, found neither"),
-    ({"query": "SELECT 1", "table": "a.b"}, "table, query: expected one of them, found both"),
+    ({}, "table, query: found neither; pass either"),
+    ({"query": "SELECT 1", "table": "a.b"}, "table, query: found both; pass either"),
     ({"query": "SELECT 1"}, "target_table: expected the table to write, found none"),
     ({"table": "a.b.c"}, "table: expected NAME or SCHEMA.NAME"),
     ({"table": "a.b", "target_table": "c."}, "target_table: expected NAME or SCHEMA.NAME"),
@@ -163,7 +163,7 @@ def test_options_next_to_a_template_are_checked() -> None:
         penstock_airflow.CopyTableOperator(
             task_id="copy", **ENDS, table="{{ params.table }}", mode="replace"
         )
-    with pytest.raises(UsageError, match="table, query: expected one of them, found both"):
+    with pytest.raises(UsageError, match="table, query: found both; pass either"):
         penstock_airflow.CopyTableOperator(
             task_id="copy", **ENDS, table="a.b", query="{{ params.query }}"
         )
@@ -274,7 +274,7 @@ def test_an_error_names_its_table() -> None:
     with DAG("copies", schedule=None):
         with pytest.raises(UsageError, match=r"^a\.c: mode: expected one of append, truncate"):
             penstock_airflow.copy_tables(tables, **ENDS)
-        with pytest.raises(UsageError, match=r"^a\.d: source_conn_id, source: expected one"):
+        with pytest.raises(UsageError, match=r"^a\.d: source_conn_id, source: found neither"):
             penstock_airflow.copy_tables(["a.d"], target_conn_id="pg_dst")
 
 

@@ -266,7 +266,7 @@ def test_facts_that_decide_leave_no_questions() -> None:
 
 
 def test_copying_a_table_onto_itself_is_rejected() -> None:
-    with pytest.raises(PlanningError, match="source and target are the same"):
+    with pytest.raises(PlanningError, match="source and target are the same table"):
         planned(request_of(spec_of()), facts_of(is_same=True))
 
 

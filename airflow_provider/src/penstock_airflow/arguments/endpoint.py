@@ -70,7 +70,9 @@ class Endpoint:
         side = self.side
         if (self.conn_id is None) == (self.url is None):
             count = "neither" if self.url is None else "both"
-            raise UsageError(f"{side}_conn_id, {side}: expected one of them, found {count}")
+            raise UsageError(
+                f"{side}_conn_id, {side}: found {count}; pass either {side}_conn_id or {side}"
+            )
         if self.conn_id is not None:
             if self.aws_conn_id is not None:
                 raise UsageError(

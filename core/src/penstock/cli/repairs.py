@@ -54,7 +54,7 @@ def check_alone(arguments: argparse.Namespace) -> None:
         if getattr(arguments, flag[2:].replace("-", "_")) and not arguments.repair:
             raise UsageError(f"{flag} requires --repair")
     if arguments.repair and arguments.show_rows:
-        raise UsageError("--show-rows, --repair: expected one of them, found both")
+        raise UsageError("--show-rows, --repair: found both; pass either --show-rows or --repair")
 
 
 def repair_runs(arguments: argparse.Namespace, run_ids: Sequence[str]) -> int:

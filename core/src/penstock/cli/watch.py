@@ -28,7 +28,7 @@ from penstock.spec.references import redact
 from penstock.workers import early_fork
 
 if TYPE_CHECKING:
-    from penstock.events import Event
+    from penstock.events import BatchFinished, Event, Finished
 
 
 def fork_early(source: str, target: str) -> None:
@@ -91,10 +91,7 @@ def watch(
             command = shlex.join([*go_on, tally.run_id])
         return _end_batch(tally, failure, command, json=arguments.json)
     if finished is not None and not arguments.json:
-        from penstock.show.report_table import print_report
-
-        with stdout_console() as console:
-            print_report(console, finished, command, tally.before)
+        _print_end(finished, command, tally.before)
     complete = finished is not None and finished.status in ("done", "partial")
     if complete and isinstance(failure, Interrupted | KeyboardInterrupt):
         # The signal arrived after the end.
@@ -144,15 +141,20 @@ def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json:
     """Show the end of a batch, and return the exit code."""
     finished = tally.batch_finished
     if finished is not None and not json:
-        from penstock.show.report_table import print_batch
-
-        with stdout_console() as console:
-            print_batch(console, finished)
+        _print_end(finished)
     if failure is None:
         return EXIT_DONE
     code = report_end(failure)
     say(f"continue with: {go_on}")
     return code
+
+
+def _print_end(finished: Finished | BatchFinished, go_on: str = "", before: int = 0) -> None:
+    from penstock.figures.execution_end import end_of
+    from penstock.show.run_report import print_run_report
+
+    with stdout_console() as console:
+        print_run_report(console, end_of(finished, before), go_on)
 
 
 def _open_display(*, json: bool, title: str, only: int) -> Display:

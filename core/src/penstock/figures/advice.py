@@ -34,7 +34,7 @@ class RunFacts:
     tables: int = 1
     """The number of planned tables."""
     cheaper_plan: str = ""
-    """The option that cuts the table without scanning it, if planning did scan it."""
+    """The option that partitions the table without scanning it, if planning did scan it."""
     steps: float = 0.0
     """Seconds of the steps after the partitions."""
     degree: int = 0
@@ -55,9 +55,9 @@ class RunFacts:
     unlogged: str = ""
     """The options that load without a log, if they apply and are not set."""
     counts: bool = False
-    """Whether the strategy cuts as many partitions as requested."""
+    """Whether the number of partitions is the requested one."""
     even: str = ""
-    """The options that cut the key by counting rows, if it was cut in another way."""
+    """The options that partition by counting rows, if bounds came from elsewhere."""
 
 
 def advice(facts: RunFacts) -> str:

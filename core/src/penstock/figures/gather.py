@@ -42,7 +42,7 @@ SLOWEST = 10
 _AT_ONCE = 100
 # Waits to list per server.
 MOST_WAITS = 8
-# The option that cuts the table without scanning it, by strategy.
+# The option that partitions the table without scanning it, by strategy.
 _CHEAPER_PLANS = {NTILE: f"--strategy {RANGE}", VALUES: "--values-query"}
 _FLAGS = {"indexes": "--indexes defer", "unlogged": "--unlogged"}
 _SIDES = ("source", "target")
@@ -145,26 +145,10 @@ def of_run(
     )
     spent, far = _sum(partition.spent for partition in partitions), outliers(partitions)
     slow = next((outlier for outlier in far if outlier.measure == "seconds"), None)
-    # With no more rows than others, these partitions have wide rows, and another cut would not
+    # With no more rows than others, these partitions have wide rows, and other bounds would not
     # help.
     large = {outlier.partition_id for outlier in far if outlier.measure == "rows"}
-    facts = replace(
-        _facts(journals),
-        spent=spent,
-        copying=_copying(journals) if journals else _span(records),
-        partitions=len(plan.partitions),
-        median=median(partition.seconds for partition in partitions) if partitions else 0.0,
-        slow=slow,
-        deferrable=applicable(run.spec, target, "indexes"),
-        unlogged=applicable(run.spec, target, "unlogged"),
-        counts=_strategy(run).counts,
-        even=_even(run) if slow and slow.partition_id in large else "",
-        cheaper_plan=_CHEAPER_PLANS.get(_strategy(run), ""),
-    )
-    advised = advice(facts)
-    if facts.deferrable and facts.deferrable in advised and not has_indexes(plan.load.table):
-        advised = advice(replace(facts, deferrable=""))
-    return RunReport(
+    report = RunReport(
         run_id=run.run_id,
         what=_route_text(run.spec),
         status=run.status,
@@ -179,11 +163,26 @@ def of_run(
         spent=spent,
         slowest=tuple(partitions[:SLOWEST]),
         outliers=far,
-        advice=advised,
         unknown=tuple(_unknown(records, journals)),
         columns=tuple(_columns(run.spec)),
         **_from_journals(journals),
     )
+    facts = replace(
+        _facts(report, journals),
+        copying=_span(records) if report.copying is None else report.copying,
+        partitions=report.partitions,
+        median=median(partition.seconds for partition in partitions) if partitions else 0.0,
+        slow=slow,
+        deferrable=applicable(run.spec, target, "indexes"),
+        unlogged=applicable(run.spec, target, "unlogged"),
+        counts=_strategy(run).counts,
+        even=_even(run) if slow and slow.partition_id in large else "",
+        cheaper_plan=_CHEAPER_PLANS.get(_strategy(run), ""),
+    )
+    advised = advice(facts)
+    if facts.deferrable and facts.deferrable in advised and not has_indexes(plan.load.table):
+        advised = advice(replace(facts, deferrable=""))
+    return replace(report, advice=advised)
 
 
 def _of_batch(
@@ -198,38 +197,30 @@ def _of_batch(
         ),
         key=lambda partition: -partition.seconds,
     )
-    spent, last = _sum(run.spent for run in runs), journals[-1]
-    phases = _phases(journals)
-    facts = replace(_facts(journals), spent=spent, tables=tables)
-    if phases:
-        # Windows are copied one after the other, with other work in between.
-        facts = replace(
-            facts,
-            planning=phases[PLANNING],
-            copying=phases[COPYING],
-            steps=phases[FINISHING],
-        )
-    return RunReport(
+    last, phases = journals[-1], _phases(journals)
+    report = RunReport(
         run_id=batch_id,
         what=f"{tables:,} table{'' if tables == 1 else 's'}",
         status=last.status,
         mode=", ".join(dict.fromkeys(run.mode for run in runs)),
-        strategy="",
         created_at=journals[0].started_at,
         finished_at=None if last.status in (RUNNING, KILLED) else last.written_at,
         partitions=sum(run.partitions for run in runs),
         committed=sum(run.committed for run in runs),
         rows=sum(run.rows for run in runs),
         bytes=sum(run.bytes for run in runs),
-        spent=spent,
+        spent=_sum(run.spent for run in runs),
         slowest=tuple(slowest[:SLOWEST]),
-        outliers=(),
-        advice=advice(facts),
         unknown=tuple(_unheard(journals)),
         runs=tuple(sorted(runs, key=lambda run: -(run.spent.total if run.spent else 0.0))),
         phases=phases,
         **_from_journals(journals) | ({"copying": phases[COPYING]} if phases else {}),
     )
+    facts = replace(_facts(report, journals), tables=tables)
+    if phases:
+        # Windows are copied one after the other, with other work in between.
+        facts = replace(facts, planning=phases[PLANNING], steps=phases[FINISHING])
+    return replace(report, advice=advice(facts))
 
 
 def _phases(journals: Sequence[Journal]) -> dict[str, float]:
@@ -262,16 +253,16 @@ def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
     }
 
 
-def _facts(journals: Sequence[Journal]) -> RunFacts:
+def _facts(report: RunReport, journals: Sequence[Journal]) -> RunFacts:
     return RunFacts(
-        spent=None,
-        planning=_total(journals, "planning"),
-        copying=_copying(journals),
-        steps=_total(journals, "finishing"),
-        degree=max((journal.degree for journal in journals), default=0),
-        tail=_total(journals, "tail"),
-        idle=_total(journals, "idle"),
-        lost_seconds=_total(journals, "lost"),
+        spent=report.spent,
+        planning=report.planning,
+        copying=report.copying or 0.0,
+        steps=report.finishing,
+        degree=report.degree,
+        tail=report.tail,
+        idle=report.idle,
+        lost_seconds=report.lost,
         waits=_kinds(journals),
     )
 
@@ -293,8 +284,7 @@ def _partition(record: CommitRecord, label: str) -> PartitionFigures:
     if spent is None:
         times, seconds = None, _span([record])
     else:
-        moving = max(0.0, spent.seconds - spent.source - spent.target - spent.paced)
-        times = TimeSpent(spent.source, spent.target, round(moving, 3), spent.paced)
+        times = TimeSpent.of(spent.seconds, spent.source, spent.target, spent.paced)
         seconds = spent.seconds
     return PartitionFigures(
         record.partition_id,
@@ -341,38 +331,36 @@ def _total(journals: Sequence[Journal], name: str) -> float:
     return round(float(sum(getattr(journal, name) for journal in journals)), 3)
 
 
-def _waits_on(journals: Sequence[Journal], side: str) -> dict[str, Waited]:
+def _shares(journals: Sequence[Journal], side: str) -> list[WaitShare]:
+    """Return the waits of a side's sessions, the most frequent first."""
     waits: dict[str, Waited] = {}
     for journal in journals:
         for wait, waited in journal.waits.get(side, {}).items():
             before = waits[wait].sessions if wait in waits else 0
             waits[wait] = Waited(before + waited.sessions, waited.kind)
-    return waits
+    total = sum(waited.sessions for waited in waits.values())
+    shares = [
+        WaitShare(wait, waited.kind, waited.sessions / total) for wait, waited in waits.items()
+    ]
+    return sorted(shares, key=lambda each: -each.share)
 
 
 def _waits(journals: Sequence[Journal]) -> dict[str, tuple[WaitShare, ...]]:
-    by_side = {}
-    for side in _SIDES:
-        sessions = _waits_on(journals, side)
-        total = sum(waited.sessions for waited in sessions.values())
-        shares = [
-            WaitShare(wait, waited.kind, round(waited.sessions / total, 4))
-            for wait, waited in sessions.items()
-        ]
-        if shares:
-            by_side[side] = tuple(sorted(shares, key=lambda each: -each.share)[:MOST_WAITS])
-    return by_side
+    sides = {side: _shares(journals, side)[:MOST_WAITS] for side in _SIDES}
+    return {
+        side: tuple(replace(each, share=round(each.share, 4)) for each in shares)
+        for side, shares in sides.items()
+        if shares
+    }
 
 
 def _kinds(journals: Sequence[Journal]) -> dict[str, dict[str, float]]:
     """Return the share of each kind of wait, by side."""
     kinds: dict[str, dict[str, float]] = {}
     for side in _SIDES:
-        sessions = _waits_on(journals, side)
-        total = sum(waited.sessions for waited in sessions.values())
-        for waited in sessions.values():
+        for each in _shares(journals, side):
             shares = kinds.setdefault(side, {})
-            shares[waited.kind] = shares.get(waited.kind, 0.0) + waited.sessions / total
+            shares[each.kind] = shares.get(each.kind, 0.0) + each.share
     return kinds
 
 
@@ -413,7 +401,7 @@ def _strategy(run: RunRow) -> Strategy:
 
 
 def _even(run: RunRow) -> str:
-    """Return the options that cut by counting rows; empty unless the key was cut by statistics."""
+    """Return the options that partition by counting rows; empty unless bounds are statistics."""
     partitions = run.plan.partitions
     extent = partitions[0].extent if partitions else None
     if not _strategy(run).needs_statistics or not isinstance(extent, KeyRange):

@@ -1,12 +1,15 @@
-"""The contents of a report on a run, or on a batch of runs."""
+"""The contents of a report on a run, on a batch of runs, or on one execution of either."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from penstock.model.codec import to_json
+from penstock.events import PartitionFailure, ReadLater
+from penstock.model.codec import NOT_STORED, to_json
 from penstock.model.journal import DegreeChange, FailedAttempt, Point
+from penstock.model.tables import NotCopied
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,12 @@ class TimeSpent:
     """All other seconds: Penstock's own work."""
     paced: float = 0.0
     """Seconds paused to keep to a rate."""
+
+    @classmethod
+    def of(cls, seconds: float, source: float, target: float, paced: float) -> TimeSpent:
+        """Return how a time was spent, of which the waits and pauses are parts."""
+        moving = max(0.0, seconds - source - target - paced)
+        return cls(source, target, round(moving, 3), paced)
 
     @property
     def total(self) -> float:
@@ -106,52 +115,78 @@ class Timeline:
     """The first changes of the degree in each execution, in seconds from the beginning."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionEnd:
+    """What the end of an execution shows in addition: its own share of the run, and what failed."""
+
+    before: int = 0
+    """Partitions that earlier executions committed."""
+    attempts: int = 0
+    busy: float = 0.0
+    """Seconds of all attempts, summed over all streams."""
+    changes: tuple[int, int, int] | None = None
+    """In mode upsert: the rows inserted, updated and deleted."""
+    snapshots: int = 0
+    later: tuple[ReadLater, ...] = ()
+    """Partitions that were read as of a later moment than the first."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of a table's plan."""
+    error: Mapping[str, Any] | None = None
+    """What ended the run, other than a failed partition."""
+    failures: tuple[PartitionFailure, ...] = ()
+    not_copied: tuple[NotCopied, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """Where the time of a run, or of the runs of a batch, went."""
+    """What a run, or the runs of a batch, did, and where the time went.
+
+    It is gathered from the records and journals in the target, or from the last event of an
+    execution, which knows less of the time and more of what failed (`end`).
+    """
 
     run_id: str
-    what: str
+    what: str = ""
     """The tables of source and target; for a batch, the number of tables."""
     status: str
-    mode: str
-    strategy: str
+    mode: str = ""
+    strategy: str = ""
     """Empty for a batch."""
-    created_at: str
-    finished_at: str | None
-    partitions: int
-    committed: int
+    created_at: str = ""
+    finished_at: str | None = None
+    partitions: int = 0
+    committed: int = 0
     rows: int
     bytes: int
-    degree: int
+    degree: int = 0
     """Concurrent streams allowed; 0 if unknown."""
-    seconds: float | None
+    seconds: float | None = None
     """Seconds in which the run was executed; None if unknown."""
-    copying: float | None
+    copying: float | None = None
     """The part of `seconds` in which partitions were copied."""
-    planning: float
-    comparing: float
-    steps: Mapping[str, float]
+    planning: float = 0.0
+    comparing: float = 0.0
+    steps: Mapping[str, float] = field(default_factory=dict)
     """Seconds of the steps after the last partition, by what each does."""
-    finishing: float
+    finishing: float = 0.0
     """Seconds in which at least one of these steps ran."""
-    spent: TimeSpent | None
-    failed_attempts: int
-    lost: float
+    spent: TimeSpent | None = None
+    failed_attempts: int = 0
+    lost: float = 0.0
     """Seconds lost in failed attempts."""
-    tail: float
+    tail: float = 0.0
     """Seconds of the tail."""
-    idle: float
+    idle: float = 0.0
     """Seconds for which streams were idle in the tail."""
-    waits: Mapping[str, tuple[WaitShare, ...]]
+    waits: Mapping[str, tuple[WaitShare, ...]] = field(default_factory=dict)
     """By side, the most frequent wait first."""
-    slowest: tuple[PartitionFigures, ...]
-    outliers: tuple[Outlier, ...]
-    timeline: Timeline | None
-    executions: tuple[ExecutionFigures, ...]
-    advice: str
+    slowest: tuple[PartitionFigures, ...] = ()
+    outliers: tuple[Outlier, ...] = ()
+    timeline: Timeline | None = None
+    executions: tuple[ExecutionFigures, ...] = ()
+    advice: str = ""
     """One line; empty if nothing stands out."""
-    unknown: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
     """Missing figures, with the reason for each."""
     runs: tuple[RunReport, ...] = ()
     """The tables of a batch."""
@@ -160,6 +195,38 @@ class RunReport:
 
     columns: tuple[str, ...] = ()
     """Columns that are not copied unchanged, one line per option."""
+    end: ExecutionEnd | None = field(default=None, metadata=NOT_STORED)
+    """None if the report was gathered from the target."""
+
+    @property
+    def attempts(self) -> int:
+        """The attempts of the execution, or of all executions."""
+        if self.end is not None:
+            return self.end.attempts
+        return sum(execution.attempts for execution in self.executions)
+
+    @property
+    def streams_seconds(self) -> float | None:
+        """The seconds of all streams together; None if unknown."""
+        if self.end is not None:
+            return self.end.busy
+        return self.spent.total if self.spent else None
+
+    @property
+    def rate(self) -> tuple[float, float] | None:
+        """Rows and bytes per second: of an execution as a whole, or while partitions were copied.
+
+        None if unknown.
+        """
+        if self.end is not None:
+            seconds = max(self.seconds or 0.0, 0.001)
+            return self.rows / seconds, self.bytes / seconds
+        if not self.copying or not self.timeline:
+            return None
+        # Not the committed rows: an execution that was killed has reported only part of them.
+        points = self.timeline.points
+        rows, size = (sum(p.rows for p in points), sum(p.bytes for p in points))
+        return rows / self.copying, size / self.copying
 
     def as_json(self) -> dict[str, object]:
         """Return the output of ``penstock report --json``."""

@@ -7,7 +7,7 @@ from statistics import median
 
 from penstock.figures.run_report import Outlier, PartitionFigures
 
-# Multiples of the median. Cuts by statistics usually deviate less.
+# Multiples of the median. Partitions by statistics usually deviate less.
 FAR = 2.0
 FEWEST = 3
 # Partitions that take less are not reported, however little the others took.

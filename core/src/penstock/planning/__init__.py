@@ -1,1 +1,1 @@
-"""Planning: how a table is cut, how its columns are mapped, and the plan of a run."""
+"""Planning: how a table is partitioned, how its columns are mapped, and the plan of a run."""

@@ -9,7 +9,6 @@ from penstock.backends.api.optional.cursors import CursorRange, CursorState
 from penstock.errors import PlanningError
 from penstock.model.nights import Cursor, Horizon, Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair
-from penstock.planning.cuts import quantity
 from penstock.planning.nights import (
     EARLIER,
     FIRST,
@@ -23,6 +22,7 @@ from penstock.planning.nights import (
     why_due,
     why_not_the_same,
 )
+from penstock.planning.partition_extents import quantity
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
 from penstock.spec.night_kinds import check_unit

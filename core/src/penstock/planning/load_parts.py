@@ -37,11 +37,17 @@ class LoadParts(DriftParts):
             self._answers[WritableTable(self._route.target_ref, self._mode, tuple(columns))]
 
     def _check_apart(self) -> None:
-        if fact(self._facts.is_same):
+        if not fact(self._facts.is_same):
+            return
+        name = self._route.source_name
+        if self._route.table is not None and self._route.table_ref == self._route.target_ref:
             raise PlanningError(
-                f"source and target are the same table ({self._route.source_name}), or are in the "
-                "same file, which cannot be written while it is read; choose another target"
+                f"source and target are the same table ({name}); choose another target"
             )
+        raise PlanningError(
+            f"source and target are in the same file or folder ({name}), which cannot be written "
+            "while it is read; choose another target"
+        )
 
     def _check_compared(self) -> None:
         if self._request.verify == "checksums":

@@ -20,7 +20,7 @@ def without_masked_key(route: Route, statistics: TableStatistics) -> TableStatis
     if key is None or not (route.mask_of(key) or route.excludes(key)):
         return statistics
     what = "masked" if route.mask_of(key) else "left out"
-    note = f"not cut by {key}, which is {what}: bounds would show its values"
+    note = f"not partitioned by {key}, which is {what}: bounds would show its values"
     return replace(statistics, default_key=None, notes=(*statistics.notes, note))
 
 
@@ -44,8 +44,8 @@ def check_bounds(route: Route, columns: Collection[str], partitions: Sequence[Pa
             raise PlanningError(
                 f"--key {key.text}: column {masked_columns[0]} has a --mask, but bounds of "
                 "partitions would show its values in the plan, in events and in the control "
-                "tables; cut by another column, or use --strategy hash, whose partitions have no "
-                "bounds"
+                "tables; partition by another column, or use --strategy hash, whose partitions "
+                "have no bounds"
             )
 
 

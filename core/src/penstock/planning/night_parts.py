@@ -105,8 +105,8 @@ class NightParts(LoadParts):
         return load, (night, selection, reasons)
 
     @property
-    def _cut(self) -> tuple[PlanRequest, TableStatistics]:
-        """The request and statistics for cutting; a night by files cuts the files that it reads."""
+    def _partitioned(self) -> tuple[PlanRequest, TableStatistics]:
+        """The request and statistics of what is partitioned: of a night by files, its files."""
         request, statistics = self._request, self._statistics
         facts = fact(self._facts.night)
         if facts is None or facts.files is None:
@@ -114,10 +114,10 @@ class NightParts(LoadParts):
         (night, selection, _), _ = self._limited_night
         if night is None or not selection:
             return request, statistics
-        by_files = derived(request.cutting, strategy=FILES.name)
+        by_files = derived(request.partitioning, strategy=FILES.name)
         files = new_files(facts.files, facts.known_digests)
         size = sum(file.size for file in files)
-        return replace(request, cutting=by_files), replace(statistics, files=files, bytes=size)
+        return replace(request, partitioning=by_files), replace(statistics, files=files, bytes=size)
 
     @property
     def _night_statistics(self) -> TableStatistics | None:

@@ -13,7 +13,7 @@ from penstock.model.codec import to_json
 from penstock.model.nights import Cursor, Horizon, Night, SeenFiles, SourceVersions, Watermark
 from penstock.model.plans import SWAP_STEP, WATERMARK_STEP, LoadPlan, Step
 from penstock.model.tables import ColumnPair
-from penstock.planning.cuts import quantity
+from penstock.planning.partition_extents import quantity
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.nights import Nights
 from penstock.spec.groups.route import Route

@@ -1,4 +1,4 @@
-"""The partitions of a plan: those the caller defines, or those the strategy cuts."""
+"""The partitions of a plan: those the caller defines, or those that follow from the strategy."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from penstock.backends.api.optional.children import Windows
 from penstock.errors import PlanningError
 from penstock.model.extents import Key
 from penstock.model.plans import Partition
-from penstock.planning import cuts
+from penstock.planning import partition_extents
 from penstock.planning.answers import KnownAnswers, evaluate_together
 from penstock.planning.choice import Choice, choose
-from penstock.planning.cuts import Cut
 from penstock.planning.named_partitions import resolve_partitions
+from penstock.planning.partition_extents import Partitioning, number
 from penstock.planning.questions import Bounds, KeyFacts, KeyType, Order, TimeWindows, Values
 from penstock.planning.request import PlanRequest
 from penstock.spec.degrees import Streams
-from penstock.spec.groups.cutting import Cutting
+from penstock.spec.groups.partitioning import PartitionOptions
 from penstock.spec.groups.route import Route
 from penstock.spec.modes import Entry, Mode
 from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
@@ -29,8 +29,8 @@ class PlannedPartitions:
     """The partitions of a plan, and how the planner arrived at them."""
 
     choice: Choice
-    cut: Cut
-    """The cut, with remarks."""
+    partitioning: Partitioning
+    """The extents, with remarks."""
     partitions: tuple[Partition, ...]
 
 
@@ -51,28 +51,28 @@ def plan_partitions(
         few: statistics of the rows that are read, if an index finds them; None if a scan does.
 
     Raises:
-        PlanningError: the table cannot be cut as requested.
+        PlanningError: the table cannot be partitioned as requested.
     """
-    route, cutting, mode = request.route, request.cutting, request.loading.load_mode
+    route, options, mode = request.route, request.partitioning, request.loading.load_mode
     source = request.capabilities.source
     if request.partitions:
         resolved = resolve_partitions(
-            route, mode, cutting.key, request.partitions, answers, columns
+            route, mode, options.key, request.partitions, answers, columns
         )
-        remarks = Cut((), resolved.reasons, resolved.warnings)
-        return PlannedPartitions(Choice(NAMED, (), cutting.key), remarks, resolved.partitions)
-    choice = choose(cutting, statistics, request.streams, source.block_strategy, few)
-    key = _key(cutting, choice, columns)
+        remarks = Partitioning((), resolved.reasons, resolved.warnings)
+        return PlannedPartitions(Choice(NAMED, (), options.key), remarks, resolved.partitions)
+    choice = choose(options, statistics, request.streams, source.block_strategy, few)
+    key = _key(options, choice, columns)
     if key is not None and not choice.how.hashes:
         by_condition = deletes_by_condition(mode, request.capabilities.target)
         shared_with = route.target_ref if by_condition else None
         key = replace(key, collation=answers[Order(route.relation, key, shared_with)])
-    cut, disorder = _cut(route, cutting, choice, statistics, key, answers)
+    planned, disorder = _partition(route, options, choice, statistics, key, answers)
     if disorder:
         assert key is not None
-        choice = _in_disorder(cutting, choice, request.streams, source, disorder)
-        cut = cuts.cut_hash(replace(key, collation=""), choice.count)
-    return PlannedPartitions(choice, cut, cuts.number(cut.extents, statistics))
+        choice = _in_disorder(options, choice, request.streams, source, disorder)
+        planned = partition_extents.by_hash(replace(key, collation=""), choice.count)
+    return PlannedPartitions(choice, planned, number(planned.extents, statistics))
 
 
 def deletes_by_condition(mode: Mode, target: TargetCapabilities) -> bool:
@@ -80,87 +80,95 @@ def deletes_by_condition(mode: Mode, target: TargetCapabilities) -> bool:
     return mode.entry is Entry.REPLACE and target.replaces_by_condition
 
 
-def _key(cutting: Cutting, choice: Choice, columns: set[str]) -> Key | None:
+def _key(options: PartitionOptions, choice: Choice, columns: set[str]) -> Key | None:
     if choice.key is None:
         return None
     key = Key(choice.key, expression=choice.key not in columns)
     if key.expression and not (choice.how.hashes or choice.how is VALUES):
         raise PlanningError(
-            f"--key {key.text}: no such column in {cutting.source_name}, and "
+            f"--key {key.text}: no such column in {options.source_name}, and "
             f"--strategy {choice.strategy} needs a column; it has {', '.join(sorted(columns))}"
         )
     return key
 
 
 def _in_disorder(
-    cutting: Cutting, choice: Choice, streams: Streams, source: SourceCapabilities, disorder: str
+    options: PartitionOptions,
+    choice: Choice,
+    streams: Streams,
+    source: SourceCapabilities,
+    disorder: str,
 ) -> Choice:
     """Return a choice that needs no order, in place of a strategy whose bounds are out of order.
 
     Raises:
         PlanningError: the user requested the strategy, or no other one works.
     """
-    if cutting.cut_strategy.chooses and choice.how in (RANGE, NTILE) and HASH in source.strategies:
+    if (
+        options.partition_strategy.chooses
+        and choice.how in (RANGE, NTILE)
+        and HASH in source.strategies
+    ):
         why = f"hash: not {choice.how}, since {disorder}"
         return Choice(HASH, (*choice.reasons, why), choice.key, streams.usual)
     raise PlanningError(
         f"--strategy {choice.strategy}: --key {choice.key}: expected bounds in the source's own "
-        f"order, so that each row is in one partition, but {disorder}; cut by another column, or "
-        "use --strategy hash"
+        f"order, so that each row is in one partition, but {disorder}; partition by another "
+        "column, or use --strategy hash"
     )
 
 
-def _cut(
+def _partition(
     route: Route,
-    cutting: Cutting,
+    options: PartitionOptions,
     choice: Choice,
     statistics: TableStatistics,
     key: Key | None,
     answers: KnownAnswers,
-) -> tuple[Cut, str]:
-    """Cut the table by the chosen strategy.
+) -> tuple[Partitioning, str]:
+    """Partition the table by the chosen strategy.
 
     Returns:
-        the cut, and how it is out of order; see `KeyBounds`.
+        the options, and how it is out of order; see `KeyBounds`.
     """
     how, count = choice.how, choice.count
-    if how.cuts_blocks:
-        return cuts.cut_blocks(statistics.blocks or 0, count), ""
-    if how.cuts_files:
-        return cuts.cut_files(statistics.files, count), ""
-    if how.cuts_children:
-        as_asked = cutting.cut_strategy.cuts_children
-        cut = cuts.cut_children if as_asked else cuts.cut_tables
-        return cut(statistics.children, count), ""
+    if how.by_blocks:
+        return partition_extents.by_blocks(statistics.blocks or 0, count), ""
+    if how.by_files:
+        return partition_extents.by_files(statistics.files, count), ""
+    if how.by_children:
+        as_asked = options.partition_strategy.by_children
+        by = partition_extents.by_children if as_asked else partition_extents.by_tables
+        return by(statistics.children, count), ""
     if how.leaves_whole:
-        return cuts.cut_whole(), ""
+        return partition_extents.as_whole(), ""
     assert key is not None
     if how.hashes:
         answers[KeyType(route.relation, key)]  # reports an error in the expression now
-        return cuts.cut_hash(key, count), ""
+        return partition_extents.by_hash(key, count), ""
     if how is VALUES:
-        return _cut_values(route, cutting.values_query, key, answers)
+        return _by_values(route, options.values_query, key, answers)
     if how is TIME:
-        return _cut_windows(route, cutting.interval, key, count, answers)
+        return _by_windows(route, options.interval, key, count, answers)
     bounds = answers[Bounds(route.relation, key, route.where, count, by_rows=how is NTILE)]
-    return cuts.cut_range(bounds.statistics, count), bounds.disorder
+    return partition_extents.by_range(bounds.statistics, count), bounds.disorder
 
 
-def _cut_values(
+def _by_values(
     route: Route, query: str | None, key: Key, answers: KnownAnswers
-) -> tuple[Cut, str]:
+) -> tuple[Partitioning, str]:
     listed, (nullable, _) = evaluate_together(
         lambda: answers[Values(route.relation, key, route.where, query)],
         lambda: answers[KeyFacts(route.relation, key)],
     )
-    return cuts.cut_values(listed.values, key, nullable=nullable), listed.disorder
+    return partition_extents.by_values(listed.values, key, nullable=nullable), listed.disorder
 
 
-def _cut_windows(
+def _by_windows(
     route: Route, interval: str | None, key: Key, count: int, answers: KnownAnswers
-) -> tuple[Cut, str]:
-    """Cut windows of the requested interval, or of one that fits."""
-    intervals = cuts.INTERVALS if interval is None else (interval,)
+) -> tuple[Partitioning, str]:
+    """Return windows of the requested interval, or of one that fits."""
+    intervals = partition_extents.INTERVALS if interval is None else (interval,)
     key_windows, (nullable, indexed) = evaluate_together(
         lambda: answers[TimeWindows(route.relation, key, route.where, tuple(intervals), count)],
         lambda: answers[KeyFacts(route.relation, key)],
@@ -168,6 +176,8 @@ def _cut_windows(
     starts, origin = key_windows.starts, key_windows.origin
     if interval is None:
         origin = f"{origin}, each of {key_windows.interval}"
-    cut = cuts.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
+    found = partition_extents.by_windows(
+        starts, key, nullable=nullable, indexed=indexed, origin=origin
+    )
     windows = Windows(starts[0], key_windows.interval) if starts else None
-    return replace(cut, windows=windows), key_windows.disorder
+    return replace(found, windows=windows), key_windows.disorder

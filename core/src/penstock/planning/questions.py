@@ -170,7 +170,7 @@ class KeyBounds:
 
 @question
 class Bounds(Question[KeyBounds]):
-    """The bounds that cut a key into ranges."""
+    """The bounds that partition a key into ranges."""
 
     relation: Relation
     key: Key

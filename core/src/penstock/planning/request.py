@@ -12,8 +12,8 @@ from penstock.model.plans import Partition
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
-from penstock.spec.groups.cutting import Cutting
 from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.partitioning import PartitionOptions
 from penstock.spec.groups.route import Route
 
 
@@ -24,14 +24,14 @@ class PlanRequest:
     Args:
         capabilities: the capabilities of both ends.
         verify: how both ends are compared after the load.
-        partitions: partitions that the caller defines; empty if the strategy cuts them.
+        partitions: partitions that the caller defines; empty if the strategy partitions them.
         series: see `PartitionPlan`.
         siblings: the tables of its batch.
         moment: the time of the request.
     """
 
     route: Route
-    cutting: Cutting
+    partitioning: PartitionOptions
     loading: Loading
     streams: Streams
     run_id: str
@@ -60,7 +60,7 @@ class PlanRequest:
             streams: the numbers of streams.
             run_id: the id of the run.
             capabilities: the capabilities of both ends.
-            partitions: partitions that the caller defines; empty if the strategy cuts them.
+            partitions: partitions that the caller defines; empty if the strategy partitions them.
             series: see `PartitionPlan`.
             siblings: the tables of its batch; None for a single copy.
 
@@ -70,7 +70,7 @@ class PlanRequest:
         check_supported(spec, capabilities.source, capabilities.target)
         return cls(
             route=spec,
-            cutting=spec,
+            partitioning=spec,
             loading=spec,
             streams=streams,
             run_id=run_id,

@@ -10,7 +10,6 @@ from penstock.backends.api.facts import SourceFile
 from penstock.backends.api.optional.files import SourceFiles
 from penstock.model.nights import Night, SeenFiles, Watermark
 from penstock.model.tables import ColumnPair
-from penstock.planning.cuts import quantity
 from penstock.planning.nights import (
     FIRST,
     RESET,
@@ -21,6 +20,7 @@ from penstock.planning.nights import (
     watermark_name,
     why_due,
 )
+from penstock.planning.partition_extents import quantity
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
 

@@ -63,7 +63,7 @@ def step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan 
 
 
 def source_step(request: PlanRequest, facts: Facts, answers: Answers) -> PartitionPlan | Questions:
-    """Plan the same without a target: how the source would be cut.
+    """Plan the same without a target: how the source would be partitioned.
 
     Args:
         request: the request.
@@ -100,7 +100,7 @@ class _Planning(NightParts):
     @part
     def _partitions(self) -> PlannedPartitions:
         names = {column.name for column in self._columns}
-        request, statistics = self._cut
+        request, statistics = self._partitioned
         statistics = without_masked_key(self._route, statistics)
         planned = plan_partitions(request, statistics, names, self._answers, self._night_statistics)
         check_bounds(self._route, names, planned.partitions)
@@ -131,7 +131,7 @@ class _Planning(NightParts):
             pairs=self._mapping.pairs,
             partitions=planned.partitions,
             selective=self._route.where is not None,
-            windows=planned.cut.windows,
+            windows=planned.partitioning.windows,
         )
         return self._answers[ChildTables(request)]
 
@@ -140,14 +140,15 @@ class _Planning(NightParts):
         load, (night, selection, night_reasons) = self._load
         _, pending = self._load_with_pending_steps
         drift_reasons, drift_warnings = drift_texts(self._loading, self._drift, self._changes)
-        choice, cut, children = self._partitions.choice, self._partitions.cut, self._children
+        choice, children = self._partitions.choice, self._children
+        partitioning = self._partitions.partitioning
         partitions, requested = children.partitions, self._request.partitions
         return PartitionPlan(
             strategy=choice.strategy,
             reasons=(
                 *choice.reasons,
                 *statistics.notes,
-                *cut.reasons,
+                *partitioning.reasons,
                 *mapping.reasons,
                 *computed_columns(self._route, self._columns, mapping),
                 *children.reasons,
@@ -157,7 +158,7 @@ class _Planning(NightParts):
                 *night_reasons,
             ),
             warnings=(
-                *cut.warnings,
+                *partitioning.warnings,
                 *drift_warnings,
                 *mapping.warnings,
                 *load.warnings,
@@ -190,8 +191,8 @@ def _source_plan(request: PlanRequest, facts: Facts, answers: KnownAnswers) -> P
     check_bounds(request.route, names, planned.partitions)
     return PartitionPlan(
         strategy=planned.choice.strategy,
-        reasons=(*planned.choice.reasons, *statistics.notes, *planned.cut.reasons),
-        warnings=planned.cut.warnings,
+        reasons=(*planned.choice.reasons, *statistics.notes, *planned.partitioning.reasons),
+        warnings=planned.partitioning.warnings,
         partitions=planned.partitions,
         columns=columns,
         pairs=(),

@@ -46,7 +46,7 @@ def check_supported(
 
 
 def _check_source(spec: CopySpec, source: SourceCapabilities) -> None:
-    if spec.cut_strategy not in source.strategies:
+    if spec.partition_strategy not in source.strategies:
         strategies = join_names(str(strategy) for strategy in source.strategies)
         raise _refused(
             source.system, "source", f"--strategy {spec.strategy}", f"--strategy {strategies}"

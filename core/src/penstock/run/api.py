@@ -130,7 +130,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
 
     Raises:
         UsageError: the request is invalid.
-        MissingTarget: the table does not exist; the error's `plan` is the cut of the source.
+        MissingTarget: the table does not exist; the error's `plan` partitions the source.
         PlanningError: no plan is possible, or the target cannot take it.
         TransientError: a server cannot be reached.
     """

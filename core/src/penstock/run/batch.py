@@ -69,7 +69,7 @@ from penstock.workers.process import Nursery
 def copy_all(batch: BatchSpec, *, renew: bool = False) -> Generator[Event, None, None]:
     """Copy many tables; yields the events of every table's run, and `BatchFinished` last.
 
-    Each table has its own run, whose id is the batch's run id and eight letters for the table.
+    Each table has its own run, whose id is the batch's run id and an eight-character suffix.
     The `run_id` of an existing batch continues that batch. Closing the iterator cancels the copy.
 
     Args:

@@ -23,7 +23,7 @@ def enter(spec: CopySpec, run_id: str, plan: PartitionPlan, control: ControlStor
 
     Raises:
         Overtaken: another night has ended since this one was planned.
-        TargetBusy: another run is changing the same rows right now.
+        TargetBusy: another run is already writing these rows.
     """
     control.enter(run_id, spec.target_ref, collision_check(spec, plan, control))
     check_not_overtaken(run_id, plan, control)
@@ -75,9 +75,8 @@ def collision_check(
 def _busy(spec: CopySpec, run_id: str, mode: str) -> TargetBusy:
     how = f" (--mode {mode})" if mode else ""
     return TargetBusy(
-        f"--mode {spec.mode}: run {run_id}{how} is changing the same rows of "
-        f"{spec.target_name}, so nothing was changed; try again once it has ended, or stop it "
-        "first"
+        f"--mode {spec.mode}: run {run_id}{how} is already writing these rows of "
+        f"{spec.target_name}; nothing was changed: try again once it has ended, or stop it first"
     )
 
 

@@ -59,7 +59,7 @@ class Continuation:
             target: the target's catalog.
 
         Raises:
-            TargetBusy: another run is changing the same rows right now.
+            TargetBusy: another run is already writing these rows.
             PlanningError: the shape of the source or target has changed.
             SnapshotLost: the run allows no other view.
         """

@@ -31,8 +31,8 @@ def prepare(
 ) -> Generator[Event, None, dict[str, PenstockError]]:
     """Do the steps before the first partition, unless they are done.
 
-    Returns: by run, why it cannot continue: `TargetBusy`, another run is changing the same rows
-        right now; `TargetChanged`, the table is not the one that was prepared; or a step's error.
+    Returns: by run, why it cannot continue: `TargetBusy`, another run is already writing these
+        rows; `TargetChanged`, the table is not the one that was prepared; or a step's error.
     """
     by_id = {run.run_id: run for run in runs}
     load_records([run for run in runs if not run.is_new], link)

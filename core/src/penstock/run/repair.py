@@ -1,7 +1,7 @@
 """Repairs: a separate run copies again the ranges of a run's rows that differ.
 
-The target's key cuts both sides into ranges. Each range is compared by a checksum, and those that
-differ are replaced: a run in mode `replace` deletes and loads each in one transaction.
+The target's key partitions both sides into ranges. Each range is compared by a checksum, and those
+that differ are replaced: a run in mode `replace` deletes and loads each in one transaction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.model import values
 from penstock.model.extents import KeyRange, Whole
 from penstock.model.plans import Partition, PartitionPlan, id_list
 from penstock.planning.asking.rounds import plan_table
-from penstock.planning.cuts import quantity
+from penstock.planning.partition_extents import quantity
 from penstock.planning.request import PlanRequest
 from penstock.run.api import create, resume
 from penstock.run.connections import connect
@@ -103,7 +103,8 @@ def plan_repair(
 
     Raises:
         UsageError: there is no such run, or it is not complete.
-        PlanningError: the rows cannot be cut by a key, or the target cannot replace ranges of it.
+        PlanningError: the rows cannot be partitioned by a key, or the target cannot replace ranges
+            of it.
         PermanentError: more rows of the target would be deleted than allowed.
     """
     check_run_id(run_id)
@@ -202,7 +203,7 @@ def _repair_spec(stored: CopySpec, run: RunRow, target: TargetCatalog) -> CopySp
     """Return the spec of the run that repairs another.
 
     Raises:
-        UsageError: the target's table has no key to cut it by.
+        UsageError: the target's table has no key to partition it by.
     """
     unique_key = run.plan.load.conflict_columns or target.unique_key(stored.target_ref)
     pairs = {pair.target: pair.source for pair in run.plan.pairs}
@@ -229,7 +230,8 @@ def _cut(request: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> 
     """Plan ranges of the rows by a key.
 
     Raises:
-        PlanningError: the rows cannot be cut by a key, or the target cannot replace ranges of it.
+        PlanningError: the rows cannot be partitioned by a key, or the target cannot replace ranges
+            of it.
     """
     try:
         plan = plan_table(request, source, target)
@@ -243,7 +245,7 @@ def _cut(request: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> 
 
 
 def _range_key(plan: PartitionPlan) -> str | None:
-    """Return the column by which a plan cuts; None if it cuts by anything else."""
+    """Return the column by which a plan partitions; None if it partitions by anything else."""
     for partition in plan.partitions:
         extent = partition.extent
         if isinstance(extent, KeyRange) and not extent.key.expression:

@@ -45,7 +45,7 @@ class Report:
         self._inserted: int | None = None
         self._updated: int | None = None
         self._deleted: int | None = None
-        self._busy = 0.0
+        self._busy = self._lost = 0.0
 
     def begin(self) -> None:
         """Start the reported time: planning is over."""
@@ -68,7 +68,9 @@ class Report:
             since, label = self._opened.pop(key, (time.monotonic(), ""))
             # A worker times its attempt by itself, and its first event may arrive late.
             timed = event.seconds if isinstance(event, Committed) else 0.0
-            self._busy += max(time.monotonic() - since, timed)
+            seconds = max(time.monotonic() - since, timed)
+            self._busy += seconds
+            self._lost += seconds if isinstance(event, Failed) else 0.0
             if isinstance(event, Committed) and event.inserted is not None:
                 self._inserted = (self._inserted or 0) + event.inserted
                 self._updated = (self._updated or 0) + (event.updated or 0)
@@ -135,6 +137,7 @@ class Report:
             wait_target=round(sum(timing.wait_target for timing in timings), 3),
             busy=round(self._busy, 3),
             paced=round(sum(timing.paced for timing in timings), 3),
+            lost=round(self._lost, 3),
             degree=degree,
             snapshots=len(moments),
             later=tuple(

@@ -34,14 +34,14 @@ class _Line:
 
     bytes: int
     table: str
-    cut: tuple[str, int]
+    partitioning: tuple[str, int]
     """The strategy and the number of partitions."""
     rows: int | None
 
 
 @dataclass(slots=True)
 class _TableGroup:
-    """Tables that are cut in the same way."""
+    """Tables that are partitioned in the same way."""
 
     tables: int = 0
     rows: int = 0
@@ -86,27 +86,27 @@ class PlanSums:
             self._fold(heapq.heappushpop(self._largest, line))
 
     def _fold(self, line: _Line) -> None:
-        group = self._groups.setdefault(line.cut, _TableGroup())
+        group = self._groups.setdefault(line.partitioning, _TableGroup())
         group.tables += 1
         group.rows += line.rows or 0
         group.bytes += line.bytes
 
     def lines(self) -> list[list[str]]:
-        """Return the largest tables, then one line for each group of tables cut in the same way."""
+        """Return the largest tables, then one line for each group of tables partitioned alike."""
         rows = [
-            [line.table, *_cut(line.cut), number(line.rows), size(line.bytes)]
+            [line.table, *_partitioning(line.partitioning), number(line.rows), size(line.bytes)]
             for line in sorted(self._largest, reverse=True)
         ]
-        for cut, group in sorted(self._groups.items(), key=lambda item: -item[1].bytes):
-            strategy, each = _cut(cut)
+        for partitioning, group in sorted(self._groups.items(), key=lambda item: -item[1].bytes):
+            strategy, each = _partitioning(partitioning)
             each = each if group.tables == 1 else f"{each} each"
             figures = (number(group.rows), size(group.bytes))
             rows.append([quantity(group.tables, "more table"), strategy, each, *figures])
         return rows
 
 
-def _cut(cut: tuple[str, int]) -> tuple[str, str]:
-    strategy, partitions = cut
+def _partitioning(partitioning: tuple[str, int]) -> tuple[str, str]:
+    strategy, partitions = partitioning
     return strategy, number(partitions)
 
 

@@ -9,16 +9,19 @@ from penstock.model.journal import MOST_CHANGES, Point
 from penstock.show.charts import Part, areas, bars, text
 from penstock.show.folding import FEW
 from penstock.show.page import CLASSES, fact_list, legend, page, section, table
-from penstock.show.run_report import (
+from penstock.show.report_facts import (
     KINDS,
     degree_change,
     facts,
     happenings,
+    kind_of,
     one_partition_each,
     outlier_value,
     points_to_draw,
+    streams_time,
     tail,
     times,
+    uses,
 )
 from penstock.show.text import PACED, duration, megabytes, moment, number, quantity, size
 
@@ -27,7 +30,7 @@ _SLOWEST_TABLES = 10
 
 def run_report_html(report: RunReport) -> str:
     """Return a self-contained page: no scripts, no external references, and well-formed XML."""
-    kind = "Batch" if report.runs else "Run"
+    kind = kind_of(report).capitalize()
     sections = [
         _facts(report),
         _phases(report),
@@ -229,21 +232,19 @@ def _slowest(slowest: Sequence[PartitionFigures]) -> str:
     )
 
 
-def _spent(spent: TimeSpent) -> tuple[float, float, float, float]:
-    return spent.source, spent.target, spent.moving, spent.paced
-
-
 def _seconds(spent: TimeSpent | None, count: int) -> list[str]:
     if spent is None:
         return ["?"] * count
-    return [f"{seconds:,.2f}" for seconds in _spent(spent)[:count]]
+    seconds = (spent.source, spent.target, spent.moving, spent.paced)
+    return [f"{each:,.2f}" for each in seconds[:count]]
 
 
 def _parts(partition: PartitionFigures) -> list[Part]:
     if partition.spent is None:
         return [("lost", "not known", partition.seconds)]
-    values = zip(_kinds(partition.spent), _spent(partition.spent), strict=False)
-    return [(CLASSES[kind], f"{kind} {value:,.2f} s", value) for kind, value in values]
+    return [
+        (CLASSES[kind], f"{kind} {value:,.2f} s", value) for kind, value in uses(partition.spent)
+    ]
 
 
 def _skew(report: RunReport) -> str:
@@ -313,8 +314,8 @@ _TABLE_HEAD = ("table", "status", "run", "rows", "bytes", "streams' time", "advi
 
 
 def _table_row(run: RunReport) -> tuple[str, ...]:
-    spent = duration(run.spent.total) if run.spent else "?"
-    return run.what, run.status, run.run_id, number(run.rows), size(run.bytes), spent, run.advice
+    figures = number(run.rows), size(run.bytes), streams_time(run)
+    return run.what, run.status, run.run_id, *figures, run.advice
 
 
 def _slowest_tables(report: RunReport) -> str:

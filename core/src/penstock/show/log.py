@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,18 +18,16 @@ from penstock.events import (
     StepChanged,
     Warned,
 )
+from penstock.figures.execution_end import end_of
 from penstock.model.plans import MOST_NAMED
-from penstock.show.console import make_console
 from penstock.show.folding import FEW, folded_lines
 from penstock.show.lines import Narrator
 from penstock.show.notes import warning_lines
-from penstock.show.report_table import failure_line, print_batch, print_report
+from penstock.show.run_report import failure_line, run_report_text
 from penstock.show.tally import Tally
 from penstock.show.text import error_lines, one_line
 
 SLOWEST = 10
-REPORT_WIDTH = 100
-
 
 # Events that are logged as warnings if they are displayed as such. The number of streams changes
 # for many reasons, most of them harmless.
@@ -105,24 +102,25 @@ def failure_text(finished: Finished | BatchFinished) -> str:
 
 
 def _batch_failure(finished: BatchFinished) -> Iterator[str]:
-    failed = [table for table in finished.tables if table.status != "done"]
-    names = ", ".join(one_line(table.table) for table in failed[:MOST_NAMED])
+    runs = end_of(finished).runs
+    failed = [(run, run.end) for run in runs if run.end and run.status != "done"]
+    names = ", ".join(one_line(run.what) for run, _ in failed[:MOST_NAMED])
     more = ", ..." if len(failed) > MOST_NAMED else ""
     yield (
         f"batch {finished.run_id}: {len(failed):,} of {len(finished.tables):,} tables are not "
         f"done: {names}{more}"
     )
     if len(failed) > FEW:
-        yield from folded_lines([(table.table, failure_line(table)) for table in failed])
+        yield from folded_lines([(run.what, failure_line(run)) for run, _ in failed])
         return
-    for table in failed:
-        if table.error:
-            first, *rest = error_lines(table.error)
-            yield f"{one_line(table.table)}: {first}"
+    for run, end in failed:
+        if end.error:
+            first, *rest = error_lines(end.error)
+            yield f"{one_line(run.what)}: {first}"
             yield from rest
-        for failure in table.failures:
+        for failure in end.failures:
             first, *rest = error_lines(failure.error)
-            yield f"{one_line(table.table)}, partition {failure.partition_id}: {first}"
+            yield f"{one_line(run.what)}, partition {failure.partition_id}: {first}"
             yield from rest
 
 
@@ -157,6 +155,7 @@ def combined_report(executions: Sequence[Finished], seconds: float, degree: int)
         wait_target=round(total("wait_target"), 3),
         busy=round(total("busy"), 3),
         paced=round(total("paced"), 3),
+        lost=round(total("lost"), 3),
         inserted=total("inserted") if changed else None,
         updated=total("updated") if changed else None,
         timings=tuple(timings[:SLOWEST]),
@@ -170,10 +169,5 @@ def report_text(finished: Finished | BatchFinished, go_on: str) -> str:
         finished: the last event of the execution.
         go_on: how to continue the run if it is not done.
     """
-    file = io.StringIO()
-    console = make_console(file, REPORT_WIDTH)
-    if isinstance(finished, BatchFinished):
-        print_batch(console, finished)
-    else:
-        print_report(console, finished, go_on)
-    return file.getvalue().rstrip()
+    batch = isinstance(finished, BatchFinished)
+    return run_report_text(end_of(finished), "" if batch else go_on)

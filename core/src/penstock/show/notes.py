@@ -233,7 +233,7 @@ def _plan_lines(event: Planned) -> Iterable[str]:
     about = _about(event.rows, event.bytes)
     before = f", {event.committed:,} of them already committed" if event.committed else ""
     yield (
-        f"planned: {quantity(event.partitions, 'partition')}{_cut_by(event)}{before}{about}; "
+        f"planned: {quantity(event.partitions, 'partition')}{_by_strategy(event)}{before}{about}; "
         + _streams(event)
     )
     for reason in event.reasons:
@@ -262,7 +262,7 @@ def _total(values: Iterable[int | None]) -> int | None:
     return total
 
 
-def _cut_by(event: Planned) -> str:
+def _by_strategy(event: Planned) -> str:
     return f", {CHOSEN}" if event.strategy == GIVEN else f" by {event.strategy}"
 
 

@@ -10,7 +10,7 @@ from penstock.backends.api.execution.control import GIVEN_UP
 from penstock.show.console import Console, ShortenedText, Text, TextColumn, make_table, print_facts
 from penstock.show.folding import FEW
 from penstock.show.plan_table import print_not_copied
-from penstock.show.report_table import STATUS_STYLES
+from penstock.show.run_report import STATUS_STYLES
 from penstock.show.text import duration, moment, number, one_line, shorten
 
 if TYPE_CHECKING:

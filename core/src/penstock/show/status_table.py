@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.events import PartitionFailure
 from penstock.model.journal import KILLED
 from penstock.model.plans import id_list
 from penstock.model.records import read_later
 from penstock.show.console import Console, Text, TextColumn, make_table, print_facts, print_heading
 from penstock.show.plan_table import print_not_copied
-from penstock.show.report_table import STATUS_STYLES, print_failure
-from penstock.show.run_report import HOW_TO_GO_ON
+from penstock.show.report_facts import HOW_TO_GO_ON
+from penstock.show.run_report import STATUS_STYLES, print_failure
 from penstock.show.text import number, one_line, size
 from penstock.spec.modes import Ending, mode_of
 
@@ -104,10 +105,12 @@ def print_status(console: Console, status: RunStatus) -> None:
         for failure in run.failures:
             print_failure(
                 console,
-                str(failure.get("partition_id", "?")),
-                str(failure.get("label", "")),
-                int(failure.get("attempts", 0)),
-                failure.get("error", {}),
+                PartitionFailure(
+                    partition_id=str(failure.get("partition_id", "?")),
+                    label=str(failure.get("label", "")),
+                    attempts=int(failure.get("attempts", 0)),
+                    error=failure.get("error", {}),
+                ),
             )
 
 

@@ -131,7 +131,7 @@ def kinds(items: Iterable[NotCopied]) -> str:
 def not_copied_lines(items: Sequence[NotCopied]) -> list[str]:
     """Return what a copy leaves out, by kind, each with the statement or option that creates it.
 
-    Long lists and long statements are shortened for people; programs read events.
+    Long lists and long statements are shortened; programs read events.
     """
     lines = []
     for dropped in (False, True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.show.charts import Curve, Part, bars, curves, text
 from penstock.show.page import CLASSES, fact_list, keys, legend, page, prose, section, table
-from penstock.show.run_report import KINDS
+from penstock.show.report_facts import KINDS
 from penstock.show.text import PACED, moment
 from penstock.show.tuning_table import by_kind, facts, numbers
 from penstock.tuning.measurements import TOO_SHORT, Figures, Tuning

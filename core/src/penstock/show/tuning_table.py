@@ -12,7 +12,7 @@ from penstock.show.console import (
     print_heading,
     print_line,
 )
-from penstock.show.run_report import KINDS
+from penstock.show.report_facts import KINDS
 from penstock.show.text import duration, megabytes, number, one_line, quantity, size
 from penstock.tuning.measurements import Figures, Measurement, Tuning
 from penstock.tuning.sweep import Sweep, SweepItem, SweepNote, SweepStarted

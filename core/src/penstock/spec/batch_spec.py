@@ -26,7 +26,7 @@ from penstock.spec.toml_file import Line
 
 TABLES_FILE = "penstock.toml"
 """The default name of a file of many tables."""
-# A table's run id is the batch's, a hyphen and eight letters.
+# A table's run id is the batch's, a hyphen and an eight-character suffix.
 MAX_BATCH_ID = MAX_RUN_ID - 9
 _OWN = ("tables", "exclude", "target_schema", "on_table_error")
 # Options of the whole batch: one pool of streams copies all tables.
@@ -347,7 +347,7 @@ def _patterns(value: Any, place: str) -> tuple[str, ...]:
 
 
 def run_id_of(batch_id: str, spec: CopySpec) -> str:
-    """Return the id of a table's run: the batch's and eight letters that never change."""
+    """Return the id of a table's run: the batch's and a suffix that never changes."""
     content = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
     return f"{batch_id}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.errors import UsageError
-from penstock.spec.groups.cutting import Cutting
 from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.partitioning import PartitionOptions
 from penstock.spec.groups.route import Route
 from penstock.spec.masks import DIGESTS
 from penstock.spec.modes import MODES, Ending, Entry, Table, mode_names
@@ -21,7 +21,9 @@ def check_columns(route: Route, loading: Loading) -> None:
     """
     expressions, masks = route.expressions, route.masks
     if route.columns and route.exclude_columns:
-        raise UsageError("--columns and --exclude-columns conflict: pass one of them")
+        raise UsageError(
+            "--columns, --exclude-columns: found both; pass either --columns or --exclude-columns"
+        )
     for name in expressions:
         if route.exclude_columns and route.excludes(name):
             raise UsageError(f"--set {name}: --exclude-columns leaves this column out")
@@ -54,26 +56,26 @@ def check_columns(route: Route, loading: Loading) -> None:
                 )
 
 
-def check_cutting(cutting: Cutting, loading: Loading) -> None:
+def check_partitioning(options: PartitionOptions, loading: Loading) -> None:
     """Check how the rows are partitioned.
 
     Raises:
         UsageError: options are incompatible.
     """
-    strategy = cutting.cut_strategy
-    if strategy.requires_key and cutting.key is None:
-        raise UsageError(f"--strategy {cutting.strategy}: expected --key, found none")
-    if not strategy.takes_key and cutting.key is not None:
+    strategy = options.partition_strategy
+    if strategy.requires_key and options.key is None:
+        raise UsageError(f"--strategy {options.strategy}: expected --key, found none")
+    if not strategy.takes_key and options.key is not None:
         raise UsageError(
-            f"--strategy {cutting.strategy} uses no key: omit --key, or use a strategy that "
+            f"--strategy {options.strategy} uses no key: omit --key, or use a strategy that "
             "partitions by one (auto, range, ntile, hash, values, time)"
         )
-    if cutting.interval is not None and not strategy.takes_interval:
-        raise UsageError(f"--interval: expected --strategy time, found {cutting.strategy}")
-    if cutting.values_query is not None and not strategy.takes_values_query:
-        raise UsageError(f"--values-query: expected --strategy values, found {cutting.strategy}")
+    if options.interval is not None and not strategy.takes_interval:
+        raise UsageError(f"--interval: expected --strategy time, found {options.strategy}")
+    if options.values_query is not None and not strategy.takes_values_query:
+        raise UsageError(f"--values-query: expected --strategy values, found {options.strategy}")
     for name in ("interval", "values_query"):
-        if getattr(cutting, name) is not None and cutting.key is None:
+        if getattr(options, name) is not None and options.key is None:
             raise UsageError(f"{flag_of(name)}: expected --key, found none")
     if loading.on_snapshot_lost == "restart" and not loading.load_mode.owns_selection:
         modes = ", ".join(mode_names(lambda mode: mode.owns_selection))
@@ -83,16 +85,16 @@ def check_cutting(cutting: Cutting, loading: Loading) -> None:
         )
 
 
-def check_loading(loading: Loading, route: Route, cutting: Cutting) -> None:
+def check_loading(loading: Loading, route: Route, options: PartitionOptions) -> None:
     """Check how the rows are loaded.
 
     Raises:
         UsageError: options are incompatible.
     """
     mode = loading.load_mode
-    if route.query is not None and cutting.cut_strategy.cuts_storage:
+    if route.query is not None and options.partition_strategy.by_storage:
         raise UsageError(
-            f"--strategy {cutting.strategy} partitions a table by its storage, which a query does "
+            f"--strategy {options.strategy} partitions a table by its storage, which a query does "
             "not have: use whole, range, ntile, hash, values or time"
         )
     if loading.incremental and (mode.entry is Entry.REPLACE or not mode.starts_empty):
@@ -114,7 +116,7 @@ def check_loading(loading: Loading, route: Route, cutting: Cutting) -> None:
             else "--incremental: expected --table, found --query: the rows of a query have no "
             "versions"
         )
-    _check_cursor(loading, cutting)
+    _check_cursor(loading, options)
     if loading.incremental and loading.schema_only:
         raise UsageError(
             "--incremental: found --schema-only, which copies no rows: pass one of them"
@@ -150,7 +152,9 @@ def check_loading(loading: Loading, route: Route, cutting: Cutting) -> None:
     if loading.conflict_columns is not None and mode.entry is not Entry.BY_KEY:
         raise UsageError(f"--conflict-columns: expected --mode upsert, found {loading.mode}")
     if loading.schema_only and loading.data_only:
-        raise UsageError("--schema-only, --data-only: expected one of them, found both")
+        raise UsageError(
+            "--schema-only, --data-only: found both; pass either --schema-only or --data-only"
+        )
     requested = MODES[loading.mode]
     if loading.schema_only and not (requested.only_adds or requested.table is Table.RECREATED):
         raise UsageError(
@@ -176,17 +180,17 @@ def check_loading(loading: Loading, route: Route, cutting: Cutting) -> None:
         )
 
 
-def _cuts_files(cutting: Cutting) -> bool:
-    return cutting.cut_strategy.chooses or cutting.cut_strategy.cuts_files
+def _by_files(options: PartitionOptions) -> bool:
+    return options.partition_strategy.chooses or options.partition_strategy.by_files
 
 
-def _check_cursor(loading: Loading, cutting: Cutting) -> None:
+def _check_cursor(loading: Loading, options: PartitionOptions) -> None:
     """Check the options of a load by column."""
     columns = loading.cursor_columns
-    if loading.night_by == FILES and (cutting.key is not None or not _cuts_files(cutting)):
+    if loading.night_by == FILES and (options.key is not None or not _by_files(options)):
         raise UsageError(
             "--incremental files reads new files whole: expected --strategy auto or files, "
-            f"found --strategy {cutting.strategy}" + (" and --key" if cutting.key else "")
+            f"found --strategy {options.strategy}" + (" and --key" if options.key else "")
         )
     if loading.night_by == FILES and loading.atomic_limit is not None:
         raise UsageError("--atomic-limit: expected --incremental xmin or COLUMN, found files")
@@ -217,7 +221,7 @@ def check_table_names(route: Route, *, source: bool | None, target: bool | None)
         UsageError: a table name is missing, or is specified where none is allowed.
     """
     if source is False and route.table is None and route.query is None:
-        raise UsageError("--table, --query: expected one of them, found neither")
+        raise UsageError("--table, --query: found neither; pass either --table or --query")
     if source and route.table is not None:
         raise UsageError(
             f"--table: {redact(route.source)} points to the rows themselves: omit --table, or "
@@ -232,32 +236,32 @@ def check_table_names(route: Route, *, source: bool | None, target: bool | None)
         )
 
 
-def check_replaceable(loading: Loading, cutting: Cutting) -> None:
+def check_replaceable(loading: Loading, options: PartitionOptions) -> None:
     """See `CopySpec.check_replaceable`."""
     if loading.load_mode.entry is not Entry.REPLACE:
         return
-    if not cutting.cut_strategy.takes_key:
+    if not options.partition_strategy.takes_key:
         raise UsageError(
-            f"--mode {loading.mode} deletes rows by a key, which --strategy {cutting.strategy} "
+            f"--mode {loading.mode} deletes rows by a key, which --strategy {options.strategy} "
             "does not have: expected range, time, values or hash, with --key"
         )
-    if cutting.key is None:
+    if options.key is None:
         raise UsageError(
             f"--mode {loading.mode}: expected --key, the column to delete by; found none"
         )
 
 
-def check_attachable(loading: Loading, cutting: Cutting) -> None:
+def check_attachable(loading: Loading, options: PartitionOptions) -> None:
     """See `CopySpec.check_attachable`."""
     if loading.load_mode.entry is not Entry.ATTACH:
         return
-    strategy = cutting.cut_strategy
+    strategy = options.partition_strategy
     if not strategy.takes_key or strategy.hashes:
         raise UsageError(
             f"--mode {loading.mode}: child tables need key bounds, which the partitions of "
-            f"--strategy {cutting.strategy} do not have: expected time, values or range, with --key"
+            f"--strategy {options.strategy} do not have: expected time, values or range, with --key"
         )
-    if cutting.key is None:
+    if options.key is None:
         raise UsageError(
             f"--mode {loading.mode}: expected --key, the column that the target is partitioned by; "
             "found none"

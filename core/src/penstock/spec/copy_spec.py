@@ -15,16 +15,16 @@ from penstock.model.codec import to_json
 from penstock.spec.copy_checks import (
     check_attachable,
     check_columns,
-    check_cutting,
     check_loading,
+    check_partitioning,
     check_replaceable,
     check_table_names,
 )
 from penstock.spec.degrees import AUTO
 from penstock.spec.deletes import parse_deletes
-from penstock.spec.groups.cutting import Cutting
 from penstock.spec.groups.execution import FailureOptions, RunOptions, StreamOptions
 from penstock.spec.groups.loading import Loading
+from penstock.spec.groups.partitioning import PartitionOptions
 from penstock.spec.groups.route import Route
 from penstock.spec.ids import check_run_id
 from penstock.spec.option_values import (
@@ -54,7 +54,7 @@ def resumed_options() -> list[str]:
 
 # Fields are in the order of the last base first.
 @dataclass(frozen=True, kw_only=True)
-class CopySpec(RunOptions, FailureOptions, StreamOptions, Loading, Cutting, Route):
+class CopySpec(RunOptions, FailureOptions, StreamOptions, Loading, PartitionOptions, Route):
     """One copy of one table.
 
     Raises:
@@ -82,7 +82,7 @@ class CopySpec(RunOptions, FailureOptions, StreamOptions, Loading, Cutting, Rout
                 object.__setattr__(self, item.name, coerce(item.name, kind, value))
         _check_values(self)
         check_columns(self, self)
-        check_cutting(self, self)
+        check_partitioning(self, self)
         check_loading(self, self, self)
 
     def check_table_names(self, *, source: bool | None, target: bool | None) -> None:

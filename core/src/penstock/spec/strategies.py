@@ -1,4 +1,4 @@
-"""Strategies: how a table is cut into partitions."""
+"""Strategies: how a table is partitioned."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from penstock.model.plans import GIVEN
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One way to cut a table."""
+    """One way to partition a table."""
 
     name: str
     """Its name on the command line and in stored specs."""
     chooses: bool = False
     """Stands for one of the others, which planning chooses."""
     takes_key: bool = False
-    """Cuts by a key."""
+    """Partitions by a key."""
     requires_key: bool = False
     """Needs a named key; other strategies use the first column of the primary key by default."""
     counts: bool = False
@@ -27,14 +27,14 @@ class Strategy:
     needs_statistics: bool = False
     """Takes its bounds from statistics or a sample, so one of them must exist."""
     hashes: bool = False
-    """Cuts by the hash of a key; to delete by it, its text must be the same on both sides."""
-    cuts_blocks: bool = False
-    """Cuts by the place of rows in the source's storage: an updated row may move to another
+    """Partitions by the hash of a key; to delete by it, its text must be the same on both sides."""
+    by_blocks: bool = False
+    """Partitions by the place of rows in the source's storage: an updated row may move to another
     partition, so without a shared snapshot it may be lost or copied twice."""
-    cuts_children: bool = False
-    """Cuts by the child tables of the source's table."""
-    cuts_files: bool = False
-    """Cuts by the files of the source's table."""
+    by_children: bool = False
+    """Partitions by the child tables of the source's table."""
+    by_files: bool = False
+    """Partitions by the files of the source's table."""
     leaves_whole: bool = False
     """Uses one partition for all rows."""
 
@@ -42,25 +42,25 @@ class Strategy:
         return self.name
 
     @property
-    def cuts_storage(self) -> bool:
-        """Cuts by how a table is stored, so it cannot cut a query."""
-        return self.cuts_blocks or self.cuts_children
+    def by_storage(self) -> bool:
+        """Partitions by how a table is stored, so it cannot partition a query."""
+        return self.by_blocks or self.by_children
 
     @property
-    def cuts_evenly(self) -> bool:
-        """Cuts by a key into parts with about equal numbers of rows."""
+    def is_even(self) -> bool:
+        """Partitions by a key into parts with about equal numbers of rows."""
         return self.takes_key and not (self.takes_interval or self.takes_values_query)
 
 
 AUTO = Strategy("auto", chooses=True, takes_key=True, takes_interval=True, takes_values_query=True)
-BLOCKS = Strategy("blocks", counts=True, cuts_blocks=True)
+BLOCKS = Strategy("blocks", counts=True, by_blocks=True)
 RANGE = Strategy("range", takes_key=True, counts=True, needs_statistics=True)
 NTILE = Strategy("ntile", takes_key=True, requires_key=True, counts=True)
 HASH = Strategy("hash", takes_key=True, requires_key=True, hashes=True, counts=True)
 VALUES = Strategy("values", takes_key=True, requires_key=True, takes_values_query=True)
 TIME = Strategy("time", takes_key=True, requires_key=True, counts=True, takes_interval=True)
-CHILDREN = Strategy("children", cuts_children=True)
-FILES = Strategy("files", counts=True, cuts_files=True)
+CHILDREN = Strategy("children", by_children=True)
+FILES = Strategy("files", counts=True, by_files=True)
 WHOLE = Strategy("whole", leaves_whole=True)
 NAMED = Strategy(GIVEN, takes_key=True)
 """The strategy of partitions that the caller defines; it cannot be selected by name."""

@@ -15,7 +15,7 @@ LEAST_PER_STREAM = 2
 
 
 def partition_size(sample: int, most: int) -> str:
-    """Return the size of a partition with which to cut the table, as `--partitions` takes it.
+    """Return the size of a partition, as `--partitions` takes it.
 
     Args:
         sample: the size of the sample, in bytes.

@@ -29,12 +29,17 @@ from penstock.run.value_display import isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Entry, Mode, Table, mode_names
 from penstock.spec.strategies import WHOLE
-from penstock.tuning.measurements import SHORT, Measurement, Tuning, group_by_setting
-from penstock.tuning.recommendation import recommend
+from penstock.tuning.measurements import (
+    SHORT,
+    Measurement,
+    Tuning,
+    group_by_setting,
+    recommend,
+)
 from penstock.tuning.sample import SAMPLE, choose_sample, partition_size, sampled_bytes
 from penstock.tuning.settings import DEGREES, Setting, settings, turns
 
-_CUTTING = ("key", "values_query", "interval", "partitions")
+_PARTITION_OPTIONS = ("key", "values_query", "interval", "partitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +195,7 @@ def _plan_sweep(
             f"penstock tune: expected --mode {modes}, found {spec.mode}, whose cost depends on "
             "rows that a scratch table does not have"
         )
-    if spec.cut_strategy.hashes:
+    if spec.partition_strategy.hashes:
         raise UsageError(
             f"penstock tune: --strategy {spec.strategy} reads the whole table for each "
             "partition, so a sample would cost as much as a copy; use another strategy"
@@ -204,7 +209,7 @@ def _plan_sweep(
     with closing(ends.open_source()) as source, closing(ends.open_target("penstock")) as target:
         spec, _ = ends.with_schemas(spec, source, target)
     most = max(degrees)
-    full_plan = _cut(replace(spec, degree=most), sample, most)
+    full_plan = _plan_whole(replace(spec, degree=most), sample, most)
     if len(full_plan.partitions) == 1 and most > 1:
         raise PlanningError(
             f"penstock tune: {spec.source_name} is a single partition, which only one stream can "
@@ -214,8 +219,8 @@ def _plan_sweep(
     return ends, Sweep(spec, full_plan, chosen_partitions, chosen, order)
 
 
-def _cut(spec: CopySpec, sample: int, most: int) -> PartitionPlan:
-    """Plan the whole table, cut finely enough for a sample unless the user says how to cut."""
+def _plan_whole(spec: CopySpec, sample: int, most: int) -> PartitionPlan:
+    """Plan the whole table, in partitions small enough for a sample unless the user sizes them."""
     if spec.interval is not None or spec.partitions is not None:
         return plan(spec)
     coarse = plan(replace(spec, partitions=partition_size(sample, most)))
@@ -252,12 +257,12 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
     spec = sweep.spec
     if spec.load_mode.table is not Table.RECREATED:
         scratch.make_table()
-    # Cut once rather than for each copy: the partitions stay the same even if the table changes.
-    uncut: dict[str, Any] = dict.fromkeys(_CUTTING)
+    # Plan once rather than for each copy: the partitions stay the same even if the table changes.
+    unpartitioned: dict[str, Any] = dict.fromkeys(_PARTITION_OPTIONS)
     target = scratch.target or spec.target
     spec_of_copy = replace(
         setting.of(spec),
-        **uncut,
+        **unpartitioned,
         strategy=WHOLE.name,
         target=target,
         target_table=str(scratch.table) if scratch.table else spec.target_table,

@@ -1,4 +1,4 @@
-"""A copy of an asset without partitions; the core cuts the table."""
+"""A copy of an asset without partitions; the core partitions the table."""
 
 from __future__ import annotations
 

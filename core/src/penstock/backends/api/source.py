@@ -448,7 +448,7 @@ class SourceCatalog(Schemas, Protocol):
 
 
 @runtime_checkable
-class CutsFiner(Protocol):
+class WithFinerStatistics(Protocol):
     """A source whose statistics are coarse, but that can find more bounds on request."""
 
     def finer_statistics(

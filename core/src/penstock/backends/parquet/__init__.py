@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.backends.parquet.backend import ParquetBackend
 from penstock.backends.shared.installed import check_installed
 
-check_installed("boto3", "duckdb", "pyarrow")
+check_installed("pyarrow", "duckdb", "boto3")
 
 local = ParquetBackend(remote=False)
 s3 = ParquetBackend(remote=True)

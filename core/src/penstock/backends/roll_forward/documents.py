@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def encode(content: Any) -> bytes:
-    """Return a document as indented JSON in UTF-8, for people who look at the target."""
+    """Return a document as human-readable, indented JSON in UTF-8."""
     return json.dumps(content, indent=1, ensure_ascii=False).encode()
 
 

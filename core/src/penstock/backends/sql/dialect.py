@@ -38,7 +38,7 @@ NOW, UTC_NOW, TODAY, NEW_UUID = "now", "now in UTC", "today", "new uuid"
 CHARACTERS, OCTETS, LOWER, UPPER = "characters", "octets", "lower", "upper"
 """Functions of a text; its octets are those in UTF-8."""
 NEVER = "1 = 0"
-"""The condition that no row meets."""
+"""A condition that no row meets."""
 MOST_IN_CHAIN = 64
 """Texts joined in one expression; some databases limit how deep expressions are nested."""
 DAY = 86_400

@@ -10,7 +10,7 @@ from typing import Any, cast
 from penstock.backends.api.facts import Fit, RankedBound
 from penstock.backends.api.optional.children import AttachesChildren, PlannedChildren
 from penstock.backends.api.optional.nights import BuildsNights
-from penstock.backends.api.source import CutsFiner, SourceCatalog
+from penstock.backends.api.source import SourceCatalog, WithFinerStatistics
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError
 from penstock.model.extents import Whole
@@ -19,7 +19,7 @@ from penstock.model.tables import Column
 from penstock.planning.answers import Question
 from penstock.planning.asking.orders import disorder, shared_order
 from penstock.planning.column_pairs import ColumnMapping, map_columns
-from penstock.planning.cuts import MOST_PARTITIONS, cut_range, cut_values, cut_windows
+from penstock.planning.partition_extents import MOST_PARTITIONS, by_range, by_values, by_windows
 from penstock.planning.questions import (
     Bounds,
     ChildTables,
@@ -180,9 +180,9 @@ class Catalogs:
             statistics = source.ntile(relation, key, where, asked.count)
         else:
             statistics = source.key_statistics(relation, key, where)
-            if isinstance(source, CutsFiner):
+            if isinstance(source, WithFinerStatistics):
                 statistics = source.finer_statistics(relation, where, statistics, asked.count)
-        extents = (extent for extent, _ in cut_range(statistics, asked.count).extents)
+        extents = (extent for extent, _ in by_range(statistics, asked.count).extents)
         return KeyBounds(statistics, disorder(source, relation, extents))
 
     @answer.register
@@ -199,8 +199,8 @@ class Catalogs:
             except PlanningError:
                 break  # too many
             chosen = interval
-        cut = cut_windows(starts, key, nullable=False, indexed=True, origin=origin)
-        extents = (extent for extent, _ in cut.extents)
+        windows = by_windows(starts, key, nullable=False, indexed=True, origin=origin)
+        extents = (extent for extent, _ in windows.extents)
         return KeyWindows(starts, origin, chosen, disorder(source, relation, extents))
 
     @answer.register
@@ -208,7 +208,7 @@ class Catalogs:
         distinct = self._source.distinct_values(
             asked.relation, asked.key, asked.where, asked.query, MOST_PARTITIONS
         )
-        extents = (extent for extent, _ in cut_values(distinct, asked.key, nullable=False).extents)
+        extents = (extent for extent, _ in by_values(distinct, asked.key, nullable=False).extents)
         return ListedValues(distinct, disorder(self._source, asked.relation, extents))
 
     @answer.register

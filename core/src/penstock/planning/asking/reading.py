@@ -29,7 +29,6 @@ from penstock.planning.asking.drift import is_elsewhere, read_drift
 from penstock.planning.asking.earlier_nights import NightsBefore
 from penstock.planning.asking.pending_steps import PendingSteps
 from penstock.planning.asking.selected_columns import read_selected, selected_definition
-from penstock.planning.condition_errors import wrap_condition_errors
 from penstock.planning.cursors import is_comparable
 from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact
 from penstock.planning.incremental import may_move_watermark
@@ -37,7 +36,7 @@ from penstock.planning.nights import new_leaves
 from penstock.planning.pending_steps import takes_pending_steps
 from penstock.planning.request import PlanRequest
 from penstock.planning.seen_files import seen_digests
-from penstock.planning.single_statement import expecting_one_statement
+from penstock.planning.statement_errors import expecting_one_statement, wrap_condition_errors
 from penstock.planning.target_table import (
     check_existing_table,
     existing_table_error,

@@ -118,10 +118,10 @@ def plan_table(
 
 
 def plan_source(request: PlanRequest, source: SourceCatalog) -> PartitionPlan:
-    """Plan how to cut a source, whatever the target.
+    """Plan how to partition a source, whatever the target.
 
     Raises:
-        PlanningError: the source cannot be cut as requested.
+        PlanningError: the source cannot be partitioned as requested.
     """
     facts, catalogs = read_source(request, source), Catalogs(source, None)
     answers: dict[Question[Any], object] = {}

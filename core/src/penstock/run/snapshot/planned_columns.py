@@ -93,7 +93,7 @@ def changed_error(spec: CopySpec, run_id: str, lines: Sequence[str]) -> Planning
 
 
 def key_texts(plan: PartitionPlan) -> set[str]:
-    """Return the columns or expressions by whose ranges a plan cuts."""
+    """Return the columns or expressions by whose ranges a plan partitions."""
     extents = [partition.extent for partition in plan.partitions]
     extents += [each.first for each in extents if isinstance(each, Crossing)]
     return {each.key.text for each in extents if isinstance(each, KeyRange)}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from penstock.spec.groups.created_tables import CreatedTables
-from penstock.spec.groups.cutting import Cutting
 from penstock.spec.groups.execution import FailureOptions, RunOptions, StreamOptions
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.nights import Nights
+from penstock.spec.groups.partitioning import PartitionOptions
 from penstock.spec.groups.route import Route
 from penstock.spec.groups.snapshot import SnapshotOptions
 from penstock.spec.groups.written_files import WrittenFiles
@@ -14,7 +14,7 @@ from penstock.spec.groups.written_files import WrittenFiles
 GROUPS = (
     Route,
     Loading,
-    Cutting,
+    PartitionOptions,
     StreamOptions,
     SnapshotOptions,
     FailureOptions,

@@ -102,7 +102,7 @@ class Route:
     def relation(self) -> Relation:
         """The table, query or location from which rows are read."""
         if self.table is not None and self.query is not None:
-            raise UsageError("--table, --query: expected one of them, found both")
+            raise UsageError("--table, --query: found both; pass either --table or --query")
         if self.query is not None:
             return Query(self.query)
         if self.table is None:

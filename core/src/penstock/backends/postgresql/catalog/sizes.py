@@ -180,8 +180,8 @@ def _children_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[
             count = round(tuples) if pages > 0 else None
         else:
             count = _density(tuples, pages, blocks)
-        cut = None if _obstacle(connection, kind, method) else blocks
-        children[root].append(_Child(ChildTable(table, count, size, cut), readable, hidden))
+        divisible = None if _obstacle(connection, kind, method) else blocks
+        children[root].append(_Child(ChildTable(table, count, size, divisible), readable, hidden))
     return children
 
 

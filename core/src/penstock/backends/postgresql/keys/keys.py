@@ -193,7 +193,7 @@ class SourceKey:
         return "C"
 
     def check_ranged(self) -> None:
-        """Check that the key can be cut into ranges.
+        """Check that the key can be partitioned into ranges.
 
         Raises:
             PlanningError: values of the type have no exact text or no total order.
@@ -231,7 +231,7 @@ class SourceKey:
     def finer_statistics(
         self, where: str | None, statistics: KeyStatistics, count: int
     ) -> KeyStatistics:
-        """Return more bounds, if there are too few; see `CutsFiner.finer_statistics`.
+        """Return more bounds, if there are too few; see `WithFinerStatistics.finer_statistics`.
 
         Args:
             where: the run's condition; None for all rows.

@@ -186,9 +186,9 @@ def key_twice(key: Sequence[str], duplicate: str, code: str = "") -> PermanentEr
 
 
 OF_ANOTHER_PARTITION = (
-    "another partition may have copied; expected equal keys to be spelled alike; cut by the key's "
-    "own column under the target's collation, copy in one partition (--partitions 1), or give the "
-    "key a collation that distinguishes all texts"
+    "another partition may have copied; expected equal keys to be spelled alike; partition by "
+    "the key's own column under the target's collation, copy in one partition (--partitions 1), or "
+    "give the key a collation that distinguishes all texts"
 )
 OF_ANOTHER_ROW = (
     "the source may still have, unread; expected equal keys to be spelled alike; read all rows, "

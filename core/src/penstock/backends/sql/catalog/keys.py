@@ -139,7 +139,7 @@ def check_positive(interval: str, *, positive: bool) -> None:
 
 
 def check_windows(interval: str, count: int, limit: int, first: str, last: str) -> None:
-    """Check that an interval does not cut a key into more windows than a plan may have.
+    """Check that an interval does not partition a key into more windows than a plan may have.
 
     Args:
         interval: the interval, as the user wrote it.

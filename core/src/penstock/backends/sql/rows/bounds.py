@@ -61,7 +61,7 @@ def no_value(bound: Bound) -> PlanningError:
 
 
 def check_ranged(key: Key, tag: str, ranged: tuple[str, ...]) -> None:
-    """Check that a key can be cut into ranges.
+    """Check that a key can be partitioned into ranges.
 
     Args:
         key: the key.
@@ -73,6 +73,6 @@ def check_ranged(key: Key, tag: str, ranged: tuple[str, ...]) -> None:
     """
     if tag not in ranged:
         raise PlanningError(
-            f"--key {key.text}: expected a column of type {', '.join(ranged)} to cut into ranges; "
-            f"found {tag}"
+            f"--key {key.text}: expected a column of type {', '.join(ranged)} to partition into "
+            f"ranges; found {tag}"
         )

@@ -35,7 +35,7 @@ INTERVALS = ("1 year", "1 month", "1 week", "1 day", "1 hour")
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Partitioning:
     """Extents, each with its estimated fraction of the table's rows, and remarks."""
 
     extents: tuple[tuple[Extent, float | None], ...]
@@ -45,17 +45,17 @@ class Cut:
     """The windows of time, if the extents are such."""
 
 
-def cut_whole() -> Cut:
-    """Return a cut that leaves the table whole."""
-    return Cut(((Whole(), 1.0),))
+def as_whole() -> Partitioning:
+    """Return the whole table as one partition."""
+    return Partitioning(((Whole(), 1.0),))
 
 
-def cut_blocks(blocks: int, count: int) -> Cut:
-    """Cut equal block ranges; the last one is open, since the table may grow."""
+def by_blocks(blocks: int, count: int) -> Partitioning:
+    """Return equal block ranges; the last one is open, since the table may grow."""
     count = max(1, min(count, blocks))
     starts = [blocks * index // count for index in range(count)]
     ends: list[int | None] = [*starts[1:], None]
-    return Cut(
+    return Partitioning(
         tuple(
             (BlockRange(lower, upper), ((upper or blocks) - lower) / blocks if blocks else 0.0)
             for lower, upper in zip(starts, ends, strict=True)
@@ -63,19 +63,19 @@ def cut_blocks(blocks: int, count: int) -> Cut:
     )
 
 
-def cut_children(children: Sequence[ChildTable], count: int) -> Cut:
-    """Cut one partition for each child table."""
+def by_children(children: Sequence[ChildTable], count: int) -> Partitioning:
+    """Return one partition for each child table."""
     total = sum(child.bytes for child in children) or 1
-    return Cut(
+    return Partitioning(
         tuple((Children((child.table,)), child.bytes / total) for child in children),
         (quantity(len(children), "table"),),
     )
 
 
-def cut_tables(children: Sequence[ChildTable], count: int) -> Cut:
-    """Cut parts of about equal size: large child tables by blocks, small ones grouped.
+def by_tables(children: Sequence[ChildTable], count: int) -> Partitioning:
+    """Return parts of about equal size: large child tables by blocks, small ones grouped.
 
-    A table that is large and cannot be cut is a part by itself.
+    A table that is large and cannot be partitioned is a part by itself.
     """
     total = sum(child.bytes for child in children)
     # Tables do not divide evenly: the parts may be up to twice as many as aimed for.
@@ -83,7 +83,7 @@ def cut_tables(children: Sequence[ChildTable], count: int) -> Cut:
     target = max(total / max(1, min(count, most)), 1)
     extents: list[tuple[Extent, float | None]] = []
     pack: list[ChildTable] = []
-    packs = cuts = 0
+    packs = divided = 0
 
     def share(child: ChildTable) -> float:
         return child.bytes / total if total else 1 / len(children)
@@ -99,8 +99,8 @@ def cut_tables(children: Sequence[ChildTable], count: int) -> Cut:
     for child in children:
         pieces = round(child.bytes / target)
         if child.blocks is not None and pieces > 1:
-            cuts += 1
-            for extent, part in cut_blocks(child.blocks, pieces).extents:
+            divided += 1
+            for extent, part in by_blocks(child.blocks, pieces).extents:
                 assert isinstance(extent, BlockRange) and part is not None
                 blocks = ChildBlocks(child.table, extent.lower, extent.upper)
                 extents.append((blocks, share(child) * part))
@@ -110,20 +110,20 @@ def cut_tables(children: Sequence[ChildTable], count: int) -> Cut:
             close()
         pack.append(child)
     close()
-    reasons = [f"{quantity(cuts, 'table')} cut by blocks"] if cuts else []
+    reasons = [f"{quantity(divided, 'table')} partitioned by blocks"] if divided else []
     if packs:
         reasons.append(f"small tables grouped in {quantity(packs, 'partition')}")
-    return Cut(tuple(extents), tuple(reasons))
+    return Partitioning(tuple(extents), tuple(reasons))
 
 
-def cut_files(files: Sequence[SourceFile], count: int) -> Cut:
-    """Cut parts of about equal size: large files between row groups, small ones grouped."""
+def by_files(files: Sequence[SourceFile], count: int) -> Partitioning:
+    """Return parts of about equal size: large files between row groups, small ones grouped."""
     total = sum(stored for file in files for _, stored in file.groups) or 1
     target = total / max(1, count)
     extents: list[tuple[Extent, float | None]] = []
     pack: list[FilePart] = []
     packed = 0
-    cuts = packs = 0
+    divided = packs = 0
 
     def close() -> None:
         nonlocal packed, packs
@@ -138,7 +138,7 @@ def cut_files(files: Sequence[SourceFile], count: int) -> Cut:
         pieces = min(round(stored / target), len(file.groups))
         if pieces > 1:
             close()
-            cuts += 1
+            divided += 1
             for lower, upper, size in _equal_groups([size for _, size in file.groups], pieces):
                 last = upper == len(file.groups)
                 part = FilePart(file.path, file.size, file.version, lower, None if last else upper)
@@ -150,11 +150,11 @@ def cut_files(files: Sequence[SourceFile], count: int) -> Cut:
         packed += stored
     close()
     reasons = [quantity(len(files), "file")]
-    if cuts:
-        reasons.append(f"{quantity(cuts, 'large file')} cut between row groups")
+    if divided:
+        reasons.append(f"{quantity(divided, 'large file')} partitioned by row groups")
     if packs:
         reasons.append(f"small files grouped in {quantity(packs, 'partition')}")
-    return Cut(tuple(extents), tuple(reasons))
+    return Partitioning(tuple(extents), tuple(reasons))
 
 
 def _equal_groups(sizes: Sequence[int], pieces: int) -> Iterable[tuple[int, int, int]]:
@@ -174,8 +174,8 @@ def _equal_groups(sizes: Sequence[int], pieces: int) -> Iterable[tuple[int, int,
         lower = upper
 
 
-def cut_range(statistics: KeyStatistics, count: int) -> Cut:
-    """Cut ranges with about equal row counts, open at both ends; NULLs get their own partition.
+def by_range(statistics: KeyStatistics, count: int) -> Partitioning:
+    """Return ranges with about equal row counts, open at both ends; NULLs get their own partition.
 
     The weighted bounds come in the source's own order, so nothing is compared here: any
     ascending choice of them covers every value exactly once.
@@ -183,22 +183,22 @@ def cut_range(statistics: KeyStatistics, count: int) -> Cut:
     bounds = statistics.bounds
     not_null = 1.0 - statistics.null_fraction
     total = sum(item.weight for item in bounds) or 1.0
-    cuts: list[int] = []
+    starts: list[int] = []
     weights: list[float] = []
     passed = pending = 0.0
     for index, item in enumerate(bounds):
         # Spread the remaining rows over the remaining partitions: one heavy value, which cannot
-        # be cut, must not make the ones after it too small.
-        target = (total - passed + pending) / (count - len(cuts))
+        # be divided, must not make the ones after it too small.
+        target = (total - passed + pending) / (count - len(starts))
         # The first bound starts no partition: almost nothing lies below it.
-        if index > 0 and len(cuts) < count - 1 and pending + item.weight / 2 > target:
-            cuts.append(index)
+        if index > 0 and len(starts) < count - 1 and pending + item.weight / 2 > target:
+            starts.append(index)
             weights.append(pending)
             pending = 0.0
         passed += item.weight
         pending += item.weight
     weights.append(pending)
-    edges: list[Bound | None] = [None, *(bounds[index].bound for index in cuts), None]
+    edges: list[Bound | None] = [None, *(bounds[index].bound for index in starts), None]
     extents: list[tuple[Extent, float | None]] = [
         (
             KeyRange(statistics.key, edges[position], edges[position + 1]),
@@ -218,13 +218,13 @@ def cut_range(statistics: KeyStatistics, count: int) -> Cut:
             f"{statistics.key.text} has no index: each of the {ranges:,} ranges scans the whole "
             "table"
         )
-    return Cut(tuple(extents), tuple(reasons), tuple(warnings))
+    return Partitioning(tuple(extents), tuple(reasons), tuple(warnings))
 
 
-def cut_windows(
+def by_windows(
     starts: Sequence[Bound], key: Key, *, nullable: bool, indexed: bool, origin: str
-) -> Cut:
-    """Cut windows between ascending starts; the first is open below, the last above.
+) -> Partitioning:
+    """Return windows between ascending starts; the first is open below, the last above.
 
     The first start is not a bound: the first window ends at the second start.
 
@@ -244,13 +244,13 @@ def cut_windows(
     warnings = []
     if len(starts) > 1 and not indexed:
         warnings.append(f"{key.text} has no index: each of {len(starts):,} windows scans the table")
-    return Cut(
+    return Partitioning(
         tuple(extents), (f"{quantity(len(edges) - 1, 'window')} from {origin}",), tuple(warnings)
     )
 
 
-def cut_values(values: Sequence[Bound], key: Key, *, nullable: bool) -> Cut:
-    """Cut one partition for each value, one for all other values, and one for NULL.
+def by_values(values: Sequence[Bound], key: Key, *, nullable: bool) -> Partitioning:
+    """Return one partition for each value, one for all other values, and one for NULL.
 
     Other values exist because a query for the values may miss some, and a run that continues with a
     newer snapshot may meet new ones.
@@ -264,19 +264,20 @@ def cut_values(values: Sequence[Bound], key: Key, *, nullable: bool) -> Cut:
     extents.append((KeyOther(key, tuple(values)), None))
     if nullable:
         extents.append((KeyIsNull(key), None))
-    return Cut(tuple(extents), (quantity(len(values), "value"),))
+    return Partitioning(tuple(extents), (quantity(len(values), "value"),))
 
 
-def cut_hash(key: Key, count: int) -> Cut:
-    """Cut buckets of a hash of the key, modulo their number."""
-    return Cut(tuple((HashBucket(key, count, index), 1.0 / count) for index in range(count)))
+def by_hash(key: Key, count: int) -> Partitioning:
+    """Return buckets of a hash of the key, modulo their number."""
+    return Partitioning(
+        tuple((HashBucket(key, count, index), 1.0 / count) for index in range(count))
+    )
 
 
 def number(
-    cuts: Iterable[tuple[Extent, float | None]], table: TableStatistics
+    extents: Sequence[tuple[Extent, float | None]], table: TableStatistics
 ) -> tuple[Partition, ...]:
     """Give the extents ids and estimates."""
-    extents = list(cuts)
     if len(extents) > MOST_PARTITIONS + 2:
         raise PlanningError(
             f"the plan would have {len(extents):,} partitions; the limit is {MOST_PARTITIONS:,}: "

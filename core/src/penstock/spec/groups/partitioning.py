@@ -14,7 +14,7 @@ from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class Cutting(SnapshotOptions, Route):
+class PartitionOptions(SnapshotOptions, Route):
     """The options under "how to partition it"."""
 
     title: ClassVar[str] = "how to partition it"
@@ -50,7 +50,7 @@ class Cutting(SnapshotOptions, Route):
     )
 
     @cached_property
-    def cut_strategy(self) -> Strategy:
+    def partition_strategy(self) -> Strategy:
         """The strategy that `strategy` names."""
         return STRATEGIES[self.strategy]
 

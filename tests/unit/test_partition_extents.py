@@ -39,7 +39,7 @@ from penstock.model.extents import (
     Whole,
 )
 from penstock.model.tables import TableRef
-from penstock.planning import cuts as planning
+from penstock.planning import partition_extents as planning
 
 KEY = Key("k")
 TABLE = TableStatistics(
@@ -119,7 +119,7 @@ def selects(extent: Extent, value: Any, read: Callable[[str], Any]) -> bool:
             raise AssertionError(f"{extent} is not by key")
 
 
-def assert_each_once(cut: planning.Cut, rows: Sequence[Any], kind: Kind) -> None:
+def assert_each_once(cut: planning.Partitioning, rows: Sequence[Any], kind: Kind) -> None:
     for row in rows:
         chosen = [extent for extent, _ in cut.extents if selects(extent, row, kind.read)]
         assert len(chosen) == 1, f"{row!r} is selected by {list(map(str, chosen))}"
@@ -181,7 +181,7 @@ def weighted(*weights: float) -> KeyStatistics:
     return KeyStatistics(KEY, False, 0.0, bounds, "a test", indexed=True)
 
 
-def fractions(cut: planning.Cut) -> list[float]:
+def fractions(cut: planning.Partitioning) -> list[float]:
     assert all(fraction is not None for _, fraction in cut.extents)
     return [fraction or 0.0 for _, fraction in cut.extents]
 
@@ -189,11 +189,11 @@ def fractions(cut: planning.Cut) -> list[float]:
 class TestRange:
     @given(range_cases())
     def test_selects_each_row_once(self, case: Case) -> None:
-        assert_each_once(planning.cut_range(case.statistics, case.count), case.rows, case.kind)
+        assert_each_once(planning.by_range(case.statistics, case.count), case.rows, case.kind)
 
     @given(range_cases())
     def test_is_open_at_both_ends_and_includes_null_if_possible(self, case: Case) -> None:
-        cut = planning.cut_range(case.statistics, case.count)
+        cut = planning.by_range(case.statistics, case.count)
         extents = [extent for extent, _ in cut.extents]
         ranges = [extent for extent in extents if isinstance(extent, KeyRange)]
         assert ranges[0].lower is None
@@ -205,13 +205,13 @@ class TestRange:
 
     @given(range_cases())
     def test_creates_no_more_ranges_than_requested(self, case: Case) -> None:
-        cut = planning.cut_range(case.statistics, case.count)
+        cut = planning.by_range(case.statistics, case.count)
         ranges = [extent for extent, _ in cut.extents if isinstance(extent, KeyRange)]
         assert 1 <= len(ranges) <= min(case.count, max(1, len(case.statistics.bounds)))
 
     @given(range_cases())
     def test_estimates_add_up_to_all_rows(self, case: Case) -> None:
-        cut = planning.cut_range(case.statistics, case.count)
+        cut = planning.by_range(case.statistics, case.count)
         known = [fraction for _, fraction in cut.extents if fraction is not None]
         weight = sum(item.weight for item in case.statistics.bounds)
         if weight:
@@ -222,7 +222,7 @@ class TestRange:
     @example(101, 60)
     @example(10_001, 10_000)
     def test_ranges_of_even_weights_are_about_equal(self, bounds: int, count: int) -> None:
-        cut = planning.cut_range(even(bounds), count)
+        cut = planning.by_range(even(bounds), count)
         shares = fractions(cut)
         # A step of the histogram cannot be divided.
         step = 1 / (bounds - 1)
@@ -231,7 +231,7 @@ class TestRange:
         assert len(shares) >= min(count, bounds) * 0.6
 
     def test_many_bounds_give_the_requested_number(self) -> None:
-        shares = fractions(planning.cut_range(even(101), 7))
+        shares = fractions(planning.by_range(even(101), 7))
         assert len(shares) == 7
         assert max(shares) - min(shares) <= 1 / 100 + 1e-9
 
@@ -239,7 +239,7 @@ class TestRange:
     def test_a_frequent_value_is_alone_and_the_others_are_even(self, position: int) -> None:
         weights = [0.005] * 100
         weights[position] = 0.505
-        cut = planning.cut_range(weighted(*weights), 12)
+        cut = planning.by_range(weighted(*weights), 12)
         shares = fractions(cut)
         heavy = max(shares)
         assert heavy == pytest.approx(0.505)
@@ -253,11 +253,11 @@ class TestRange:
         total = sum(weights)
         if total < 1e-3:
             return
-        shares = fractions(planning.cut_range(weighted(*weights), count))
+        shares = fractions(planning.by_range(weighted(*weights), count))
         assert max(shares) <= 2 / count + max(weights) / total + 1e-9
 
     def test_a_single_value_is_one_range_with_a_reason(self) -> None:
-        cut = planning.cut_range(weighted(1.0), 8)
+        cut = planning.by_range(weighted(1.0), 8)
         assert [extent for extent, _ in cut.extents] == [KeyRange(KEY, None, None)]
         assert cut.reasons == (
             "bounds from a test",
@@ -266,22 +266,22 @@ class TestRange:
 
     def test_without_statistics_there_is_one_range_without_an_estimate(self) -> None:
         statistics = KeyStatistics(KEY, True, 0.0, (), "nothing", indexed=False)
-        cut = planning.cut_range(statistics, 8)
+        cut = planning.by_range(statistics, 8)
         assert cut.extents == ((KeyRange(KEY, None, None), None), (KeyIsNull(KEY), 0.0))
         assert cut.warnings == ()
 
     def test_warns_of_a_key_without_an_index(self) -> None:
         statistics = KeyStatistics(KEY, False, 0.0, even(50).bounds, "a test", indexed=False)
-        (warning,) = planning.cut_range(statistics, 5).warnings
+        (warning,) = planning.by_range(statistics, 5).warnings
         assert warning == "k has no index: each of the 5 ranges scans the whole table"
-        assert planning.cut_range(even(50), 5).warnings == ()
+        assert planning.by_range(even(50), 5).warnings == ()
 
     def test_keeps_the_collation_of_its_bounds(self) -> None:
         key = Key("k", collation="C")
         statistics = KeyStatistics(key, True, 0.0, even(50).bounds, "a test", indexed=True)
         assert all(
             isinstance(extent, KeyRange | KeyIsNull) and extent.key == key
-            for extent, _ in planning.cut_range(statistics, 5).extents
+            for extent, _ in planning.by_range(statistics, 5).extents
         )
 
 
@@ -295,13 +295,13 @@ class TestWindows:
         bounds = [Bound("timestamp", str(start)) for start in starts]
         # Rows exactly at a start or just before it are the most likely to be missed.
         rows = [*rows, *starts]
-        cut = planning.cut_windows(bounds, KEY, nullable=True, indexed=True, origin="a test")
+        cut = planning.by_windows(bounds, KEY, nullable=True, indexed=True, origin="a test")
         assert_each_once(cut, rows, kind)
         assert len(cut.extents) == max(1, len(starts)) + 1
 
     def test_are_open_below_and_above(self) -> None:
         starts = [Bound("date", f"2026-01-0{day}") for day in (1, 2, 3)]
-        cut = planning.cut_windows(starts, KEY, nullable=False, indexed=True, origin="the index")
+        cut = planning.by_windows(starts, KEY, nullable=False, indexed=True, origin="the index")
         assert [extent for extent, _ in cut.extents] == [
             KeyRange(KEY, None, starts[1]),
             KeyRange(KEY, starts[1], starts[2]),
@@ -312,7 +312,7 @@ class TestWindows:
 
     def test_warn_of_a_key_without_an_index(self) -> None:
         starts = [Bound("date", f"2026-01-0{day}") for day in (1, 2, 3)]
-        cut = planning.cut_windows(starts, KEY, nullable=False, indexed=False, origin="a sample")
+        cut = planning.by_windows(starts, KEY, nullable=False, indexed=False, origin="a sample")
         assert cut.warnings == ("k has no index: each of 3 windows scans the table",)
 
 
@@ -323,17 +323,17 @@ class TestValues:
         rows = data.draw(st.lists(st.one_of(kind.values, st.none())))
         listed = data.draw(st.lists(kind.values))
         values = [Bound(type_, kind.write(value)) for value in distinct(listed)]
-        cut = planning.cut_values(values, KEY, nullable=True)
+        cut = planning.by_values(values, KEY, nullable=True)
         assert_each_once(cut, rows, kind)
 
     def test_an_empty_list_is_a_valid_plan(self) -> None:
-        assert planning.cut_values([], KEY, nullable=False).extents
+        assert planning.by_values([], KEY, nullable=False).extents
 
 
 class TestHash:
     @given(st.lists(st.one_of(FLOATS, st.none())), st.integers(1, 50))
     def test_selects_each_row_once(self, rows: list[Any], count: int) -> None:
-        cut = planning.cut_hash(KEY, count)
+        cut = planning.by_hash(KEY, count)
         assert_each_once(cut, rows, KINDS["float8"])
         assert sum(fractions(cut)) == pytest.approx(1.0)
 
@@ -348,7 +348,7 @@ class TestBlocks:
     def test_select_each_block_once_including_later_ones(
         self, blocks: int, count: int, places: list[float], grown: int
     ) -> None:
-        cut = planning.cut_blocks(blocks, count)
+        cut = planning.by_blocks(blocks, count)
         extents = [extent for extent, _ in cut.extents]
         assert len(extents) == max(1, min(count, blocks))
         edges = {
@@ -374,12 +374,12 @@ class TestBlocks:
 
     @given(st.integers(1, 10**6), st.integers(1, 500))
     def test_differ_by_at_most_one_block(self, blocks: int, count: int) -> None:
-        sizes = [fraction * blocks for fraction in fractions(planning.cut_blocks(blocks, count))]
+        sizes = [fraction * blocks for fraction in fractions(planning.by_blocks(blocks, count))]
         assert max(sizes) - min(sizes) <= 1 + 1e-6
         assert sum(sizes) == pytest.approx(blocks)
 
     def test_an_empty_table_has_one_partition(self) -> None:
-        assert planning.cut_blocks(0, 8).extents == ((BlockRange(0, None), 0.0),)
+        assert planning.by_blocks(0, 8).extents == ((BlockRange(0, None), 0.0),)
 
 
 def child(number: int, size: int, blocks: int | None) -> ChildTable:
@@ -400,7 +400,7 @@ class TestTables:
             child(number, size, size // 8192 if heap else None)
             for number, (size, heap) in enumerate(sizes)
         ]
-        cut = planning.cut_tables(children, count)
+        cut = planning.by_tables(children, count)
         whole: list[TableRef] = []
         ranges: dict[TableRef, list[tuple[int, int | None]]] = {}
         for extent, _ in cut.extents:
@@ -418,19 +418,19 @@ class TestTables:
         assert len(cut.extents) <= planning.MOST_PARTITIONS
 
     def test_tables_that_cannot_be_partitioned_are_whole(self) -> None:
-        cut = planning.cut_tables([child(1, 10**9, None), child(2, 10**9, 9**5)], 4)
+        cut = planning.by_tables([child(1, 10**9, None), child(2, 10**9, 9**5)], 4)
         first, *others = [extent for extent, _ in cut.extents]
         assert len(others) == 2
         assert Children((TableRef("public", "c1"),)) in [first, *others]
 
     def test_thousands_of_tables_need_more_than_one_query(self) -> None:
-        cut = planning.cut_tables([child(number, 0, 0) for number in range(1000)], 1)
+        cut = planning.by_tables([child(number, 0, 0) for number in range(1000)], 1)
         assert len(cut.extents) == 10
 
 
 class TestWhole:
     def test_is_one_partition_of_all_rows(self) -> None:
-        assert planning.cut_whole().extents == ((Whole(), 1.0),)
+        assert planning.as_whole().extents == ((Whole(), 1.0),)
 
 
 class TestNumber:
@@ -453,11 +453,11 @@ class TestNumber:
         table = TableStatistics(
             rows=1000, bytes=8000, selected=0.5, blocks=1, storage="", default_key=None
         )
-        cuts: list[tuple[Extent, float | None]] = [
+        partitions: list[tuple[Extent, float | None]] = [
             (KeyRange(KEY, None, None), 0.75),
             (KeyIsNull(KEY), None),
         ]
-        first, second = planning.number(cuts, table)
+        first, second = planning.number(partitions, table)
         assert (first.rows, first.bytes) == (375, 3000)
         assert (second.rows, second.bytes) == (None, None)
 
@@ -481,7 +481,7 @@ class TestFiles:
     def test_every_row_group_is_in_one_partition(self, sizes: list[list[int]], count: int) -> None:
         files = [source_file(f"f{n}", *groups) for n, groups in enumerate(sizes)]
         seen: list[tuple[str, int]] = []
-        for extent, _ in planning.cut_files(files, count).extents:
+        for extent, _ in planning.by_files(files, count).extents:
             assert isinstance(extent, Files)
             for part in extent.parts:
                 (groups,) = [len(f.groups) for f in files if f.path == part.path]
@@ -491,12 +491,12 @@ class TestFiles:
 
     def test_shares_add_up(self) -> None:
         files = [source_file("a", 10, 30), source_file("b", 60)]
-        shares = [share for _, share in planning.cut_files(files, 4).extents]
+        shares = [share for _, share in planning.by_files(files, 4).extents]
         assert sum(share or 0 for share in shares) == pytest.approx(1)
 
     def test_large_files_are_split_and_small_ones_combined(self) -> None:
         files = [source_file("large", *[10] * 8), *(source_file(f"s{n}", 5) for n in range(4))]
-        cut = planning.cut_files(files, 5)
+        cut = planning.by_files(files, 5)
         assert [str(extent) for extent, _ in cut.extents] == [
             "large row groups [0, 2)",
             "large row groups [2, 4)",
@@ -506,12 +506,12 @@ class TestFiles:
         ]
         assert cut.reasons == (
             "5 files",
-            "1 large file cut between row groups",
+            "1 large file partitioned by row groups",
             "small files grouped in 1 partition",
         )
 
     def test_a_single_row_group_is_not_split(self) -> None:
-        assert len(planning.cut_files([source_file("a", 1000)], 8).extents) == 1
+        assert len(planning.by_files([source_file("a", 1000)], 8).extents) == 1
 
     def test_files_without_rows_are_one_partition(self) -> None:
-        assert len(planning.cut_files([source_file("a", 0), source_file("b", 0)], 4).extents) == 1
+        assert len(planning.by_files([source_file("a", 0), source_file("b", 0)], 4).extents) == 1
