@@ -35,75 +35,75 @@ class DriftParts:
     """
 
     def __init__(self, request: PlanRequest, facts: Facts, answers: KnownAnswers) -> None:
-        self._request = request
-        self._route = request.route
-        self._loading = request.loading
-        self._mode = request.loading.load_mode
-        self._facts = facts
-        self._answers = answers
+        self.request = request
+        self.route = request.route
+        self.loading = request.loading
+        self.mode = request.loading.load_mode
+        self.facts = facts
+        self.answers = answers
 
     @part
-    def _columns(self) -> Sequence[Column]:
-        return fact(self._facts.columns)
+    def columns(self) -> Sequence[Column]:
+        return fact(self.facts.columns)
 
     @part
-    def _selected(self) -> Sequence[Column]:
-        return selected_columns(self._facts)
+    def selected(self) -> Sequence[Column]:
+        return selected_columns(self.facts)
 
     @part
-    def _table(self) -> TargetTable:
+    def table(self) -> TargetTable:
         """The target's table, once its columns have followed the source's."""
-        table = fact(self._facts.table)
+        table = fact(self.facts.table)
         assert table is not None
-        drift = self._drift
-        return replace(table, columns=drift.columns) if drift and self._changes else table
+        drift = self.drift
+        return replace(table, columns=drift.columns) if drift and self.changes else table
 
     @part
-    def _drift(self) -> Drift | None:
-        fact(self._facts.table)
-        return fact(self._facts.drift)
+    def drift(self) -> Drift | None:
+        fact(self.facts.table)
+        return fact(self.facts.drift)
 
     @part
-    def _changes(self) -> tuple[ColumnChange, ...]:
+    def changes(self) -> tuple[ColumnChange, ...]:
         """The changes to the target's columns."""
-        return planned_changes(self._loading, self._drift)
+        return planned_changes(self.loading, self.drift)
 
-    def _names_before_changes(self, names: Iterable[str]) -> list[str]:
+    def names_before_changes(self, names: Iterable[str]) -> list[str]:
         """Return the names of target columns before any change; new columns are left out."""
-        before = original_names(self._changes)
+        before = original_names(self.changes)
         return [now for name in names if (now := before(name)) is not None]
 
     @part
-    def _statistics(self) -> TableStatistics:
-        return fact(self._facts.statistics)
+    def statistics(self) -> TableStatistics:
+        return fact(self.facts.statistics)
 
     @part
-    def _mapping(self) -> ColumnMapping:
-        drift = self._drift
+    def mapping(self) -> ColumnMapping:
+        drift = self.drift
         if drift is None:
-            self._check_hidden(self._route)
-            return self._map(self._route, self._table.columns)
-        if self._loading.drift.ignores:
-            narrow = narrow_route(self._route, self._selected, self._table.columns)
+            self._check_hidden(self.route)
+            return self._map(self.route, self.table.columns)
+        if self.loading.drift.ignores:
+            narrow = narrow_route(self.route, self.selected, self.table.columns)
             self._check_hidden(narrow)
-            return self._map(narrow, self._table.columns)
-        self._check_hidden(self._route)
-        if omitted := omitted_changes(self._loading, drift):
+            return self._map(narrow, self.table.columns)
+        self._check_hidden(self.route)
+        if omitted := omitted_changes(self.loading, drift):
             raise self._drift_error(drift, omitted)
-        every = derived(self._route, columns=self._route.columns or self._copied_columns(drift))
+        every = derived(self.route, columns=self.route.columns or self._copied_columns(drift))
         return self._map(every, drift.columns)
 
     def _check_hidden(self, route: Route) -> None:
         """Check that no column is copied that nights have masked or left out by another name."""
-        copied = {each.name for each in chosen_columns(route, self._selected)}
-        before = fact(self._facts.columns_before)
-        check_hidden(self._route, self._columns, copied, before)
+        copied = {each.name for each in chosen_columns(route, self.selected)}
+        before = fact(self.facts.columns_before)
+        check_hidden(self.route, self.columns, copied, before)
 
     def _copied_columns(self, drift: Drift) -> tuple[str, ...]:
         """Return the source's columns, except those that both sides compute."""
         computed = {each.name for each in drift.columns if each.generated}
         return tuple(
-            each.name for each in self._selected if not (each.generated and each.name in computed)
+            each.name for each in self.selected if not (each.generated and each.name in computed)
         )
 
     def _drift_error(self, drift: Drift, omitted: Sequence[ColumnChange]) -> PlanningError:
@@ -111,12 +111,12 @@ class DriftParts:
 
         If columns would not fit even after all changes, return the error of that instead.
         """
-        table = fact(self._facts.table)
+        table = fact(self.facts.table)
         assert table is not None
 
         def tried(columns: Sequence[Column]) -> PlanningError | None:
             try:
-                self._map(self._route, columns)
+                self._map(self.route, columns)
             except PlanningError as error:
                 return error
             return None
@@ -126,16 +126,16 @@ class DriftParts:
         now, then = evaluate_together(partial(tried, table.columns), partial(tried, would_be))
         if then is not None:
             return now or then
-        return drift_error(self._route, self._loading, drift, omitted, now.message if now else "")
+        return drift_error(self.route, self.loading, drift, omitted, now.message if now else "")
 
     def _map(self, route: Route, theirs: Sequence[Column]) -> ColumnMapping:
-        relation = self._route.relation
+        relation = self.route.relation
         return map_columns(
             route,
-            self._selected,
+            self.selected,
             theirs,
-            fit=lambda mine, theirs: self._answers[Fits(relation, tuple(mine), tuple(theirs))],
-            formats=self._request.capabilities.formats,
+            fit=lambda mine, theirs: self.answers[Fits(relation, tuple(mine), tuple(theirs))],
+            formats=self.request.capabilities.formats,
         )
 
 

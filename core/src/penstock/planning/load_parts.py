@@ -19,11 +19,20 @@ from penstock.planning.questions import ComparedColumns, PlannedLoad, StillMissi
 from penstock.spec.modes import Table
 
 
-class LoadParts(DriftParts):
+class LoadParts:
     """The load, as the target plans it, and the checks of both sides against each other."""
 
+    def __init__(self, sides: DriftParts) -> None:
+        self._sides = sides
+        self._request = sides.request
+        self._route = sides.route
+        self._loading = sides.loading
+        self._mode = sides.mode
+        self._facts = sides.facts
+        self._answers = sides.answers
+
     @part
-    def _side_checks(self) -> None:
+    def side_checks(self) -> None:
         """Check both sides against each other.
 
         Raises:
@@ -32,8 +41,10 @@ class LoadParts(DriftParts):
         evaluate_together(self._check_writable, self._check_apart, self._check_compared)
 
     def _check_writable(self) -> None:
-        if self._table.is_there:
-            columns = self._names_before_changes(pair.target for pair in self._mapping.pairs)
+        if self._sides.table.is_there:
+            columns = self._sides.names_before_changes(
+                pair.target for pair in self._sides.mapping.pairs
+            )
             self._answers[WritableTable(self._route.target_ref, self._mode, tuple(columns))]
 
     def _check_apart(self) -> None:
@@ -51,25 +62,25 @@ class LoadParts(DriftParts):
 
     def _check_compared(self) -> None:
         if self._request.verify == "checksums":
-            pairs = compared_pairs(self._mapping.pairs, self._mapping.format)
-            is_comparable = self._table.is_there and not self._changes
+            pairs = compared_pairs(self._sides.mapping.pairs, self._sides.mapping.format)
+            is_comparable = self._sides.table.is_there and not self._sides.changes
             table = self._route.target_ref if is_comparable else None
             self._answers[ComparedColumns(self._route.relation, table, tuple(pairs))]
 
     @part
-    def _load_request(self) -> LoadRequest:
+    def load_request(self) -> LoadRequest:
         route, loading, request = self._route, self._loading, self._request
         return LoadRequest(
             run_id=request.run_id,
             source=route.relation,
             target=route.target_ref,
             mode=self._mode,
-            pairs=self._mapping.pairs,
+            pairs=self._sides.mapping.pairs,
             conflict_columns=loading.conflict_columns,
             indexes=loading.indexes,
             unlogged=loading.unlogged,
-            definition=self._table.definition,
-            new_columns=self._table.new_columns,
+            definition=self._sides.table.definition,
+            new_columns=self._sides.table.new_columns,
             where=route.where,
             has_given_partitions=bool(request.partitions),
             extents=tuple((partition.id, partition.extent) for partition in request.partitions),
@@ -79,28 +90,28 @@ class LoadParts(DriftParts):
             deletes=loading.deletion,
             merges_together=loading.atomic == "batch" and request.siblings is not None,
             sequence_positions=self._sequence_positions,
-            changes=self._changes,
-            columns_after_changes=tuple(self._table.columns) if self._changes else (),
+            changes=self._sides.changes,
+            columns_after_changes=tuple(self._sides.table.columns) if self._sides.changes else (),
         )
 
     @part
     def _sequence_positions(self) -> Mapping[str, SequencePosition] | None:
         """The sequence positions of columns whose values are copied unchanged."""
         positions = fact(self._facts.positions)
-        computed = {pair.source for pair in self._mapping.pairs if pair.expression}
+        computed = {pair.source for pair in self._sides.mapping.pairs if pair.expression}
         if positions is None or not computed:
             return positions
         return {name: position for name, position in positions.items() if name not in computed}
 
     @part
-    def _planned_load(self) -> LoadPlan:
+    def planned_load(self) -> LoadPlan:
         """The load, as the target plans it.
 
         Raises:
             Outdated: another run created the table while this plan was going to.
         """
-        route, request = self._route, self._load_request
-        is_made = self._mode.table is Table.TARGET and not self._table.is_there
+        route, request = self._route, self.load_request
+        is_made = self._mode.table is Table.TARGET and not self._sides.table.is_there
         load, is_missing = evaluate_together(
             lambda: self._answers[PlannedLoad(request)],
             lambda: not is_made or self._answers[StillMissing(route.target_ref, self._mode)],
@@ -110,27 +121,25 @@ class LoadParts(DriftParts):
         return load
 
     @part
-    def _load_with_pending_steps(self) -> tuple[LoadPlan, tuple[str, ...]]:
+    def load_with_pending_steps(self) -> tuple[LoadPlan, tuple[str, ...]]:
         """The load with the steps that stopped runs left undone, and remarks on them."""
-        return with_pending_steps(
-            self._loading, self._planned_load, fact(self._facts.pending_steps)
-        )
+        return with_pending_steps(self._loading, self.planned_load, fact(self._facts.pending_steps))
 
     @part
-    def _deletion_check(self) -> None:
+    def deletion_check(self) -> None:
         if self._loading.deletion.is_enabled:
-            load, _ = self._load_with_pending_steps
+            load, _ = self.load_with_pending_steps
             check_deletes(
                 self._route,
                 self._loading.deletes,
                 self._facts,
-                self._mapping,
-                self._table,
+                self._sides.mapping,
+                self._sides.table,
                 load,
                 self._answers,
             )
 
     @part
-    def _key_check(self) -> None:
-        load, _ = self._load_with_pending_steps
-        check_key(self._route, self._mapping, load)
+    def key_check(self) -> None:
+        load, _ = self.load_with_pending_steps
+        check_key(self._route, self._sides.mapping, load)

@@ -22,8 +22,9 @@ from penstock.planning.conditions import check_conditions
 from penstock.planning.drift import (
     drift_texts,
 )
-from penstock.planning.drift_parts import selected_columns
+from penstock.planning.drift_parts import DriftParts, selected_columns
 from penstock.planning.facts import Facts, fact
+from penstock.planning.load_parts import LoadParts
 from penstock.planning.masked_keys import check_bounds, without_masked_key
 from penstock.planning.night_parts import NightParts
 from penstock.planning.partitions import PlannedPartitions, deletes_by_condition, plan_partitions
@@ -76,33 +77,46 @@ def source_step(request: PlanRequest, facts: Facts, answers: Answers) -> Partiti
         return Questions(wanted.questions)
 
 
-class _Planning(NightParts):
+class _Planning:
     """The partitions of a plan, and the plan itself."""
+
+    def __init__(self, request: PlanRequest, facts: Facts, answers: KnownAnswers) -> None:
+        self._request = request
+        self._route = request.route
+        self._loading = request.loading
+        self._mode = request.loading.load_mode
+        self._facts = facts
+        self._answers = answers
+        self._sides = DriftParts(request, facts, answers)
+        self._loads = LoadParts(self._sides)
+        self._night = NightParts(self._sides, self._loads)
 
     def plan(self) -> PartitionPlan:
         # Errors of earlier parts are reported first.
-        names = (
-            "_mapping",
-            "_side_checks",
-            "_planned_load",
-            "_load_with_pending_steps",
-            "_deletion_check",
-            "_key_check",
-            "_continuation",
-            "_load",
-            "_partitions",
-            "_conditions",
-            "_children",
+        parts: tuple[tuple[object, str], ...] = (
+            (self._sides, "mapping"),
+            (self._loads, "side_checks"),
+            (self._loads, "planned_load"),
+            (self._loads, "load_with_pending_steps"),
+            (self._loads, "deletion_check"),
+            (self._loads, "key_check"),
+            (self._night, "continuation"),
+            (self._night, "load"),
+            (self, "_partitions"),
+            (self, "_conditions"),
+            (self, "_children"),
         )
-        evaluate_together(*(partial(getattr, self, name) for name in names))
+        evaluate_together(*(partial(getattr, *each) for each in parts))
         return self._assemble()
 
     @part
     def _partitions(self) -> PlannedPartitions:
-        names = {column.name for column in self._columns}
-        request, statistics = self._partitioned
+        names = {column.name for column in self._sides.columns}
+        request, statistics = self._night.partitioned
         statistics = without_masked_key(self._route, statistics)
-        planned = plan_partitions(request, statistics, names, self._answers, self._night_statistics)
+        planned = plan_partitions(
+            request, statistics, names, self._answers, self._night.night_statistics
+        )
         check_bounds(self._route, names, planned.partitions)
         return replace(planned, partitions=()) if self._loading.schema_only else planned
 
@@ -113,8 +127,8 @@ class _Planning(NightParts):
                 self._route,
                 self._partitions.choice,
                 self._partitions.partitions,
-                self._mapping,
-                self._table,
+                self._sides.mapping,
+                self._sides.table,
                 self._answers,
             )
 
@@ -124,11 +138,11 @@ class _Planning(NightParts):
         if self._mode.entry is not Entry.ATTACH:
             return PlannedChildren(planned.partitions)
         assert planned.choice.key is not None
-        load, _ = self._load
+        load, _ = self._night.load
         request = ChildRequest(
             table=load.table,
             key=planned.choice.key,
-            pairs=self._mapping.pairs,
+            pairs=self._sides.mapping.pairs,
             partitions=planned.partitions,
             selective=self._route.where is not None,
             windows=planned.partitioning.windows,
@@ -136,10 +150,12 @@ class _Planning(NightParts):
         return self._answers[ChildTables(request)]
 
     def _assemble(self) -> PartitionPlan:
-        mapping, statistics = self._mapping, self._statistics
-        load, (night, selection, night_reasons) = self._load
-        _, pending = self._load_with_pending_steps
-        drift_reasons, drift_warnings = drift_texts(self._loading, self._drift, self._changes)
+        mapping, statistics = self._sides.mapping, self._sides.statistics
+        load, (night, selection, night_reasons) = self._night.load
+        _, pending = self._loads.load_with_pending_steps
+        drift_reasons, drift_warnings = drift_texts(
+            self._loading, self._sides.drift, self._sides.changes
+        )
         choice, children = self._partitions.choice, self._children
         partitioning = self._partitions.partitioning
         partitions, requested = children.partitions, self._request.partitions
@@ -150,9 +166,9 @@ class _Planning(NightParts):
                 *statistics.notes,
                 *partitioning.reasons,
                 *mapping.reasons,
-                *computed_columns(self._route, self._columns, mapping),
+                *computed_columns(self._route, self._sides.columns, mapping),
                 *children.reasons,
-                *created_columns(self._table.new_columns, self._request.capabilities.formats),
+                *created_columns(self._sides.table.new_columns, self._request.capabilities.formats),
                 *pending,
                 *drift_reasons,
                 *night_reasons,
@@ -162,10 +178,10 @@ class _Planning(NightParts):
                 *drift_warnings,
                 *mapping.warnings,
                 *load.warnings,
-                *creation_remark(self._route, self._mode, self._table, load),
+                *creation_remark(self._route, self._mode, self._sides.table, load),
                 *children.warnings,
                 *omitted_column_remarks(
-                    self._route, self._columns, fact(self._facts.heirs_columns)
+                    self._route, self._sides.columns, fact(self._facts.heirs_columns)
                 ),
             ),
             partitions=_unknown_sizes(partitions) if selection else partitions,
