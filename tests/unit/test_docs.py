@@ -31,7 +31,7 @@ from penstock.backends.api.execution.attempt import (
     StagedTransaction,
     TransactionalHooks,
 )
-from penstock.backends.api.execution.control import ControlStore
+from penstock.backends.api.execution.control import ControlStore, Journals, Watermarks
 from penstock.backends.api.execution.roll_forward import (
     Pieces,
     PieceStream,
@@ -450,6 +450,8 @@ def test_the_module_tree_is_current() -> None:
         SourceCatalog,
         TargetCatalog,
         ControlStore,
+        Watermarks,
+        Journals,
         HeldSnapshot,
         Reader,
         Writer,

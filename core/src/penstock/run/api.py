@@ -593,7 +593,7 @@ def _night(control: ControlStore, run: RunRow) -> NightStatus | None:
     night = run.plan.night
     if night is None:
         return None
-    return night_status(run.run_id, night, run.snapshots, control.watermark_history(night.name))
+    return night_status(run.run_id, night, run.snapshots, control.watermarks.history(night.name))
 
 
 def _continue_run(

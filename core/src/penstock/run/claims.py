@@ -42,7 +42,7 @@ def check_not_overtaken(run_id: str, plan: PartitionPlan, control: ControlStore)
     """
     if plan.night is not None and plan.load.night_step not in control.steps_done(run_id):
         name = plan.night.name
-        check_epoch(run_id, plan.night, control.latest_watermarks([name]).get(name))
+        check_epoch(run_id, plan.night, control.watermarks.latest([name]).get(name))
 
 
 def collision_check(

@@ -145,7 +145,7 @@ def count_unplanned(control: ControlStore, batch_id: str, planned: Collection[st
         planned: ids of the existing runs.
     """
     tables = {
-        run_id for journal in control.journals_of([batch_id])[batch_id] for run_id in journal.runs
+        run_id for journal in control.journals.of([batch_id])[batch_id] for run_id in journal.runs
     }
     return len(tables.difference(planned))
 

@@ -38,13 +38,13 @@ def marks_of(runs: Sequence[RunState], link: ControlLink) -> dict[RunState, Wate
     names = list(dict.fromkeys(nights.values()))
     if not names:
         return {}
-    latest = link.call(lambda control: control.latest_watermarks(names))
+    latest = link.call(lambda control: control.watermarks.latest(names))
     marks: dict[RunState, Watermark] = {}
     for run, name in nights.items():
         history: Sequence[Watermark] = [latest[name]] if name in latest else []
         if not any(each.run_id == run.run_id for each in history):
             # Another night has ended since.
-            history = link.call(lambda control, name=name: control.watermark_history(name))  # type: ignore[misc]
+            history = link.call(lambda control, name=name: control.watermarks.history(name))  # type: ignore[misc]
         mine = next((each for each in history if each.run_id == run.run_id), None)
         if mine is not None:
             marks[run] = mine

@@ -38,12 +38,26 @@ from penstock.backends.postgresql.session.statements import for_server, quoted, 
 from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.backends.shared.records.step_records import MergeCounts
+from penstock.backends.shared.records.watermark_records import WatermarkRecords
 from penstock.errors import Interrupted, PenstockError, PlanningError, TransientError
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import mode_names, mode_of
+
+
+class AskedWatermarks(WatermarkRecords):
+    """Watermarks whose names may be asked for ahead, with planning's other questions."""
+
+    asked: frozenset[str] | None = None
+    """The names of watermarks; None: not asked for ahead."""
+
+    def ask(self) -> None:
+        self.asked = super().names()
+
+    def names(self) -> frozenset[str]:
+        return super().names() if self.asked is None else self.asked
 
 
 class ControlTables(RecordedRuns):
@@ -67,8 +81,7 @@ class ControlTables(RecordedRuns):
         self._connection = connection
         self._schema = schema
         self._pending_steps: dict[TableRef, tuple[tuple[str, Step], ...]] = {}
-        self._watermark_names: frozenset[str] | None = None
-        """The names of watermarks; None: not asked for ahead."""
+        self.watermarks = self._asked = AskedWatermarks(self._tables)
 
     def _reads(self, run_ids: Sequence[str], hold: Hold) -> list[Callable[[], object]]:
         """Return the queries that a transaction runs after it has locked runs."""
@@ -102,18 +115,12 @@ class ControlTables(RecordedRuns):
         def note_pending_steps() -> None:
             self._pending_steps |= super(ControlTables, self).pending_steps(tuple(tables))
 
-        def note_watermarks() -> None:
-            self._watermark_names = super(ControlTables, self).watermark_names()
-
         steps = [note_pending_steps] if tables and not creates_tables else []
-        return [self._tables.look, *([note_watermarks] if tables else []), *steps]
+        return [self._tables.look, *([self._asked.ask] if tables else []), *steps]
 
     def forget_answers(self) -> None:
         self._pending_steps.clear()
-        self._watermark_names = None
-
-    def watermark_names(self) -> frozenset[str]:
-        return super().watermark_names() if self._watermark_names is None else self._watermark_names
+        self._asked.asked = None
 
     def pending_steps(
         self, tables: Sequence[TableRef]

@@ -58,12 +58,12 @@ class NightsBefore:
             for each in self._loads
             if each.loading.incremental or _name(each) in self._names
         )
-        return self._target.control.latest_watermarks(list(names))
+        return self._target.control.watermarks.latest(list(names))
 
     @cached_property
     def _names(self) -> frozenset[str]:
         try:
-            return self._target.control.watermark_names()
+            return self._target.control.watermarks.names()
         except Interrupted:
             raise
         except PenstockError:

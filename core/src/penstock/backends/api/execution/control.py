@@ -141,8 +141,59 @@ class RunningAttempt:
     bytes: int | None
 
 
+class Watermarks(Protocol):
+    """How far sources were read, and by which night."""
+
+    def latest(self, names: Sequence[str]) -> Mapping[str, Watermark]:
+        """Return the latest watermark of each of these names; names without any are left out."""
+        ...
+
+    def latest_of_all(self) -> tuple[Watermark, ...]:
+        """Return the latest watermark of each name."""
+        ...
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all watermarks."""
+        ...
+
+    def history(self, name: str) -> tuple[Watermark, ...]:
+        """Return all watermarks of a name, newest first."""
+        ...
+
+    def put(self, watermark: Watermark) -> bool:
+        """Store a watermark set by the user; return False if its epoch is taken.
+
+        Nights planned from an earlier epoch merge nothing.
+        """
+        ...
+
+
+class Journals(Protocol):
+    """How executions spent their time."""
+
+    def put(self, journals: Mapping[str, Journal]) -> None:
+        """Store journals of executions, each replacing its previous version.
+
+        Waits for no lock.
+
+        Args:
+            journals: by the id of a run or batch.
+        """
+        ...
+
+    def of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[Journal, ...]]:
+        """Return the journals of all executions of runs or batches, oldest first, by id."""
+        ...
+
+
 class ControlStore(Protocol):
     """Runs and commit records, kept in the target."""
+
+    @property
+    def watermarks(self) -> Watermarks: ...
+
+    @property
+    def journals(self) -> Journals: ...
 
     patience: Patience
     """How long calls wait for others; may be set at any time."""
@@ -300,7 +351,7 @@ class ControlStore(Protocol):
         ...
 
     def steps_done_of(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:
-        """Return the journals of all executions of runs or batches, oldest first, by id."""
+        """Return the ids of recorded steps after the last partition, by run."""
         ...
 
     def steps_in_effect(self, run_id: str) -> frozenset[str]:
@@ -468,41 +519,4 @@ class ControlStore(Protocol):
 
     def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
         """Return, by table, a text that identifies it across nights; empty if it does not exist."""
-        ...
-
-    def watermarks(self) -> tuple[Watermark, ...]:
-        """Return the latest watermark of each name."""
-        ...
-
-    def latest_watermarks(self, names: Sequence[str]) -> Mapping[str, Watermark]:
-        """Return the latest watermark of each of these names; names without any are left out."""
-        ...
-
-    def watermark_names(self) -> frozenset[str]:
-        """Return the names of all watermarks."""
-        ...
-
-    def watermark_history(self, name: str) -> tuple[Watermark, ...]:
-        """Return all watermarks of a name, newest first."""
-        ...
-
-    def put_watermark(self, watermark: Watermark) -> bool:
-        """Store a watermark set by the user; return False if its epoch is taken.
-
-        Nights planned from an earlier epoch merge nothing.
-        """
-        ...
-
-    def put_journals(self, journals: Mapping[str, Journal]) -> None:
-        """Store journals of executions, each replacing its previous version.
-
-        Waits for no lock.
-
-        Args:
-            journals: by the id of a run or batch.
-        """
-        ...
-
-    def journals_of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[Journal, ...]]:
-        """Return the same for several runs, by run."""
         ...

@@ -63,7 +63,7 @@ class RecordedRuns(StepRecords):
     def _last_nights(self, runs: Mapping[str, RunRow]) -> dict[str, RunRow]:
         """Return runs without nights after which others have merged, and may have deleted rows."""
         names = {night.name for run in runs.values() if (night := run.plan.night) is not None}
-        latest = self.latest_watermarks(sorted(names)) if names else {}
+        latest = self.watermarks.latest(sorted(names)) if names else {}
         return {
             run_id: run
             for run_id, run in runs.items()

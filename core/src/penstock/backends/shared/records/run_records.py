@@ -17,11 +17,11 @@ from penstock.backends.api.execution.control import (
 )
 from penstock.backends.api.execution.records import NOW, Hold, Kind, RecordStore, Row
 from penstock.backends.shared.attempts.refusals import superseded
+from penstock.backends.shared.records.journal_records import JournalRecords
 from penstock.backends.shared.records.watermark_records import WatermarkRecords
 from penstock.errors import PermanentError
 from penstock.model.awaited import during
 from penstock.model.codec import from_json, to_json
-from penstock.model.journal import Journal
 from penstock.model.plans import PartitionPlan
 from penstock.model.records import CommitRecord, Spent
 from penstock.model.snapshots import Snapshot, SourceState
@@ -40,7 +40,7 @@ _COMMIT = (
 )
 
 
-class RunRecords(WatermarkRecords):
+class RunRecords:
     """The part of a `ControlStore` that keeps runs, whatever they load.
 
     Args:
@@ -51,6 +51,8 @@ class RunRecords(WatermarkRecords):
 
     def __init__(self, records: RecordStore, commit_columns: Sequence[str] = ()) -> None:
         self._records = records
+        self.watermarks = WatermarkRecords(records)
+        self.journals = JournalRecords(records)
         self._commit_columns = (*_COMMIT, *commit_columns)
 
     def is_intact(self, run_id: str) -> bool:
@@ -248,29 +250,6 @@ class RunRecords(WatermarkRecords):
             row["partitions"] - self._records.count(Kind.COMMIT, {"run_id": run_id}),
             row["snapshot_released_at"] is not None,
         )
-
-    def put_journals(self, journals: Mapping[str, Journal]) -> None:
-        if journals:
-            self._records.put_journals(
-                [
-                    {
-                        "run_id": run_id,
-                        "execution_id": journal.execution_id,
-                        "content": to_json(journal),
-                    }
-                    for run_id, journal in journals.items()
-                ]
-            )
-
-    def journals_of(self, run_ids: Sequence[str]) -> dict[str, tuple[Journal, ...]]:
-        journals: dict[str, tuple[Journal, ...]] = {}
-        for run_id, rows in self._records.read_all(Kind.JOURNAL, run_ids, ("content",)).items():
-            with reading_run(run_id):
-                journals_of_run = [from_json(Journal, row["content"]) for row in rows]
-            journals[run_id] = tuple(
-                sorted(journals_of_run, key=lambda journal: journal.started_at)
-            )
-        return journals
 
     def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
         commits = self._commit_records({"run_id": run_id})

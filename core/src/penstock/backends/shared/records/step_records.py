@@ -25,7 +25,7 @@ from penstock.errors import (
     TargetChanged,
 )
 from penstock.model.awaited import during
-from penstock.model.nights import check_epoch
+from penstock.model.nights import Night, Watermark, check_epoch
 from penstock.model.plans import (
     GONE_STEP,
     MERGE_STEP,
@@ -227,7 +227,7 @@ class StepRecords(RunRecords, ABC):
         if run.plan.load.night_step in self.steps_done(run_id):
             return None
         try:
-            check_epoch(run_id, run.plan.night, self.watermark(run.plan.night.name))
+            check_epoch(run_id, run.plan.night, self._latest_of(run.plan.night))
         except Overtaken as error:
             return error
         return None
@@ -481,7 +481,7 @@ class StepRecords(RunRecords, ABC):
                 raise not_committed(run.run_id)
         nights = [(run, committed[run.run_id]) for run in runs]
         mine = [(run, run.plan.night, records) for run, records in nights if run.plan.night]
-        marks = {mark.run_id: mark for mark in self.take_epochs(mine)}
+        marks = {mark.run_id: mark for mark in self.watermarks.take_epochs(mine)}
         merged = self.merge(nights)
         self._note_merged(runs)
         self._records.change(Kind.COMMIT, {"run_id": tuple(run_ids)}, {"inserted": 0, "updated": 0})
@@ -492,7 +492,7 @@ class StepRecords(RunRecords, ABC):
                 counts = {"inserted": merge_counts.inserted, "updated": merge_counts.updated}
                 self._records.change(Kind.COMMIT, first, counts)
             if mark := marks.get(run.run_id):
-                self.note_night(
+                self.watermarks.complete(
                     replace(
                         mark,
                         target=merge_counts.target,
@@ -528,7 +528,7 @@ class StepRecords(RunRecords, ABC):
         night = run.plan.night
         assert night is not None, "its plan has such a step"
         records = self.committed(run.run_id)
-        (mark,) = self.take_epochs([(run, night, records)])
+        (mark,) = self.watermarks.take_epochs([(run, night, records)])
         deleted = 0
         if swap is not None:
             if any(step.id == GONE_STEP for step in run.plan.load.after):
@@ -540,7 +540,7 @@ class StepRecords(RunRecords, ABC):
             self.check_rows(run)
         rows = sum(record.rows for record in records)
         target = CopySpec.from_stored(run.spec, "", "").target_ref
-        self.note_night(
+        self.watermarks.complete(
             replace(
                 mark,
                 target=self.storages([target])[target],
@@ -617,7 +617,7 @@ class StepRecords(RunRecords, ABC):
             if self.is_done(run, step):
                 return
             if step.id == SWAP_STEP and (night := run.plan.night):
-                check_epoch(run.run_id, night, self.latest_watermarks([night.name]).get(night.name))
+                check_epoch(run.run_id, night, self._latest_of(night))
             try:
                 self.do(run, step)
             except PermanentError:
@@ -626,6 +626,9 @@ class StepRecords(RunRecords, ABC):
                     raise
 
         self._records.transact(run.run_id, do, hold)
+
+    def _latest_of(self, night: Night) -> Watermark | None:
+        return self.watermarks.latest([night.name]).get(night.name)
 
     def _check_finishing(self, run_id: str) -> RunRow:
         """Check that a run may finish.
