@@ -21,7 +21,10 @@ FOLDER = "PENSTOCK_KILLING"
 PREFIX = "dying+"
 MID_STREAM = "reader.read before the end"
 # Methods that return an object of the backend whose calls have moments as well.
-COLLABORATORS = {"journals", "watermarks"}
+COLLABORATORS = {
+    *("commits", "generations", "journals", "nights", "presence", "recopies", "runs", "steps"),
+    *("tables", "watermarks"),
+}
 PARTS = {"documents", "open_stage", "open_stream", "reading", "store", "writing"}
 _partition = ""
 """The partition that this worker is copying."""

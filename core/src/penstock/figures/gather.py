@@ -93,11 +93,11 @@ class _Look:
     def at_runs(self, run_ids: Sequence[str]) -> list[RunReport]:
         """Return the reports of the runs that exist."""
         control = self.control
-        stored = control.load_runs(run_ids)
+        stored = control.runs.load(run_ids)
         runs = [stored[run_id] for run_id in run_ids if run_id in stored]
         if not runs:
             return []
-        records, journals = control.committed_of(run_ids), control.journals.of(run_ids)
+        records, journals = control.commits.of(run_ids), control.journals.of(run_ids)
         return [
             self._at_run(run, records.get(run.run_id, ()), journals.get(run.run_id, ()))
             for run in runs

@@ -72,7 +72,7 @@ class NightsBefore:
     @cached_property
     def _storages(self) -> Mapping[TableRef, str]:
         tables = dict.fromkeys(each.route.target_ref for each in self._merged)
-        return self._target.control.storages(list(tables))
+        return self._target.control.nights.storages(list(tables))
 
     def _is_counted(self, request: PlanRequest) -> bool:
         last = self.last(request)
